@@ -1,0 +1,43 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test lint types format bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(READY) ## Make the virtual environment with everything in it
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) found. Install Python 3.11 or newer, or say which one to use: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "Setting up $(VENV): about a minute, once."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	@touch $@
+
+demo: $(READY) ## Count the words of a book through a real Kafka, every line acked
+	$(BIN)/acker demo
+
+test: $(READY) ## Run all tests, those on a real Kafka included
+	$(BIN)/pytest
+
+lint: $(READY) ## Check style, formatting and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(READY) ## Check types, tests included
+	$(BIN)/mypy
+
+format: $(READY) ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## Measure the ledger
+	$(BIN)/python -m benchmarks.ledger --json
+
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Spouts and bolts as PySpark Structured Streaming jobs."""
