@@ -1,0 +1,194 @@
+"""The Avro form of the two messages: single-object encoding of the schemas in `schemas/`.
+
+A record is the marker `C3 01`, the CRC-64-AVRO fingerprint of the schema's canonical form (8 bytes, little-endian)
+and the Avro body. Reading checks everything that the ledger and the spouts rely on.
+"""
+
+import io
+import json
+from pathlib import Path
+from typing import Any, Final, cast
+
+import fastavro
+import numpy as np
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from tuple_tree.errors import WireError
+from tuple_tree.ids import IdColumn, unpack_ids
+from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutTask
+
+_MARKER: Final = b"\xc3\x01"
+_HEADER_BYTES: Final = 10
+_WIRE_REASONS: Final = (FailReason.FAILED, FailReason.TIMEOUT, FailReason.TOO_OLD)
+
+
+def schema_directory() -> Path:
+    """Where the `.avsc` files lie: inside the package when installed, at the top of a checkout."""
+    packaged = Path(__file__).parent / "_schemas"
+    return packaged if packaged.is_dir() else Path(__file__).parent.parent / "schemas"
+
+
+class SingleObjectCodec:
+    """Avro single-object encoding of one schema.
+
+    Args:
+        schema: the schema as parsed JSON.
+
+    Attributes:
+        fingerprint: CRC-64-AVRO of the canonical form, 8 bytes, little-endian.
+        header: the ten bytes that every record starts with.
+    """
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._schema = fastavro.parse_schema(schema)
+        # fastavro prints the fingerprint's bytes in the order in which they stand on the wire.
+        self.fingerprint = bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
+        self.header = _MARKER + self.fingerprint
+        self.name = str(schema["name"])
+
+    def encode(self, record: dict[str, Any]) -> bytes:
+        """The record as bytes; raises whatever fastavro raises where it does not fit the schema."""
+        out = io.BytesIO()
+        out.write(self.header)
+        fastavro.schemaless_writer(out, self._schema, record)
+        return out.getvalue()
+
+    def decode(self, value: bytes | None) -> dict[str, Any]:
+        """Reads a record.
+
+        Raises:
+            WireError: with reason `empty`, `not-avro`, `unknown-schema`, `truncated` or `trailing-bytes`.
+        """
+        if not value:
+            raise WireError("empty", f"a {self.name} record has no value")
+        if value[:2] != _MARKER:
+            raise WireError("not-avro", f"{_shown(value)} does not start with the Avro single-object marker c3 01")
+        if value[2:_HEADER_BYTES] != self.fingerprint:
+            raise WireError(
+                "unknown-schema",
+                f"schema fingerprint {value[2:_HEADER_BYTES].hex()} is not that of {self.name}, "
+                f"{self.fingerprint.hex()}: is the writer of another version?",
+            )
+        body = io.BytesIO(value)
+        body.seek(_HEADER_BYTES)
+        try:
+            record = fastavro.schemaless_reader(body, self._schema, None)
+        except Exception as error:  # fastavro raises EOFError, ValueError, IndexError and more
+            raise WireError("truncated", f"not a {self.name}: {error!r} after {len(value)} bytes") from error
+        if body.tell() != len(value):
+            raise WireError("trailing-bytes", f"{len(value) - body.tell()} bytes follow the {self.name}")
+        return cast(dict[str, Any], record)
+
+
+def _shown(value: bytes) -> str:
+    return value[:8].hex(" ") + (" …" if len(value) > 8 else "")
+
+
+def _load(name: str) -> SingleObjectCodec:
+    return SingleObjectCodec(json.loads((schema_directory() / f"{name}.avsc").read_text()))
+
+
+ACK_BATCH: Final = _load("ack_batch")
+NOTICE_BATCH: Final = _load("notice_batch")
+
+
+def _packed(column: IdColumn) -> bytes:
+    return column.astype(">u8", copy=False).tobytes()
+
+
+def encode_ack_batch(batch: AckBatch) -> bytes:
+    """The batch as the value of a record of `{topology}.acks`."""
+    spout = batch.spout
+    return ACK_BATCH.encode(
+        {
+            "writer": batch.writer,
+            "session": batch.session,
+            "sequence": batch.sequence,
+            "opens": batch.opens,
+            "spout": spout and {"topic": spout.topic, "task": spout.task, "timeout_ms": spout.timeout_ms},
+            "init_roots": _packed(batch.init_roots),
+            "init_vals": _packed(batch.init_vals),
+            "ack_roots": _packed(batch.ack_roots),
+            "ack_vals": _packed(batch.ack_vals),
+            "fail_roots": _packed(batch.fail_roots),
+            "fail_messages": batch.fail_messages,
+            "reset_roots": _packed(batch.reset_roots),
+        }
+    )
+
+
+def decode_ack_batch(value: bytes | None) -> AckBatch:
+    """Reads the value of a record of `{topology}.acks`.
+
+    Raises:
+        WireError: if it is no ack batch, if columns that belong together differ in length, or if inits name no spout.
+    """
+    record = ACK_BATCH.decode(value)
+    spout = record["spout"]
+    batch = AckBatch(
+        writer=record["writer"],
+        session=record["session"],
+        sequence=record["sequence"],
+        opens=record["opens"],
+        spout=None if spout is None else SpoutTask(spout["topic"], spout["task"], spout["timeout_ms"]),
+        init_roots=unpack_ids(record["init_roots"], "init_roots"),
+        init_vals=unpack_ids(record["init_vals"], "init_vals"),
+        ack_roots=unpack_ids(record["ack_roots"], "ack_roots"),
+        ack_vals=unpack_ids(record["ack_vals"], "ack_vals"),
+        fail_roots=unpack_ids(record["fail_roots"], "fail_roots"),
+        fail_messages=tuple(record["fail_messages"]),
+        reset_roots=unpack_ids(record["reset_roots"], "reset_roots"),
+    )
+    _same_length("init_vals", len(batch.init_vals), "init_roots", len(batch.init_roots))
+    _same_length("ack_vals", len(batch.ack_vals), "ack_roots", len(batch.ack_roots))
+    _same_length("fail_messages", len(batch.fail_messages), "fail_roots", len(batch.fail_roots))
+    if batch.spout is None:
+        if len(batch.init_roots):
+            raise WireError("no-spout", f"{len(batch.init_roots)} inits of writer {batch.writer} name no spout")
+    elif batch.spout.task < 0 or batch.spout.timeout_ms <= 0:
+        raise WireError(
+            "bad-spout", f"spout task {batch.spout.task} with a timeout of {batch.spout.timeout_ms} ms cannot be"
+        )
+    return batch
+
+
+def encode_notice_batch(batch: NoticeBatch) -> bytes:
+    """The batch as the value of a record of `{topology}.notices.{spout}`."""
+    return NOTICE_BATCH.encode(
+        {
+            "acks_partition": batch.acks_partition,
+            "acks_offset": batch.acks_offset,
+            "acked_roots": _packed(batch.acked_roots),
+            "failed_roots": _packed(batch.failed_roots),
+            "fail_reasons": batch.fail_reasons.tobytes(),
+            "fail_messages": batch.fail_messages,
+        }
+    )
+
+
+def decode_notice_batch(value: bytes | None) -> NoticeBatch:
+    """Reads the value of a record of `{topology}.notices.{spout}`.
+
+    Raises:
+        WireError: if it is no notice batch, its columns differ in length, or a reason is unknown.
+    """
+    record = NOTICE_BATCH.decode(value)
+    batch = NoticeBatch(
+        acks_partition=record["acks_partition"],
+        acks_offset=record["acks_offset"],
+        acked_roots=unpack_ids(record["acked_roots"], "acked_roots"),
+        failed_roots=unpack_ids(record["failed_roots"], "failed_roots"),
+        fail_reasons=np.frombuffer(record["fail_reasons"], dtype=np.uint8),
+        fail_messages=tuple(record["fail_messages"]),
+    )
+    _same_length("fail_reasons", len(batch.fail_reasons), "failed_roots", len(batch.failed_roots))
+    _same_length("fail_messages", len(batch.fail_messages), "failed_roots", len(batch.failed_roots))
+    for reason in batch.fail_reasons.tolist():
+        if reason not in _WIRE_REASONS:
+            raise WireError("unknown-reason", f"fail reason {reason} is not one of {[int(r) for r in _WIRE_REASONS]}")
+    return batch
+
+
+def _same_length(column: str, length: int, partner: str, expected: int) -> None:
+    if length != expected:
+        raise WireError("uneven-columns", f"{column} has {length} entries, {partner} has {expected}")

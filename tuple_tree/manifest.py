@@ -1,0 +1,202 @@
+"""The manifest: what a topology is, as the record of `acker.topologies` tells ackers, Spark jobs and tools.
+
+It names no code: only components, tasks, streams and groupings, so any language can read it.
+"""
+
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tuple_tree.errors import ManifestError
+from tuple_tree.names import check_name
+from tuple_tree.streams import Stream
+
+DEFAULT_ACK_PARTITIONS: Final = 8
+DEFAULT_TIMEOUT_MS: Final = 30_000
+DEFAULT_TICK_MS: Final = 1_000
+TREE_AGE_TIMEOUTS: Final = 10
+"""The largest tree age, in message timeouts, unless set."""
+RESERVED_COMPONENTS: Final = frozenset({"acker"})
+"""Component names whose consumer group would be the ackers'."""
+
+Grouping = Literal["shuffle", "fields", "global", "all"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Subscription(_Frozen):
+    """That a bolt receives a stream of a component.
+
+    Attributes:
+        source: the component that emits.
+        stream: one of its streams.
+        grouping: how the receiving task is picked.
+        fields: what a fields grouping groups by.
+    """
+
+    source: str
+    stream: str
+    grouping: Grouping
+    fields: tuple[str, ...] = ()
+
+
+class SpoutManifest(_Frozen):
+    """A spout: where tuples enter.
+
+    Attributes:
+        timeout_ms: how long its trees may make no progress, in milliseconds.
+        max_pending: how many trees a task may have open.
+    """
+
+    kind: Literal["spout"] = "spout"
+    name: str
+    tasks: int = Field(default=1, ge=1)
+    streams: tuple[Stream, ...] = ()
+    timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=1)
+    max_pending: int = Field(default=10_000, ge=1)
+    external: bool = False
+
+
+class BoltManifest(_Frozen):
+    """A bolt: what receives tuples, and may emit others."""
+
+    kind: Literal["bolt"] = "bolt"
+    name: str
+    tasks: int = Field(default=1, ge=1)
+    streams: tuple[Stream, ...] = ()
+    subscriptions: tuple[Subscription, ...]
+    external: bool = False
+
+
+Component = SpoutManifest | BoltManifest
+
+
+class Manifest(_Frozen):
+    """A topology.
+
+    Attributes:
+        topology: its name, the first part of all its topics.
+        acking: False for an untracked topology: no inits, no acks, no ackers.
+        ack_partitions: P of `root mod P`; never changed while the topology lives.
+        tick_ms: width of a ledger bucket in milliseconds; a timeout is kept to within one.
+        max_tree_age_ms: no tree stays open longer.
+        components: in the order in which they were declared.
+    """
+
+    version: Literal[1] = 1
+    topology: str
+    acking: bool = True
+    ack_partitions: int = Field(default=DEFAULT_ACK_PARTITIONS, ge=1)
+    tick_ms: int = Field(default=DEFAULT_TICK_MS, ge=1)
+    max_tree_age_ms: int = Field(ge=1)
+    components: tuple[Component, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> "Manifest":
+        check_name("topology", self.topology)
+        names = [component.name for component in self.components]
+        for name in names:
+            check_name("component", name)
+            if name in RESERVED_COMPONENTS:
+                raise ValueError(f"component name {name!r} is taken by the ackers' consumer group: choose another")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two components are named {twice[0]!r}: names must be unique within a topology")
+        for bolt in self.bolts:
+            for subscription in bolt.subscriptions:
+                self._check_subscription(bolt.name, subscription)
+        for spout in self.spouts:
+            if spout.timeout_ms > self.max_tree_age_ms:
+                raise ValueError(
+                    f"the message timeout of spout {spout.name!r}, {spout.timeout_ms} ms, exceeds the largest tree "
+                    f"age, {self.max_tree_age_ms} ms: raise max_tree_age"
+                )
+        return self
+
+    def _check_subscription(self, bolt: str, subscription: Subscription) -> None:
+        stream = self.stream(subscription.source, subscription.stream)
+        if subscription.grouping == "fields" and not subscription.fields:
+            raise ValueError(f"bolt {bolt!r} groups {subscription.source!r} by fields, but names none")
+        missing = [name for name in subscription.fields if name not in stream.field_names]
+        if missing:
+            raise ValueError(
+                f"bolt {bolt!r} groups by field {missing[0]!r}, which stream {stream.name!r} of "
+                f"{subscription.source!r} does not have: it has {', '.join(stream.field_names)}"
+            )
+
+    @property
+    def spouts(self) -> tuple[SpoutManifest, ...]:
+        """The spouts, in order; the index is that of positional root ids."""
+        return tuple(component for component in self.components if isinstance(component, SpoutManifest))
+
+    @property
+    def bolts(self) -> tuple[BoltManifest, ...]:
+        """The bolts, in order."""
+        return tuple(component for component in self.components if isinstance(component, BoltManifest))
+
+    def component(self, name: str) -> Component:
+        """The component of that name.
+
+        Raises:
+            ValueError: if there is none, naming those that are.
+        """
+        for component in self.components:
+            if component.name == name:
+                return component
+        raise ValueError(
+            f"topology {self.topology!r} has no component {name!r}: it has "
+            f"{', '.join(component.name for component in self.components)}"
+        )
+
+    def stream(self, component: str, stream: str) -> Stream:
+        """A stream of a component.
+
+        Raises:
+            ValueError: if the component or the stream is unknown, naming those that are.
+        """
+        streams = self.component(component).streams
+        for candidate in streams:
+            if candidate.name == stream:
+                return candidate
+        declared = ", ".join(candidate.name for candidate in streams) or "none"
+        raise ValueError(f"component {component!r} has no stream {stream!r}: it declares {declared}")
+
+    def to_json(self) -> bytes:
+        """The manifest as the value of a record of `acker.topologies`."""
+        return self.model_dump_json().encode()
+
+    @classmethod
+    def from_json(cls, value: bytes) -> "Manifest":
+        """Reads a record of `acker.topologies`.
+
+        Raises:
+            ManifestError: if it is not a manifest of this version.
+        """
+        try:
+            return cls.model_validate_json(value)
+        except ValidationError as error:
+            raise ManifestError(explain(error)) from error
+
+    @classmethod
+    def of(cls, **settings: Any) -> "Manifest":
+        """Builds a manifest from keyword arguments.
+
+        Raises:
+            ManifestError: if they do not describe a topology; the message says what to change.
+        """
+        try:
+            return cls(**settings)
+        except ValidationError as error:
+            raise ManifestError(explain(error)) from error
+
+
+def explain(error: ValidationError) -> str:
+    """Pydantic's findings as one line for a person."""
+    findings = []
+    for finding in error.errors(include_url=False, include_context=False):
+        where = ".".join(str(part) for part in finding["loc"])
+        message = finding["msg"].removeprefix("Value error, ")
+        findings.append(f"{where}: {message}" if where else message)
+    return "; ".join(findings)

@@ -1,0 +1,119 @@
+"""The two messages of the wire contract, as frozen dataclasses with numpy columns.
+
+Columns are `IdColumn`s: shape `(n,)`, dtype `>u8` when read from the wire, any unsigned 64-bit dtype when built.
+"""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuple_tree.ids import IdColumn
+
+SESSION_BYTES: Final = 16
+
+_NO_IDS: Final[IdColumn] = np.empty(0, dtype=">u8")
+_NO_IDS.flags.writeable = False
+
+
+def _no_ids() -> IdColumn:
+    return _NO_IDS
+
+
+def _no_reasons() -> NDArray[np.uint8]:
+    return np.empty(0, dtype=np.uint8)
+
+
+class FailReason(IntEnum):
+    """Why a tree failed; the number is what stands in a notice."""
+
+    FAILED = 1
+    """A bolt failed a tuple of the tree; the notice carries what it said."""
+    TIMEOUT = 2
+    """No progress for the spout's message timeout."""
+    TOO_OLD = 3
+    """Progress, but no end, for the largest tree age."""
+    LOST = 4
+    """No outcome at all for the largest tree age and a margin: said by the spout itself, never on the wire."""
+
+    @property
+    def word(self) -> str:
+        """The reason as users, logs and metrics see it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class SpoutTask:
+    """Who is told the outcome of a tree.
+
+    Attributes:
+        topic: `{topology}.notices.{spout}`.
+        task: partition of that topic.
+        timeout_ms: how long a tree of this spout may make no progress, in milliseconds.
+    """
+
+    topic: str
+    task: int
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AckBatch:
+    """What one writer tells the acker of one partition.
+
+    Within a batch inits come first, then acks, fails and resets.
+
+    Attributes:
+        writer: `component/task`, or a lane of a Spark query.
+        session: 16 random bytes, drawn by each new owner of the writer.
+        sequence: rises with each batch of a session on a partition; what does not rise is a repeat.
+        opens: the first batch of a session on a partition; it supersedes the writer's earlier sessions.
+        spout: the owner of the inits; None where there are none.
+        init_roots, init_vals: shape `(n,)`; root, XOR of the edge ids of every recipient.
+        ack_roots, ack_vals: shape `(m,)`; root, ack val.
+        fail_roots: shape `(k,)`.
+        fail_messages: why, one for each of `fail_roots`.
+        reset_roots: shape `(r,)`; trees whose clock starts again.
+    """
+
+    writer: str
+    session: bytes
+    sequence: int
+    opens: bool = False
+    spout: SpoutTask | None = None
+    init_roots: IdColumn = field(default_factory=_no_ids)
+    init_vals: IdColumn = field(default_factory=_no_ids)
+    ack_roots: IdColumn = field(default_factory=_no_ids)
+    ack_vals: IdColumn = field(default_factory=_no_ids)
+    fail_roots: IdColumn = field(default_factory=_no_ids)
+    fail_messages: tuple[str, ...] = ()
+    reset_roots: IdColumn = field(default_factory=_no_ids)
+
+    def __len__(self) -> int:
+        return len(self.init_roots) + len(self.ack_roots) + len(self.fail_roots) + len(self.reset_roots)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoticeBatch:
+    """Outcomes of tuple trees for one task of a spout.
+
+    Attributes:
+        acks_partition: partition of `{topology}.acks` whose ledger says so.
+        acks_offset: the ledger had applied everything before this offset.
+        acked_roots: shape `(n,)`; trees that were fully processed.
+        failed_roots: shape `(k,)`; trees that have to be replayed.
+        fail_reasons: shape `(k,)`, dtype `u1`; `FailReason` numbers.
+        fail_messages: one for each of `failed_roots`, empty unless a bolt said something.
+    """
+
+    acks_partition: int
+    acks_offset: int
+    acked_roots: IdColumn = field(default_factory=_no_ids)
+    failed_roots: IdColumn = field(default_factory=_no_ids)
+    fail_reasons: NDArray[np.uint8] = field(default_factory=_no_reasons)
+    fail_messages: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.acked_roots) + len(self.failed_roots)

@@ -1,0 +1,72 @@
+"""What topologies, components, streams and fields may be called.
+
+The dot separates the parts of a topic's name, so no part may hold one; Kafka allows 249 characters in all.
+"""
+
+import re
+from typing import Final
+
+from tuple_tree.errors import InvalidNameError
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}")
+_FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def check_name(kind: str, name: str) -> str:
+    """Returns the name if a topology, component or stream may have it.
+
+    Raises:
+        InvalidNameError: otherwise, saying what is allowed.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidNameError(
+            f"{kind} name {name!r} cannot be used: it must start with a letter and go on with letters, digits, "
+            "'_' or '-', 80 characters at most"
+        )
+    return name
+
+
+def check_field(name: str) -> str:
+    """Returns the name if a field may have it (Avro's rule).
+
+    Raises:
+        InvalidNameError: otherwise.
+    """
+    if not _FIELD.fullmatch(name):
+        raise InvalidNameError(
+            f"field name {name!r} cannot be used: it must be letters, digits and '_', no digit first"
+        )
+    return name
+
+
+def tuples_topic(topology: str, bolt: str) -> str:
+    """The inbox of a bolt: all its sources write there, one partition a task."""
+    return f"{topology}.tuples.{bolt}"
+
+
+def acks_topic(topology: str) -> str:
+    """Where all inits, acks, fails and resets of a topology go."""
+    return f"{topology}.acks"
+
+
+def notices_topic(topology: str, spout: str) -> str:
+    """Where the ackers tell a spout's tasks the outcome of their trees, one partition a task."""
+    return f"{topology}.notices.{spout}"
+
+
+def dead_letters_topic(topology: str) -> str:
+    """Where records go that could not be used."""
+    return f"{topology}.dead-letters"
+
+
+def acker_group(topology: str) -> str:
+    """The consumer group of a topology's acker workers."""
+    return f"{topology}.acker"
+
+
+def component_group(topology: str, component: str) -> str:
+    """The consumer group in which the processes of a component share its tasks."""
+    return f"{topology}.{component}"
+
+
+TOPOLOGIES_TOPIC: Final = "acker.topologies"

@@ -1,0 +1,57 @@
+"""Which offsets of a source partition are still open, and how far it may be committed.
+
+Outcomes come in any order, but a committed offset says that everything before it is done. The manager keeps the
+offsets that were started, in order, and those done ahead of the first open one (the holes are what is between).
+Offsets need not be contiguous: compaction and transaction markers leave gaps.
+"""
+
+from collections import deque
+
+
+class OffsetManager:
+    """The open offsets of one partition.
+
+    `start` and `done` cost amortised O(1); memory is one entry for each offset behind the first open one.
+    """
+
+    __slots__ = ("_ahead", "_open", "_started")
+
+    def __init__(self) -> None:
+        self._open: deque[int] = deque()
+        self._ahead: set[int] = set()
+        self._started = -1
+
+    def start(self, offset: int) -> None:
+        """Opens an offset; they must come in rising order.
+
+        Raises:
+            ValueError: if the offset is not above all that were started.
+        """
+        if offset <= self._started:
+            raise ValueError(f"offset {offset} was started after offset {self._started}: offsets must rise")
+        self._started = offset
+        self._open.append(offset)
+
+    def done(self, offset: int) -> None:
+        """Closes an offset that was started; it is counted as committable once all before it are closed."""
+        open_ = self._open
+        if not open_ or offset < open_[0]:
+            return
+        if offset != open_[0]:
+            self._ahead.add(offset)
+            return
+        open_.popleft()
+        while open_ and open_[0] in self._ahead:
+            self._ahead.remove(open_.popleft())
+
+    @property
+    def committable(self) -> int | None:
+        """The offset to commit: that of the first open one, or the one after all; None before the first start."""
+        if self._open:
+            return self._open[0]
+        return self._started + 1 if self._started >= 0 else None
+
+    @property
+    def open_count(self) -> int:
+        """How many offsets are started and not done."""
+        return len(self._open) - len(self._ahead)

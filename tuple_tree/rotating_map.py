@@ -1,0 +1,75 @@
+"""A map whose entries expire in cohorts, after Storm's RotatingMap.
+
+Entries live in a few buckets. `put` places an entry in the youngest, the nursery; each `rotate` drops the oldest,
+death row, and opens a new nursery. With `b` buckets an entry falls off at the b-th rotation after its last `put`, so
+between `b - 1` and `b` rotation periods later. There is no clock inside: who owns the map says when to rotate.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class RotatingMap(Generic[K, V]):
+    """A map of a fixed number of buckets; every operation costs a look into each bucket at most.
+
+    Args:
+        buckets: how many cohorts there are, at least 2.
+        on_expire: called with key and value of each entry that `rotate` drops, in the order in which they were put.
+
+    Raises:
+        ValueError: for fewer than 2 buckets.
+    """
+
+    __slots__ = ("_buckets", "_on_expire")
+
+    def __init__(self, buckets: int = 3, on_expire: Callable[[K, V], object] | None = None) -> None:
+        if buckets < 2:
+            raise ValueError(f"a RotatingMap needs at least 2 buckets, not {buckets}: with fewer, rotating empties it")
+        self._buckets: deque[dict[K, V]] = deque({} for _ in range(buckets))
+        self._on_expire = on_expire
+
+    def put(self, key: K, value: V) -> None:
+        """Sets the value, and moves the key into the nursery wherever it was."""
+        nursery, *older = self._buckets
+        for bucket in older:
+            if key in bucket:
+                del bucket[key]
+                break
+        nursery[key] = value
+
+    def get(self, key: K) -> V | None:
+        """The value, or None; does not move the key."""
+        for bucket in self._buckets:
+            if key in bucket:
+                return bucket[key]
+        return None
+
+    def remove(self, key: K) -> V | None:
+        """Takes the key out and returns its value, or None."""
+        for bucket in self._buckets:
+            if key in bucket:
+                return bucket.pop(key)
+        return None
+
+    def rotate(self) -> dict[K, V]:
+        """Drops death row, opens a new nursery, and returns what was dropped after calling back for each of it."""
+        expired = self._buckets.pop()
+        self._buckets.appendleft({})
+        if self._on_expire is not None:
+            for key, value in expired.items():
+                self._on_expire(key, value)
+        return expired
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in bucket for bucket in self._buckets)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._buckets))
+
+    def __iter__(self) -> Iterator[K]:
+        for bucket in self._buckets:
+            yield from bucket
