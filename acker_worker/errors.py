@@ -1,0 +1,50 @@
+"""Errors of the acker worker.
+
+AckerWorkerError
+├── LedgerError              a setting or a call that the ledger cannot keep
+├── BrokerUnreachableError   no broker answers
+├── UnknownTopologyError     `acker.topologies` has no manifest of that name
+├── TopicError               a topic is missing or not as it has to be
+└── DeliveryError            notices could not be delivered, so nothing may be committed
+"""
+
+
+class AckerWorkerError(Exception):
+    """Base of all errors raised by `acker_worker`; the message ends with what to do."""
+
+
+class LedgerError(AckerWorkerError):
+    """A setting or a call that the ledger cannot keep."""
+
+
+class BrokerUnreachableError(AckerWorkerError):
+    """No broker answered in time."""
+
+
+class UnknownTopologyError(AckerWorkerError):
+    """There is no manifest of that name in `acker.topologies`."""
+
+    def __init__(self, topology: str, known: list[str]) -> None:
+        there = f"the cluster has {', '.join(known)}" if known else "the cluster has none yet"
+        super().__init__(
+            f"no topology {topology!r} in acker.topologies: {there}. "
+            "Check the name, or create it: acker topics create MODULE:TOPOLOGY"
+        )
+        self.topology = topology
+        self.known = known
+
+
+class TopicError(AckerWorkerError):
+    """A topic is missing or is not as it has to be.
+
+    Attributes:
+        topic: its name.
+    """
+
+    def __init__(self, topic: str, problem: str) -> None:
+        super().__init__(f"topic {topic} {problem}")
+        self.topic = topic
+
+
+class DeliveryError(AckerWorkerError):
+    """Notices could not be delivered in time."""

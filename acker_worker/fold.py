@@ -1,0 +1,292 @@
+"""The fold: records of one partition of the ack log in, notices out.
+
+Everything that an acker knows about a partition is a pure function of a window of its log. This module is that
+function: it has no Kafka and no clock. Time is the append time of the records; only `advance` moves it without one,
+and its caller answers for having read everything that was appended before.
+
+Rebuilding is folding from further back: what lies before the committed offset, and what expired up to the committed
+clock, was told already and is not told again.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from acker_worker import kernels
+from acker_worker.errors import LedgerError
+from acker_worker.ledger import Ledger, LedgerSettings, Outcomes
+from acker_worker.progress import Progress
+from acker_worker.sessions import Sessions, Standing
+from tuple_tree.codec import decode_ack_batch
+from tuple_tree.errors import WireError
+from tuple_tree.ids import IdColumn
+from tuple_tree.messages import AckBatch, FailReason, SpoutTask
+
+_MARGIN_TICKS: Final = 1
+"""How far before the birth of the oldest open record a rebuild begins: its ack may have overtaken its init."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A record of the ack log.
+
+    Attributes:
+        offset: where it lies in its partition.
+        append_ms: the broker's append time, in milliseconds.
+        value: an encoded ack batch, or whatever somebody wrote.
+    """
+
+    offset: int
+    append_ms: int
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A record that could not be used: it belongs among the dead letters."""
+
+    record: LogRecord
+    reason: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a fold has seen and done since it began, for logs and metrics."""
+
+    records: int = 0
+    inits: int = 0
+    acks: int = 0
+    fails: int = 0
+    resets: int = 0
+    trees_acked: int = 0
+    trees_failed: int = 0
+    trees_timed_out: int = 0
+    trees_too_old: int = 0
+    orphans_expired: int = 0
+    repeated_batches: int = 0
+    superseded_batches: int = 0
+    rejected: int = 0
+
+
+@dataclass(slots=True)
+class Told:
+    """Outcomes for one spout task, in the order in which they were decided."""
+
+    acked: list[IdColumn] = field(default_factory=list)
+    failed: list[tuple[int, FailReason, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Step:
+    """What folding some records gave.
+
+    Attributes:
+        told: outcomes to be sent, by spout task.
+        rejected: records for the dead letters.
+    """
+
+    told: dict[SpoutTask, Told] = field(default_factory=dict)
+    rejected: list[Rejected] = field(default_factory=list)
+
+
+class PartitionFold:
+    """The state of one partition: ledger, writers, clock.
+
+    Args:
+        partition: number of the partition.
+        partitions: P of `root mod P`.
+        settings: when records expire.
+        committed: how far an earlier owner got; None where nobody did.
+    """
+
+    def __init__(
+        self, partition: int, partitions: int, settings: LedgerSettings, committed: Progress | None = None
+    ) -> None:
+        self.partition = partition
+        self.counters = Counters()
+        self.ledger = Ledger(settings)
+        self.position = committed.rebuild_from if committed else 0
+        self.clock_ms = 0
+        self._partitions = np.uint64(partitions)
+        self._settings = settings
+        self._committed = committed
+        self._sessions = Sessions()
+        self._sessions_tick = 0
+        self._ticks: deque[tuple[int, int]] = deque()
+        self._messages: dict[int, str] = {}
+
+    def apply(self, records: Iterable[LogRecord]) -> Step:
+        """Folds records in, in the order of their offsets."""
+        step = Step()
+        for record in records:
+            if self._committed is not None and record.offset >= self._committed.offset:
+                self._catch_up(step, self._committed)
+            if record.append_ms > self.clock_ms:
+                self._move_clock(record.append_ms, step)
+            self._mark_tick(record.offset)
+            self.counters.records += 1
+            try:
+                batch = decode_ack_batch(record.value)
+                self._check_routing(batch)
+                self._apply_batch(batch, record.offset, step)
+            except (WireError, LedgerError) as error:
+                self.counters.rejected += 1
+                if self._untold(record.offset):
+                    reason = error.reason if isinstance(error, WireError) else "ledger"
+                    step.rejected.append(Rejected(record, reason, str(error)))
+            self.position = record.offset + 1
+        return step
+
+    def advance(self, now_ms: int) -> Step:
+        """Moves the clock on without a record.
+
+        The caller answers for having read everything that was appended up to `now_ms`.
+        """
+        step = Step()
+        if self._committed is not None:
+            self._catch_up(step, self._committed)
+        if now_ms > self.clock_ms:
+            self._move_clock(now_ms, step)
+        return step
+
+    def expires_by(self, now_ms: int) -> bool:
+        """Whether moving the clock to `now_ms` would end any record."""
+        return self.ledger.expires_by(self._tick(now_ms))
+
+    @property
+    def progress(self) -> Progress:
+        """What to commit once everything told so far is delivered."""
+        if self._committed is not None:
+            # Still rebuilding: the earlier owner is ahead, so its word stands.
+            return self._committed
+        return Progress(self.position, self._rebuild_from(), self.clock_ms)
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether the committed offset of an earlier owner has not been reached."""
+        return self._committed is not None
+
+    def _apply_batch(self, batch: AckBatch, offset: int, step: Step) -> None:
+        counters = self.counters
+        standing = self._sessions.judge(batch.writer, batch.session, batch.sequence, opens=batch.opens)
+        if standing is Standing.REPEATED:
+            counters.repeated_batches += 1
+            return
+        if standing is Standing.SUPERSEDED:
+            counters.superseded_batches += 1
+            return
+        told = self._untold(offset)
+        ledger = self.ledger
+        if batch.spout is not None and len(batch.init_roots):
+            counters.inits += len(batch.init_roots)
+            self._tell(ledger.init(batch.init_roots, batch.init_vals, batch.spout), step, told)
+        if len(batch.ack_roots):
+            counters.acks += len(batch.ack_roots)
+            self._tell(ledger.ack(batch.ack_roots, batch.ack_vals), step, told)
+        if len(batch.fail_roots):
+            counters.fails += len(batch.fail_roots)
+            self._messages.update(zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True))
+            self._tell(ledger.fail(batch.fail_roots), step, told)
+        if len(batch.reset_roots):
+            counters.resets += len(batch.reset_roots)
+            self._tell(ledger.reset(batch.reset_roots), step, told)
+
+    def _check_routing(self, batch: AckBatch) -> None:
+        for column in (batch.init_roots, batch.ack_roots, batch.fail_roots, batch.reset_roots):
+            if len(column):
+                strays = column.astype(np.uint64) % self._partitions != self.partition
+                if strays.any():
+                    root = int(column[int(strays.argmax())])
+                    raise WireError(
+                        "misrouted",
+                        f"root {root:016x} of writer {batch.writer} belongs to partition "
+                        f"{root % int(self._partitions)}, not {self.partition}: route by the unsigned root mod "
+                        f"{self._partitions}",
+                    )
+
+    def _untold(self, offset: int) -> bool:
+        return self._committed is None or offset >= self._committed.offset
+
+    def _catch_up(self, step: Step, committed: Progress) -> None:
+        """Reaches what was committed: the clock goes where the earlier owner had it, and from here on we tell."""
+        self._move_clock(max(committed.clock_ms, self.clock_ms), step)
+        self._committed = None
+
+    def _move_clock(self, now_ms: int, step: Step) -> None:
+        committed = self._committed
+        if committed is not None and now_ms > committed.clock_ms > self.clock_ms:
+            # Up to the committed clock the earlier owner has told who expired; beyond it nobody has.
+            self._expire(committed.clock_ms, step, told=True)
+        self._expire(now_ms, step, told=committed is not None and now_ms <= committed.clock_ms)
+
+    def _expire(self, now_ms: int, step: Step, *, told: bool) -> None:
+        self.clock_ms = now_ms
+        tick = self._tick(now_ms)
+        self._tell(self.ledger.advance(tick), step, not told)
+        if tick - self._sessions_tick > self._settings.max_age_ticks:
+            self._sessions_tick = tick
+            self._sessions.rotate()
+
+    def _tell(self, outcomes: Outcomes, step: Step, tell: bool) -> None:
+        if not len(outcomes):
+            return
+        kinds = np.bincount(outcomes.kinds, minlength=kernels.ORPHANED + 1)
+        counters = self.counters
+        counters.trees_acked += int(kinds[kernels.ACKED])
+        counters.trees_failed += int(kinds[kernels.FAILED_BY_BOLT])
+        counters.trees_timed_out += int(kinds[kernels.TIMED_OUT])
+        counters.trees_too_old += int(kinds[kernels.TOO_OLD])
+        counters.orphans_expired += int(kinds[kernels.ORPHANED])
+        if tell:
+            self._tell_acked(outcomes, step)
+            if kinds[kernels.ACKED] + kinds[kernels.ORPHANED] < len(outcomes):
+                self._tell_failed(outcomes, step)
+        if self._messages:
+            for root in outcomes.roots.tolist():
+                self._messages.pop(root, None)
+
+    def _tell_acked(self, outcomes: Outcomes, step: Step) -> None:
+        acked = outcomes.kinds == kernels.ACKED
+        roots, spouts = outcomes.roots[acked], outcomes.spouts[acked]
+        if not len(roots):
+            return
+        if (spouts == spouts[0]).all():
+            self._told(step, int(spouts[0])).acked.append(roots)
+            return
+        for spout in np.unique(spouts).tolist():
+            self._told(step, spout).acked.append(roots[spouts == spout])
+
+    def _tell_failed(self, outcomes: Outcomes, step: Step) -> None:
+        failed = (outcomes.kinds != kernels.ACKED) & (outcomes.kinds != kernels.ORPHANED)
+        for root, spout, kind in zip(
+            outcomes.roots[failed].tolist(),
+            outcomes.spouts[failed].tolist(),
+            outcomes.kinds[failed].tolist(),
+            strict=True,
+        ):
+            reason = FailReason(kind)
+            message = self._messages.get(root, "") if reason is FailReason.FAILED else ""
+            self._told(step, spout).failed.append((root, reason, message))
+
+    def _told(self, step: Step, spout: int) -> Told:
+        return step.told.setdefault(self.ledger.spout(spout), Told())
+
+    def _tick(self, now_ms: int) -> int:
+        return now_ms // self._settings.tick_ms
+
+    def _mark_tick(self, offset: int) -> None:
+        tick = self._tick(self.clock_ms)
+        if not self._ticks or self._ticks[-1][0] < tick:
+            self._ticks.append((tick, offset))
+
+    def _rebuild_from(self) -> int:
+        """First offset of the tick before the one in which the oldest open record was born."""
+        oldest = self.ledger.oldest_birth()
+        needed = (self._tick(self.clock_ms) if oldest is None else oldest) - _MARGIN_TICKS
+        while self._ticks and self._ticks[0][0] < needed:
+            self._ticks.popleft()
+        return self._ticks[0][1] if self._ticks else self.position

@@ -1,0 +1,342 @@
+"""The rules of `acking-spec` as small functions over one flat table, compiled by numba.
+
+The table is one `u8` array of 24-byte slots: key, checksum, meta. It is open-addressed, linearly probed and kept
+*sorted*: a key is the root times an odd constant (a bijection, so the root can be computed back), its home is its
+rank among all keys, `key / 2**64 * capacity`, and within a cluster the keys rise. So a miss ends as early as a hit,
+deletion shifts the rest of its cluster back and leaves no tombstones, and growing is one sequential copy. It is
+Robin Hood hashing (Celis, 1986) with ties broken by key, as in ordered hash tables (Amble and Knuth, 1974).
+
+An empty slot holds the largest key, so a probe stops there without looking at its meta. The last slot is always
+empty. What misses the cache is the home of the *next* roots, so each loop prefetches a few ahead.
+
+Meta, from the top: occupied (1 bit), spout known (1), failed (1), spout (21), born (20), expires (20). Ticks are kept
+modulo 2**20 and compared within half of that.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+WORDS: Final = 3
+SLOT_BYTES: Final = 8 * WORDS
+
+U64 = np.uint64
+_MULTIPLIER: Final = U64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio, odd
+_INVERSE: Final = U64(pow(0x9E3779B97F4A7C15, -1, 2**64))
+_EMPTY: Final = U64(2**64 - 1)
+_ZERO: Final = U64(0)
+_32: Final = U64(32)
+
+OCCUPIED: Final = U64(1 << 63)
+KNOWN: Final = U64(1 << 62)
+FAILED: Final = U64(1 << 61)
+_FLAGS: Final = U64(0b111 << 61)
+_SPOUT_SHIFT: Final = U64(40)
+_BORN_SHIFT: Final = U64(20)
+SPOUT_LIMIT: Final = 1 << 21
+TICK_SPAN: Final = 1 << 20
+_SPOUT_MASK: Final = U64(SPOUT_LIMIT - 1)
+_TICK_MASK: Final = U64(TICK_SPAN - 1)
+_HALF_SPAN: Final = U64(TICK_SPAN >> 1)
+
+INIT: Final = 0
+ACK: Final = 1
+FAIL: Final = 2
+RESET: Final = 3
+
+ACKED: Final = 0
+"""Outcome kinds as the kernels write them; the other three are the numbers of `FailReason`."""
+FAILED_BY_BOLT: Final = 1
+TIMED_OUT: Final = 2
+TOO_OLD: Final = 3
+ORPHANED: Final = 255
+"""Left by rotation without an init: nobody is told."""
+
+LIVE: Final = 0
+ORPHANS: Final = 1
+DUPLICATE_INITS: Final = 2
+COUNTS: Final = 3
+
+_AHEAD: Final = 12
+SPARE: Final = 512
+"""Slots behind the last home, for the cluster that runs over the end."""
+
+
+@intrinsic
+def _prefetch_intrinsic(typing_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG001
+    """Asks the processor for the cache line of `array[index]`, for reading and writing."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = context.make_array(signature.args[0])(context, builder, args[0])
+        address = builder.bitcast(builder.gep(view.data, [args[1]]), cgutils.voidptr_t)
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, flag, flag, flag])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], kind)
+        builder.call(function, [address, flag(1), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), codegen
+
+
+_prefetch: Final[Any] = _prefetch_intrinsic
+
+
+@njit(inline="always")
+def key_of(root: np.uint64) -> np.uint64:
+    """The key under which a root is kept."""
+    return root * _MULTIPLIER
+
+
+@njit(inline="always")
+def _home(key: np.uint64, capacity: np.uint64) -> np.int64:
+    return np.int64((key >> _32) * capacity >> _32)
+
+
+@njit(inline="always")
+def _seek(table: np.ndarray, capacity: np.uint64, key: np.uint64) -> np.int64:
+    """Index of the key's first word, or of the slot before which it would stand."""
+    at = _home(key, capacity) * WORDS
+    while table[at] < key:
+        at += WORDS
+    return at
+
+
+@njit(inline="always")
+def _open_slot(table: np.ndarray, at: np.int64, key: np.uint64) -> bool:
+    """Makes room for a key at `at` by shifting the rest of the cluster; False if the table's end is reached."""
+    end = at
+    while table[end + 2] != _ZERO:
+        end += WORDS
+    if end + WORDS >= len(table):
+        return False
+    while end > at:
+        table[end] = table[end - 3]
+        table[end + 1] = table[end - 2]
+        table[end + 2] = table[end - 1]
+        end -= WORDS
+    table[at] = key
+    return True
+
+
+@njit(inline="always")
+def _close_slot(table: np.ndarray, capacity: np.uint64, at: np.int64) -> None:
+    """Deletes the entry at `at` and shifts back those behind it that are not at home."""
+    following = at + WORDS
+    while table[following + 2] != _ZERO and _home(table[following], capacity) * WORDS < following:
+        table[at] = table[following]
+        table[at + 1] = table[following + 1]
+        table[at + 2] = table[following + 2]
+        at = following
+        following += WORDS
+    table[at] = _EMPTY
+    table[at + 1] = _ZERO
+    table[at + 2] = _ZERO
+
+
+@njit(inline="always")
+def _born(meta: np.uint64) -> np.uint64:
+    return meta >> _BORN_SHIFT & _TICK_MASK
+
+
+@njit(inline="always")
+def _expires(meta: np.uint64) -> np.uint64:
+    return meta & _TICK_MASK
+
+
+@njit(inline="always")
+def _spout(meta: np.uint64) -> np.uint64:
+    return meta >> _SPOUT_SHIFT & _SPOUT_MASK
+
+
+@njit(inline="always")
+def _restart(
+    meta: np.uint64, tick: np.uint64, lifetime: np.uint64, max_age: np.uint64, expiring: np.ndarray
+) -> np.uint64:
+    """Puts a record back into the nursery: its cohort is the tick at which it now expires."""
+    before = _expires(meta)
+    left = max_age - (tick - _born(meta) & _TICK_MASK)
+    after = tick + min(lifetime, left) & _TICK_MASK
+    if before != after:
+        expiring[before & U64(len(expiring) - 1)] -= 1
+        expiring[after & U64(len(expiring) - 1)] += 1
+    return meta ^ before ^ after
+
+
+@njit(inline="always")
+def _forget(meta: np.uint64, counts: np.ndarray, expiring: np.ndarray, born: np.ndarray) -> None:
+    expiring[_expires(meta) & U64(len(expiring) - 1)] -= 1
+    born[_born(meta) & U64(len(born) - 1)] -= 1
+    counts[LIVE] -= 1
+    if not meta & KNOWN:
+        counts[ORPHANS] -= 1
+
+
+@njit(nogil=True, cache=True)
+def apply(
+    table: np.ndarray,
+    capacity: np.uint64,
+    rule: int,
+    roots: np.ndarray,
+    vals: np.ndarray,
+    spout: np.uint64,
+    tick: np.uint64,
+    max_age: np.uint64,
+    lifetimes: np.ndarray,
+    counts: np.ndarray,
+    expiring: np.ndarray,
+    born: np.ndarray,
+    out_roots: np.ndarray,
+    out_spouts: np.ndarray,
+    out_kinds: np.ndarray,
+) -> tuple[int, int]:
+    """Applies one rule to a column of roots, in order.
+
+    Args:
+        table: the slots, flat, shape `(WORDS * slots,)`, dtype u8.
+        capacity: number of homes; the table has some more slots.
+        rule: INIT, ACK, FAIL or RESET.
+        roots: shape `(n,)`, native u8.
+        vals: shape `(n,)`, native u8; read by INIT and ACK only.
+        spout: index of the owner; read by INIT only.
+        tick: now, modulo TICK_SPAN.
+        max_age: largest tree age in ticks, below half of TICK_SPAN.
+        lifetimes: shape `(spouts,)`, u8; ticks without progress by spout index, index 0 for an unknown spout.
+        counts: shape `(COUNTS,)`, i8; kept up to date.
+        expiring: shape `(2**k,)`, i8; live records by the tick at which they expire.
+        born: shape `(2**k,)`, i8; live records by the tick at which they were born.
+        out_roots, out_spouts, out_kinds: shape `(>= n,)`, u8, u4, u1; filled with the outcomes.
+
+    Returns:
+        How many roots were applied (fewer than n only if the table's end was hit: grow it and go on), and how many
+        outcomes were written.
+    """
+    total = len(roots)
+    done = 0
+    for i in range(min(_AHEAD, total)):
+        _prefetch(table, _home(key_of(roots[i]), capacity) * WORDS)
+    for i in range(total):
+        if i + _AHEAD < total:
+            _prefetch(table, _home(key_of(roots[i + _AHEAD]), capacity) * WORDS)
+        key = key_of(roots[i])
+        at = _seek(table, capacity, key)
+        meta = table[at + 2] if table[at] == key else _ZERO
+        if meta == _ZERO:
+            if rule == RESET:
+                continue  # nothing has been heard of it, so no clock is running
+            if not _open_slot(table, at, key):
+                return i, done
+            checksum = _ZERO
+            meta = OCCUPIED | tick << _BORN_SHIFT | tick
+            expiring[tick & U64(len(expiring) - 1)] += 1
+            born[tick & U64(len(born) - 1)] += 1
+            counts[LIVE] += 1
+            counts[ORPHANS] += 1
+        else:
+            checksum = table[at + 1]
+        if rule == INIT:
+            if meta & KNOWN:
+                counts[DUPLICATE_INITS] += 1
+                continue
+            checksum ^= vals[i]
+            meta |= KNOWN | spout << _SPOUT_SHIFT
+            counts[ORPHANS] -= 1
+        elif rule == ACK:
+            checksum ^= vals[i]
+        elif rule == FAIL:
+            meta |= FAILED
+        if meta & KNOWN and (checksum == _ZERO or meta & FAILED):
+            out_roots[done] = roots[i]
+            out_spouts[done] = _spout(meta)
+            out_kinds[done] = ACKED if checksum == _ZERO else FAILED_BY_BOLT
+            done += 1
+            _forget(meta, counts, expiring, born)
+            _close_slot(table, capacity, at)
+        else:
+            table[at + 1] = checksum
+            table[at + 2] = _restart(meta, tick, lifetimes[_spout(meta)], max_age, expiring)
+    return total, done
+
+
+@njit(nogil=True, cache=True)
+def expire(
+    table: np.ndarray,
+    capacity: np.uint64,
+    start: int,
+    tick: np.uint64,
+    max_age: np.uint64,
+    counts: np.ndarray,
+    expiring: np.ndarray,
+    born: np.ndarray,
+    out_roots: np.ndarray,
+    out_spouts: np.ndarray,
+    out_kinds: np.ndarray,
+) -> tuple[int, int]:
+    """Removes the records that expire at `tick` or before; see `apply` for the arguments.
+
+    Args:
+        start: slot to begin at.
+
+    Returns:
+        The slot to go on from when the outcome arrays were full, or -1 at the end; and how many outcomes were written.
+    """
+    done = 0
+    at = np.int64(start * WORDS)
+    while at < len(table):
+        meta = table[at + 2]
+        if meta == _ZERO or (tick - _expires(meta) & _TICK_MASK) >= _HALF_SPAN:
+            at += WORDS
+            continue
+        if done == len(out_roots):
+            return int(at // WORDS), done
+        out_roots[done] = table[at] * _INVERSE
+        out_spouts[done] = _spout(meta)
+        if not meta & KNOWN:
+            out_kinds[done] = ORPHANED
+        elif (_expires(meta) - _born(meta) & _TICK_MASK) == max_age:
+            out_kinds[done] = TOO_OLD
+        else:
+            out_kinds[done] = TIMED_OUT
+        done += 1
+        _forget(meta, counts, expiring, born)
+        _close_slot(table, capacity, at)
+    return -1, done
+
+
+@njit(nogil=True, cache=True)
+def clear(table: np.ndarray, start: int) -> None:
+    """Makes the slots from `start` on empty."""
+    for at in range(start * WORDS, len(table), WORDS):
+        table[at] = _EMPTY
+        table[at + 1] = _ZERO
+        table[at + 2] = _ZERO
+
+
+@njit(nogil=True, cache=True)
+def respread(source: np.ndarray, target: np.ndarray, capacity: np.uint64) -> bool:
+    """Copies all records into an empty table of another capacity, in order; False if its end was hit."""
+    free = np.int64(0)
+    for at in range(0, len(source), WORDS):
+        if source[at + 2] == _ZERO:
+            continue
+        to = max(_home(source[at], capacity) * WORDS, free)
+        if to + WORDS >= len(target):
+            return False
+        target[to] = source[at]
+        target[to + 1] = source[at + 1]
+        target[to + 2] = source[at + 2]
+        free = to + WORDS
+    return True
+
+
+@njit(nogil=True, cache=True)
+def find(table: np.ndarray, capacity: np.uint64, root: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Checksum and meta of a root, zero and zero if it is not held; for tests and inspection."""
+    key = key_of(root)
+    at = _seek(table, capacity, key)
+    if table[at] == key and table[at + 2] != _ZERO:
+        return table[at + 1], table[at + 2]
+    return _ZERO, _ZERO

@@ -1,0 +1,309 @@
+"""The ledger of one partition: a checksum for each tuple tree, and what follows from it.
+
+The ledger is pure: roots and ticks in, outcomes out. Its rules live in `kernels`; this module owns the table, lets it
+grow and shrink, names the spouts, and knows which cohorts are about to expire. Ticks are plain rising integers here.
+
+A cohort is the set of records that expire at the same tick, so it is a bucket of a RotatingMap: touching a record
+moves it to a younger cohort, and advancing the clock drops those that are due. Only their sizes are kept; the table is
+searched for their members when a cohort that is not empty falls due.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acker_worker import kernels
+from acker_worker.errors import LedgerError
+from tuple_tree.ids import IdColumn
+from tuple_tree.messages import SpoutTask
+
+MAX_LOAD: Final = 0.66
+"""Share of homes taken at which the table grows."""
+GROWTH: Final = 1.25
+"""By how much: the load then lies between 0.53 and 0.66, 36 to 46 bytes a tree."""
+MIN_LOAD: Final = 0.2
+"""Share of homes taken at which the table shrinks to half of MAX_LOAD."""
+SMALLEST: Final = 8_192
+CHUNK: Final = 4_096
+"""Roots a kernel call; also the size of the outcome buffers."""
+_SMALLEST_SHRUNK: Final = 2 * SMALLEST
+
+_U64: Final = np.uint64
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSettings:
+    """What decides when a record expires.
+
+    A record that was touched within a tick expires at the start of the n-th tick after it, where n is the time-out in
+    ticks, rounded up, plus one: so never before the time-out has passed, and at most a tick after.
+
+    Attributes:
+        tick_ms: width of a bucket in milliseconds.
+        max_age_ms: no record lives longer, whatever its progress.
+        orphan_timeout_ms: time-out of records whose spout is not known yet.
+    """
+
+    tick_ms: int
+    max_age_ms: int
+    orphan_timeout_ms: int
+
+    def __post_init__(self) -> None:
+        if self.tick_ms < 1:
+            raise LedgerError(f"a tick of {self.tick_ms} ms cannot be: use 1 or more")
+        if self.max_age_ticks >= kernels.TICK_SPAN // 4:
+            raise LedgerError(
+                f"the largest tree age of {self.max_age_ms} ms is {self.max_age_ticks} ticks of {self.tick_ms} ms, "
+                f"more than the ledger's {kernels.TICK_SPAN // 4 - 1}: make the tick longer"
+            )
+
+    def lifetime_ticks(self, timeout_ms: int) -> int:
+        """Ticks from the last progress of a record to its expiry."""
+        return min(-(-timeout_ms // self.tick_ms) + 1, self.max_age_ticks)
+
+    @property
+    def max_age_ticks(self) -> int:
+        """Ticks from the birth of a record to its expiry at the latest."""
+        return -(-self.max_age_ms // self.tick_ms) + 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcomes:
+    """What a step of the ledger decided.
+
+    Attributes:
+        roots: shape `(n,)`, u8.
+        spouts: shape `(n,)`, u4; indices for `Ledger.spout`.
+        kinds: shape `(n,)`, u1; `kernels.ACKED`, a `FailReason` number, or `kernels.ORPHANED`.
+    """
+
+    roots: NDArray[np.uint64]
+    spouts: NDArray[np.uint32]
+    kinds: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.roots)
+
+    def first(self, count: int) -> "Outcomes":
+        """A copy of the first `count` outcomes."""
+        return Outcomes(self.roots[:count].copy(), self.spouts[:count].copy(), self.kinds[:count].copy())
+
+
+def _joined(parts: list[Outcomes]) -> Outcomes:
+    if not parts:
+        return _NOTHING
+    if len(parts) == 1:
+        return parts[0]
+    return Outcomes(
+        np.concatenate([part.roots for part in parts]),
+        np.concatenate([part.spouts for part in parts]),
+        np.concatenate([part.kinds for part in parts]),
+    )
+
+
+_NOTHING: Final = Outcomes(np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.uint8))
+
+
+class Ledger:
+    """Checksums of the open tuple trees of one partition.
+
+    Every rule takes a column of roots, is heard at the tick that the ledger was last advanced to, and returns the
+    outcomes in order.
+
+    Args:
+        settings: when records expire.
+    """
+
+    def __init__(self, settings: LedgerSettings) -> None:
+        self.settings = settings
+        self._capacity = SMALLEST
+        self._spare = kernels.SPARE
+        self._table = _empty_table(SMALLEST, kernels.SPARE)
+        self._counts = np.zeros(kernels.COUNTS, dtype=np.int64)
+        self._ring = 1 << (settings.max_age_ticks + 2).bit_length()
+        self._expiring = np.zeros(self._ring, dtype=np.int64)
+        self._born = np.zeros(self._ring, dtype=np.int64)
+        self._spouts: list[SpoutTask | None] = [None]
+        self._spout_index: dict[SpoutTask, int] = {}
+        self._lifetimes = np.full(16, settings.lifetime_ticks(settings.orphan_timeout_ms), dtype=_U64)
+        self._found = Outcomes(
+            np.empty(CHUNK, dtype=np.uint64), np.empty(CHUNK, dtype=np.uint32), np.empty(CHUNK, dtype=np.uint8)
+        )
+        self._tick = 0
+        self._oldest_tick = 0
+
+    def init(self, roots: IdColumn, vals: IdColumn, spout: SpoutTask) -> Outcomes:
+        """Rule 1: records the spout and the edges of its recipients; a second init of an open root is ignored."""
+        return self._apply(kernels.INIT, roots, vals, self._index_of(spout))
+
+    def ack(self, roots: IdColumn, vals: IdColumn) -> Outcomes:
+        """Rule 2: XORs the ack vals in."""
+        outcomes = self._apply(kernels.ACK, roots, vals, 0)
+        self._fit()
+        return outcomes
+
+    def fail(self, roots: IdColumn) -> Outcomes:
+        """Rule 3: marks the records failed."""
+        return self._apply(kernels.FAIL, roots, roots, 0)
+
+    def reset(self, roots: IdColumn) -> Outcomes:
+        """Rule 4: restarts the clocks, and nothing else."""
+        return self._apply(kernels.RESET, roots, roots, 0)
+
+    def advance(self, tick: int) -> Outcomes:
+        """Rule 7: moves the clock on to `tick`, and removes what has fallen off death row; never moves it back."""
+        if not self.expires_by(tick):
+            self._tick = max(self._tick, tick)
+            return _NOTHING
+        found: list[Outcomes] = []
+        # Ticks are compared modulo a span, so a long silence is crossed in two steps; the first empties the table.
+        for step in [tick] if tick - self._tick < self._ring else [self._tick + self._ring - 1, tick]:
+            start = 0
+            while start >= 0:
+                start, count = kernels.expire(
+                    self._table,
+                    _U64(self._capacity),
+                    start,
+                    _wrapped(step),
+                    _U64(self.settings.max_age_ticks),
+                    self._counts,
+                    self._expiring,
+                    self._born,
+                    self._found.roots,
+                    self._found.spouts,
+                    self._found.kinds,
+                )
+                found.append(self._found.first(count))
+        self._tick = tick
+        self._fit()
+        return _joined(found)
+
+    def expires_by(self, tick: int) -> bool:
+        """Whether moving on to `tick` would remove anything."""
+        if not len(self) or tick <= self._tick:
+            return False
+        if tick - self._tick >= self._ring:
+            return True
+        return any(self._expiring[due & (self._ring - 1)] for due in range(self._tick + 1, tick + 1))
+
+    def oldest_birth(self) -> int | None:
+        """The tick at which the oldest open record was born; None if there is no record."""
+        if not len(self):
+            return None
+        mask = self._ring - 1
+        self._oldest_tick = max(self._oldest_tick, self._tick - self.settings.max_age_ticks)
+        while not self._born[self._oldest_tick & mask]:
+            self._oldest_tick += 1
+        return self._oldest_tick
+
+    def spout(self, index: int) -> SpoutTask:
+        """The spout task behind an index in `Outcomes.spouts`."""
+        spout = self._spouts[index]
+        if spout is None:
+            raise LedgerError(f"spout index {index} names no spout: only orphans have it")
+        return spout
+
+    def record(self, root: int) -> tuple[int, bool, bool] | None:
+        """Checksum, whether the spout is known, whether it failed; None if the root is not held."""
+        checksum, meta = kernels.find(self._table, _U64(self._capacity), _U64(root))
+        if not meta:
+            return None
+        return int(checksum), bool(meta & kernels.KNOWN), bool(meta & kernels.FAILED)
+
+    def __len__(self) -> int:
+        return int(self._counts[kernels.LIVE])
+
+    @property
+    def orphans(self) -> int:
+        """Open records whose init has not been seen."""
+        return int(self._counts[kernels.ORPHANS])
+
+    @property
+    def duplicate_inits(self) -> int:
+        """Inits of open roots that were ignored, since the start."""
+        return int(self._counts[kernels.DUPLICATE_INITS])
+
+    @property
+    def load(self) -> float:
+        """Share of the table's homes that is taken."""
+        return len(self) / self._capacity
+
+    @property
+    def table_bytes(self) -> int:
+        """Size of the table in bytes."""
+        return int(self._table.nbytes)
+
+    def _apply(self, rule: int, roots: IdColumn, vals: IdColumn, spout: int) -> Outcomes:
+        native_roots = np.ascontiguousarray(roots, dtype=_U64)
+        native_vals = np.ascontiguousarray(vals, dtype=_U64)
+        found: list[Outcomes] = []
+        start = 0
+        while start < len(native_roots):
+            chunk = native_roots[start : start + CHUNK]
+            self._make_room(len(chunk))
+            applied, count = kernels.apply(
+                self._table,
+                _U64(self._capacity),
+                rule,
+                chunk,
+                native_vals[start : start + CHUNK],
+                _U64(spout),
+                _wrapped(self._tick),
+                _U64(self.settings.max_age_ticks),
+                self._lifetimes,
+                self._counts,
+                self._expiring,
+                self._born,
+                self._found.roots,
+                self._found.spouts,
+                self._found.kinds,
+            )
+            if count:
+                found.append(self._found.first(count))
+            if applied < len(chunk):
+                self._rebuild(self._capacity, 2 * self._spare)
+            start += applied
+        return _joined(found)
+
+    def _index_of(self, spout: SpoutTask) -> int:
+        index = self._spout_index.get(spout)
+        if index is None:
+            index = len(self._spouts)
+            if index >= kernels.SPOUT_LIMIT:
+                raise LedgerError(f"more than {kernels.SPOUT_LIMIT - 1} spout tasks in one topology cannot be served")
+            self._spouts.append(spout)
+            self._spout_index[spout] = index
+            if index >= len(self._lifetimes):
+                self._lifetimes = np.concatenate([self._lifetimes, self._lifetimes])
+            self._lifetimes[index] = self.settings.lifetime_ticks(spout.timeout_ms)
+        return index
+
+    def _make_room(self, arriving: int) -> None:
+        needed = len(self) + arriving
+        if needed > MAX_LOAD * self._capacity:
+            self._rebuild(max(int(GROWTH * self._capacity), int(needed / MAX_LOAD) + 1), kernels.SPARE)
+
+    def _fit(self) -> None:
+        """Gives memory back when most of the table is empty."""
+        if self._capacity >= _SMALLEST_SHRUNK and len(self) < MIN_LOAD * self._capacity:
+            self._rebuild(max(SMALLEST, int(2 * len(self) / MAX_LOAD)), kernels.SPARE)
+
+    def _rebuild(self, capacity: int, spare: int) -> None:
+        while True:
+            table = _empty_table(capacity, spare)
+            if kernels.respread(self._table, table, _U64(capacity)):
+                self._table, self._capacity, self._spare = table, capacity, spare
+                return
+            spare *= 2
+
+
+def _empty_table(capacity: int, spare: int) -> NDArray[np.uint64]:
+    table = np.empty((capacity + spare) * kernels.WORDS, dtype=_U64)
+    kernels.clear(table, 0)
+    return table
+
+
+def _wrapped(tick: int) -> np.uint64:
+    return _U64(tick % kernels.TICK_SPAN)
