@@ -67,6 +67,7 @@ class Counters:
     trees_timed_out: int = 0
     trees_too_old: int = 0
     orphans_expired: int = 0
+    duplicate_inits: int = 0
     repeated_batches: int = 0
     superseded_batches: int = 0
     rejected: int = 0
@@ -101,15 +102,21 @@ class PartitionFold:
         partitions: P of `root mod P`.
         settings: when records expire.
         committed: how far an earlier owner got; None where nobody did.
+        start: first offset of the log, where the fold begins if nobody has committed.
     """
 
     def __init__(
-        self, partition: int, partitions: int, settings: LedgerSettings, committed: Progress | None = None
+        self,
+        partition: int,
+        partitions: int,
+        settings: LedgerSettings,
+        committed: Progress | None = None,
+        start: int = 0,
     ) -> None:
         self.partition = partition
         self.counters = Counters()
         self.ledger = Ledger(settings)
-        self.position = committed.rebuild_from if committed else 0
+        self.position = committed.rebuild_from if committed else start
         self.clock_ms = 0
         self._partitions = np.uint64(partitions)
         self._settings = settings
@@ -184,6 +191,7 @@ class PartitionFold:
         if batch.spout is not None and len(batch.init_roots):
             counters.inits += len(batch.init_roots)
             self._tell(ledger.init(batch.init_roots, batch.init_vals, batch.spout), step, told)
+            counters.duplicate_inits = ledger.duplicate_inits
         if len(batch.ack_roots):
             counters.acks += len(batch.ack_roots)
             self._tell(ledger.ack(batch.ack_roots, batch.ack_vals), step, told)

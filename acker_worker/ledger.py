@@ -307,3 +307,16 @@ def _empty_table(capacity: int, spare: int) -> NDArray[np.uint64]:
 
 def _wrapped(tick: int) -> np.uint64:
     return _U64(tick % kernels.TICK_SPAN)
+
+
+def warm_up() -> None:
+    """Compiles the kernels, or loads them from numba's cache, before the first message comes."""
+    ledger = Ledger(LedgerSettings(tick_ms=1, max_age_ms=2, orphan_timeout_ms=1))
+    roots = np.arange(3, dtype=_U64)
+    ledger.init(roots, roots, SpoutTask("", 0, 1))
+    ledger.ack(roots, roots)
+    ledger.fail(roots)
+    ledger.reset(roots)
+    ledger.advance(10)
+    ledger.record(0)
+    ledger._rebuild(SMALLEST, kernels.SPARE)

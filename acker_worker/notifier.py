@@ -1,0 +1,208 @@
+"""Delivers notices to spouts, and unusable records to the dead letters.
+
+Notices go out as soon as they are decided. `flush` returns only when all of them were acknowledged, so what is
+committed after it is covered.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from confluent_kafka import KafkaError, Message, Producer
+
+from acker_worker.catalogue import Catalogue, KafkaSettings
+from acker_worker.errors import DeliveryError
+from acker_worker.fold import Rejected, Told
+from tuple_tree.codec import encode_notice_batch
+from tuple_tree.dead_letters import Headers, dead_letter_headers
+from tuple_tree.ids import IdColumn
+from tuple_tree.messages import NoticeBatch, SpoutTask
+from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
+
+_log = logging.getLogger(__name__)
+
+_BATCH_ROOTS: Final = 16_384
+"""Most roots in one notice batch: 128 KiB of ids, far from a broker's largest record."""
+_BATCH_FAILS: Final = 1_024
+"""Most failed roots in one, since each may carry a text."""
+_RECHECK_S: Final = 5.0
+"""How long the list of topics is trusted when a spout's is not in it."""
+_POLL_S: Final = 0.1
+
+_PRODUCER: Final[dict[str, str | int | float | bool]] = {
+    "enable.idempotence": True,
+    "linger.ms": 0,
+    "compression.type": "lz4",
+    "delivery.timeout.ms": 30_000,
+}
+_GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+
+
+class Notifier:
+    """The worker's producer.
+
+    Args:
+        topology: whose notices these are.
+        kafka: how to reach the cluster.
+        catalogue: knows which topics exist.
+        clock: seconds, rising.
+    """
+
+    def __init__(
+        self, topology: str, kafka: KafkaSettings, catalogue: Catalogue, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.notices = 0
+        self.undeliverable = 0
+        self.dead_letters = 0
+        self._acks_topic = acks_topic(topology)
+        self._dead_letters_topic = dead_letters_topic(topology)
+        self._notices_prefix = notices_topic(topology, "")
+        self._catalogue = catalogue
+        self._clock = clock
+        self._topics: dict[str, int] = {}
+        self._topics_at = -_RECHECK_S
+        self._failure: KafkaError | None = None
+        self._producer = Producer({**_PRODUCER, **kafka})
+
+    def tell(self, partition: int, position: int, told: dict[SpoutTask, Told]) -> None:
+        """Sends outcomes to their spouts.
+
+        Args:
+            partition: of the ack log.
+            position: the fold has applied everything before this offset.
+            told: outcomes by spout task.
+        """
+        for spout, outcomes in told.items():
+            known = self._exists(spout)
+            for notice in _batches(partition, position, outcomes):
+                if known:
+                    self._send(spout.topic, spout.task, None, encode_notice_batch(notice), [], self._on_notice)
+                    self.notices += len(notice)
+                else:
+                    self._undeliverable(spout, notice)
+
+    def reject(self, partition: int, rejected: Rejected) -> None:
+        """Sends a record of the ack log to the dead letters."""
+        record = rejected.record
+        _log.error(
+            "%s[%d] offset %d cannot be used and goes to %s: %s",
+            self._acks_topic,
+            partition,
+            record.offset,
+            self._dead_letters_topic,
+            rejected.detail,
+        )
+        headers = dead_letter_headers(
+            self._acks_topic, partition, record.offset, reason=rejected.reason, detail=rejected.detail, by="acker"
+        )
+        self._bury(record.value, headers)
+
+    def flush(self, timeout_s: float) -> None:
+        """Waits until everything sent was acknowledged.
+
+        Raises:
+            DeliveryError: if something was not, in time or at all; then nothing may be committed.
+        """
+        left = self._producer.flush(timeout_s)
+        if self._failure is not None:
+            raise DeliveryError(
+                f"a notice could not be delivered: {self._failure.str()}. Nothing was committed, so the next owner of "
+                "the partition sends it again; check the brokers"
+            )
+        if left:
+            raise DeliveryError(
+                f"{left} notices were not acknowledged within {timeout_s:g} s. Nothing was committed, so the next "
+                "owner of the partition sends them again; check the brokers"
+            )
+
+    def poll(self) -> None:
+        """Serves delivery reports."""
+        self._producer.poll(0)
+
+    def _exists(self, spout: SpoutTask) -> bool:
+        """Whether the spout's topic is one of the topology's, and exists with that task."""
+        if not spout.topic.startswith(self._notices_prefix):
+            return False
+        if spout.task < self._topics.get(spout.topic, 0):
+            return True
+        if self._clock() - self._topics_at >= _RECHECK_S:
+            self._topics = self._catalogue.topics()
+            self._topics_at = self._clock()
+        return spout.task < self._topics.get(spout.topic, 0)
+
+    def _undeliverable(self, spout: SpoutTask, notice: NoticeBatch) -> None:
+        detail = (
+            f"{len(notice)} outcomes for {spout.topic} task {spout.task} cannot be delivered: there is no such topic "
+            "and partition in this topology. Does the spout run with another topology name or more tasks than declared?"
+        )
+        _log.error("%s[%d]: %s", self._acks_topic, notice.acks_partition, detail)
+        self.undeliverable += len(notice)
+        headers = dead_letter_headers(
+            self._acks_topic,
+            notice.acks_partition,
+            notice.acks_offset - 1,
+            reason="unknown-spout",
+            detail=detail,
+            by="acker",
+        )
+        self._bury(encode_notice_batch(notice), headers)
+
+    def _bury(self, value: bytes | None, headers: Headers) -> None:
+        self.dead_letters += 1
+        self._send(self._dead_letters_topic, 0, None, value, headers, self._on_dead_letter)
+
+    def _send(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, str | bytes | None]],
+        on_delivery: Callable[[KafkaError | None, Message], None],
+    ) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    topic, value, key=key, partition=partition, headers=list(headers), on_delivery=on_delivery
+                )
+            except BufferError:
+                self._producer.poll(_POLL_S)
+            else:
+                return
+
+    def _on_notice(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            return
+        if error.code() in _GONE:
+            _log.error("%s[%s] is gone, its notice is lost: %s", message.topic(), message.partition(), error.str())
+            return
+        self._failure = error
+
+    def _on_dead_letter(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            return
+        if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or message.value() is None:
+            self._failure = error
+            return
+        # With our headers it outgrew the topic's limit. Where it lay is in the headers, so it can be fetched there.
+        raw = message.headers() or []
+        headers = list(raw.items()) if isinstance(raw, dict) else raw
+        self._send(self._dead_letters_topic, 0, None, None, headers, self._on_dead_letter)
+
+
+def _batches(partition: int, position: int, told: Told) -> Iterator[NoticeBatch]:
+    if told.acked:
+        acked: IdColumn = np.concatenate(told.acked) if len(told.acked) > 1 else told.acked[0]
+        for start in range(0, len(acked), _BATCH_ROOTS):
+            yield NoticeBatch(partition, position, acked_roots=acked[start : start + _BATCH_ROOTS])
+    for start in range(0, len(told.failed), _BATCH_FAILS):
+        roots, reasons, messages = zip(*told.failed[start : start + _BATCH_FAILS], strict=True)
+        yield NoticeBatch(
+            partition,
+            position,
+            failed_roots=np.array(roots, dtype=np.uint64),
+            fail_reasons=np.array(reasons, dtype=np.uint8),
+            fail_messages=messages,
+        )

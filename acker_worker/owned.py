@@ -1,0 +1,55 @@
+"""A partition of the ack log that this worker owns, and how late it is there."""
+
+from acker_worker.fold import PartitionFold
+from acker_worker.progress import Progress
+
+
+class Owned:
+    """The fold of an owned partition, and what the worker knows around it.
+
+    Args:
+        fold: its state.
+        committed: the last commit, by us or by an earlier owner.
+        since: when it was taken over, in seconds of the worker's clock.
+
+    Attributes:
+        end: where the partition was read to its end, unless something was read since; None if it was not.
+    """
+
+    __slots__ = ("_read_at", "committed", "end", "fold", "since")
+
+    def __init__(self, fold: PartitionFold, committed: Progress | None, since: float) -> None:
+        self.fold = fold
+        self.committed = committed
+        self.since = since
+        self.end: int | None = None
+        self._read_at = since
+
+    @property
+    def partition(self) -> int:
+        """Number of the partition."""
+        return self.fold.partition
+
+    @property
+    def ahead(self) -> bool:
+        """Whether there is progress to commit."""
+        return not self.fold.rebuilding and self.fold.progress != self.committed
+
+    def read(self, now: float) -> None:
+        """Notes that records were folded at `now`, in seconds of the worker's clock."""
+        self._read_at = now
+        self.end = None
+
+    def now_ms(self, now: float) -> int:
+        """What the ledger's clock would show: the last append time and what has passed since it was read."""
+        return self.fold.clock_ms + int((now - self._read_at) * 1000)
+
+    def moved(self, now: float) -> None:
+        """Notes that the ledger's clock was moved at `now` without a record."""
+        self._read_at = now
+
+    def clock_lag_ms(self, wall_ms: float) -> int:
+        """How far the ledger's clock is behind the wall, 0 where everything is read."""
+        if self.end is not None or not self.fold.counters.records:
+            return 0
+        return max(0, int(wall_ms - self.fold.clock_ms))

@@ -1,0 +1,68 @@
+"""What an acker worker has done and holds, for logs, metrics and people."""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from acker_worker.fold import Counters
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStats:
+    """A snapshot of a worker. Counters run since its start and include what a rebuild read again.
+
+    Attributes:
+        partitions: how many partitions of the ack log it owns.
+        pending: open trees.
+        orphans: open records whose init has not been seen.
+        records: records read.
+        entries: inits, acks, fails and resets applied.
+        inits, acks, fails, resets: the same, by rule.
+        trees_acked, trees_failed, timeouts, too_old: outcomes decided.
+        orphans_expired: records that left by rotation without an init.
+        duplicate_inits: inits of open roots that were ignored.
+        duplicate_batches: repeated batches, and batches of superseded sessions, that were dropped.
+        dead_letters: records that could not be used.
+        notices: outcomes delivered to spouts.
+        undeliverable: outcomes whose spout topic does not exist.
+        rebuilds: partitions rebuilt.
+        rebuild_seconds: time that the last rebuild took.
+        clock_lag_ms: how far the ledger's clock is behind, at most, over partitions that are not read to their end.
+    """
+
+    partitions: int = 0
+    pending: int = 0
+    orphans: int = 0
+    records: int = 0
+    entries: int = 0
+    inits: int = 0
+    acks: int = 0
+    fails: int = 0
+    resets: int = 0
+    trees_acked: int = 0
+    trees_failed: int = 0
+    timeouts: int = 0
+    too_old: int = 0
+    orphans_expired: int = 0
+    duplicate_inits: int = 0
+    duplicate_batches: int = 0
+    dead_letters: int = 0
+    notices: int = 0
+    undeliverable: int = 0
+    rebuilds: int = 0
+    rebuild_seconds: float = 0.0
+    clock_lag_ms: int = 0
+
+    def to_json(self) -> str:
+        """The snapshot as one JSON object on one line."""
+        return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+
+
+def summed(counters: Iterable[Counters]) -> Counters:
+    """The sum of counters, field by field."""
+    total = Counters()
+    for one in counters:
+        for field in dataclasses.fields(Counters):
+            setattr(total, field.name, getattr(total, field.name) + getattr(one, field.name))
+    return total

@@ -1,0 +1,390 @@
+"""The acker worker: polls the ack log, folds it, sends notices, commits.
+
+All decisions are the fold's. What is decided here is only when it is safe to move its clock without a record, and the
+order of things: notices are acknowledged before the offset that covers them is committed.
+"""
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from acker_worker.catalogue import Catalogue, KafkaSettings
+from acker_worker.errors import AckerWorkerError, TopicError
+from acker_worker.fold import Counters, LogRecord, PartitionFold, Step
+from acker_worker.intervals import Interval
+from acker_worker.ledger import LedgerSettings, warm_up
+from acker_worker.notifier import Notifier
+from acker_worker.owned import Owned
+from acker_worker.progress import Progress
+from acker_worker.stats import WorkerStats, summed
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
+from tuple_tree.topics import topic_specs
+
+_log = logging.getLogger(__name__)
+
+_POLL_S: Final = 0.02
+_POLL_RECORDS: Final = 500
+_FLUSH_S: Final = 10.0
+_CONTACT_S: Final = 10.0
+
+_CONSUMER: Final[dict[str, str | int | float | bool]] = {
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "partition.assignment.strategy": "cooperative-sticky",
+    "session.timeout.ms": 10_000,
+    "heartbeat.interval.ms": 2_000,
+    # A consumer whose queue is full would otherwise rest for a second before it fetches again.
+    "fetch.queue.backoff.ms": 50,
+}
+# The group moved on without us: whoever owns the partition now goes on from the last commit.
+_FENCED: Final = (
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError._ASSIGNMENT_LOST,
+)
+_HOPELESS: Final = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._AUTHENTICATION,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How a worker goes about its work.
+
+    Attributes:
+        commit_interval_s: between commits, in seconds; what was not committed is folded again after a crash.
+        log_interval_s: between lines in the log that say what it did.
+        stats_interval_s: between snapshots for `on_stats`.
+    """
+
+    commit_interval_s: float = 1.0
+    log_interval_s: float = 10.0
+    stats_interval_s: float = 0.5
+
+
+class AckerWorker:
+    """Follows the tuple trees of one topology, in the partitions of its ack log that the consumer group gives it.
+
+    Args:
+        topology: its name in `acker.topologies`.
+        kafka: librdkafka properties.
+        settings: how it goes about its work.
+        on_stats: called with a snapshot every `stats_interval_s`, and at the end.
+        clock: seconds, rising.
+    """
+
+    def __init__(
+        self,
+        topology: str,
+        kafka: KafkaSettings,
+        settings: WorkerSettings | None = None,
+        on_stats: Callable[[WorkerStats], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._topology = topology
+        self._topic = acks_topic(topology)
+        self._kafka = dict(kafka)
+        self._settings = settings or WorkerSettings()
+        self._on_stats = on_stats
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._owned: dict[int, Owned] = {}
+        self._past = Counters()
+        self._rebuilds = 0
+        self._rebuild_s = 0.0
+        self._said = WorkerStats()
+
+    def stop(self) -> None:
+        """Asks `run` to end cleanly; may be called from a signal handler or another thread."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Works until `stop` is called.
+
+        Raises:
+            AckerWorkerError: if it cannot start, or cannot go on; the message says why and what to do.
+        """
+        catalogue = Catalogue(self._kafka)
+        self._manifest = self._checked(catalogue)
+        warm_up()
+        self._ledger_settings = LedgerSettings(
+            tick_ms=self._manifest.tick_ms,
+            max_age_ms=self._manifest.max_tree_age_ms,
+            orphan_timeout_ms=max(spout.timeout_ms for spout in self._manifest.spouts),
+        )
+        self._notifier = Notifier(self._topology, self._kafka, catalogue)
+        self._consumer = Consumer({**_CONSUMER, **self._kafka, "group.id": acker_group(self._topology)})
+        try:
+            self._consumer.subscribe(
+                [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            )
+            _log.info("acker worker of %s started", self._topology)
+            self._work()
+            self._commit(list(self._owned))
+        except KafkaException as error:
+            raise AckerWorkerError(
+                f"the acker worker of {self._topology} cannot go on: {error.args[0].str()}. Nothing is lost: start it "
+                "again once the brokers are well, or let another worker take over"
+            ) from error
+        finally:
+            self._report()
+            self._consumer.close()
+        _log.info("acker worker of %s stopped, its partitions are released", self._topology)
+
+    @property
+    def stats(self) -> WorkerStats:
+        """What was done and is held, now."""
+        folds = [owned.fold for owned in self._owned.values()]
+        total = summed([self._past, *(fold.counters for fold in folds)])
+        now = time.time() * 1000
+        return WorkerStats(
+            partitions=len(folds),
+            pending=sum(len(fold.ledger) - fold.ledger.orphans for fold in folds),
+            orphans=sum(fold.ledger.orphans for fold in folds),
+            records=total.records,
+            entries=total.inits + total.acks + total.fails + total.resets,
+            inits=total.inits,
+            acks=total.acks,
+            fails=total.fails,
+            resets=total.resets,
+            trees_acked=total.trees_acked,
+            trees_failed=total.trees_failed,
+            timeouts=total.trees_timed_out,
+            too_old=total.trees_too_old,
+            orphans_expired=total.orphans_expired,
+            duplicate_inits=total.duplicate_inits,
+            duplicate_batches=total.repeated_batches + total.superseded_batches,
+            dead_letters=self._notifier.dead_letters,
+            notices=self._notifier.notices,
+            undeliverable=self._notifier.undeliverable,
+            rebuilds=self._rebuilds,
+            rebuild_seconds=round(self._rebuild_s, 3),
+            clock_lag_ms=max((owned.clock_lag_ms(now) for owned in self._owned.values()), default=0),
+        )
+
+    def _checked(self, catalogue: Catalogue) -> Manifest:
+        manifest = catalogue.manifest(self._topology)
+        if not manifest.acking:
+            raise AckerWorkerError(
+                f"topology {self._topology} has acking off, so there is nothing to do: build it with acking=True"
+            )
+        wanted = {self._topic, dead_letters_topic(self._topology)}
+        problems = catalogue.problems([spec for spec in topic_specs(manifest) if spec.name in wanted])
+        if problems:
+            raise problems[0]
+        return manifest
+
+    def _work(self) -> None:
+        commits = Interval(self._settings.commit_interval_s, self._clock)
+        reports = Interval(self._settings.stats_interval_s, self._clock)
+        lines = Interval(self._settings.log_interval_s, self._clock)
+        while not self._stopping.is_set():
+            self._take(self._poll())
+            self._advance()
+            self._notifier.poll()
+            if commits.due():
+                self._commit(list(self._owned))
+            if reports.due():
+                self._report()
+            if lines.due():
+                self._say()
+
+    def _poll(self) -> list[Message]:
+        """What there is, without waiting for more once something came."""
+        first = self._consumer.poll(_POLL_S)
+        return [] if first is None else [first, *self._consumer.consume(_POLL_RECORDS, 0)]
+
+    def _take(self, messages: list[Message]) -> None:
+        batches: dict[int, list[LogRecord]] = defaultdict(list)
+        for message in messages:
+            error, partition, offset = message.error(), message.partition(), message.offset()
+            if error is not None:
+                self._on_error(error, partition, offset)
+            elif partition is not None and offset is not None:
+                value = message.value()
+                batches[partition].append(
+                    LogRecord(offset, message.timestamp()[1], value.encode() if isinstance(value, str) else value)
+                )
+        for partition, records in batches.items():
+            owned = self._owned.get(partition)
+            if owned is None:
+                continue  # polled before it was revoked
+            was_rebuilding = owned.fold.rebuilding
+            self._send(owned, owned.fold.apply(records))
+            owned.read(self._clock())
+            if was_rebuilding and not owned.fold.rebuilding:
+                self._rebuilt(owned)
+
+    def _on_error(self, error: KafkaError, partition: int | None, offset: int | None) -> None:
+        if error.code() == KafkaError._PARTITION_EOF and partition in self._owned and offset is not None:
+            self._owned[partition].end = offset
+        elif error.fatal() or error.code() in _HOPELESS:
+            where = self._topic if partition is None or partition < 0 else f"{self._topic}[{partition}]"
+            raise TopicError(where, f"cannot be read any more: {error.str()}. Check that it exists and may be read")
+        elif error.code() != KafkaError._PARTITION_EOF:
+            _log.warning("%s: %s", self._topic, error.str())
+
+    def _advance(self) -> None:
+        """Moves the clocks of partitions that are read to their end.
+
+        The time is taken before the high watermark is asked for, so that everything appended up to then is known to
+        have been read: a worker that was stopped for a minute reads before it judges.
+        """
+        for partition, owned in self._owned.items():
+            if owned.end is None:
+                continue
+            fold, now = owned.fold, self._clock()
+            now_ms = owned.now_ms(now)
+            if not fold.rebuilding and not fold.expires_by(now_ms):
+                continue
+            try:
+                _, high = self._consumer.get_watermark_offsets(
+                    TopicPartition(self._topic, partition), timeout=_CONTACT_S, cached=False
+                )
+            except KafkaException as error:
+                _log.warning("%s[%d]: the clock stands, %s", self._topic, partition, error.args[0].str())
+                continue
+            if owned.end is not None and owned.end >= high:
+                was_rebuilding = fold.rebuilding
+                self._send(owned, fold.advance(fold.clock_ms if was_rebuilding else now_ms))
+                owned.moved(now)
+                if was_rebuilding:
+                    self._rebuilt(owned)
+            else:
+                owned.end = None
+
+    def _send(self, owned: Owned, step: Step) -> None:
+        if step.told:
+            self._notifier.tell(owned.partition, owned.fold.position, step.told)
+        for rejected in step.rejected:
+            self._notifier.reject(owned.partition, rejected)
+
+    def _commit(self, partitions: list[int]) -> None:
+        """Commits what was folded and told; raises if a notice could not be delivered."""
+        ahead = [self._owned[p] for p in partitions if p in self._owned and self._owned[p].ahead]
+        if not ahead:
+            return
+        reached = [(owned, owned.fold.progress) for owned in ahead]
+        self._notifier.flush(_FLUSH_S)
+        try:
+            self._consumer.commit(
+                offsets=[
+                    TopicPartition(self._topic, owned.partition, progress.offset, progress.metadata())
+                    for owned, progress in reached
+                ],
+                asynchronous=False,
+            )
+        except KafkaException as error:
+            fenced = error.args[0].code() in _FENCED
+            _log.log(
+                logging.INFO if fenced else logging.WARNING,
+                "%s: commit of %d partitions refused, will be made up for: %s",
+                self._topic,
+                len(reached),
+                error.args[0].str(),
+            )
+            return
+        for owned, progress in reached:
+            owned.committed = progress
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if not partitions:
+            consumer.incremental_assign([])
+            return
+        starts = []
+        for committed in consumer.committed(partitions, timeout=_CONTACT_S):
+            low, high = consumer.get_watermark_offsets(committed, timeout=_CONTACT_S, cached=False)
+            progress = self._usable(committed, low, high)
+            fold = PartitionFold(
+                committed.partition, self._manifest.ack_partitions, self._ledger_settings, progress, start=low
+            )
+            self._owned[committed.partition] = Owned(fold, progress, self._clock())
+            starts.append(TopicPartition(self._topic, committed.partition, fold.position))
+        consumer.incremental_assign(starts)
+        _log.info("took over partitions %s of %s", sorted(start.partition for start in starts), self._topic)
+
+    def _usable(self, committed: TopicPartition, low: int, high: int) -> Progress | None:
+        """The earlier owner's progress, if the log still holds what it speaks of."""
+        if committed.offset < 0:
+            return None
+        progress = Progress.of(committed.offset, committed.metadata)
+        where = f"{self._topic}[{committed.partition}]"
+        if progress.offset > high:
+            _log.warning(
+                "%s ends at %d, before the committed %d: it was made anew, so is the ledger",
+                where,
+                high,
+                progress.offset,
+            )
+            return None
+        if progress.rebuild_from < low:
+            _log.warning(
+                "%s begins at %d, but trees are open since %d: some will time out. Retention is too short: "
+                "set retention.ms to three times the largest tree age at least",
+                where,
+                low,
+                progress.rebuild_from,
+            )
+            return Progress(max(progress.offset, low), low, progress.clock_ms)
+        return progress
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._commit([partition.partition for partition in partitions])
+        self._on_lost(consumer, partitions)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for partition in partitions:
+            owned = self._owned.pop(partition.partition, None)
+            if owned is not None:
+                self._past = summed([self._past, owned.fold.counters])
+        consumer.incremental_unassign(partitions)
+        _log.info("released partitions %s of %s", sorted(p.partition for p in partitions), self._topic)
+
+    def _rebuilt(self, owned: Owned) -> None:
+        self._rebuilds += 1
+        self._rebuild_s = self._clock() - owned.since
+        _log.info(
+            "rebuilt %s[%d]: %d open trees from %d records in %.2f s",
+            self._topic,
+            owned.partition,
+            len(owned.fold.ledger),
+            owned.fold.counters.records,
+            self._rebuild_s,
+        )
+
+    def _report(self) -> None:
+        if self._on_stats is not None:
+            self._on_stats(self.stats)
+
+    def _say(self) -> None:
+        stats, said = self.stats, self._said
+        self._said = stats
+        _log.info(
+            "%s: %d partitions, %d pending, %d orphans; since the last line %d entries, %d acked, %d failed, "
+            "%d timed out, %d too old, %d repeated batches dropped, %d dead letters; clock lag %d ms",
+            self._topology,
+            stats.partitions,
+            stats.pending,
+            stats.orphans,
+            stats.entries - said.entries,
+            stats.trees_acked - said.trees_acked,
+            stats.trees_failed - said.trees_failed,
+            stats.timeouts - said.timeouts,
+            stats.too_old - said.too_old,
+            stats.duplicate_batches - said.duplicate_batches,
+            stats.dead_letters - said.dead_letters,
+            stats.clock_lag_ms,
+        )
