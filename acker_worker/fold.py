@@ -121,7 +121,7 @@ class PartitionFold:
         self._partitions = np.uint64(partitions)
         self._settings = settings
         self._committed = committed
-        self._sessions = Sessions()
+        self._sessions = Sessions(committed.opened if committed else None)
         self._sessions_tick = 0
         self._ticks: deque[tuple[int, int]] = deque()
         self._messages: dict[int, str] = {}
@@ -170,7 +170,8 @@ class PartitionFold:
         if self._committed is not None:
             # Still rebuilding: the earlier owner is ahead, so its word stands.
             return self._committed
-        return Progress(self.position, self._rebuild_from(), self.clock_ms)
+        rebuild_from = self._rebuild_from()
+        return Progress(self.position, rebuild_from, self.clock_ms, self._sessions.opened_before(rebuild_from))
 
     @property
     def rebuilding(self) -> bool:
@@ -179,7 +180,7 @@ class PartitionFold:
 
     def _apply_batch(self, batch: AckBatch, offset: int, step: Step) -> None:
         counters = self.counters
-        standing = self._sessions.judge(batch.writer, batch.session, batch.sequence, opens=batch.opens)
+        standing = self._sessions.judge(batch.writer, batch.session, batch.sequence, opens=batch.opens, offset=offset)
         if standing is Standing.REPEATED:
             counters.repeated_batches += 1
             return

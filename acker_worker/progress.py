@@ -1,11 +1,17 @@
 """How far the owner of a partition got: the committed offset and its metadata.
 
 The offset is the position up to which notices were delivered. The metadata is a small JSON object:
-`{"v": 1, "rebuild_from": offset, "clock_ms": milliseconds}`.
+`{"v": 1, "rebuild_from": offset, "clock_ms": milliseconds, "opened": {writer: sessions}}`, where sessions are
+hexadecimal, comma-separated: the one that opened, and those that it superseded.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+METADATA_LIMIT: Final = 3_800
+"""Kafka keeps 4,096 bytes a partition unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,15 +22,24 @@ class Progress:
         offset: everything before it was folded, and its notices were delivered.
         rebuild_from: where a new owner has to begin to fold, at most `offset`.
         clock_ms: the ledger's clock; what expired up to it was told.
+        opened: for writers that opened a session before `rebuild_from`: the last one, and those it superseded; the latest
+            stands last.
     """
 
     offset: int
     rebuild_from: int
     clock_ms: int
+    opened: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
 
     def metadata(self) -> str:
-        """What is committed beside the offset."""
-        return json.dumps({"v": 1, "rebuild_from": self.rebuild_from, "clock_ms": self.clock_ms}, separators=(",", ":"))
+        """What is committed beside the offset; the earliest openings are left out where they don't fit."""
+        said = {"v": 1, "rebuild_from": self.rebuild_from, "clock_ms": self.clock_ms}
+        kept = [(writer, ",".join(key.hex() for key in keys)) for writer, keys in self.opened.items()]
+        while True:
+            text = json.dumps({**said, "opened": dict(kept)} if kept else said, separators=(",", ":"))
+            if len(text) <= METADATA_LIMIT or not kept:
+                return text
+            kept = kept[1 + len(kept) // 8 :]
 
     @classmethod
     def of(cls, offset: int, metadata: str | None) -> "Progress":
@@ -36,6 +51,10 @@ class Progress:
         try:
             said = json.loads(metadata or "")
             rebuild_from, clock_ms = int(said["rebuild_from"]), int(said["clock_ms"])
-        except (ValueError, KeyError, TypeError):
+            opened = {
+                str(writer): tuple(map(bytes.fromhex, sessions.split(",")))
+                for writer, sessions in said.get("opened", {}).items()
+            }
+        except (ValueError, KeyError, TypeError, AttributeError):
             return cls(offset, offset, 0)
-        return cls(offset, min(rebuild_from, offset), clock_ms)
+        return cls(offset, min(rebuild_from, offset), clock_ms, opened)

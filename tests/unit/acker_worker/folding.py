@@ -1,0 +1,89 @@
+"""Drives a fold without Kafka: records with offsets and append times, outcomes as plain tuples."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from acker_worker.fold import LogRecord, PartitionFold, Step
+from acker_worker.ledger import LedgerSettings
+from tuple_tree.codec import encode_ack_batch
+from tuple_tree.ids import IdColumn
+from tuple_tree.messages import AckBatch, SpoutTask
+
+TICK_MS = 100
+SPOUT = SpoutTask("t.notices.s", 3, 2 * TICK_MS)
+SETTINGS = LedgerSettings(tick_ms=TICK_MS, max_age_ms=20 * TICK_MS, orphan_timeout_ms=2 * TICK_MS)
+START_MS = 1_700_000_000_000
+
+Outcome = tuple[SpoutTask, int, str]
+
+
+def column(*ids: int) -> IdColumn:
+    return np.array(ids, dtype=">u8")
+
+
+def outcomes(step: Step) -> list[Outcome]:
+    """What was told, as (spout, root, `ack` or the fail reason), sorted since order between spouts has no meaning."""
+    told: list[Outcome] = []
+    for spout, outcome in step.told.items():
+        told += [(spout, root, "ack") for roots in outcome.acked for root in roots.tolist()]
+        told += [(spout, root, reason.word) for root, reason, _ in outcome.failed]
+    return told
+
+
+class Log:
+    """Writes a log of one partition, as a broker would."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self.records: list[LogRecord] = []
+        self.now_ms = now_ms
+        self._sequences: dict[tuple[str, bytes], int] = {}
+
+    def append(self, batch: AckBatch) -> LogRecord:
+        return self.append_bytes(encode_ack_batch(batch))
+
+    def append_bytes(self, value: bytes | None) -> LogRecord:
+        record = LogRecord(len(self.records), self.now_ms, value)
+        self.records.append(record)
+        return record
+
+    def say(
+        self,
+        *,
+        writer: str = "b/0",
+        session: bytes = bytes(16),
+        opens: bool = False,
+        inits: Iterable[tuple[int, int]] = (),
+        acks: Iterable[tuple[int, int]] = (),
+        fails: Iterable[int] = (),
+        resets: Iterable[int] = (),
+        spout: SpoutTask = SPOUT,
+        message: str = "no",
+    ) -> LogRecord:
+        """Appends the writer's next batch."""
+        sequence = self._sequences.get((writer, session), -1) + 1
+        self._sequences[writer, session] = sequence
+        inits, acks, fails = list(inits), list(acks), list(fails)
+        return self.append(
+            AckBatch(
+                writer=writer,
+                session=session,
+                sequence=sequence,
+                opens=opens,
+                spout=spout if inits else None,
+                init_roots=column(*(root for root, _ in inits)),
+                init_vals=column(*(val for _, val in inits)),
+                ack_roots=column(*(root for root, _ in acks)),
+                ack_vals=column(*(val for _, val in acks)),
+                fail_roots=column(*fails),
+                fail_messages=tuple(message for _ in fails),
+                reset_roots=column(*resets),
+            )
+        )
+
+    def tick(self, ticks: int = 1) -> None:
+        self.now_ms += ticks * TICK_MS
+
+
+def new_fold(partitions: int = 1, partition: int = 0) -> PartitionFold:
+    return PartitionFold(partition, partitions, SETTINGS)

@@ -1,0 +1,98 @@
+"""The fold around the ledger: who is told what, bad records, and time."""
+
+import numpy as np
+import pytest
+
+from acker_worker.fold import LogRecord, PartitionFold
+from tests.unit.acker_worker.folding import SETTINGS, TICK_MS, Log, column, new_fold, outcomes
+from tuple_tree.codec import encode_ack_batch
+from tuple_tree.messages import AckBatch, SpoutTask
+
+FIRST, SECOND = SpoutTask("t.notices.s", 0, 200), SpoutTask("t.notices.r", 5, 200)
+
+
+def test_outcomes_go_to_the_spout_task_that_owns_the_tree() -> None:
+    log, fold = Log(), new_fold()
+    fold.apply(
+        [log.say(inits=[(n, n) for n in (1, 2, 3)], spout=FIRST), log.say(inits=[(n, n) for n in (4, 5)], spout=SECOND)]
+    )
+    step = fold.apply([log.say(acks=[(n, n) for n in (4, 1, 5, 2)], fails=[3])])
+    told = {spout: (np.concatenate(t.acked).tolist(), [f[0] for f in t.failed]) for spout, t in step.told.items()}
+    assert told == {FIRST: ([1, 2], [3]), SECOND: ([4, 5], [])}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "empty"),
+        (b"", "empty"),
+        (b"hello, is this the right topic?", "not-avro"),
+        (b"\xc3\x01" + bytes(8) + b"body", "unknown-schema"),
+        (encode_ack_batch(AckBatch("b/0", bytes(16), 0))[:-1], "truncated"),
+        (encode_ack_batch(AckBatch("b/0", bytes(16), 0)) + b"!", "trailing-bytes"),
+        (encode_ack_batch(AckBatch("b/0", bytes(16), 0, ack_roots=column(1), ack_vals=column(1, 2))), "uneven-columns"),
+        (encode_ack_batch(AckBatch("b/0", bytes(16), 0, init_roots=column(1), init_vals=column(1))), "no-spout"),
+        (encode_ack_batch(AckBatch("b/0", bytes(16), 0, ack_roots=column(2, 3), ack_vals=column(1, 2))), "misrouted"),
+    ],
+)
+def test_a_record_that_cannot_be_used_is_rejected_and_the_fold_goes_on(value: bytes | None, reason: str) -> None:
+    fold = PartitionFold(0, 2, SETTINGS)
+    log = Log()
+    records = [log.say(inits=[(8, 8)]), log.append_bytes(value), log.say(acks=[(8, 8)])]
+    step = fold.apply(records)
+    assert [(rejected.record, rejected.reason) for rejected in step.rejected] == [(records[1], reason)]
+    assert [outcome for _, _, outcome in outcomes(step)] == ["ack"]
+    assert fold.counters.rejected == 1
+
+
+def test_a_misrouted_batch_changes_nothing() -> None:
+    fold = PartitionFold(1, 4, SETTINGS)
+    step = fold.apply([Log().say(inits=[(5, 5), (9, 9), (6, 6)])])
+    assert "belongs to partition 2, not 1" in step.rejected[0].detail
+    assert len(fold.ledger) == 0
+
+
+def test_a_batch_of_many_entries_is_applied_whole() -> None:
+    log, fold = Log(), new_fold()
+    roots = list(range(1, 57_000))
+    assert outcomes(fold.apply([log.say(inits=[(n, n) for n in roots])])) == []
+    assert [root for _, root, _ in outcomes(fold.apply([log.say(acks=[(n, n) for n in reversed(roots)])]))] == roots[
+        ::-1
+    ]
+
+
+def test_time_is_that_of_the_records_and_never_goes_back() -> None:
+    log, fold = Log(), new_fold()
+    fold.apply([log.say(inits=[(1, 1)])])
+    log.tick(2)
+    fold.apply([log.say(writer="c/0")])
+    late = LogRecord(2, log.now_ms - 5 * TICK_MS, log.say(inits=[(2, 2)]).value)
+    fold.apply([late])
+    assert fold.clock_ms == log.now_ms
+    log.tick(1)
+    # The first was last heard of three ticks ago. The second came with a clock that was behind, but only just now.
+    assert [(root, outcome) for _, root, outcome in outcomes(fold.apply([log.say(writer="c/0")]))] == [(1, "timeout")]
+
+
+def test_what_expires_is_known_beforehand() -> None:
+    log, fold = Log(), new_fold()
+    fold.apply([log.say(inits=[(1, 1)])])
+    assert not fold.expires_by(log.now_ms + 2 * TICK_MS)
+    assert fold.expires_by(log.now_ms + 3 * TICK_MS)
+    assert len(fold.ledger) == 1
+
+
+def test_counters() -> None:
+    log, fold = Log(), new_fold()
+    first = log.say(inits=[(n, n) for n in range(1, 6)])
+    log.say(acks=[(1, 1)], fails=[2], resets=[3])
+    log.append_bytes(first.value)
+    log.say(session=b"x" * 16, opens=True)
+    log.say(acks=[(4, 4)])
+    fold.apply(log.records)
+    log.tick(50)
+    fold.advance(log.now_ms)
+    counters = fold.counters
+    assert (counters.records, counters.inits, counters.acks, counters.fails, counters.resets) == (5, 5, 1, 1, 1)
+    assert (counters.repeated_batches, counters.superseded_batches) == (1, 1)
+    assert (counters.trees_acked, counters.trees_failed, counters.trees_timed_out) == (1, 1, 3)

@@ -1,0 +1,149 @@
+"""The table of the ledger: any number of trees, growing, shrinking, crowded, and the errors of its settings."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from acker_worker import kernels
+from acker_worker.errors import LedgerError
+from acker_worker.ledger import CHUNK, SMALLEST, Ledger, LedgerSettings
+from tuple_tree.messages import SpoutTask
+
+SETTINGS = LedgerSettings(tick_ms=1_000, max_age_ms=300_000, orphan_timeout_ms=30_000)
+SPOUT = SpoutTask("t.notices.s", 0, 30_000)
+Ids = NDArray[np.uint64]
+
+
+def random_ids(rng: np.random.Generator, count: int) -> Ids:
+    return rng.integers(0, 2**64, size=count, dtype=np.uint64)
+
+
+def test_ten_million_random_trees_shuffled_are_ten_million_acks() -> None:
+    """Each tree has a spout tuple and a child; its three messages are dealt into three shuffled hands."""
+    seed, total, block = 20, 10_000_000, 1_000_000
+    rng = np.random.default_rng(seed)
+    ledger = Ledger(SETTINGS)
+    acked = 0
+    xor_of_acked = xor_of_roots = np.uint64(0)
+    for _ in range(total // block):
+        roots, edges, children = (random_ids(rng, block) for _ in range(3))
+        xor_of_roots ^= np.bitwise_xor.reduce(roots)
+        hands = [(roots, edges, True), (roots, edges ^ children, False), (roots, children, False)]
+        for which in rng.permutation(3):
+            order = rng.permutation(block)
+            mine, vals, init = hands[which]
+            outcomes = ledger.init(mine[order], vals[order], SPOUT) if init else ledger.ack(mine[order], vals[order])
+            assert (outcomes.kinds == kernels.ACKED).all()
+            acked += len(outcomes)
+            xor_of_acked ^= np.bitwise_xor.reduce(outcomes.roots, initial=np.uint64(0))
+    assert (acked, len(ledger)) == (total, 0), f"seed {seed}"
+    assert xor_of_acked == xor_of_roots
+
+
+@pytest.mark.parametrize("roots_of", ["random", "consecutive", "one residue class"])
+def test_grows_and_shrinks_and_keeps_every_record(roots_of: str) -> None:
+    rng = np.random.default_rng(7)
+    count = 300_000
+    roots = {
+        "random": random_ids(rng, count),
+        "consecutive": np.arange(count, dtype=np.uint64),
+        "one residue class": np.arange(count, dtype=np.uint64) * np.uint64(1024) + np.uint64(5),
+    }[roots_of]
+    vals = random_ids(rng, count)
+    ledger = Ledger(SETTINGS)
+    small = ledger.table_bytes
+    for start in range(0, count, 10_000):
+        ledger.init(roots[start : start + 10_000], vals[start : start + 10_000], SPOUT)
+        assert ledger.load <= 0.67
+    assert len(ledger) == count
+    assert ledger.table_bytes <= 48 * count
+    for at in rng.integers(0, count, size=1_000).tolist():
+        assert ledger.record(int(roots[at])) == (int(vals[at]), True, False)
+    order = rng.permutation(count)
+    acked = [ledger.ack(roots[part], vals[part]) for part in np.array_split(order, 100)]
+    assert np.array_equal(np.concatenate([part.roots for part in acked]), roots[order])
+    assert len(ledger) == 0
+    assert ledger.table_bytes <= 2 * small
+
+
+def test_a_cluster_that_runs_over_the_end_of_the_table() -> None:
+    """Roots chosen so that their keys are the highest of all: they crowd behind the last home."""
+    inverse = pow(int(kernels._MULTIPLIER), -1, 2**64)
+    count = 3 * kernels.SPARE
+    roots = np.array([(2**64 - 1 - n) * inverse % 2**64 for n in range(count)], dtype=np.uint64)
+    vals = np.arange(1, count + 1, dtype=np.uint64)
+    ledger = Ledger(SETTINGS)
+    ledger.init(roots, vals, SPOUT)
+    assert len(ledger) == count
+    assert ledger.record(int(roots[0])) == (1, True, False)
+    assert ledger.record(int(roots[-1])) == (count, True, False)
+    acked = ledger.ack(roots[::-1], vals[::-1])
+    assert np.array_equal(acked.roots, roots[::-1])
+    assert len(ledger) == 0
+
+
+def test_more_expire_at_once_than_a_kernel_call_can_tell() -> None:
+    count = 3 * CHUNK + 17
+    roots = random_ids(np.random.default_rng(3), count)
+    ledger = Ledger(SETTINGS)
+    ledger.init(roots, np.ones(count, dtype=np.uint64), SPOUT)
+    assert not ledger.expires_by(30)
+    assert ledger.expires_by(31)
+    outcomes = ledger.advance(31)
+    assert sorted(outcomes.roots.tolist()) == sorted(roots.tolist())
+    assert (outcomes.kinds == kernels.TIMED_OUT).all()
+    assert ledger.table_bytes < 48 * SMALLEST
+
+
+def test_progress_does_not_save_a_tree_beyond_the_largest_age() -> None:
+    ledger = Ledger(LedgerSettings(tick_ms=1, max_age_ms=10, orphan_timeout_ms=2))
+    root = np.array([9], dtype=np.uint64)
+    ledger.init(root, root, SpoutTask("t.notices.s", 0, 2))
+    for tick in range(1, 11):
+        assert not len(ledger.advance(tick))
+        ledger.reset(root)
+    outcomes = ledger.advance(11)
+    assert outcomes.kinds.tolist() == [kernels.TOO_OLD]
+
+
+def test_each_spout_has_its_own_timeout() -> None:
+    ledger = Ledger(LedgerSettings(tick_ms=10, max_age_ms=1_000, orphan_timeout_ms=20))
+    for number, timeout_ms in enumerate([10, 30, 200]):
+        root = np.array([number], dtype=np.uint64)
+        ledger.init(root, root + np.uint64(1), SpoutTask("t.notices.s", number, timeout_ms))
+    ended = {tick: ledger.advance(tick).roots.tolist() for tick in range(1, 30)}
+    assert {tick: roots for tick, roots in ended.items() if roots} == {2: [0], 4: [1], 21: [2]}
+
+
+def test_a_silence_longer_than_the_span_of_ticks_ends_everything_once() -> None:
+    ledger = Ledger(SETTINGS)
+    root = np.array([4], dtype=np.uint64)
+    for far in (1, 2, 3):
+        ledger.init(root, root, SPOUT)
+        outcomes = ledger.advance(far * (kernels.TICK_SPAN + 12_345))
+        assert outcomes.kinds.tolist() == [kernels.TIMED_OUT]
+        assert len(ledger) == 0
+    ledger.init(root, root, SPOUT)
+    assert len(ledger.ack(root, root)) == 1
+
+
+def test_the_clock_does_not_go_back() -> None:
+    ledger = Ledger(SETTINGS)
+    ledger.advance(100)
+    ledger.init(np.array([4], dtype=np.uint64), np.array([1], dtype=np.uint64), SPOUT)
+    assert not len(ledger.advance(50))
+    assert ledger.oldest_birth() == 100
+
+
+def test_settings_that_cannot_be_kept() -> None:
+    with pytest.raises(LedgerError, match="make the tick longer"):
+        LedgerSettings(tick_ms=1, max_age_ms=10**9, orphan_timeout_ms=1)
+    with pytest.raises(LedgerError, match="use 1 or more"):
+        LedgerSettings(tick_ms=0, max_age_ms=1, orphan_timeout_ms=1)
+
+
+def test_big_endian_columns_are_read_as_what_they_are() -> None:
+    ledger = Ledger(SETTINGS)
+    root = 0x0102030405060708
+    ledger.init(np.array([root], dtype=">u8"), np.array([5], dtype=">u8"), SPOUT)
+    assert ledger.record(root) == (5, True, False)

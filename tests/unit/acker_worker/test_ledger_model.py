@@ -1,0 +1,160 @@
+"""The ledger against a plain one over a RotatingMap: the same messages, the same outcomes, record by record."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from acker_worker import kernels
+from acker_worker.ledger import Ledger, LedgerSettings, Outcomes
+from tuple_tree.messages import SpoutTask
+from tuple_tree.rotating_map import RotatingMap
+
+LIFETIME = 3
+MAX_AGE = 7
+SPOUTS = (SpoutTask("t.notices.s", 0, 20), SpoutTask("t.notices.s", 1, 20))
+Decided = list[tuple[int, int, SpoutTask | None]]
+
+
+@dataclass
+class Record:
+    born: int
+    checksum: int = 0
+    spout: SpoutTask | None = None
+    failed: bool = False
+
+
+class PlainLedger:
+    """The rules as they are written down, one record at a time."""
+
+    def __init__(self) -> None:
+        self.records: RotatingMap[int, Record] = RotatingMap(buckets=LIFETIME)
+        self.tick = 0
+
+    def init(self, root: int, val: int, spout: SpoutTask) -> Decided:
+        record = self.records.get(root) or Record(self.tick)
+        if record.spout is not None:
+            return []
+        record.spout = spout
+        record.checksum ^= val
+        return self._decide(root, record)
+
+    def ack(self, root: int, val: int) -> Decided:
+        record = self.records.get(root) or Record(self.tick)
+        record.checksum ^= val
+        return self._decide(root, record)
+
+    def fail(self, root: int) -> Decided:
+        record = self.records.get(root) or Record(self.tick)
+        record.failed = True
+        return self._decide(root, record)
+
+    def reset(self, root: int) -> Decided:
+        record = self.records.get(root)
+        return [] if record is None else self._decide(root, record)
+
+    def rotate(self) -> Decided:
+        self.tick += 1
+        expired = self.records.rotate()
+        too_old = [root for root in self.records if self.tick - self._at(root).born >= MAX_AGE]
+        expired |= {root: self._at(root) for root in too_old}
+        for root in too_old:
+            self.records.remove(root)
+        return [
+            (
+                root,
+                kernels.ORPHANED
+                if record.spout is None
+                else kernels.TOO_OLD
+                if self.tick - record.born >= MAX_AGE
+                else kernels.TIMED_OUT,
+                record.spout,
+            )
+            for root, record in expired.items()
+        ]
+
+    def _decide(self, root: int, record: Record) -> Decided:
+        if record.spout is not None and (record.checksum == 0 or record.failed):
+            self.records.remove(root)
+            kind = kernels.ACKED if record.checksum == 0 else kernels.FAILED_BY_BOLT
+            return [(root, kind, record.spout)]
+        self.records.put(root, record)
+        return []
+
+    def _at(self, root: int) -> Record:
+        record = self.records.get(root)
+        assert record is not None
+        return record
+
+
+# Few roots and values, so that trees meet, complete and collide; extremes, so that no id is special.
+ROOTS = st.sampled_from([0, 1, 2, 3, 2**63, 2**64 - 1, 2**64 - 2, 0xDEADBEEF])
+VALS = st.sampled_from([0, 1, 2, 3, 2**63, 2**64 - 1])
+
+
+class SameOutcomes(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger(LedgerSettings(tick_ms=10, max_age_ms=60, orphan_timeout_ms=20))
+        self.plain = PlainLedger()
+
+    def _decided(self, outcomes: Outcomes) -> Decided:
+        return [
+            (root, kind, None if kind == kernels.ORPHANED else self.ledger.spout(spout))
+            for root, spout, kind in zip(
+                outcomes.roots.tolist(), outcomes.spouts.tolist(), outcomes.kinds.tolist(), strict=True
+            )
+        ]
+
+    @rule(entries=st.lists(st.tuples(ROOTS, VALS), max_size=6), spout=st.sampled_from(SPOUTS))
+    def init(self, entries: list[tuple[int, int]], spout: SpoutTask) -> None:
+        expected = [decided for root, val in entries for decided in self.plain.init(root, val, spout)]
+        roots, vals = np.array(entries, dtype=np.uint64).reshape(-1, 2).T
+        assert self._decided(self.ledger.init(roots, vals, spout)) == expected
+
+    @rule(entries=st.lists(st.tuples(ROOTS, VALS), max_size=6))
+    def ack(self, entries: list[tuple[int, int]]) -> None:
+        expected = [decided for root, val in entries for decided in self.plain.ack(root, val)]
+        roots, vals = np.array(entries, dtype=np.uint64).reshape(-1, 2).T
+        assert self._decided(self.ledger.ack(roots, vals)) == expected
+
+    @rule(roots=st.lists(ROOTS, max_size=3))
+    def fail(self, roots: list[int]) -> None:
+        expected = [decided for root in roots for decided in self.plain.fail(root)]
+        assert self._decided(self.ledger.fail(np.array(roots, dtype=">u8"))) == expected
+
+    @rule(roots=st.lists(ROOTS, max_size=3))
+    def reset(self, roots: list[int]) -> None:
+        expected = [decided for root in roots for decided in self.plain.reset(root)]
+        assert self._decided(self.ledger.reset(np.array(roots, dtype=">u8"))) == expected
+
+    @rule(ticks=st.integers(1, 3))
+    def advance(self, ticks: int) -> None:
+        expected = [decided for _ in range(ticks) for decided in self.plain.rotate()]
+        decided = self._decided(self.ledger.advance(self.plain.tick))
+        if ticks > 1:  # several cohorts at once are told by key, and the age is that of their own tick
+            assert sorted(d[0] for d in decided) == sorted(e[0] for e in expected)
+        else:
+            assert sorted(decided, key=lambda d: d[0]) == sorted(expected, key=lambda e: e[0])
+
+    @invariant()
+    def same_records(self) -> None:
+        assert len(self.ledger) == len(self.plain.records)
+        orphans = 0
+        for root in self.plain.records:
+            record = self.plain.records.get(root)
+            assert record is not None
+            assert self.ledger.record(root) == (record.checksum, record.spout is not None, record.failed)
+            orphans += record.spout is None
+        assert self.ledger.orphans == orphans
+
+    @invariant()
+    def oldest_birth(self) -> None:
+        births = [record.born for root in self.plain.records if (record := self.plain.records.get(root))]
+        assert self.ledger.oldest_birth() == (min(births) if births else None)
+
+
+TestSameOutcomes = SameOutcomes.TestCase
+TestSameOutcomes.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)

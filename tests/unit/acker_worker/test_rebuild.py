@@ -1,0 +1,154 @@
+"""A worker killed at any moment, taken over from any commit: the spouts hear the same as without the kill."""
+
+import random
+
+import pytest
+
+from acker_worker.fold import LogRecord, PartitionFold
+from acker_worker.progress import METADATA_LIMIT, Progress
+from tests.unit.acker_worker.folding import SETTINGS, START_MS, TICK_MS, Log, Outcome, new_fold, outcomes
+from tests.unit.acker_worker.random_log import Scenario, random_scenario
+
+FAR_MS = 100 * TICK_MS
+
+
+class Spouts:
+    """What the spouts make of the notices: the first outcome of a root that they hold counts, others are ignored."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.heard: dict[int, str] = {}
+        self.notices = 0
+
+    def hear(self, told: list[Outcome]) -> None:
+        for spout, root, outcome in told:
+            assert self.scenario.owners[root] == spout
+            assert outcome != "ack" or root in self.scenario.acked, f"{root:x} was acked with open tuples"
+            self.heard.setdefault(root, outcome)
+            self.notices += 1
+
+
+def uninterrupted(scenario: Scenario) -> Spouts:
+    spouts, fold = Spouts(scenario), new_fold()
+    spouts.hear(outcomes(fold.apply(scenario.log.records)))
+    spouts.hear(outcomes(fold.advance(scenario.log.now_ms + FAR_MS)))
+    return spouts
+
+
+def killed(scenario: Scenario, rng: random.Random) -> tuple[Spouts, int]:
+    """Folds the log with kills at random moments; returns what was heard, and the number of kills."""
+    log, spouts, kills = scenario.log, Spouts(scenario), 0
+    committed: Progress | None = None
+    fold = new_fold()
+    done = False
+    while not done:
+        records = log.records[fold.position : fold.position + rng.randint(1, 25)]
+        told = outcomes(fold.apply(records))
+        next_ms = log.records[fold.position].append_ms if fold.position < len(log.records) else log.now_ms + FAR_MS
+        if rng.random() < 0.3 and not fold.rebuilding:
+            # The partition is read to its end as far as the broker has it: the idle clock may move up to what is next.
+            told += outcomes(fold.advance(rng.randint(fold.clock_ms, max(fold.clock_ms, next_ms))))
+        if rng.random() < 0.1:
+            # Killed with notices in its buffers: some were sent, in order, some were not.
+            spouts.hear(told[: rng.randint(0, len(told))])
+            fold = PartitionFold(0, 1, SETTINGS, committed)
+            kills += 1
+            continue
+        spouts.hear(told)
+        if rng.random() < 0.4:
+            committed = fold.progress
+        if rng.random() < 0.15:
+            fold = PartitionFold(0, 1, SETTINGS, committed)
+            kills += 1
+            continue
+        done = fold.position >= len(log.records)
+    spouts.hear(outcomes(fold.advance(log.now_ms + FAR_MS)))
+    assert len(fold.ledger) == 0
+    return spouts, kills
+
+
+@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("faults", [False, True], ids=["orderly", "zombies"])
+def test_kills_change_no_outcome(seed: int, faults: bool) -> None:
+    scenario = random_scenario(seed, faults=faults)
+    expected = uninterrupted(scenario)
+    assert set(expected.heard) == set(scenario.owners)
+    heard, _ = killed(scenario, random.Random(seed))
+    assert heard.heard == expected.heard
+
+
+def test_the_harness_kills_often() -> None:
+    kills = sum(killed(random_scenario(seed, faults=False), random.Random(seed))[1] for seed in range(50))
+    assert kills > 200
+
+
+def test_what_was_committed_is_not_told_again() -> None:
+    log, fold = Log(), new_fold()
+    log.say(inits=[(1, 5), (2, 6), (3, 7)])
+    log.say(acks=[(1, 5)])
+    fold.apply(log.records)
+    log.tick(3)
+    expired = outcomes(fold.advance(log.now_ms))
+    assert sorted(root for _, root, _ in expired) == [2, 3]
+    log.say(inits=[(4, 8)])
+    fold.apply(log.records[fold.position :])
+    progress = fold.progress
+    assert (progress.offset, progress.clock_ms) == (3, log.now_ms)
+
+    again = PartitionFold(0, 1, SETTINGS, Progress(progress.offset, 0, progress.clock_ms))
+    assert outcomes(again.apply(log.records)) == []
+    assert outcomes(again.apply([log.say(acks=[(4, 8)])])) == [(again.ledger.spout(1), 4, "ack")]
+
+
+def test_a_rebuild_begins_a_tick_before_the_oldest_open_tree() -> None:
+    log, fold = Log(), new_fold()
+    for root in range(1, 9):
+        log.say(inits=[(root, root)])
+        if root != 5:
+            log.say(acks=[(root, root)])
+        log.tick()
+        fold.apply(log.records[fold.position :])
+        if root > 5:
+            fold.apply([log.say(writer="r/0", resets=[5])])
+    oldest = next(r.offset for r in log.records if r.append_ms == START_MS + 3 * TICK_MS)
+    assert fold.progress.rebuild_from == oldest
+    fold.apply([log.say(acks=[(5, 5)])])
+    assert fold.progress.rebuild_from > oldest
+
+
+def test_an_empty_ledger_is_rebuilt_from_the_last_tick() -> None:
+    log, fold = Log(), new_fold()
+    for root in range(20):
+        log.say(inits=[(root, 1)])
+        log.say(acks=[(root, 1)])
+        log.tick()
+    fold.apply(log.records)
+    assert len(fold.ledger) == 0
+    assert len(log.records) - fold.progress.rebuild_from <= 4
+
+
+def test_an_offset_without_our_metadata_is_where_the_fold_begins() -> None:
+    assert Progress.of(17, None) == Progress(17, 17, 0)
+    assert Progress.of(17, "somebody else's") == Progress(17, 17, 0)
+    assert Progress.of(17, '{"v":1,"rebuild_from":12,"clock_ms":99}') == Progress(17, 12, 99)
+    progress = Progress(2**62, 2**61, START_MS, {"b/0": (b"12345678", b"abcdefgh"), "c/1": (b"87654321",)})
+    assert Progress.of(progress.offset, progress.metadata()) == progress
+
+
+def test_metadata_stays_within_what_kafka_keeps_and_drops_the_earliest_openings() -> None:
+    opened = {f"component-{n}/0": (random.Random(n).randbytes(8),) * 3 for n in range(500)}
+    progress = Progress(5, 5, START_MS, opened)
+    metadata = progress.metadata()
+    assert len(metadata) <= METADATA_LIMIT
+    kept = Progress.of(5, metadata).opened
+    assert len(kept) > 30
+    assert list(kept) == list(opened)[-len(kept) :]
+
+
+def test_a_log_made_anew_is_not_waited_for() -> None:
+    fold = PartitionFold(0, 1, SETTINGS, Progress(1_000, 900, START_MS))
+    assert outcomes(fold.advance(START_MS)) == []
+    assert not fold.rebuilding
+    log = Log(START_MS + 1)
+    records = [LogRecord(5, log.now_ms, log.say(inits=[(1, 0)]).value)]
+    assert [outcome for _, _, outcome in outcomes(fold.apply(records))] == ["ack"]

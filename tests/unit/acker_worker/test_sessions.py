@@ -1,0 +1,77 @@
+"""Repeats and replaced writers, as the log shows them."""
+
+from acker_worker.sessions import Sessions, Standing
+
+OLD, NEW, OTHER = b"old-" * 4, b"new-" * 4, b"oth-" * 4
+
+
+def judge(sessions: Sessions, session: bytes, sequence: int, *, opens: bool = False, offset: int = 0) -> str:
+    return sessions.judge("b/0", session, sequence, opens=opens, offset=offset).name
+
+
+def test_what_does_not_exceed_the_last_sequence_is_a_repeat() -> None:
+    sessions = Sessions()
+    assert [judge(sessions, OLD, n) for n in (0, 1, 1, 0, 5, 4, 6)] == [
+        "CURRENT",
+        "CURRENT",
+        "REPEATED",
+        "REPEATED",
+        "CURRENT",
+        "REPEATED",
+        "CURRENT",
+    ]
+
+
+def test_writers_do_not_disturb_each_other() -> None:
+    sessions = Sessions()
+    assert sessions.judge("b/0", OLD, 3, opens=False, offset=0) is Standing.CURRENT
+    assert sessions.judge("b/1", OLD, 3, opens=False, offset=1) is Standing.CURRENT
+
+
+def test_an_opening_supersedes_earlier_sessions_for_good() -> None:
+    sessions = Sessions()
+    judge(sessions, OLD, 0, opens=True)
+    assert judge(sessions, NEW, 0, opens=True) == "CURRENT"
+    assert judge(sessions, OLD, 1) == "SUPERSEDED"
+    assert judge(sessions, OLD, 0, opens=True) == "SUPERSEDED"
+    assert judge(sessions, NEW, 1) == "CURRENT"
+
+
+def test_the_repeated_opening_of_the_current_session_is_a_repeat() -> None:
+    sessions = Sessions()
+    judge(sessions, NEW, 0, opens=True)
+    assert judge(sessions, NEW, 0, opens=True) == "REPEATED"
+
+
+def test_sessions_opened_before_the_window_are_current_until_another_opens() -> None:
+    sessions = Sessions()
+    assert judge(sessions, OLD, 7) == "CURRENT"
+    assert judge(sessions, OTHER, 3) == "CURRENT"
+    judge(sessions, NEW, 0, opens=True)
+    assert judge(sessions, OLD, 8) == judge(sessions, OTHER, 4) == "SUPERSEDED"
+
+
+def test_what_was_opened_before_the_window_is_handed_on() -> None:
+    before = Sessions()
+    judge(before, OLD, 0, opens=True, offset=10)
+    judge(before, NEW, 0, opens=True, offset=20)
+    judge(before, OTHER, 0, opens=True, offset=30)
+    handed_on = before.opened_before(25)
+    assert handed_on == {"b/0": (NEW[:8], OLD[:8])}
+
+    after = Sessions(handed_on)
+    assert judge(after, OLD, 5) == "SUPERSEDED"
+    assert judge(after, OLD, 0, opens=True) == "SUPERSEDED"
+    assert judge(after, NEW, 1, offset=26) == "CURRENT"
+    assert judge(after, OTHER, 0, opens=True, offset=30) == "CURRENT"
+    assert judge(after, NEW, 2, offset=31) == "SUPERSEDED"
+    assert after.opened_before(31) == before.opened_before(31)
+
+
+def test_silent_writers_are_forgotten() -> None:
+    sessions = Sessions()
+    judge(sessions, OLD, 0, opens=True)
+    sessions.rotate()
+    assert len(sessions) == 1
+    sessions.rotate()
+    assert len(sessions) == 0

@@ -1,0 +1,223 @@
+"""Records, a sink and a clock in memory, for driving tasks without Kafka."""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from spout_sdk.bolt_task import BoltTask
+from spout_sdk.counters import Counters
+from spout_sdk.records import Delivered, Headers, TaskEnvironment
+from spout_sdk.spout_task import SpoutTask
+from spout_sdk.topology import Topology
+from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, Edges, pack_anchors, unpack_anchors
+from tuple_tree.codec import decode_ack_batch
+from tuple_tree.messages import AckBatch
+from tuple_tree.names import tuples_topic
+from tuple_tree.streams import payload_codec
+
+
+@dataclass
+class MemoryRecord:
+    """A record as a consumer returns it."""
+
+    topic_: str
+    partition_: int
+    offset_: int
+    value_: bytes | None
+    headers_: Headers | None = None
+    key_: bytes | None = None
+    timestamp_ms: int = 1_700_000_000_000
+
+    def topic(self) -> str | None:
+        return self.topic_
+
+    def partition(self) -> int | None:
+        return self.partition_
+
+    def offset(self) -> int | None:
+        return self.offset_
+
+    def key(self) -> bytes | None:
+        return self.key_
+
+    def value(self) -> bytes | None:
+        return self.value_
+
+    def headers(self) -> Any:
+        return self.headers_
+
+    def timestamp(self) -> tuple[int, int]:
+        return (1, self.timestamp_ms)
+
+
+@dataclass
+class Sent:
+    """A record as it was sent."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    on_delivery: Delivered | None
+
+    @property
+    def header(self) -> dict[str, Any]:
+        return dict(self.headers)
+
+    @property
+    def edges(self) -> Edges:
+        return unpack_anchors(self.header.get(ANCHORS_HEADER, b""))
+
+    def deliver(self, error: object = None) -> None:
+        if self.on_delivery is not None:
+            self.on_delivery(error, None)
+
+
+@dataclass
+class MemorySink:
+    """Keeps what is sent; reported records count as delivered at once unless `holds_back`."""
+
+    holds_back: bool = False
+    tuples: list[Sent] = field(default_factory=list)
+    reported: list[Sent] = field(default_factory=list)
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes,
+        headers: Headers,
+        on_undelivered: Delivered | None = None,
+    ) -> None:
+        self.tuples.append(Sent(topic, partition, key, value, headers, on_undelivered))
+
+    def send_reported(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        on_delivery: Delivered,
+    ) -> None:
+        sent = Sent(topic, partition, key, value, headers, on_delivery)
+        self.reported.append(sent)
+        if not self.holds_back:
+            sent.deliver()
+
+    def deliver_all(self, error: object = None) -> None:
+        for sent in self.reported:
+            sent.deliver(error)
+
+    def to(self, suffix: str) -> list[Sent]:
+        return [sent for sent in [*self.tuples, *self.reported] if sent.topic.endswith(suffix)]
+
+    @property
+    def batches(self) -> list[AckBatch]:
+        """Ack batches, without those that only open a session."""
+        return [batch for batch in self.all_batches if not batch.opens]
+
+    @property
+    def all_batches(self) -> list[AckBatch]:
+        return [decode_ack_batch(sent.value) for sent in self.reported if sent.topic.endswith(".acks")]
+
+    def checksums(self) -> dict[int, int]:
+        """root → XOR of everything that was said about it."""
+        sums: dict[int, int] = defaultdict(int)
+        for batch in self.batches:
+            for roots, vals in ((batch.init_roots, batch.init_vals), (batch.ack_roots, batch.ack_vals)):
+                for root, val in zip(roots.tolist(), vals.tolist(), strict=True):
+                    sums[root] ^= val
+        return dict(sums)
+
+    def failed(self) -> dict[int, str]:
+        """root → message of its last fail."""
+        return {
+            root: message
+            for batch in self.batches
+            for root, message in zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True)
+        }
+
+
+class ManualClock:
+    """A clock that only moves when told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> float:
+        self.now += seconds
+        return self.now
+
+
+class Bench:
+    """A topology's tasks around a memory sink."""
+
+    def __init__(self, topology: Topology, *, seed: int = 1, holds_back: bool = False) -> None:
+        self.topology = topology
+        self.sink = MemorySink()
+        self.clock = ManualClock()
+        self.counters = Counters()
+        self.environment = TaskEnvironment(self.sink, self.counters, self.clock, random.Random(seed).randbytes)
+        self._offsets: dict[tuple[str, int], int] = defaultdict(int)
+        self._holds_back = holds_back
+
+    def bolt(self, name: str, task: int = 0) -> BoltTask:
+        made = BoltTask(self.topology, name, task, self.environment)
+        made.open_session()
+        made.prepare()
+        self.sink.holds_back = self._holds_back
+        return made
+
+    def spout(self, name: str, task: int = 0) -> SpoutTask:
+        made = SpoutTask(self.topology, name, task, self.environment)
+        made.open_session()
+        made.open()
+        self.sink.holds_back = self._holds_back
+        return made
+
+    def record(
+        self,
+        bolt: str,
+        values: tuple[Any, ...],
+        edges: Edges | None = None,
+        *,
+        source: str = "lines/default",
+        task: int = 0,
+    ) -> MemoryRecord:
+        """A record in a bolt's inbox, at the next offset."""
+        component, stream = source.split("/")
+        payload = payload_codec(self.topology.manifest.stream(component, stream)).encode(values)
+        headers: Headers = [(SOURCE_HEADER, source.encode())]
+        if edges:
+            headers.insert(0, (ANCHORS_HEADER, pack_anchors(edges)))
+        return self.raw(bolt, payload, headers, task=task)
+
+    def raw(self, bolt: str, payload: bytes | None, headers: Headers | None, *, task: int = 0) -> MemoryRecord:
+        topic = tuples_topic(self.topology.name, bolt)
+        offset = self._offsets[topic, task]
+        self._offsets[topic, task] += 1
+        return MemoryRecord(topic, task, offset, payload, headers)
+
+    def inbox(self, sent: Sent) -> MemoryRecord:
+        """What was sent to a bolt, as its task reads it."""
+        offset = self._offsets[sent.topic, sent.partition]
+        self._offsets[sent.topic, sent.partition] += 1
+        return MemoryRecord(sent.topic, sent.partition, offset, sent.value, sent.headers, sent.key)
+
+
+def made(instances: list[Any], cls: Callable[[], Any]) -> Callable[[], Any]:
+    """A factory that keeps what it makes."""
+
+    def make() -> Any:
+        instances.append(cls())
+        return instances[-1]
+
+    return make

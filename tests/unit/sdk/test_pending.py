@@ -1,0 +1,39 @@
+"""The open trees of a spout task."""
+
+from spout_sdk.pending import Pending
+
+
+def test_what_has_an_outcome_is_gone() -> None:
+    lost: list[str] = []
+    pending = Pending(10, 0.0, lost.append)
+    pending.put(7, "m", 1.0)
+    assert (len(pending), 7 in pending) == (1, True)
+    assert pending.pop(7) == ("m", 1.0)
+    assert pending.pop(7) is None
+    assert (len(pending), 7 in pending) == (0, False)
+    pending.tick(1000.0)
+    assert lost == []
+
+
+def test_silence_is_lost_not_before_its_time_and_not_long_after() -> None:
+    for put_at in (0.0, 1.0, 4.9, 5.0, 7.3):
+        lost: list[str] = []
+        pending = Pending(10, 0.0, lost.append)
+        pending.tick(put_at)
+        pending.put(1, "m", put_at)
+        now = put_at
+        while not lost:
+            now += 0.125
+            pending.tick(now)
+        assert 10 <= now - put_at <= 15.125
+        assert len(pending) == 0
+
+
+def test_a_long_pause_gives_everything_up() -> None:
+    lost: list[str] = []
+    pending = Pending(10, 0.0, lost.append)
+    pending.put(1, "a", 0.0)
+    pending.tick(6.0)
+    pending.put(2, "b", 6.0)
+    pending.tick(10_000.0)
+    assert lost == ["a", "b"]
