@@ -6,7 +6,8 @@ committed after it is covered.
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -36,6 +37,8 @@ _PRODUCER: Final[dict[str, str | int | float | bool]] = {
     "linger.ms": 0,
     "compression.type": "lz4",
     "delivery.timeout.ms": 30_000,
+    # A dead letter may be as large as the largest record of the ack log; what is too large is for the broker to say.
+    "message.max.bytes": 100_000_000,
 }
 _GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
@@ -78,7 +81,7 @@ class Notifier:
             known = self._exists(spout)
             for notice in _batches(partition, position, outcomes):
                 if known:
-                    self._send(spout.topic, spout.task, None, encode_notice_batch(notice), [], self._on_notice)
+                    self._send(spout.topic, spout.task, encode_notice_batch(notice), [], self._on_notice)
                     self.notices += len(notice)
                 else:
                     self._undeliverable(spout, notice)
@@ -151,21 +154,21 @@ class Notifier:
 
     def _bury(self, value: bytes | None, headers: Headers) -> None:
         self.dead_letters += 1
-        self._send(self._dead_letters_topic, 0, None, value, headers, self._on_dead_letter)
+        # Delivery reports come without headers, and they are needed to try again.
+        self._send(self._dead_letters_topic, 0, value, headers, partial(self._on_dead_letter, headers))
 
     def _send(
         self,
         topic: str,
         partition: int,
-        key: bytes | None,
         value: bytes | None,
-        headers: Sequence[tuple[str, str | bytes | None]],
+        headers: Headers,
         on_delivery: Callable[[KafkaError | None, Message], None],
     ) -> None:
         while True:
             try:
                 self._producer.produce(
-                    topic, value, key=key, partition=partition, headers=list(headers), on_delivery=on_delivery
+                    topic, value, partition=partition, headers=list(headers), on_delivery=on_delivery
                 )
             except BufferError:
                 self._producer.poll(_POLL_S)
@@ -180,16 +183,14 @@ class Notifier:
             return
         self._failure = error
 
-    def _on_dead_letter(self, error: KafkaError | None, message: Message) -> None:
+    def _on_dead_letter(self, headers: Headers, error: KafkaError | None, message: Message) -> None:
         if error is None:
             return
         if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or message.value() is None:
             self._failure = error
             return
         # With our headers it outgrew the topic's limit. Where it lay is in the headers, so it can be fetched there.
-        raw = message.headers() or []
-        headers = list(raw.items()) if isinstance(raw, dict) else raw
-        self._send(self._dead_letters_topic, 0, None, None, headers, self._on_dead_letter)
+        self._send(self._dead_letters_topic, 0, None, headers, partial(self._on_dead_letter, headers))
 
 
 def _batches(partition: int, position: int, told: Told) -> Iterator[NoticeBatch]:

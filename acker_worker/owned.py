@@ -13,7 +13,7 @@ class Owned:
         since: when it was taken over, in seconds of the worker's clock.
 
     Attributes:
-        end: where the partition was read to its end, unless something was read since; None if it was not.
+        end: offset at which the partition's end was last met; None if it was not, or is known to have moved.
     """
 
     __slots__ = ("_read_at", "committed", "end", "fold", "since")
@@ -35,10 +35,14 @@ class Owned:
         """Whether there is progress to commit."""
         return not self.fold.rebuilding and self.fold.progress != self.committed
 
+    @property
+    def at_end(self) -> bool:
+        """Whether everything was read when the end was last met; it may have come with the last records."""
+        return self.end is not None and self.end >= self.fold.position
+
     def read(self, now: float) -> None:
         """Notes that records were folded at `now`, in seconds of the worker's clock."""
         self._read_at = now
-        self.end = None
 
     def now_ms(self, now: float) -> int:
         """What the ledger's clock would show: the last append time and what has passed since it was read."""
@@ -50,6 +54,6 @@ class Owned:
 
     def clock_lag_ms(self, wall_ms: float) -> int:
         """How far the ledger's clock is behind the wall, 0 where everything is read."""
-        if self.end is not None or not self.fold.counters.records:
+        if self.at_end or not self.fold.counters.records:
             return 0
         return max(0, int(wall_ms - self.fold.clock_ms))

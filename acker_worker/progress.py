@@ -22,8 +22,8 @@ class Progress:
         offset: everything before it was folded, and its notices were delivered.
         rebuild_from: where a new owner has to begin to fold, at most `offset`.
         clock_ms: the ledger's clock; what expired up to it was told.
-        opened: for writers that opened a session before `rebuild_from`: the last one, and those it superseded; the latest
-            stands last.
+        opened: for writers that opened a session before `rebuild_from`: the last one, and those it superseded. The
+            latest opening stands last.
     """
 
     offset: int

@@ -244,7 +244,7 @@ class AckerWorker:
         have been read: a worker that was stopped for a minute reads before it judges.
         """
         for partition, owned in self._owned.items():
-            if owned.end is None:
+            if not owned.at_end:
                 continue
             fold, now = owned.fold, self._clock()
             now_ms = owned.now_ms(now)

@@ -6,6 +6,7 @@ and the Avro body. Reading checks everything that the ledger and the spouts rely
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -57,7 +58,7 @@ class SingleObjectCodec:
         """Reads a record.
 
         Raises:
-            WireError: with reason `empty`, `not-avro`, `unknown-schema`, `truncated` or `trailing-bytes`.
+            WireError: with reason `empty`, `not-avro`, `unknown-schema`, `truncated`, `malformed` or `trailing-bytes`.
         """
         if not value:
             raise WireError("empty", f"a {self.name} record has no value")
@@ -74,10 +75,20 @@ class SingleObjectCodec:
         try:
             record = fastavro.schemaless_reader(body, self._schema, None)
         except Exception as error:  # fastavro raises EOFError, ValueError, IndexError and more
-            raise WireError("truncated", f"not a {self.name}: {error!r} after {len(value)} bytes") from error
+            at = body.tell()
+            cut = at == len(value) and not isinstance(error, UnicodeDecodeError)
+            raise WireError(
+                "truncated" if cut else "malformed",
+                f"reading byte {at} of {len(value)} of the {self.name} failed: {_brief(error)}",
+            ) from error
         if body.tell() != len(value):
             raise WireError("trailing-bytes", f"{len(value) - body.tell()} bytes follow the {self.name}")
         return cast(dict[str, Any], record)
+
+
+def _brief(error: Exception) -> str:
+    # The text of a UnicodeDecodeError names a byte; its repr holds all of them.
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _shown(value: bytes) -> str:
@@ -96,6 +107,11 @@ def _packed(column: IdColumn) -> bytes:
     return column.astype(">u8", copy=False).tobytes()
 
 
+def _texts(messages: Sequence[str]) -> list[str]:
+    # What a bolt says may hold half a surrogate pair, from a file name for example, which UTF-8 cannot carry.
+    return [message.encode(errors="backslashreplace").decode() for message in messages]
+
+
 def encode_ack_batch(batch: AckBatch) -> bytes:
     """The batch as the value of a record of `{topology}.acks`."""
     spout = batch.spout
@@ -111,7 +127,7 @@ def encode_ack_batch(batch: AckBatch) -> bytes:
             "ack_roots": _packed(batch.ack_roots),
             "ack_vals": _packed(batch.ack_vals),
             "fail_roots": _packed(batch.fail_roots),
-            "fail_messages": batch.fail_messages,
+            "fail_messages": _texts(batch.fail_messages),
             "reset_roots": _packed(batch.reset_roots),
         }
     )
@@ -161,7 +177,7 @@ def encode_notice_batch(batch: NoticeBatch) -> bytes:
             "acked_roots": _packed(batch.acked_roots),
             "failed_roots": _packed(batch.failed_roots),
             "fail_reasons": batch.fail_reasons.tobytes(),
-            "fail_messages": batch.fail_messages,
+            "fail_messages": _texts(batch.fail_messages),
         }
     )
 

@@ -7,6 +7,10 @@ TupleTreeError
 └── PositionError      a source position that does not fit a positional root id
 """
 
+from typing import Final
+
+_DETAIL_CHARACTERS: Final = 500
+
 
 class TupleTreeError(Exception):
     """Base of all errors raised by `tuple_tree`."""
@@ -17,16 +21,23 @@ class WireError(TupleTreeError):
 
     Attributes:
         reason: a short, stable word for metrics and dead-letter headers, e.g. `truncated`.
+        detail: a sentence for a person, of bounded length: it becomes a record's header, and what is wrong with the
+            bytes may quote all of them.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
+        if len(detail) > _DETAIL_CHARACTERS:
+            detail = detail[: _DETAIL_CHARACTERS - 1] + "…"
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
 
 
-class InvalidNameError(TupleTreeError):
-    """A topology, component, stream or field name that cannot be used."""
+class InvalidNameError(TupleTreeError, ValueError):
+    """A topology, component, stream or field name that cannot be used.
+
+    A `ValueError` too, so that pydantic counts it among the findings of a manifest.
+    """
 
 
 class ManifestError(TupleTreeError):

@@ -3,7 +3,7 @@
 It names no code: only components, tasks, streams and groupings, so any language can read it.
 """
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -91,7 +91,7 @@ class Manifest(_Frozen):
     ack_partitions: int = Field(default=DEFAULT_ACK_PARTITIONS, ge=1)
     tick_ms: int = Field(default=DEFAULT_TICK_MS, ge=1)
     max_tree_age_ms: int = Field(ge=1)
-    components: tuple[Component, ...]
+    components: tuple[Annotated[Component, Field(discriminator="kind")], ...]
 
     @model_validator(mode="after")
     def _check(self) -> "Manifest":
@@ -104,6 +104,11 @@ class Manifest(_Frozen):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"two components are named {twice[0]!r}: names must be unique within a topology")
+        for component in self.components:
+            streams = [stream.name for stream in component.streams]
+            for stream in streams:
+                if streams.count(stream) > 1:
+                    raise ValueError(f"component {component.name!r} has two streams {stream!r}: give one another name")
         for bolt in self.bolts:
             for subscription in bolt.subscriptions:
                 self._check_subscription(bolt.name, subscription)
@@ -177,7 +182,7 @@ class Manifest(_Frozen):
         try:
             return cls.model_validate_json(value)
         except ValidationError as error:
-            raise ManifestError(explain(error)) from error
+            raise ManifestError(f"{explain(error)}; publish the topology again with this version") from error
 
     @classmethod
     def of(cls, **settings: Any) -> "Manifest":

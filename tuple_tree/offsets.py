@@ -14,11 +14,12 @@ class OffsetManager:
     `start` and `done` cost amortised O(1); memory is one entry for each offset behind the first open one.
     """
 
-    __slots__ = ("_ahead", "_open", "_started")
+    __slots__ = ("_ahead", "_committable", "_open", "_started")
 
     def __init__(self) -> None:
         self._open: deque[int] = deque()
         self._ahead: set[int] = set()
+        self._committable: int | None = None
         self._started = -1
 
     def start(self, offset: int) -> None:
@@ -31,6 +32,8 @@ class OffsetManager:
             raise ValueError(f"offset {offset} was started after offset {self._started}: offsets must rise")
         self._started = offset
         self._open.append(offset)
+        if self._committable is None:
+            self._committable = offset
 
     def done(self, offset: int) -> None:
         """Closes an offset that was started; it is counted as committable once all before it are closed."""
@@ -40,16 +43,20 @@ class OffsetManager:
         if offset != open_[0]:
             self._ahead.add(offset)
             return
-        open_.popleft()
+        last = open_.popleft()
         while open_ and open_[0] in self._ahead:
-            self._ahead.remove(open_.popleft())
+            last = open_.popleft()
+            self._ahead.remove(last)
+        self._committable = last + 1
 
     @property
     def committable(self) -> int | None:
-        """The offset to commit: that of the first open one, or the one after all; None before the first start."""
-        if self._open:
-            return self._open[0]
-        return self._started + 1 if self._started >= 0 else None
+        """The offset to commit: one after the last before which all are done; None before the first start.
+
+        That of the first start as long as it is open. As in Storm, a gap in the log is only passed by what lies behind
+        it and is done; who reads on from before the gap or from behind it reads the same.
+        """
+        return self._committable
 
     @property
     def open_count(self) -> int:

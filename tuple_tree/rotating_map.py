@@ -18,7 +18,7 @@ class RotatingMap(Generic[K, V]):
 
     Args:
         buckets: how many cohorts there are, at least 2.
-        on_expire: called with key and value of each entry that `rotate` drops, in the order in which they were put.
+        on_expire: called with key and value of each entry that `rotate` drops, in the order of their last `put`.
 
     Raises:
         ValueError: for fewer than 2 buckets.
@@ -34,12 +34,12 @@ class RotatingMap(Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Sets the value, and moves the key into the nursery wherever it was."""
-        nursery, *older = self._buckets
-        for bucket in older:
+        # Out of the nursery too, because a dict keeps the place of a key that is set again.
+        for bucket in self._buckets:
             if key in bucket:
                 del bucket[key]
                 break
-        nursery[key] = value
+        self._buckets[0][key] = value
 
     def get(self, key: K) -> V | None:
         """The value, or None; does not move the key."""

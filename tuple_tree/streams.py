@@ -41,7 +41,7 @@ class Field(BaseModel):
         type: an Avro type: a primitive's name such as `string` or `long`, or a schema as JSON.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     type: Any = "string"
@@ -56,7 +56,7 @@ class Stream(BaseModel):
         codec: how the payload carries them.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = DEFAULT_STREAM
     fields: tuple[Field, ...]
@@ -76,6 +76,15 @@ class Stream(BaseModel):
             raise ValueError(
                 f"stream {self.name!r} has codec bytes, which carries exactly one field, but it has {len(names)}"
             )
+        if self.codec == "bytes" and self.fields[0].type != "bytes":
+            raise ValueError(f"stream {self.name!r} has codec bytes, so the type of field {names[0]!r} must be bytes")
+        try:
+            fastavro.parse_schema(self.avro_schema())
+        except Exception as error:  # fastavro raises UnknownType, SchemaParseException, KeyError, TypeError and more
+            raise ValueError(
+                f"stream {self.name!r} has a field whose type is no Avro type ({type(error).__name__}: {error}): use "
+                "str, int, float, bool, bytes or an Avro schema"
+            ) from error
         return self
 
     @property
@@ -96,17 +105,21 @@ def declare(fields: Mapping[str, Any] | Sequence[str], name: str = DEFAULT_STREA
     """Declares a stream the short way.
 
     Args:
-        fields: names with their types (`str`, `int`, `float`, `bool`, `bytes`, or an Avro type), or names alone, which
-            are text, or bytes where the codec is bytes.
+        fields: names with their types (`str`, `int`, `float`, `bool`, `bytes`, or an Avro type), or names alone, or
+            one name, which are text, or bytes where the codec is bytes.
         name: the stream's name.
         codec: `avro`, `json` or `bytes`.
 
     Raises:
         ValueError: if the stream cannot be.
     """
-    if not isinstance(fields, Mapping):
-        fields = dict.fromkeys(fields, bytes if codec == "bytes" else str)
-    declared = tuple(Field(name=field, type=_AVRO_TYPES.get(_hashable(kind), kind)) for field, kind in fields.items())
+    if isinstance(fields, str):
+        fields = (fields,)
+    if isinstance(fields, Mapping):
+        pairs = list(fields.items())
+    else:
+        pairs = [(field, bytes if codec == "bytes" else str) for field in fields]
+    declared = tuple(Field(name=field, type=_AVRO_TYPES.get(_hashable(kind), kind)) for field, kind in pairs)
     return Stream(name=name, fields=declared, codec=cast(Literal["avro", "json", "bytes"], codec))
 
 
@@ -152,13 +165,15 @@ class _JsonCodec:
         self._names = stream.field_names
 
     def encode(self, values: Sequence[Any]) -> bytes:
-        return json.dumps(dict(zip(self._names, values, strict=True)), separators=(",", ":")).encode()
+        # Not-a-number and infinity are Python's words, and no JSON.
+        said = dict(zip(self._names, values, strict=True))
+        return json.dumps(said, separators=(",", ":"), allow_nan=False).encode()
 
     def decode(self, payload: bytes) -> Values:
         try:
             record = json.loads(payload)
             return tuple(record[name] for name in self._names)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise WireError("bad-payload", f"not a JSON object with the stream's fields: {error!r}") from error
 
 

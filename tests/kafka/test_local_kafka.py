@@ -134,6 +134,7 @@ def test_a_record_goes_through_and_nothing_is_left() -> None:
         create_topic(kafka)
         produce(kafka, b"one")
         assert consume(kafka, 1) == [b"one"]
+        assert "Stabilized group test" in kafka.log_path.read_text()
         with pytest.raises(LocalKafkaError, match="is running"):
             kafka.start()
     assert not kafka.is_running

@@ -1,0 +1,264 @@
+"""The ack log of a topology of its own on a real broker: writes inits and acks, reads notices, runs workers."""
+
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from acker_worker.catalogue import Catalogue
+from acker_worker.stats import WorkerStats
+from acker_worker.worker import AckerWorker, WorkerSettings
+from tests.unit.acker_worker.folding import column
+from tests.waiting import eventually
+from tuple_tree.codec import decode_notice_batch, encode_ack_batch
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.messages import AckBatch, FailReason, SpoutTask
+from tuple_tree.names import acker_group, acks_topic, dead_letters_topic, notices_topic
+from tuple_tree.routing import acker_partition
+from tuple_tree.streams import declare
+
+Notices = dict[int, list[str]]
+"""Root → its outcomes, in the order in which they came."""
+
+
+def manifest_of(topology: str, partitions: int = 2, tick_ms: int = 200, timeout_ms: int = 400) -> Manifest:
+    stream = declare(["word"])
+    return Manifest.of(
+        topology=topology,
+        ack_partitions=partitions,
+        tick_ms=tick_ms,
+        max_tree_age_ms=50 * timeout_ms,
+        components=(
+            SpoutManifest(name="s", tasks=4, streams=(stream,), timeout_ms=timeout_ms),
+            BoltManifest(name="b", subscriptions=(Subscription(source="s", stream="default", grouping="shuffle"),)),
+        ),
+    )
+
+
+class AckLog:
+    """A topology whose spouts and bolts are played by the test.
+
+    Args:
+        bootstrap_servers: of the broker.
+        partitions: of the ack log.
+        tick_ms: width of a bucket.
+        timeout_ms: of the spout.
+    """
+
+    def __init__(self, bootstrap_servers: str, partitions: int = 2, tick_ms: int = 200, timeout_ms: int = 400) -> None:
+        self.kafka: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers, "log_level": 2}
+        self.topology = f"t-{uuid.uuid4().hex[:12]}"
+        self.manifest = manifest_of(self.topology, partitions, tick_ms, timeout_ms)
+        self.catalogue = Catalogue(self.kafka)
+        self.catalogue.create_topics(self.manifest)
+        self.catalogue.publish(self.manifest)
+        self.spout = SpoutTask(notices_topic(self.topology, "s"), 3, timeout_ms)
+        self.topic = acks_topic(self.topology)
+        self._producer = Producer({**self.kafka, "linger.ms": 1, "enable.idempotence": True})
+        self._sequences: dict[int, int] = defaultdict(lambda: -1)
+        self._session = uuid.uuid4().bytes
+        self._notices: Notices = defaultdict(list)
+        self._consumer = Consumer(
+            {
+                **self.kafka,
+                "group.id": f"{self.topology}-test",
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 20,
+            }
+        )
+        self._consumer.assign([TopicPartition(self.spout.topic, task, 0) for task in range(4)])
+
+    def __enter__(self) -> "AckLog":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._consumer.close()
+
+    def say(
+        self,
+        root: int,
+        *,
+        init: int | None = None,
+        ack: int | None = None,
+        fail: str | None = None,
+        reset: bool = False,
+        spout: SpoutTask | None = None,
+    ) -> None:
+        """Appends one message about one root; `flush` waits for it."""
+        partition = acker_partition(root, self.manifest.ack_partitions)
+        self._sequences[partition] += 1
+        batch = AckBatch(
+            writer="test/0",
+            session=self._session,
+            sequence=self._sequences[partition],
+            spout=None if init is None else spout or self.spout,
+            init_roots=column() if init is None else column(root),
+            init_vals=column() if init is None else column(init),
+            ack_roots=column() if ack is None else column(root),
+            ack_vals=column() if ack is None else column(ack),
+            fail_roots=column() if fail is None else column(root),
+            fail_messages=() if fail is None else (fail,),
+            reset_roots=column(root) if reset else column(),
+        )
+        self.append(partition, encode_ack_batch(batch))
+
+    def append(
+        self,
+        partition: int,
+        value: bytes | None,
+        on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
+    ) -> None:
+        self._producer.produce(self.topic, value, partition=partition, on_delivery=on_delivery or _must_arrive)
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        assert self._producer.flush(30) == 0
+
+    def append_ms(self, partition: int) -> int:
+        """Appends an empty batch and returns the broker's time."""
+        times: list[int] = []
+        self._sequences[partition] += 1
+        batch = AckBatch("test/0", self._session, self._sequences[partition])
+        self.append(partition, encode_ack_batch(batch), lambda error, message: times.append(_arrived(error, message)))
+        self.flush()
+        return times[0]
+
+    def wait_ticks(self, ticks: int, partition: int) -> None:
+        """Waits until the broker's time is that many ticks on."""
+        tick_ms = self.manifest.tick_ms
+        wanted = self.append_ms(partition) // tick_ms + ticks
+        eventually(lambda: self.append_ms(partition) // tick_ms >= wanted, f"{ticks} ticks of the broker's time")
+
+    def read_notices(self) -> Notices:
+        """All notices so far, those that just came included."""
+        for message in self._consumer.consume(500, 0.02):
+            assert message.error() is None, message.error()
+            value = message.value()
+            notice = decode_notice_batch(value.encode() if isinstance(value, str) else value)
+            for root in notice.acked_roots.tolist():
+                self._notices[root].append("ack")
+            for root, reason in zip(notice.failed_roots.tolist(), notice.fail_reasons.tolist(), strict=True):
+                self._notices[root].append(FailReason(reason).word)
+        return self._notices
+
+    def await_notices(self, roots: Iterable[int], deadline_s: float = 60.0) -> Notices:
+        wanted = set(roots)
+        eventually(lambda: wanted <= self.read_notices().keys(), f"notices for {len(wanted)} roots", deadline_s)
+        return self._notices
+
+    def dead_letters(self) -> list[tuple[bytes | None, dict[str, str]]]:
+        """The dead letters so far: value and headers."""
+        topic = dead_letters_topic(self.topology)
+        consumer = Consumer({**self.kafka, "group.id": f"{self.topology}-dead", "enable.partition.eof": True})
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found: list[tuple[bytes | None, dict[str, str]]] = []
+        try:
+            while True:
+                for message in consumer.consume(100, 0.1):
+                    if message.error() is not None:
+                        return found
+                    value, headers = message.value(), message.headers() or []
+                    assert isinstance(headers, list)
+                    found.append(
+                        (
+                            value.encode() if isinstance(value, str) else value,
+                            {name: text.decode() for name, text in headers if isinstance(text, bytes)},
+                        )
+                    )
+        finally:
+            consumer.close()
+
+    def committed(self) -> dict[int, tuple[int, str]]:
+        """Offset and metadata that the ackers' group has committed, by partition."""
+        consumer = Consumer({**self.kafka, "group.id": acker_group(self.topology)})
+        try:
+            partitions = [TopicPartition(self.topic, p) for p in range(self.manifest.ack_partitions)]
+            return {tp.partition: (tp.offset, tp.metadata or "") for tp in consumer.committed(partitions, timeout=10)}
+        finally:
+            consumer.close()
+
+    def end_offsets(self) -> dict[int, int]:
+        ends = {}
+        for partition in range(self.manifest.ack_partitions):
+            _, high = self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=10)
+            ends[partition] = high
+        return ends
+
+    @contextmanager
+    def worker(self) -> Iterator["WorkerThread"]:
+        """A worker in a thread of the test; stopped cleanly at the end."""
+        thread = WorkerThread(self)
+        thread.start()
+        try:
+            yield thread
+        finally:
+            thread.stop()
+
+    @contextmanager
+    def worker_process(self) -> Iterator["subprocess.Popen[bytes]"]:
+        """A worker in a process of its own, by the real command; killed at the end if it still runs."""
+        with subprocess.Popen(
+            [sys.executable, "-m", "acker_cli", "worker", "--topology", self.topology],
+            env={
+                **os.environ,
+                "ACKER_KAFKA__BOOTSTRAP_SERVERS": str(self.kafka["bootstrap.servers"]),
+                "ACKER_KAFKA__SESSION_TIMEOUT_MS": "2000",
+                "ACKER_KAFKA__HEARTBEAT_INTERVAL_MS": "500",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+class WorkerThread:
+    """An acker worker in a thread, with what it last said of itself."""
+
+    def __init__(self, log: AckLog) -> None:
+        self.stats = WorkerStats()
+        self.error: BaseException | None = None
+        kafka = {**log.kafka, "session.timeout.ms": 6_000}
+        self._worker = AckerWorker(
+            log.topology, kafka, WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05), self._keep
+        )
+        self._thread = threading.Thread(target=self._run, name=f"worker of {log.topology}")
+
+    def start(self) -> None:
+        self._thread.start()
+        eventually(lambda: self.error or self.stats.partitions, "the worker to own partitions")
+        assert self.error is None, self.error
+
+    def stop(self) -> None:
+        self._worker.stop()
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        assert self.error is None, self.error
+
+    def _keep(self, stats: WorkerStats) -> None:
+        self.stats = stats
+
+    def _run(self) -> None:
+        try:
+            self._worker.run()
+        except BaseException as error:  # noqa: BLE001  # kept for the test's own thread
+            self.error = error
+
+
+def _must_arrive(error: KafkaError | None, message: Message) -> None:
+    _arrived(error, message)
+
+
+def _arrived(error: KafkaError | None, message: Message) -> int:
+    assert error is None, error
+    return message.timestamp()[1]

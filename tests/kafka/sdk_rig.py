@@ -1,0 +1,188 @@
+"""What the tests of the SDK share: a topology's topics, a toy acker that keeps every edge, and waiting."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tuple_tree.codec import decode_ack_batch, encode_notice_batch
+from tuple_tree.manifest import Manifest
+from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutTask
+from tuple_tree.names import acks_topic, component_group
+from tuple_tree.topics import topic_specs
+
+DEADLINE_SECONDS = 40.0
+
+
+def eventually(holds: Callable[[], bool], what: str, seconds: float = DEADLINE_SECONDS) -> None:
+    """Waits until something holds; fails if it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"{what} did not come true within {seconds:.0f} s"
+        time.sleep(0.01)
+
+
+class Cluster:
+    """The topics of one topology on the broker."""
+
+    def __init__(self, bootstrap_servers: str, manifest: Manifest) -> None:
+        self.kafka: dict[str, Any] = {
+            "bootstrap.servers": bootstrap_servers,
+            "session.timeout.ms": 6_000,
+            "heartbeat.interval.ms": 500,
+        }
+        self.bootstrap: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
+        self.manifest = manifest
+        self._admin = AdminClient(self.bootstrap)
+
+    def create_topics(self) -> None:
+        existing = self._admin.list_topics(timeout=10).topics
+        wanted = [
+            NewTopic(spec.name, spec.partitions, 1, config=spec.config)
+            for spec in topic_specs(self.manifest)
+            if spec.name not in existing
+        ]
+        for future in self._admin.create_topics(wanted).values():
+            future.result(10)
+
+    def delete_topic(self, topic: str) -> None:
+        for future in self._admin.delete_topics([topic]).values():
+            future.result(10)
+
+    def records(self, topic: str) -> list[Message]:
+        """Everything in a topic, partition by partition."""
+        consumer = Consumer({**self.bootstrap, "group.id": "reader", "enable.auto.commit": False})
+        try:
+            found = []
+            for partition in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
+                low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+                consumer.assign([TopicPartition(topic, partition, low)])
+                while low < high:
+                    message = consumer.poll(10)
+                    assert message is not None
+                    assert message.error() is None
+                    found.append(message)
+                    low = (message.offset() or 0) + 1
+            return found
+        finally:
+            consumer.close()
+
+    def batches(self) -> list[AckBatch]:
+        return [decode_ack_batch(value(record)) for record in self.records(acks_topic(self.manifest.topology))]
+
+    def progress(self, bolt: str) -> dict[int, tuple[int, int]]:
+        """task → committed offset and end of its inbox."""
+        topic = f"{self.manifest.topology}.tuples.{bolt}"
+        tasks = self.manifest.component(bolt).tasks
+        consumer = Consumer({**self.bootstrap, "group.id": component_group(self.manifest.topology, bolt)})
+        try:
+            committed = consumer.committed([TopicPartition(topic, task) for task in range(tasks)], timeout=10)
+            return {
+                position.partition: (
+                    max(0, position.offset),
+                    consumer.get_watermark_offsets(TopicPartition(topic, position.partition), timeout=10)[1],
+                )
+                for position in committed
+            }
+        finally:
+            consumer.close()
+
+    def produce(self, topic: str, partition: int, value: bytes, headers: list[tuple[str, str | bytes | None]]) -> None:
+        producer = Producer(self.bootstrap)
+        producer.produce(topic, value, partition=partition, headers=headers)
+        assert producer.flush(10) == 0
+
+
+def value(record: Message) -> bytes:
+    read = record.value()
+    assert isinstance(read, bytes)
+    return read
+
+
+def headers_of(record: Message) -> dict[str, bytes]:
+    read: dict[str, bytes] = {}
+    for header in record.headers() or []:
+        assert isinstance(header, tuple)
+        assert isinstance(header[1], bytes)
+        read[header[0]] = header[1]
+    return read
+
+
+class ToyAcker:
+    """An acker in thirty lines of Python: no time-outs, no sessions, never forgets.
+
+    Attributes:
+        sums: root → XOR of everything heard.
+        acked: roots that completed.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.sums: dict[int, int] = defaultdict(int)
+        self.spouts: dict[int, SpoutTask] = {}
+        self.failed: dict[int, str] = {}
+        self.acked: set[int] = set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "ToyAcker":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        topic = acks_topic(self._cluster.manifest.topology)
+        producer = Producer({**self._cluster.bootstrap, "linger.ms": 0})
+        consumer = Consumer({**self._cluster.bootstrap, "group.id": "toy", "enable.auto.commit": False})
+        partitions = range(self._cluster.manifest.ack_partitions)
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        try:
+            while not self._stopping.is_set():
+                message = consumer.poll(0.02)
+                if message is not None:
+                    assert message.error() is None
+                    self._apply(decode_ack_batch(value(message)), producer)
+                producer.poll(0)
+        finally:
+            consumer.close()
+            producer.flush(10)
+
+    def _apply(self, batch: AckBatch, producer: Producer) -> None:
+        touched = set()
+        for roots, vals in ((batch.init_roots, batch.init_vals), (batch.ack_roots, batch.ack_vals)):
+            for root, val in zip(roots.tolist(), vals.tolist(), strict=True):
+                self.sums[root] ^= val
+                touched.add(root)
+        if batch.spout is not None:
+            self.spouts.update(dict.fromkeys(batch.init_roots.tolist(), batch.spout))
+        for root, message in zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True):
+            self.failed[root] = message
+            touched.add(root)
+        for root in touched & self.spouts.keys() - self.acked:
+            if self.sums[root] == 0:
+                self.acked.add(root)
+                self._tell(producer, self.spouts[root], acked_roots=_ids(root))
+            elif root in self.failed:
+                self._tell(
+                    producer,
+                    self.spouts.pop(root),
+                    failed_roots=_ids(root),
+                    fail_reasons=np.array([FailReason.FAILED], dtype=np.uint8),
+                    fail_messages=(self.failed[root],),
+                )
+
+    def _tell(self, producer: Producer, spout: SpoutTask, **said: Any) -> None:
+        notice = NoticeBatch(acks_partition=0, acks_offset=0, **said)
+        producer.produce(spout.topic, encode_notice_batch(notice), partition=spout.task)
+
+
+def _ids(root: int) -> Any:
+    return np.array([root], dtype=np.uint64)

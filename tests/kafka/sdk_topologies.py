@@ -1,0 +1,141 @@
+"""Topologies that the tests of the SDK run in processes of their own.
+
+They are functions, so that each test gives the topology a name of its own, through the environment.
+"""
+
+import itertools
+import os
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    Bolt,
+    FailTupleError,
+    Failure,
+    OutputCollector,
+    Spout,
+    SpoutCollector,
+    TaskContext,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+
+NAME = "SDK_TEST_TOPOLOGY"
+RELEASE = "SDK_TEST_RELEASE"
+LINES = 60
+WORDS = ("alpha", "beta", "gamma", "delta")
+
+
+def line(number: int) -> str:
+    return " ".join(WORDS[: 1 + number % len(WORDS)]) + f" {number}"
+
+
+class Lines(Spout):
+    """Emits a fixed number of lines, and again those that fail."""
+
+    streams = (declare({"number": int, "attempt": int, "line": str}),)
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        self.context = context
+        self.collector = collector
+        self.numbers: Iterator[int] = iter(range(context.task, LINES, context.tasks))
+        self.again: deque[int] = deque()
+
+    def next_tuple(self) -> None:
+        attempt = 1 if self.again else 0
+        number = self.again.popleft() if self.again else next(self.numbers, None)
+        if number is not None:
+            self.collector.emit((number, attempt, line(number)), message_id=number)
+
+    def ack(self, message_id: Any) -> None:
+        self.context.count("acked")
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        self.context.count(f"failed because {reason.message}")
+        self.again.append(message_id)
+
+
+class Endless(Lines):
+    """Never runs out of lines."""
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        super().open(context, collector)
+        self.numbers = itertools.count(context.task, context.tasks)
+
+
+class Split(BasicBolt):
+    """Fails the first attempt at every tenth line."""
+
+    streams = (declare({"word": str}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        if tuple_["number"] % 10 == 0 and tuple_["attempt"] == 0:
+            raise FailTupleError("not yet")
+        for word in tuple_["line"].split():
+            collector.emit((word,))
+
+
+class Count(Bolt):
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.context = context
+        self.collector = collector
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.context.count(tuple_["word"])
+        self.collector.ack(tuple_)
+
+
+class Hold(Bolt):
+    """Holds every line until a file appears; then acks all."""
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+        self.held: list[Tuple] = []
+        self.release = Path(os.environ[RELEASE])
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.held.append(tuple_)
+        if self.release.exists():
+            for held in self.held:
+                self.collector.ack(held)
+            self.held.clear()
+
+
+def _builder(**settings: Any) -> TopologyBuilder:
+    return TopologyBuilder(os.environ[NAME], ack_partitions=3, **settings)
+
+
+def words() -> Topology:
+    builder = _builder()
+    builder.set_spout("lines", Lines, tasks=2)
+    builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
+    builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
+    return builder.build()
+
+
+def untracked() -> Topology:
+    builder = _builder(acking=False)
+    builder.set_spout("lines", Lines, tasks=3)
+    builder.set_bolt("count", Count).shuffle_grouping("lines")
+    return builder.build()
+
+
+def endless() -> Topology:
+    builder = _builder(max_spout_pending=50)
+    builder.set_spout("lines", Endless, tasks=2)
+    builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
+    builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
+    return builder.build()
+
+
+def holding() -> Topology:
+    builder = _builder()
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("hold", Hold).global_grouping("lines")
+    return builder.build()

@@ -1,0 +1,55 @@
+"""Acker workers as child processes."""
+
+import logging
+import uuid
+
+import pytest
+
+from acker_cli.acker_pool import AckerPool
+from acker_cli.acker_process import AckerLaunch
+from acker_cli.errors import ProcessError
+from acker_worker.catalogue import Catalogue
+from tests.unit.cli.running import is_alive, wait_until
+from tuple_tree.manifest import Manifest, SpoutManifest
+
+
+def test_workers_that_cannot_start_say_why(bootstrap_servers: str) -> None:
+    launch = AckerLaunch("no-such-topology", {"bootstrap.servers": bootstrap_servers}, {}, "error")
+
+    def gives_up() -> bool:
+        try:
+            pool.check()
+        except ProcessError as error:
+            assert "no topology 'no-such-topology'" in str(error)
+            return True
+        return False
+
+    with AckerPool(launch, 2) as pool:
+        wait_until(gives_up, "the pool gives up")
+
+
+def test_a_worker_that_is_killed_gets_a_successor(bootstrap_servers: str, caplog: pytest.LogCaptureFixture) -> None:
+    manifest = Manifest.of(
+        topology=f"pool-{uuid.uuid4().hex[:8]}", max_tree_age_ms=300_000, components=(SpoutManifest(name="lines"),)
+    )
+    kafka = {"bootstrap.servers": bootstrap_servers, "session.timeout.ms": 6000}
+    catalogue = Catalogue({"bootstrap.servers": bootstrap_servers})
+    catalogue.create_topics(manifest)
+    catalogue.publish(manifest)
+
+    def share_all() -> bool:
+        pool.check()
+        return sum(worker.stats.partitions if worker.stats else 0 for worker in pool.workers()) == 8
+
+    with AckerPool(AckerLaunch(manifest.topology, kafka, {}, "error"), 2) as pool:
+        wait_until(lambda: share_all() and len(pool.workers()) == 2, "both workers share all partitions")
+        before = {worker.pid for worker in pool.workers()}
+        victim = next(worker.pid for worker in pool.workers() if worker.stats and worker.stats.partitions)
+        with caplog.at_level(logging.ERROR):
+            pool.kill(victim)
+            wait_until(lambda: share_all() and len(pool.workers()) == 2, "two workers share all partitions again")
+        after = {worker.pid for worker in pool.workers()}
+        assert victim not in after
+        assert len(before & after) == 1
+        assert f"acker worker {victim} was killed by SIGKILL" in caplog.text
+    assert not any(is_alive(pid) for pid in before | after)

@@ -1,0 +1,78 @@
+"""Workers killed with SIGKILL at random moments under load: the spout hears the same as without the kills."""
+
+import random
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.kafka.ack_log import AckLog
+from tests.waiting import eventually
+
+TREES = 6_000
+KILLS = 12
+WINDOW = 600
+
+
+def messages(
+    rng: random.Random, failing: set[int], forgotten: set[int], roots: list[int]
+) -> Iterator[tuple[int, str, int]]:
+    """The messages of all trees, those of a few hundred at any time in any order."""
+    pending: list[tuple[int, str, int]] = []
+    for root in roots:
+        edge, child = rng.getrandbits(64), rng.getrandbits(64)
+        pending.append((root, "init", edge))
+        if root in failing:
+            pending.append((root, "fail", 0))
+        elif root not in forgotten:
+            pending += [(root, "ack", edge ^ child), (root, "ack", child)]
+        while len(pending) > WINDOW:
+            yield pending.pop(rng.randrange(len(pending)))
+    rng.shuffle(pending)
+    yield from pending
+
+
+def heard_more(log: AckLog, than: int) -> bool:
+    return len(log.read_notices()) > than
+
+
+@pytest.mark.parametrize("seed", [random.SystemRandom().getrandbits(32)])
+def test_kills_change_no_outcome(bootstrap_servers: str, seed: int) -> None:
+    rng = random.Random(seed)
+    roots = [rng.getrandbits(64) for _ in range(TREES)]
+    failing, forgotten = set(roots[::50]), set(roots[1::50])
+    with AckLog(bootstrap_servers, partitions=4, tick_ms=500, timeout_ms=20_000) as log:
+        share = threading.Semaphore(0)  # the kills let the writer go on, so that all of them meet a load
+
+        def write() -> None:
+            for count, (root, kind, val) in enumerate(messages(rng, failing, forgotten, roots)):
+                if count % (3 * TREES // (KILLS + 1)) == 0:
+                    share.acquire()
+                match kind:
+                    case "init":
+                        log.say(root, init=val)
+                    case "ack":
+                        log.say(root, ack=val)
+                    case _:
+                        log.say(root, fail="no")
+            log.flush()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        kills = 0
+        while kills < KILLS:
+            heard = len(log.read_notices())
+            with log.worker_process() as worker:
+                share.release()
+                # Once it tells, it is killed at any moment: between a fold, its notices and its commit.
+                eventually(partial(heard_more, log, heard), "new notices")
+                threading.Event().wait(random.uniform(0, 0.3))
+                worker.kill()
+                kills += 1
+        share.release(2)
+        with log.worker_process():
+            told = log.await_notices(roots, deadline_s=90)
+        writer.join()
+    expected = {root: "failed" if root in failing else "timeout" if root in forgotten else "ack" for root in roots}
+    assert {root: told[root][0] for root in roots} == expected

@@ -1,0 +1,44 @@
+"""When a partition counts as read to its end, and what its idle clock shows."""
+
+from acker_worker.owned import Owned
+from tests.unit.acker_worker.folding import START_MS, Log, new_fold
+
+
+def test_the_end_may_come_with_the_records_before_it() -> None:
+    """A poll returns records and the end-of-partition event together; the end counts although records were read."""
+    log, owned = Log(), Owned(new_fold(), None, since=0)
+    assert not owned.at_end
+    records = [log.say(inits=[(1, 1)]), log.say(acks=[(1, 1)])]
+    owned.end = 2
+    owned.fold.apply(records)
+    owned.read(1.0)
+    assert owned.at_end
+    owned.fold.apply([log.say(inits=[(2, 2)])])
+    owned.read(2.0)
+    assert not owned.at_end
+
+
+def test_the_end_may_lie_behind_transaction_markers() -> None:
+    log, owned = Log(), Owned(new_fold(), None, since=0)
+    owned.fold.apply([log.say(inits=[(1, 1)])])
+    owned.end = 2
+    assert owned.at_end
+
+
+def test_the_idle_clock_goes_on_from_the_last_append() -> None:
+    log, owned = Log(), Owned(new_fold(), None, since=5.0)
+    owned.fold.apply([log.say(inits=[(1, 1)])])
+    owned.read(10.0)
+    assert owned.now_ms(10.25) == START_MS + 250
+    owned.fold.advance(START_MS + 200)
+    owned.moved(10.2)
+    assert owned.now_ms(10.25) == START_MS + 250
+
+
+def test_nothing_lags_where_everything_is_read() -> None:
+    log, owned = Log(), Owned(new_fold(), None, since=0)
+    assert owned.clock_lag_ms(START_MS + 9_000) == 0
+    owned.fold.apply([log.say(inits=[(1, 1)])])
+    assert owned.clock_lag_ms(START_MS + 9_000) == 9_000
+    owned.end = 1
+    assert owned.clock_lag_ms(START_MS + 9_000) == 0

@@ -1,0 +1,114 @@
+"""A running `acker`, its output line by line, and all processes that it has started."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+PATIENCE = 60.0
+"""Seconds until something that has to happen must have happened."""
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+    """Waits for a condition."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        threading.Event().wait(0.05)
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes that a process has started, directly or not, and that are alive."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name, in parentheses, may hold anything.
+            _state, parent = path.read_text().rpartition(")")[2].split()[:2]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        children.setdefault(int(parent), []).append(int(path.parent.name))
+    found: set[int] = set()
+    todo = [pid]
+    while todo:
+        new = children.get(todo.pop(), [])
+        found.update(new)
+        todo += new
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there and is not only waiting to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class RunningAcker:
+    """A command in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.out: list[str] = []
+        self.err: list[str] = []
+        self._readers = [
+            threading.Thread(target=lines.extend, args=(stream,), daemon=True)
+            for stream, lines in ((process.stdout, self.out), (process.stderr, self.err))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def said(self) -> str:
+        """All that it has written so far."""
+        return "".join([*self.out, *self.err])
+
+    def wait_for(self, text: str) -> None:
+        """Waits until the text stands in its output."""
+        self.wait_until(lambda: text in self.said, repr(text))
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Waits for a condition as long as the command runs."""
+        wait_until(
+            lambda: condition() or self.process.poll() is not None,
+            f"{what}; it said:\n{self.said}",
+        )
+        assert condition(), f"{what} did not happen before it ended; it said:\n{self.said}"
+
+    def end(self, number: signal.Signals) -> int:
+        """Sends a signal, and waits until the command and all that it has started are gone.
+
+        Returns:
+            The exit code.
+        """
+        family = descendants(self.process.pid)
+        assert family, "it has no children"
+        self.process.send_signal(number)
+        code = self.process.wait(PATIENCE)
+        for reader in self._readers:
+            reader.join(PATIENCE)
+        wait_until(lambda: not any(map(is_alive, family)), "all its children are gone", 30)
+        return code
+
+
+@contextmanager
+def running_acker(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = None) -> Iterator[RunningAcker]:
+    """Starts a command, and sees to it that it is gone afterwards."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "acker_cli", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield RunningAcker(process)
+        finally:
+            process.kill()

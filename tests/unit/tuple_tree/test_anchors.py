@@ -1,0 +1,154 @@
+"""Anchors: the header, the edges of children, and trees that XOR to zero exactly when everything is acked."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tuple_tree.anchors import Edges, ack_vals, new_child, pack_anchors, unpack_anchors
+from tuple_tree.errors import WireError
+from tuple_tree.ids import ID_MASK
+
+_IDS = st.integers(0, ID_MASK)
+
+
+@dataclass
+class _Tuple:
+    edges: Edges
+    out: int = field(default=0)
+
+
+def _given(*ids: int) -> Callable[[], int]:
+    return iter(ids).__next__
+
+
+@given(st.dictionaries(_IDS, _IDS, max_size=8))
+@example({})
+@example({0: 0})
+@example({ID_MASK: ID_MASK})
+@example({1: 2, 3: 4})
+def test_header_round_trip(edges: Edges) -> None:
+    header = pack_anchors(edges)
+    assert len(header) == 16 * len(edges)
+    assert unpack_anchors(header) == edges
+
+
+def test_the_header_is_big_endian_root_first() -> None:
+    assert pack_anchors({0x0102: 0xFF}).hex() == "0000000000000102" + "00000000000000ff"
+    assert pack_anchors({1: 2, 3: 4}).hex() == "".join(f"{id_:016x}" for id_ in (1, 2, 3, 4))
+
+
+@pytest.mark.parametrize("length", [1, 8, 15, 17, 24, 33])
+def test_ragged_headers_are_refused(length: int) -> None:
+    with pytest.raises(WireError, match=f"the anchors header has {length} bytes") as raised:
+        unpack_anchors(bytes(length))
+    assert raised.value.reason == "ragged-anchors"
+
+
+def test_a_root_that_stands_twice_is_xored_together() -> None:
+    header = pack_anchors({7: 0b1100}) + pack_anchors({9: 1}) + pack_anchors({7: 0b1010})
+    assert unpack_anchors(header) == {7: 0b0110, 9: 1}
+
+
+def test_one_anchor() -> None:
+    parent = _Tuple({7: 1})
+    assert new_child([parent], _given(2)) == {7: 2}
+    assert ack_vals(parent) == [(7, 1 ^ 2)]
+
+
+def test_several_children_accumulate() -> None:
+    parent = _Tuple({7: 1})
+    for edge in (2, 4, 8):
+        new_child([parent], _given(edge))
+    assert ack_vals(parent) == [(7, 1 ^ 2 ^ 4 ^ 8)]
+
+
+def test_multi_anchoring_joins_all_trees() -> None:
+    left, right = _Tuple({7: 1}), _Tuple({9: 2, 11: 4})
+    assert new_child([left, right], _given(16, 32)) == {7: 16, 9: 32, 11: 32}
+    assert ack_vals(left) == [(7, 1 ^ 16)]
+    assert ack_vals(right) == [(9, 2 ^ 32), (11, 4 ^ 32)]
+
+
+def test_the_same_anchor_twice_still_completes() -> None:
+    parent = _Tuple({7: 1})
+    child = _Tuple(new_child([parent, parent], _given(16, 32)))
+    assert child.edges == {7: 16 ^ 32}
+    assert _checksum({7: 1}, [parent, child]) == {7: 0}
+
+
+def test_anchors_that_share_a_root_still_complete() -> None:
+    left, right = _Tuple({7: 1}), _Tuple({7: 2, 9: 4})
+    child = _Tuple(new_child([left, right], _given(16, 32)))
+    assert child.edges == {7: 16 ^ 32, 9: 32}
+    assert _checksum({7: 1 ^ 2, 9: 4}, [left, right, child]) == {7: 0, 9: 0}
+
+
+def test_untracked_anchors_draw_no_edge_and_pass_nothing_on() -> None:
+    untracked, tracked = _Tuple({}), _Tuple({7: 1})
+    assert new_child([], _given()) == {}
+    assert new_child([untracked], _given()) == {}
+    assert new_child([untracked, tracked], _given(2)) == {7: 2}
+    assert (untracked.out, ack_vals(untracked)) == (0, [])
+
+
+def test_the_walk_through_with_ids_of_four_bits() -> None:
+    sid1, sid2 = 1, 2
+    first, second = _Tuple({sid1: 0b1010}), _Tuple({sid2: 0b1011})
+    checksums = {sid1: 0b1010, sid2: 0b1011}
+    # In the papers a tuple has one id, so both anchors draw the same edge.
+    child = _Tuple(new_child([first, second], _given(0b1100, 0b1100)))
+    # The papers' checksums between emit and ack are our ack vals, which fold the two into one message.
+    assert ack_vals(first) + ack_vals(second) == [(sid1, 0b0110), (sid2, 0b0111)]
+    for anchor in (first, second):
+        for root, val in ack_vals(anchor):
+            checksums[root] ^= val
+    assert checksums == {sid1: 0b1100, sid2: 0b1100}
+    for root, val in ack_vals(child):
+        checksums[root] ^= val
+    assert checksums == {sid1: 0, sid2: 0}
+
+
+def _checksum(inits: Edges, acked: list[_Tuple]) -> Edges:
+    checksums = dict(inits)
+    for tuple_ in acked:
+        for root, val in ack_vals(tuple_):
+            checksums[root] ^= val
+    return checksums
+
+
+@given(seed=st.integers(0, 2**32 - 1), roots=st.integers(1, 4), emits=st.integers(0, 25))
+def test_any_dag_in_any_order_is_zero_exactly_when_everything_is_acked(seed: int, roots: int, emits: int) -> None:
+    rng = random.Random(seed)
+
+    def fresh() -> int:
+        return rng.getrandbits(64) or 1
+
+    inits: Edges = {}
+    tuples: list[_Tuple] = []
+    for _ in range(roots):
+        root = fresh()
+        inits[root] = 0
+        for _ in range(rng.randint(1, 3)):
+            edge = fresh()
+            inits[root] ^= edge
+            tuples.append(_Tuple({root: edge}))
+    for _ in range(emits):
+        # With replacement, so that a child is now and then anchored twice to one tuple, or to two of the same root.
+        anchors = [rng.choice(tuples) for _ in range(rng.randint(1, 3))]
+        headers = [pack_anchors(new_child(anchors, fresh)) for _ in range(rng.randint(1, 2))]
+        tuples += [_Tuple(unpack_anchors(header)) for header in headers]
+
+    open_in = {root: sum(root in tuple_.edges for tuple_ in tuples) for root in inits}
+    rng.shuffle(tuples)
+    checksums = dict(inits)
+    for tuple_ in tuples:
+        for root, val in ack_vals(tuple_):
+            checksums[root] ^= val
+            open_in[root] -= 1
+        for root in inits:
+            assert (checksums[root] == 0) == (open_in[root] == 0)
+    assert set(checksums.values()) == {0}

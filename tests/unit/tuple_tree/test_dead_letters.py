@@ -1,0 +1,17 @@
+"""The headers of a dead letter."""
+
+from tuple_tree.dead_letters import dead_letter_headers
+
+
+def test_headers_say_where_it_lay_and_why() -> None:
+    headers = dead_letter_headers(
+        "words.acks", 3, 2**40, reason="truncated", detail="böse: it ends too soon", by="split/1"
+    )
+    assert headers == [
+        ("dead-letter.topic", b"words.acks"),
+        ("dead-letter.partition", b"3"),
+        ("dead-letter.offset", b"1099511627776"),
+        ("dead-letter.reason", b"truncated"),
+        ("dead-letter.detail", "böse: it ends too soon".encode()),
+        ("dead-letter.by", b"split/1"),
+    ]

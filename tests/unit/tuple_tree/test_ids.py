@@ -1,0 +1,183 @@
+"""Ids: random, packed, signed, positional."""
+
+import json
+import random
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tuple_tree.errors import PositionError, TupleTreeError, WireError
+from tuple_tree.ids import (
+    ID_MASK,
+    Position,
+    pack_ids,
+    position_of,
+    positional_root,
+    random_ids,
+    signed,
+    unpack_ids,
+    unsigned,
+)
+from tuple_tree.routing import acker_partition
+
+_VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors" / "positional_roots.json").read_text())
+_IDS = st.integers(0, ID_MASK)
+_POSITIONS = st.builds(
+    Position, st.integers(0, 63), st.integers(0, 4095), st.integers(0, 2**40 - 1), st.integers(0, 63)
+)
+
+
+def test_random_ids_are_never_zero() -> None:
+    half_zero = b"".join(bytes(8) + number.to_bytes(8, "little") for number in range(1, 513))
+    assert 0 not in list(islice(random_ids(lambda size: half_zero), 512))
+
+
+def test_random_ids_come_from_the_entropy_that_is_given() -> None:
+    def seeded(seed: int) -> list[int]:
+        return list(islice(random_ids(random.Random(seed).randbytes), 3000))
+
+    assert seeded(1) == seeded(1)
+    assert seeded(1) != seeded(2)
+
+
+def test_random_ids_use_all_64_bits_and_do_not_repeat() -> None:
+    ids = list(islice(random_ids(), 5000))
+    assert len(set(ids)) == 5000
+    assert all(0 < id_ <= ID_MASK for id_ in ids)
+    always_set, ever_set = ID_MASK, 0
+    for id_ in ids:
+        always_set &= id_
+        ever_set |= id_
+    assert (always_set, ever_set) == (0, ID_MASK)
+
+
+@given(_IDS)
+@example(0)
+@example(2**63 - 1)
+@example(2**63)
+@example(ID_MASK)
+def test_signed_and_unsigned_are_inverse(id_: int) -> None:
+    assert -(2**63) <= signed(id_) < 2**63
+    assert unsigned(signed(id_)) == id_
+    assert signed(id_).to_bytes(8, "big", signed=True) == id_.to_bytes(8, "big")
+
+
+@given(st.lists(_IDS, max_size=50))
+@example([0, ID_MASK, 2**63])
+@example([])
+def test_packing_round_trip(ids: list[int]) -> None:
+    packed = pack_ids(ids)
+    assert packed == b"".join(id_.to_bytes(8, "big") for id_ in ids)
+    assert unpack_ids(packed).tolist() == ids
+
+
+def test_unpacking_copies_nothing_and_gives_nothing_to_write_to() -> None:
+    packed = pack_ids([1, ID_MASK])
+    column = unpack_ids(packed)
+    assert np.shares_memory(column, np.frombuffer(packed, dtype=np.uint8))
+    assert not column.flags.writeable
+    assert column.dtype == np.dtype(">u8")
+
+
+@pytest.mark.parametrize("length", [1, 7, 9, 15, 8001])
+def test_ragged_columns_are_refused(length: int) -> None:
+    with pytest.raises(WireError, match=f"ack_vals has {length} bytes") as raised:
+        unpack_ids(bytes(length), "ack_vals")
+    assert raised.value.reason == "ragged-column"
+
+
+@pytest.mark.parametrize("id_", [-1, 2**64])
+def test_what_is_no_id_is_not_packed(id_: int) -> None:
+    with pytest.raises(OverflowError):
+        pack_ids([id_])
+
+
+@given(_POSITIONS)
+@example(Position(0, 0, 0, 0))
+@example(Position(63, 4095, 2**40 - 1, 63))
+def test_a_root_says_its_position(position: Position) -> None:
+    root = positional_root(position)
+    assert 0 <= root <= ID_MASK
+    assert position_of(root) == position
+
+
+@given(_IDS)
+@example(0)
+@example(ID_MASK)
+def test_every_root_is_that_of_one_position(root: int) -> None:
+    assert positional_root(position_of(root)) == root
+
+
+def test_the_attempt_is_the_first_unless_said() -> None:
+    assert Position(1, 2, 3) == Position(1, 2, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("position", "complaint"),
+    [
+        (Position(64, 0, 0, 0), "spout 64 .* below 64"),
+        (Position(-1, 0, 0, 0), "spout -1 .* below 64"),
+        (Position(0, 4096, 0, 0), "partition 4096 .* below 4096"),
+        (Position(0, -1, 0, 0), "partition -1 "),
+        (Position(0, 0, 2**40, 0), f"offset {2**40} .* below {2**40}"),
+        (Position(0, 0, -1, 0), "offset -1 "),
+        (Position(0, 0, 0, 64), "attempt 64 .* below 64"),
+        (Position(0, 0, 0, -1), "attempt -1 "),
+    ],
+)
+def test_positions_that_do_not_fit(position: Position, complaint: str) -> None:
+    with pytest.raises(PositionError, match=complaint) as raised:
+        positional_root(position)
+    assert isinstance(raised.value, TupleTreeError)
+
+
+@pytest.mark.parametrize("vector", _VECTORS, ids=lambda vector: str(vector["root"]))
+def test_pinned_roots(vector: dict[str, Any]) -> None:
+    position = Position(vector["spout"], vector["partition"], vector["offset"], vector["attempt"])
+    root = int(vector["root"], 16)
+    assert positional_root(position) == root
+    assert position_of(root) == position
+    assert signed(root) == vector["signed"]
+    assert acker_partition(root, 8) == vector["root_mod_8"]
+
+
+# 99.9 % of fair draws lie below these; the inputs are fixed, so this never flickers.
+@pytest.mark.parametrize(("partitions", "bound"), [(2, 10.83), (3, 13.82), (7, 22.46), (8, 24.33), (16, 37.70)])
+@pytest.mark.parametrize(
+    "varied",
+    [
+        lambda number: Position(0, 0, number),
+        lambda number: Position(5, 11, 1_000_000 + 8 * number),
+        lambda number: Position(0, number % 4096, 7, number // 4096),
+    ],
+    ids=["consecutive offsets", "every eighth offset", "partitions"],
+)
+def test_roots_spread_over_acker_partitions(partitions: int, bound: float, varied: Any) -> None:
+    draws = 8000
+    counts = [0] * partitions
+    for number in range(draws):
+        counts[acker_partition(positional_root(varied(number)), partitions)] += 1
+    expected = draws / partitions
+    assert sum((count - expected) ** 2 / expected for count in counts) < bound
+
+
+def test_one_bit_of_a_position_changes_half_of_the_root() -> None:
+    flipped = 0
+    for bit in range(64):
+        root = positional_root(position_of(0x0123_4567_89AB_CDEF))
+        plain = _plain(position_of(root)) ^ (1 << bit)
+        flipped += (positional_root(_position(plain)) ^ root).bit_count()
+    assert 30 < flipped / 64 < 34
+
+
+def _plain(position: Position) -> int:
+    return position.spout << 58 | position.partition << 46 | position.offset << 6 | position.attempt
+
+
+def _position(plain: int) -> Position:
+    return Position(plain >> 58, plain >> 46 & 4095, plain >> 6 & (2**40 - 1), plain & 63)

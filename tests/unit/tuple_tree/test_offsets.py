@@ -1,0 +1,100 @@
+"""The offset manager: Storm's case, and any order against a naive model."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tuple_tree.offsets import OffsetManager
+
+
+def _started(*offsets: int) -> OffsetManager:
+    manager = OffsetManager()
+    for offset in offsets:
+        manager.start(offset)
+    return manager
+
+
+def test_storms_case_a_gap_in_the_log_does_not_stop_it_and_is_not_skipped() -> None:
+    manager = _started(0, 1, 2, 5, 6)
+    for offset in (0, 1, 2, 6):
+        manager.done(offset)
+    assert manager.committable == 3
+    assert manager.open_count == 1
+    manager.done(5)
+    assert manager.committable == 7
+    assert manager.open_count == 0
+
+
+def test_nothing_started_nothing_to_commit() -> None:
+    assert OffsetManager().committable is None
+
+
+def test_nothing_done_commits_the_first_start() -> None:
+    assert _started(5, 9).committable == 5
+
+
+def test_a_start_behind_everything_done_does_not_move_the_committable_offset() -> None:
+    manager = _started(0)
+    manager.done(0)
+    manager.start(4)
+    assert manager.committable == 1
+
+
+@pytest.mark.parametrize("offset", [3, 2, 0])
+def test_offsets_must_rise(offset: int) -> None:
+    manager = _started(3)
+    with pytest.raises(ValueError, match=f"offset {offset} was started after offset 3"):
+        manager.start(offset)
+
+
+def test_done_twice_is_done_once() -> None:
+    manager = _started(0, 1, 2)
+    for offset in (1, 1, 0, 0, 1):
+        manager.done(offset)
+    assert manager.committable == 2
+    assert manager.open_count == 1
+
+
+class OffsetMachine(RuleBasedStateMachine):
+    """Offsets with gaps, done in any order, some of them twice."""
+
+    @initialize(first=st.integers(0, 50))
+    def begin(self, first: int) -> None:
+        self.manager = OffsetManager()
+        self.next = first
+        self.started: list[int] = []
+        self.done_: set[int] = set()
+
+    @rule(gap=st.integers(0, 3))
+    def start(self, gap: int) -> None:
+        offset = self.next + gap
+        self.manager.start(offset)
+        self.started.append(offset)
+        self.next = offset + 1
+
+    @precondition(lambda self: self.started)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        offset = data.draw(st.sampled_from(self.started))
+        self.manager.done(offset)
+        self.done_.add(offset)
+
+    @invariant()
+    def commits_one_after_the_done_prefix(self) -> None:
+        if not hasattr(self, "manager"):
+            return
+        prefix: list[int] = []
+        for offset in self.started:
+            if offset not in self.done_:
+                break
+            prefix.append(offset)
+        if prefix:
+            assert self.manager.committable == prefix[-1] + 1
+        else:
+            assert self.manager.committable == (self.started[0] if self.started else None)
+        assert self.manager.open_count == len(self.started) - len(self.done_)
+
+
+TestOffsets = OffsetMachine.TestCase
+TestOffsets.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)

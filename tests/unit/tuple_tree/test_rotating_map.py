@@ -1,0 +1,116 @@
+"""The rotating map against a naive model that counts the rotations since each put."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tuple_tree.rotating_map import RotatingMap
+
+_KEYS = st.integers(0, 9)
+_VALUES = st.integers(0, 99)
+
+
+class RotatingMapMachine(RuleBasedStateMachine):
+    @initialize(buckets=st.integers(2, 5))
+    def begin(self, buckets: int) -> None:
+        self.buckets = buckets
+        self.called: list[tuple[int, int]] = []
+        self.map: RotatingMap[int, int] = RotatingMap(buckets, lambda key, value: self.called.append((key, value)))
+        # Value and rotations since the last put; a put moves the key to the end.
+        self.model: dict[int, tuple[int, int]] = {}
+
+    @rule(key=_KEYS, value=_VALUES)
+    def put(self, key: int, value: int) -> None:
+        self.map.put(key, value)
+        self.model.pop(key, None)
+        self.model[key] = (value, 0)
+
+    @rule(key=_KEYS)
+    def get_does_not_move(self, key: int) -> None:
+        known = self.model.get(key)
+        assert self.map.get(key) == (None if known is None else known[0])
+
+    @rule(key=_KEYS)
+    def remove(self, key: int) -> None:
+        known = self.model.pop(key, None)
+        assert self.map.remove(key) == (None if known is None else known[0])
+
+    @rule()
+    def rotate(self) -> None:
+        aged = {key: (value, rotations + 1) for key, (value, rotations) in self.model.items()}
+        dropped = [(key, value) for key, (value, rotations) in aged.items() if rotations == self.buckets]
+        self.model = {key: entry for key, entry in aged.items() if entry[1] < self.buckets}
+        self.called.clear()
+        assert list(self.map.rotate().items()) == dropped
+        assert self.called == dropped
+
+    @invariant()
+    def holds_what_the_model_holds(self) -> None:
+        if not hasattr(self, "map"):
+            return
+        assert len(self.map) == len(self.model)
+        assert sorted(self.map) == sorted(self.model)
+        for key in range(10):
+            assert (key in self.map) == (key in self.model)
+
+
+TestRotatingMap = RotatingMapMachine.TestCase
+TestRotatingMap.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+
+
+@pytest.mark.parametrize("buckets", [1, 0, -1])
+def test_fewer_than_two_buckets_are_refused(buckets: int) -> None:
+    with pytest.raises(ValueError, match="at least 2 buckets"):
+        RotatingMap(buckets)
+
+
+@pytest.mark.parametrize("buckets", [2, 3, 7])
+def test_an_entry_falls_off_at_the_rotation_of_its_number_of_buckets(buckets: int) -> None:
+    map_: RotatingMap[str, int] = RotatingMap(buckets)
+    map_.put("a", 1)
+    for _ in range(buckets - 1):
+        assert map_.rotate() == {}
+    assert map_.rotate() == {"a": 1}
+    assert "a" not in map_
+
+
+def test_three_buckets_unless_told_otherwise() -> None:
+    map_: RotatingMap[str, int] = RotatingMap()
+    map_.put("a", 1)
+    assert [map_.rotate() for _ in range(3)] == [{}, {}, {"a": 1}]
+
+
+def test_put_moves_to_the_nursery_and_get_does_not() -> None:
+    map_: RotatingMap[str, int] = RotatingMap(2)
+    map_.put("put", 1)
+    map_.put("got", 1)
+    map_.rotate()
+    map_.put("put", 2)
+    assert map_.get("got") == 1
+    assert map_.rotate() == {"got": 1}
+    assert map_.rotate() == {"put": 2}
+
+
+def test_rotate_gives_in_the_order_of_the_last_put_also_within_the_nursery() -> None:
+    map_: RotatingMap[str, int] = RotatingMap(2)
+    for key in ("a", "b", "c", "a"):
+        map_.put(key, 0)
+    map_.rotate()
+    assert list(map_.rotate()) == ["b", "c", "a"]
+
+
+def test_the_callback_may_put_back() -> None:
+    map_: RotatingMap[str, int] = RotatingMap(2, lambda key, value: map_.put(key, value + 1))
+    map_.put("a", 1)
+    map_.rotate()
+    assert map_.rotate() == {"a": 1}
+    assert map_.get("a") == 2
+    assert len(map_) == 1
+
+
+def test_a_stored_none_is_there() -> None:
+    map_: RotatingMap[str, None] = RotatingMap()
+    map_.put("a", None)
+    assert "a" in map_
+    assert len(map_) == 1

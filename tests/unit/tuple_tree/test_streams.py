@@ -1,0 +1,159 @@
+"""Streams: what may be declared, and how each codec carries values."""
+
+import io
+import json
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tuple_tree.errors import WireError
+from tuple_tree.streams import Field, Stream, declare, payload_codec
+
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_LONGS = st.integers(-(2**63), 2**63 - 1)
+_ALL_TYPES: dict[str, Any] = {"text": str, "number": int, "ratio": float, "flag": bool, "raw": bytes}
+
+
+def test_declared_types_become_avro_types() -> None:
+    stream = declare({**_ALL_TYPES, "tags": {"type": "array", "items": "string"}, "maybe": ["null", "long"]})
+    assert [field.type for field in stream.fields] == [
+        "string", "long", "double", "boolean", "bytes", {"type": "array", "items": "string"}, ["null", "long"],
+    ]  # fmt: skip
+    assert stream.field_names == (*_ALL_TYPES, "tags", "maybe")
+    assert (stream.name, stream.codec) == ("default", "avro")
+
+
+def test_names_alone_are_text_or_bytes() -> None:
+    assert declare(["a", "b"]) == Stream(fields=(Field(name="a", type="string"), Field(name="b", type="string")))
+    assert declare("word") == declare(["word"])
+    assert declare(["a"], "raw", "bytes").fields == (Field(name="a", type="bytes"),)
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "codec", "complaint"),
+    [
+        ([], "default", "avro", "has no fields"),
+        (["a", "a"], "default", "avro", "has a field twice: a, a"),
+        (["a b"], "default", "avro", "field name 'a b' cannot be used"),
+        (["a"], "a.b", "avro", "stream name 'a.b' cannot be used"),
+        (["a"], "default", "xml", "'avro', 'json' or 'bytes'"),
+        (["a", "b"], "default", "bytes", "carries exactly one field, but it has 2"),
+        ({"a": str}, "default", "bytes", "the type of field 'a' must be bytes"),
+        ({"a": list}, "default", "avro", "no Avro type .*use str, int, float, bool, bytes or an Avro schema"),
+        ({"a": "strng"}, "default", "avro", "no Avro type .*strng.*use str"),
+        ({"a": {"type": "array"}}, "default", "json", "no Avro type"),
+    ],
+)
+def test_streams_that_cannot_be(fields: Any, name: str, codec: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        declare(fields, name, codec)
+
+
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        Stream.model_validate({"fields": [{"name": "a"}], "colour": "red"})
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        Field.model_validate({"name": "a", "colour": "red"})
+
+
+@given(_TEXTS, _LONGS, st.floats(allow_nan=False), st.booleans(), st.binary(max_size=20))
+def test_avro_round_trip(text: str, number: int, ratio: float, flag: bool, raw: bytes) -> None:
+    codec = payload_codec(declare(_ALL_TYPES))
+    values = (text, number, ratio, flag, raw)
+    assert codec.decode(codec.encode(values)) == values
+    assert codec.decode(codec.encode(list(values))) == values
+
+
+def test_an_avro_payload_is_the_bare_body() -> None:
+    stream = declare({"word": str, "count": int})
+    payload = payload_codec(stream).encode(("the", 3))
+    assert payload == b"\x06the\x06"
+    assert fastavro.schemaless_reader(io.BytesIO(payload), stream.avro_schema(), None) == {"word": "the", "count": 3}
+
+
+@given(_TEXTS, _LONGS, st.floats(allow_nan=False, allow_infinity=False), st.booleans())
+def test_json_round_trip(text: str, number: int, ratio: float, flag: bool) -> None:
+    codec = payload_codec(declare({"text": str, "number": int, "ratio": float, "flag": bool}, codec="json"))
+    values = (text, number, ratio, flag)
+    payload = codec.encode(values)
+    assert codec.decode(payload) == values
+    assert list(json.loads(payload)) == ["text", "number", "ratio", "flag"]
+
+
+def test_json_from_elsewhere_may_have_another_order_and_more_fields() -> None:
+    codec = payload_codec(declare(["a", "b"], codec="json"))
+    assert codec.decode(b' {"b": "2", "more": [1], "a": "\xc3\xb6"} ') == ("ö", "2")
+
+
+@given(st.binary())
+def test_bytes_are_carried_as_they_are(payload: bytes) -> None:
+    codec = payload_codec(declare(["raw"], codec="bytes"))
+    assert codec.encode((payload,)) == payload
+    assert codec.decode(payload) == (payload,)
+
+
+@pytest.mark.parametrize(
+    ("codec", "values"),
+    [
+        ("avro", ("a",)),
+        ("avro", ("a", 1, 2)),
+        ("avro", ("a", "b")),
+        ("avro", (None, 1)),
+        ("avro", ("a", 2**63)),
+        ("json", ("a",)),
+        ("json", ("a", object())),
+        ("json", ("a", float("nan"))),
+        ("json", ("a", float("inf"))),
+        ("json", ("a", b"raw")),
+    ],
+)
+def test_values_that_do_not_fit(codec: str, values: tuple[Any, ...]) -> None:
+    with pytest.raises((ValueError, TypeError, OverflowError)):
+        payload_codec(declare({"a": str, "b": int}, codec=codec)).encode(values)
+
+
+@pytest.mark.parametrize("values", [(), ("text",), (b"a", b"b")])
+def test_a_bytes_stream_takes_one_value_of_bytes(values: tuple[Any, ...]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        payload_codec(declare(["raw"], codec="bytes")).encode(values)
+
+
+@pytest.mark.parametrize(
+    ("codec", "payload"),
+    [
+        ("avro", b""),
+        ("avro", b"\x06th"),
+        ("avro", b"\x06the\x06\x00"),
+        ("avro", b"\x06\xff\xff\xff\x06"),
+        ("avro", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+        ("json", b""),
+        ("json", b"{"),
+        ("json", b"[]"),
+        ("json", b"null"),
+        ("json", b'"a"'),
+        ("json", b'{"a": "1"}'),
+        ("json", b"\xff\xfe"),
+        ("json", b"[" * 100_000),
+        ("json", b'{"a": ' + b"[" * 100_000),
+    ],
+)
+def test_payloads_that_are_not_the_streams(codec: str, payload: bytes) -> None:
+    with pytest.raises(WireError) as raised:
+        payload_codec(declare({"a": str, "b": int}, codec=codec)).decode(payload)
+    assert raised.value.reason == "bad-payload"
+    assert len(raised.value.detail) <= 500
+
+
+@pytest.mark.parametrize("codec", ["avro", "json"])
+@given(payload=st.binary(max_size=100))
+def test_garbage_is_a_wire_error(codec: str, payload: bytes) -> None:
+    reader = payload_codec(declare({"a": str, "b": {"type": "array", "items": "long"}}, codec=codec))
+    try:
+        values = reader.decode(payload)
+    except WireError:
+        return
+    assert len(values) == 2

@@ -1,0 +1,65 @@
+"""The topics of a topology, as the wire contract has them."""
+
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.streams import declare
+from tuple_tree.topics import TopicSpec, topic_specs
+
+
+def _specs(*, acking: bool = True, max_tree_age_ms: int = 300_000) -> dict[str, TopicSpec]:
+    lines = Subscription(source="lines", stream="default", grouping="shuffle")
+    manifest = Manifest.of(
+        topology="words",
+        acking=acking,
+        ack_partitions=5,
+        max_tree_age_ms=max_tree_age_ms,
+        components=(
+            SpoutManifest(name="lines", tasks=2, streams=(declare(["line"]),)),
+            SpoutManifest(name="more", tasks=1),
+            BoltManifest(name="split", tasks=3, subscriptions=(lines,)),
+            BoltManifest(name="count", tasks=4, subscriptions=(lines,)),
+        ),
+    )
+    specs = topic_specs(manifest)
+    assert len({spec.name for spec in specs}) == len(specs)
+    return {spec.name: spec for spec in specs}
+
+
+def test_names_and_partitions() -> None:
+    assert {name: spec.partitions for name, spec in _specs().items()} == {
+        "acker.topologies": 1,
+        "words.acks": 5,
+        "words.notices.lines": 2,
+        "words.notices.more": 1,
+        "words.tuples.split": 3,
+        "words.tuples.count": 4,
+        "words.dead-letters": 1,
+    }
+
+
+def test_an_untracked_topology_needs_no_acks_and_no_notices() -> None:
+    assert set(_specs(acking=False)) == {
+        "acker.topologies",
+        "words.tuples.split",
+        "words.tuples.count",
+        "words.dead-letters",
+    }
+
+
+def test_the_ack_log_is_on_the_brokers_time_and_never_compacted() -> None:
+    spec = _specs()["words.acks"]
+    assert spec.required == {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
+
+
+def test_the_ack_log_is_kept_for_three_times_the_largest_tree_age() -> None:
+    assert _specs()["words.acks"].config["retention.ms"] == str(24 * 3_600_000)
+    assert _specs(max_tree_age_ms=10 * 3_600_000)["words.acks"].config["retention.ms"] == str(30 * 3_600_000)
+
+
+def test_only_the_catalogue_is_compacted() -> None:
+    for name, spec in _specs().items():
+        assert spec.config["cleanup.policy"] == ("compact" if name == "acker.topologies" else "delete")
+
+
+def test_what_is_required_is_also_given_at_creation() -> None:
+    for spec in _specs().values():
+        assert spec.required.items() <= spec.config.items()

@@ -1,0 +1,136 @@
+"""What `schemas/README.md` promises to other languages is what the code does."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+import xxhash
+
+from tuple_tree.codec import ACK_BATCH, NOTICE_BATCH, SingleObjectCodec
+from tuple_tree.ids import Position, position_of, positional_root
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.names import TOPOLOGIES_TOPIC
+from tuple_tree.routing import fields_task
+from tuple_tree.streams import declare
+from tuple_tree.topics import topic_specs
+
+_TEXT: Final = (Path(__file__).parents[3] / "schemas" / "README.md").read_text()
+_HASH_SEED: Final = 42
+
+
+def _table(columns: str) -> list[list[str]]:
+    """The rows of the table whose header begins with these columns; backticks are dropped."""
+    lines = iter(_TEXT.splitlines())
+    for line in lines:
+        if line.startswith(f"| {columns} |"):
+            break
+    next(lines)
+    rows = []
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip().replace("`", "") for cell in line.strip("|").split("|")])
+    assert rows, f"no table begins with the columns {columns!r}"
+    return rows
+
+
+def _codecs() -> dict[str, SingleObjectCodec]:
+    return {f"io.kafka_acker.{codec.name}": codec for codec in (ACK_BATCH, NOTICE_BATCH)}
+
+
+def test_fingerprints() -> None:
+    rows = _table("schema")
+    assert {row[0] for row in rows} == set(_codecs())
+    for name, file, fingerprint, header in rows:
+        codec = _codecs()[name]
+        assert (Path(__file__).parents[3] / "schemas" / file).is_file()
+        assert int(fingerprint, 16).to_bytes(8, "little") == codec.fingerprint
+        assert bytes.fromhex(header) == codec.header
+
+
+def test_positional_roots() -> None:
+    rows = _table("spout | partition")
+    assert len(rows) >= 5
+    for row in rows:
+        position = Position(*map(int, row[:4]))
+        root = int(row[4], 16)
+        assert positional_root(position) == root
+        assert position_of(root) == position
+        assert root % 8 == int(row[5])
+
+
+def test_the_steps_of_the_feistel_network_as_the_page_spells_them_out() -> None:
+    bits = [int(row[1]) for row in _table("field | bits")]
+    assert sum(bits) == 64
+    for row in _table("spout | partition"):
+        word = 0
+        for width, value in zip(bits, row[:4], strict=True):
+            word = word << width | int(value)
+        left, right = word >> 32, word & 0xFFFF_FFFF
+        for i in range(4):
+            hashed = xxhash.xxh64_intdigest((right | i << 32).to_bytes(8, "little"), _HASH_SEED)
+            left, right = right, left ^ (hashed & 0xFFFF_FFFF)
+        assert left << 32 | right == int(row[4], 16)
+
+
+def test_limits_of_positional_roots() -> None:
+    assert "| positional roots | spout < 64, partition < 4,096, offset < 2^40, attempt < 64 |" in _TEXT
+    bits = {row[0]: int(row[1]) for row in _table("field | bits")}
+    assert {name: 2**width for name, width in bits.items()} == {
+        "spout": 64,
+        "partition": 4096,
+        "offset": 2**40,
+        "attempt": 64,
+    }
+
+
+def test_fields_grouping() -> None:
+    rows = _table("key (hex)")
+    assert len(rows) >= 5
+    for key_hex, digest, of_3, of_8 in rows:
+        key = b"" if key_hex == "(empty)" else bytes.fromhex(key_hex)
+        assert xxhash.xxh64_intdigest(key, _HASH_SEED) == int(digest, 16)
+        assert (fields_task(key, 3), fields_task(key, 8)) == (int(of_3), int(of_8))
+
+
+def test_topics() -> None:
+    stream = declare(["line"])
+    manifest = Manifest.of(
+        topology="T",
+        max_tree_age_ms=300_000,
+        ack_partitions=5,
+        components=(
+            SpoutManifest(name="S", tasks=2, streams=(stream,)),
+            BoltManifest(
+                name="B", tasks=3, subscriptions=(Subscription(source="S", stream="default", grouping="shuffle"),)
+            ),
+        ),
+    )
+    partitions = {"P": 5, "tasks of the spout": 2, "tasks of the bolt": 3, "1": 1}
+    said = {
+        row[0].format(topology="T", spout="S", bolt="B"): (
+            partitions[row[1]],
+            dict(setting.split("=") for setting in row[2].split(", ")),
+        )
+        for row in _table("topic")
+    }
+    assert said == {spec.name: (spec.partitions, spec.required) for spec in topic_specs(manifest)}
+    assert TOPOLOGIES_TOPIC in said
+
+
+def _reasons(path: Path) -> set[str]:
+    return set(re.findall(r"WireError\(\s*\"([a-z-]+)\"", path.read_text()))
+
+
+@pytest.mark.parametrize("module", ["codec", "ids", "anchors", "streams"])
+def test_every_reason_of_a_wire_error_is_documented(module: str) -> None:
+    root = Path(__file__).parents[3]
+    documented = set(re.findall(r"`([a-z-]+)`", _TEXT))
+    raised = _reasons(root / "tuple_tree" / f"{module}.py")
+    assert raised
+    assert raised <= documented
+
+
+def test_no_machine_is_named() -> None:
+    assert not re.findall(r"/home/|/work/|localhost|127\.0\.0\.1", _TEXT)
