@@ -1,1 +1,31 @@
-"""See docs/architecture.md."""
+"""A real single-node Apache Kafka for development: the embedded default, without Docker.
+
+The jars come once from Maven Central, through the Ivy that PySpark ships (`distribution`), and run on the Java of the
+machine (`java`). `broker` has the public `LocalKafka`, which puts the parts together: `properties` configures it,
+`storage` keeps its files and locks them, `process` starts it and `guardian` ends it when whoever started it dies.
+
+Environment variables:
+    ACKER_LOCAL_KAFKA__CACHE: where the jars are kept instead of `~/.cache/kafka-acker`.
+    ACKER_LOCAL_KAFKA__IVY_SETTINGS: an Ivy settings file that names other repositories, such as a mirror.
+    JAVA_HOME: the Java to use before the one on `PATH`.
+"""
+
+from local_kafka.broker import LocalKafka
+from local_kafka.errors import (
+    BrokerStartError,
+    DataDirInUseError,
+    DownloadError,
+    JavaNotFoundError,
+    JavaTooOldError,
+    LocalKafkaError,
+)
+
+__all__ = [
+    "BrokerStartError",
+    "DataDirInUseError",
+    "DownloadError",
+    "JavaNotFoundError",
+    "JavaTooOldError",
+    "LocalKafka",
+    "LocalKafkaError",
+]

@@ -1,0 +1,223 @@
+"""Kafka's jars: fetched once from Maven Central, then taken from a cache that is complete or not there at all."""
+
+import fcntl
+import importlib.util
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from local_kafka.errors import DownloadError
+from local_kafka.java import Java
+
+KAFKA_VERSION = "4.1.1"
+CACHE_VARIABLE = "ACKER_LOCAL_KAFKA__CACHE"
+IVY_SETTINGS_VARIABLE = "ACKER_LOCAL_KAFKA__IVY_SETTINGS"
+
+_HERE = Path(__file__).parent
+_IVY_FILE = _HERE / "ivy.xml"
+_IVY_SETTINGS = _HERE / "ivysettings.xml"
+_MANIFEST = "jars.json"
+_DOWNLOAD_MEGABYTES = 43
+_FETCHED = "[SUCCESSFUL ]"
+# What Ivy says when it does not reach the server at all; it would go on to try the other jars, one time-out each.
+_UNREACHABLE = re.compile(r"server access error|host \S+ not found|you probably access", re.IGNORECASE)
+_CAUSE = re.compile(r"server access error|host \S+ not found|not found|download failed|invalid|error", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Kafka's jars on disk.
+
+    Attributes:
+        directory: Where they lie, all in one folder.
+    """
+
+    directory: Path
+
+    @property
+    def classpath(self) -> str:
+        """The class path for `java -cp`."""
+        return str(self.directory / "*")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every jar that this version of the package needs is there with the size it was fetched with."""
+        try:
+            sizes = json.loads((self.directory / _MANIFEST).read_text(encoding="utf-8"))
+            return set(sizes) == jar_names() and all(
+                (self.directory / name).stat().st_size == size for name, size in sizes.items()
+            )
+        except (OSError, ValueError, TypeError):
+            return False
+
+
+def jar_names() -> frozenset[str]:
+    """The file names of all jars, as `ivy.xml` lists them."""
+    dependencies = re.findall(r'<dependency org="[^"]+" name="([^"]+)" rev="([^"]+)"', _IVY_FILE.read_text("utf-8"))
+    return frozenset(f"{name}-{revision}.jar" for name, revision in dependencies)
+
+
+def cache_root(environ: Mapping[str, str]) -> Path:
+    """The directory that holds a folder for each version of Kafka."""
+    if chosen := environ.get(CACHE_VARIABLE):
+        return Path(chosen).expanduser()
+    # The XDG specification has relative paths ignored.
+    xdg = environ.get("XDG_CACHE_HOME", "")
+    return (Path(xdg) if Path(xdg).is_absolute() else Path.home() / ".cache") / "kafka-acker"
+
+
+def provide_distribution(java: Java, console: Console, environ: Mapping[str, str] | None = None) -> Distribution:
+    """Take Kafka's jars from the cache; fetch them first where they are missing or damaged.
+
+    Args:
+        java: Runs Ivy.
+        console: Where progress is shown.
+        environ: The environment with the settings; that of this process unless given.
+
+    Raises:
+        DownloadError: They could not be fetched or stored.
+    """
+    environ = os.environ if environ is None else environ
+    root = cache_root(environ).absolute()
+    distribution = Distribution(root / f"kafka-{KAFKA_VERSION}")
+    if distribution.is_complete:
+        return distribution
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with _locked(root / f"kafka-{KAFKA_VERSION}.lock", console) as lock:
+            if not distribution.is_complete:  # Otherwise another process fetched them while we waited.
+                _fetch(distribution, java, console, lock, settings=environ.get(IVY_SETTINGS_VARIABLE))
+    except OSError as error:
+        raise DownloadError(
+            f"Apache Kafka's jars could not be stored under {root}: {error}. "
+            f"Make room there, or choose another directory with {CACHE_VARIABLE}."
+        ) from error
+    return distribution
+
+
+@contextmanager
+def _locked(path: Path, console: Console) -> Iterator[int]:
+    """Hold the lock of the cache, which the kernel lets go of when its holder dies."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            console.print(f"Another process is fetching Apache Kafka {KAFKA_VERSION}; waiting for it.", highlight=False)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file.fileno()
+
+
+def _fetch(distribution: Distribution, java: Java, console: Console, lock: int, *, settings: str | None) -> None:
+    target = distribution.directory
+    # Only the holder of the lock makes such directories: what is there was left behind by a process that was killed.
+    for leftover in target.parent.glob(f"{target.name}.tmp-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    work = Path(tempfile.mkdtemp(prefix=f"{target.name}.tmp-", dir=target.parent))
+    try:
+        jars = work / "jars"
+        _run_ivy(java, console, lock, settings=settings, cache=work / "ivy", jars=jars)
+        sizes = {jar.name: jar.stat().st_size for jar in jars.glob("*.jar")}
+        if missing := jar_names() - set(sizes):
+            raise DownloadError(f"Ivy ended well but left out {', '.join(sorted(missing))}. Try again.")
+        (jars / _MANIFEST).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
+        if target.exists():
+            target.rename(work / "damaged")
+        jars.rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run_ivy(java: Java, console: Console, lock: int, *, settings: str | None, cache: Path, jars: Path) -> None:
+    command = [str(java.executable), "-jar", str(_ivy_jar()), "-verbose"]
+    command += ["-settings", settings or str(_IVY_SETTINGS), "-cache", str(cache), "-ivy", str(_IVY_FILE)]
+    command += ["-confs", "default", "-retrieve", str(jars / "[artifact]-[revision].[ext]")]
+    said: list[str] = []
+    unreachable = False
+    started = time.monotonic()
+    # Ivy inherits the lock: should this process be killed, the next one waits until nothing writes there any more.
+    with (
+        _progress(console) as advance,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            pass_fds=(lock,),
+        ) as ivy,
+    ):
+        try:
+            for line in ivy.stdout or ():
+                said.append(line.strip())
+                if _FETCHED in line:
+                    advance()
+                elif settings is None and _UNREACHABLE.search(line):
+                    unreachable = True
+                    ivy.kill()
+                    break
+        except BaseException:
+            ivy.kill()
+            raise
+    if unreachable or ivy.returncode != 0:
+        raise DownloadError(_explain(said, settings))
+    console.print(f"Fetched Apache Kafka {KAFKA_VERSION} in {time.monotonic() - started:.0f} s.", highlight=False)
+
+
+def _explain(said: list[str], settings: str | None) -> str:
+    cause = next((line for line in said if _CAUSE.search(line)), said[-1] if said else "Ivy said nothing")
+    source = f"the repositories of {settings}" if settings else "Maven Central"
+    return (
+        f"Apache Kafka {KAFKA_VERSION} could not be fetched from {source}: {cause}. It is fetched once "
+        f"({_DOWNLOAD_MEGABYTES} MB), so connect and try again; behind a proxy set "
+        "JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror point "
+        f"{IVY_SETTINGS_VARIABLE} at an Ivy settings file; or copy the cache ({CACHE_VARIABLE}) from another machine."
+    )
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    for package in (spec.submodule_search_locations or []) if spec else []:
+        for jar in sorted(Path(package, "jars").glob("ivy-*.jar")):
+            return jar
+    raise DownloadError(
+        "Apache Kafka is fetched with the Ivy that PySpark ships, and PySpark is not installed: "
+        "pip install 'kafka-acker[spark]'"
+    )
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[], None]]:
+    """Show how many jars have come: a bar on a terminal, a line now and then elsewhere.
+
+    Yields:
+        What to call for each jar.
+    """
+    total = len(jar_names())
+    title = f"Fetching Apache Kafka {KAFKA_VERSION}, once ({_DOWNLOAD_MEGABYTES} MB)"
+    if console.is_terminal:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task(title, total=total)
+            yield lambda: bar.advance(task)
+        return
+    done = itertools.count(1)
+
+    def advance() -> None:
+        if (count := next(done)) % 10 == 0:
+            console.print(f"  {count} of {total} jars", highlight=False)
+
+    console.print(f"{title} …", highlight=False)
+    yield advance

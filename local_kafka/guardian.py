@@ -1,0 +1,106 @@
+"""The process between us and the broker, which sees to it that the broker never outlives whoever started it.
+
+It starts the command it is given, prints its process id on standard output, and ends with the command's exit status.
+Standard input is the line to the parent: `stop` asks the command to end, `kill` ends it, and the end of the input,
+which comes whatever way the parent dies, does one after the other. It is run as a script, from the standard library
+alone, so that it starts in a few milliseconds and does not depend on the parent's import path.
+
+    parent  ──stdin──▶  guardian  ──signals──▶  java
+       dies: end of input, or another parent       │
+                          dies: PR_SET_PDEATHSIG ──┘ (Linux; elsewhere a killed guardian leaves java to the user)
+"""
+
+import argparse
+import contextlib
+import ctypes
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+_PR_SET_PDEATHSIG = 1
+_STDIN = 0
+_PARENT_CHECK_SECONDS = 1.0
+
+
+def main() -> int:
+    """Run the command until it ends; return its exit status, 128 and the signal's number where a signal ended it."""
+    parser = argparse.ArgumentParser(description="Run a command that ends when the parent process does.")
+    parser.add_argument("--parent", type=int, required=True, help="process id of the parent")
+    parser.add_argument("--grace", type=float, required=True, help="seconds from the polite signal to SIGKILL")
+    parser.add_argument("--hold", type=int, required=True, help="inherited descriptor to pass on (a file lock)")
+    parser.add_argument("--temporary", help="directory to remove when the parent has died")
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args()
+
+    # Java holds the lock too, so the data directory stays locked for as long as anything may write to it.
+    process = subprocess.Popen(
+        options.command,
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr,  # The log; our own standard output is the parent's, and closed after one line.
+        pass_fds=(options.hold,),
+        preexec_fn=_tie_to_this_process(),
+    )
+
+    def on_terminate(_signal: int, _frame: FrameType | None) -> None:
+        process.terminate()
+
+    signal.signal(signal.SIGTERM, on_terminate)
+    with contextlib.suppress(BrokenPipeError):  # The parent has died already; _obey will see that.
+        os.write(1, f"{process.pid}\n".encode())
+
+    orphaned = threading.Event()
+    threading.Thread(target=_obey, args=(process, options.parent, options.grace, orphaned), daemon=True).start()
+    status = process.wait()
+    if options.temporary and (orphaned.is_set() or os.getppid() != options.parent):
+        shutil.rmtree(options.temporary, ignore_errors=True)
+    return status if status >= 0 else 128 - status
+
+
+def _tie_to_this_process() -> Callable[[], None] | None:
+    """Make a function that has the kernel kill the calling process when the one that started it dies."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    guardian = os.getpid()
+
+    def tie() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guardian:  # It died before the line above: the signal will not come any more.
+            os._exit(1)
+
+    return tie
+
+
+def _obey(process: subprocess.Popen[bytes], parent: int, grace: float, orphaned: threading.Event) -> None:
+    """Follow the parent's commands; end the process when the parent is gone."""
+    pending = b""
+    # The parent's children by fork hold the pipe's other end as well and may outlive it, so the end of the input is
+    # not enough to go by: whose child we are is looked at too.
+    while os.getppid() == parent:
+        if not select.select([_STDIN], [], [], _PARENT_CHECK_SECONDS)[0]:
+            continue
+        received = os.read(_STDIN, 64)
+        if not received:
+            break
+        *commands, pending = (pending + received).split(b"\n")
+        for command in commands:
+            if command == b"stop":
+                process.terminate()
+            elif command == b"kill":
+                process.kill()
+    orphaned.set()
+    process.terminate()
+    try:
+        process.wait(grace)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""The Java runtime that runs Ivy and the broker."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from local_kafka.errors import JavaNotFoundError, JavaTooOldError
+
+MIN_VERSION = 17
+"""The oldest Java that Kafka 4's broker runs on."""
+
+_VERSION = re.compile(r'version "(?P<version>[^"]+)"')
+_HOME = re.compile(r"^\s*java\.home = (?P<home>.+?)\s*$", re.MULTILINE)
+_REMEDY = (
+    f"Install Java {MIN_VERSION} or newer (Debian: apt-get install openjdk-17-jre-headless, macOS: brew install "
+    "openjdk) or point JAVA_HOME at one; a cluster that runs elsewhere needs none: ACKER_KAFKA__BOOTSTRAP_SERVERS."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime.
+
+    Attributes:
+        executable: The `java` command.
+        version: Its feature release: 17 for 17.0.15.
+    """
+
+    executable: Path
+    version: int
+
+
+def parse_version(output: str) -> int | None:
+    """Read the feature release out of what `java -version` prints.
+
+    Args:
+        output: All that the command printed; other lines, such as `Picked up JAVA_TOOL_OPTIONS`, may surround it.
+
+    Returns:
+        8 for `1.8.0_392`, 17 for `17.0.15`, 25 for `25-ea`; None where there is no version.
+    """
+    found = _VERSION.search(output)
+    if found is None:
+        return None
+    numbers = re.findall(r"\d+", found["version"])
+    if not numbers:
+        return None
+    return int(numbers[1]) if numbers[0] == "1" and len(numbers) > 1 else int(numbers[0])
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> Java:
+    """Find a Java runtime that is new enough: that of `JAVA_HOME` first, then the one on `PATH`.
+
+    Args:
+        environ: The environment to look in; that of this process unless given.
+
+    Raises:
+        JavaNotFoundError: There is none, or none that runs.
+        JavaTooOldError: All there are older than Kafka needs.
+    """
+    environ = os.environ if environ is None else environ
+    seen: list[str] = []
+    too_old = False
+    for place, executable in _candidates(environ):
+        if executable is None:
+            seen.append(f"{place}: no java")
+            continue
+        java = _ask(executable)
+        if java is None:
+            seen.append(f"{place}: {executable} does not run")
+        elif java.version < MIN_VERSION:
+            too_old = True
+            seen.append(f"{place}: {executable} is Java {java.version}")
+        else:
+            return java
+    looked = "; ".join(seen)
+    if too_old:
+        raise JavaTooOldError(f"Apache Kafka needs Java {MIN_VERSION} or newer. Found {looked}. {_REMEDY}")
+    raise JavaNotFoundError(f"Apache Kafka needs Java, and none was found. Looked at {looked}. {_REMEDY}")
+
+
+def _candidates(environ: Mapping[str, str]) -> list[tuple[str, str | None]]:
+    home = environ.get("JAVA_HOME", "")
+    on_path = ("PATH", shutil.which("java", path=environ.get("PATH", "")))
+    if not home:
+        return [("JAVA_HOME (not set)", None), on_path]
+    return [(f"JAVA_HOME ({home})", shutil.which("java", path=str(Path(home) / "bin"))), on_path]
+
+
+def _ask(executable: str) -> Java | None:
+    try:
+        answer = subprocess.run(
+            [executable, "-XshowSettings:properties", "-version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    version = parse_version(answer.stdout)
+    if answer.returncode != 0 or version is None:
+        return None
+    # `java` may be a version manager's script, which would stand between us and the process we have to end: take the
+    # runtime's own binary.
+    home = _HOME.search(answer.stdout)
+    binary = Path(home["home"]) / "bin" / "java" if home else None
+    return Java(binary if binary is not None and binary.is_file() else Path(executable), version)

@@ -1,0 +1,117 @@
+"""The broker's process, seen from the one that started it: always through its guardian."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from local_kafka import guardian
+from local_kafka.errors import BrokerStartError
+from local_kafka.storage import Storage
+
+ORPHAN_GRACE_SECONDS = 5.0
+_KILL_SECONDS = 10.0
+_KILL_ATTEMPTS = 10
+
+
+class BrokerProcess:
+    """A running broker and its guardian.
+
+    Attributes:
+        pid: The process id of the broker's Java.
+        log_start: The offset in the log, in bytes, from which on it is this broker's.
+    """
+
+    def __init__(self, command: Sequence[str], *, storage: Storage, lock: int, remove_when_orphaned: bool) -> None:
+        """Start the broker.
+
+        Args:
+            command: What starts it.
+            storage: Its files; its output is appended to the log there.
+            lock: The descriptor that holds the lock of the files; the broker holds it from now on.
+            remove_when_orphaned: Whether the guardian removes the files when this process dies.
+
+        Raises:
+            BrokerStartError: The command could not be run at all.
+        """
+        self._storage = storage
+        self.log_start = storage.log_size
+        # Isolated and without site-packages: the guardian needs nothing but the standard library.
+        launch = [sys.executable, "-I", "-S", str(Path(guardian.__file__))]
+        launch += ["--parent", str(os.getpid()), "--grace", str(ORPHAN_GRACE_SECONDS), "--hold", str(lock)]
+        if remove_when_orphaned:
+            launch += ["--temporary", str(storage.root)]
+        with storage.log_path.open("ab") as log:
+            self._guardian = subprocess.Popen(
+                [*launch, "--", *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                bufsize=0,
+                cwd=storage.root,
+                pass_fds=(lock,),
+                # A session of its own: Ctrl-C in the terminal is for the parent, which still has to stop in order.
+                start_new_session=True,
+            )
+        assert self._guardian.stdout is not None  # noqa: S101 - for the type checker
+        with self._guardian.stdout as answer:
+            line = answer.readline()
+        if not line.endswith(b"\n"):
+            self._close()
+            raise BrokerStartError(
+                f"{command[0]} could not be started; the last lines of the log:",
+                log_path=storage.log_path,
+                log_tail=storage.log_tail(self.log_start),
+            )
+        self.pid = int(line)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker's process is there, whether or not it answers."""
+        return self._guardian.poll() is None
+
+    @property
+    def exit_status(self) -> int | None:
+        """The exit status of the broker, 128 and the signal's number where a signal ended it; None while it runs."""
+        return self._guardian.poll()
+
+    def stop(self, timeout: float) -> None:
+        """Ask the broker to end; kill it where it takes longer than the timeout, in seconds."""
+        self._command(b"stop\n")
+        try:
+            self._guardian.wait(timeout)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the broker at once and return when it is gone."""
+        self._command(b"kill\n")
+        try:
+            self._guardian.wait(_KILL_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._guardian.kill()
+        self._close()
+        if self._guardian.returncode < 0:
+            # With the guardian killed, Java is about to die (Linux), or knows nothing of it (elsewhere). It is alive
+            # for as long as it holds the lock, so the process id is still its own.
+            for _ in range(_KILL_ATTEMPTS):
+                if self._storage.wait_until_released(timeout=0.5):
+                    break
+                with suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
+
+    def _command(self, command: bytes) -> None:
+        stdin = self._guardian.stdin
+        if stdin is not None and not stdin.closed:
+            with suppress(BrokenPipeError):  # It has ended already.
+                stdin.write(command)
+
+    def _close(self) -> None:
+        if self._guardian.stdin is not None:
+            self._guardian.stdin.close()
+        self._guardian.wait()

@@ -1,0 +1,174 @@
+"""The directory of a broker: its configuration, its log, its partitions, and the lock that keeps others out."""
+
+import base64
+import errno
+import fcntl
+import os
+import shutil
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from local_kafka.distribution import Distribution
+from local_kafka.errors import BrokerStartError, DataDirInUseError
+from local_kafka.java import Java
+
+LOG_TAIL_LINES = 20
+_FORMAT_TIMEOUT_SECONDS = 60
+_RELEASE_SECONDS = 3.0
+_POLL_SECONDS = 0.02
+
+
+class Storage:
+    """The files of one broker.
+
+    Attributes:
+        root: The data directory.
+        log_dir: Where the partitions lie (Kafka's `log.dirs`).
+        log_path: What the broker prints.
+        config_path: The broker's properties.
+        temporary_dir: Where the broker unpacks its native libraries.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.log_dir = root / "data"
+        self.log_path = root / "broker.log"
+        self.config_path = root / "server.properties"
+        self.temporary_dir = root / "tmp"
+        self._lock_path = root / "lock"
+
+    def lock(self) -> int:
+        """Lock the directory, waiting a moment for a broker that is just ending.
+
+        Returns:
+            The descriptor that holds the lock; whoever inherits it holds the lock as well.
+
+        Raises:
+            DataDirInUseError: A broker runs here.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.temporary_dir.mkdir(exist_ok=True)
+        descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if _poll(lambda: _try_lock(descriptor), time.monotonic() + _RELEASE_SECONDS):
+            return descriptor
+        owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise DataDirInUseError(
+            f"{self.root} is in use by another broker{f' ({owner})' if owner else ''}: "
+            "stop that one, or choose another data_dir.",
+            data_dir=self.root,
+        )
+
+    def name_owner(self, descriptor: int, owner: str) -> None:
+        """Write down who holds the lock, for the error message of whoever wants it too."""
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, owner.encode(), 0)
+
+    def wait_until_released(self, timeout: float) -> bool:
+        """Wait until nobody holds the lock, which says that the broker is gone and its files are at rest."""
+        try:
+            descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        try:
+            return _poll(lambda: _try_lock(descriptor), time.monotonic() + timeout)
+        finally:
+            os.close(descriptor)
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The id that the directory was formatted with; None where it is not formatted."""
+        try:
+            lines = (self.log_dir / "meta.properties").read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return None
+        return next((line.partition("=")[2] for line in lines if line.startswith("cluster.id=")), None)
+
+    def format(self, java: Java, distribution: Distribution, configure: Callable[[Path], None]) -> None:
+        """Make the directory a KRaft directory, unless it is one.
+
+        Args:
+            java: Runs Kafka's own tool.
+            distribution: Kafka's jars.
+            configure: Writes the broker's properties for the given `log.dirs`.
+
+        Raises:
+            BrokerStartError: The tool failed.
+        """
+        if self.cluster_id is not None:
+            return
+        # Formatted beside and renamed: a directory half formatted by a process that was killed is never started on.
+        unfinished = self.root / "data.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        configure(unfinished)
+        command = [str(java.executable), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", distribution.classpath]
+        command += ["kafka.tools.StorageTool", "format", f"--cluster-id={_random_id()}", "-c", str(self.config_path)]
+        try:
+            with self.log_path.open("ab") as log:
+                subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    check=True,
+                    timeout=_FORMAT_TIMEOUT_SECONDS,
+                )
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            raise BrokerStartError(
+                f"Kafka could not format {self.root}; the last lines of its log:",
+                log_path=self.log_path,
+                log_tail=self.log_tail(),
+            ) from error
+        unfinished.rename(self.log_dir)
+
+    @property
+    def log_size(self) -> int:
+        """The log's length in bytes."""
+        try:
+            return self.log_path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def log_tail(self, since: int = 0) -> list[str]:
+        """The last lines of the log.
+
+        Args:
+            since: Offset in bytes from which on to look.
+        """
+        try:
+            with self.log_path.open("rb") as log:
+                log.seek(since)
+                text = log.read().decode(errors="replace")
+        except FileNotFoundError:
+            return []
+        return text.splitlines()[-LOG_TAIL_LINES:]
+
+
+def _random_id() -> str:
+    # Kafka's ids are UUIDs in base64, and a leading dash would look like an option.
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def _poll(condition: Callable[[], bool], deadline: float) -> bool:
+    pause = threading.Event()
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        pause.wait(_POLL_SECONDS)
+    return True
