@@ -1,1 +1,85 @@
-"""See docs/architecture.md."""
+"""Spouts and bolts on Kafka, with Storm's acking.
+
+    from spout_sdk import BasicBolt, Spout, TopologyBuilder, declare
+
+    builder = TopologyBuilder("words")
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
+    topology = builder.build()
+
+Rooms, from what users write to what runs it:
+
+- `components`: `Spout`, `Bolt`, `BasicBolt`, `Failure`; `tuples`: what bolts receive; `context`: what a task knows.
+- `collectors`: what spouts and bolts emit, ack and fail through.
+- `builder`: `TopologyBuilder`; `topology`: what it builds, and loading it by reference.
+- `groupings`, `emit_plans`: who receives a tuple, worked out per stream beforehand.
+- `ack_buffer`: batches for the ackers; `input_offsets`: what may be committed; `pending`: a spout's open trees.
+- `bolt_task`, `spout_task`: the logic of one task, without I/O; `records`: what it needs of the world;
+  `dead_letters`: records that cannot be used.
+- `kafka_settings`, `kafka_sink`, `kafka_reader`, `kafka_checks`, `sessions`: Kafka.
+- `bolt_loop`, `spout_loop`, `component_runner`: poll, execute, send, commit, in one process.
+- `launch`, `process`, `child`, `supervisor`: a topology in many processes.
+- `counters`, `latency`, `stats`: what was done.
+- `errors`: everything that is raised, drawn as a tree.
+"""
+
+from spout_sdk.builder import BoltDeclarer, TopologyBuilder
+from spout_sdk.collectors import BasicCollector, OutputCollector, SpoutCollector
+from spout_sdk.component_runner import ComponentRunner
+from spout_sdk.components import BasicBolt, Bolt, Failure, Spout
+from spout_sdk.context import TaskContext
+from spout_sdk.errors import (
+    BrokerError,
+    BrokerUnreachableError,
+    ComponentError,
+    DeliveryError,
+    EmitError,
+    FailTupleError,
+    ProcessError,
+    SpoutSdkError,
+    TopicsError,
+    TopologyError,
+    TupleAlreadyDoneError,
+)
+from spout_sdk.latency import LatencyHistogram
+from spout_sdk.stats import Stats
+from spout_sdk.supervisor import Exit, TopologyRunner
+from spout_sdk.topology import Topology, load_topology
+from spout_sdk.tuples import Tuple
+from tuple_tree.messages import FailReason
+from tuple_tree.streams import Stream, declare
+
+__all__ = [
+    "BasicBolt",
+    "BasicCollector",
+    "Bolt",
+    "BoltDeclarer",
+    "BrokerError",
+    "BrokerUnreachableError",
+    "ComponentError",
+    "ComponentRunner",
+    "DeliveryError",
+    "EmitError",
+    "Exit",
+    "FailReason",
+    "FailTupleError",
+    "Failure",
+    "LatencyHistogram",
+    "OutputCollector",
+    "ProcessError",
+    "Spout",
+    "SpoutCollector",
+    "SpoutSdkError",
+    "Stats",
+    "Stream",
+    "TaskContext",
+    "TopicsError",
+    "Topology",
+    "TopologyBuilder",
+    "TopologyError",
+    "TopologyRunner",
+    "Tuple",
+    "TupleAlreadyDoneError",
+    "declare",
+    "load_topology",
+]

@@ -1,0 +1,258 @@
+"""How a topology is put together; everything that can be wrong with it is found here, before anything runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from spout_sdk.components import BasicBolt, Bolt, Spout
+from spout_sdk.errors import TopologyError
+from spout_sdk.topology import Factory, Topology
+from tuple_tree.errors import TupleTreeError
+from tuple_tree.manifest import (
+    DEFAULT_ACK_PARTITIONS,
+    TREE_AGE_TIMEOUTS,
+    BoltManifest,
+    Grouping,
+    Manifest,
+    SpoutManifest,
+    Subscription,
+)
+from tuple_tree.names import check_name
+from tuple_tree.streams import DEFAULT_STREAM, Stream
+
+_UNGROUPABLE: Final = ("double", "float")
+
+
+class BoltDeclarer:
+    """Says what a bolt receives; each call adds a subscription and returns the declarer."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._subscriptions: list[Subscription] = []
+
+    def shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """Spreads the tuples of a stream evenly over the bolt's tasks."""
+        return self._subscribe(source, stream, "shuffle")
+
+    def fields_grouping(self, source: str, fields: Sequence[str] | str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """Tuples with equal values in these fields go to the same task.
+
+        The fields must be text, bytes, integers or booleans.
+        """
+        return self._subscribe(source, stream, "fields", (fields,) if isinstance(fields, str) else tuple(fields))
+
+    def global_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """All tuples go to the bolt's lowest task."""
+        return self._subscribe(source, stream, "global")
+
+    def all_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """Every task receives a copy of every tuple."""
+        return self._subscribe(source, stream, "all")
+
+    def _subscribe(self, source: str, stream: str, grouping: Grouping, fields: tuple[str, ...] = ()) -> "BoltDeclarer":
+        for known in self._subscriptions:
+            if (known.source, known.stream) == (source, stream):
+                raise TopologyError(
+                    f"bolt {self._name!r} subscribes twice to stream {stream!r} of {source!r}: keep one grouping"
+                )
+        self._subscriptions.append(Subscription(source=source, stream=stream, grouping=grouping, fields=fields))
+        return self
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """What was declared so far."""
+        return tuple(self._subscriptions)
+
+
+class TopologyBuilder:
+    """Collects spouts, bolts and their subscriptions.
+
+    Args:
+        name: of the topology, the first part of all its topics.
+        acking: False for an untracked topology: no trees, no replays, and a spout's `ack` is called at once.
+        ack_partitions: how many acker partitions there are; never changed while the topology lives.
+        message_timeout: seconds without progress after which a tree fails.
+        max_tree_age: seconds after which a tree fails whatever its progress; 10 message timeouts unless given.
+        tick: seconds; timeouts are kept to within one.
+        max_spout_pending: how many trees a spout task may have open.
+
+    Raises:
+        TopologyError: for a bad name or a number that cannot be.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        acking: bool = True,
+        ack_partitions: int = DEFAULT_ACK_PARTITIONS,
+        message_timeout: float = 30.0,
+        max_tree_age: float | None = None,
+        tick: float = 1.0,
+        max_spout_pending: int = 10_000,
+    ) -> None:
+        _checked_name("topology", name)
+        self._name = name
+        self._acking = acking
+        self._ack_partitions = _at_least_one("ack_partitions", ack_partitions)
+        self._timeout_ms = _millis("message_timeout", message_timeout)
+        self._max_age_ms = None if max_tree_age is None else _millis("max_tree_age", max_tree_age)
+        self._tick_ms = _millis("tick", tick)
+        self._max_pending = _at_least_one("max_spout_pending", max_spout_pending)
+        self._spouts: dict[str, SpoutManifest] = {}
+        self._bolts: dict[str, tuple[int, tuple[Stream, ...], BoltDeclarer]] = {}
+        self._factories: dict[str, Factory] = {}
+
+    def set_spout(
+        self,
+        name: str,
+        factory: Factory,
+        tasks: int = 1,
+        message_timeout: float | None = None,
+        max_spout_pending: int | None = None,
+    ) -> None:
+        """Adds a spout.
+
+        Args:
+            name: unique within the topology.
+            factory: a `Spout` class, or a callable without arguments that returns one, called once a task.
+            tasks: how many there are.
+            message_timeout: seconds; the topology's unless given.
+            max_spout_pending: open trees a task; the topology's unless given.
+
+        Raises:
+            TopologyError: if the spout cannot be.
+        """
+        self._spouts[self._added(name, factory)] = SpoutManifest(
+            name=name,
+            tasks=_at_least_one(f"tasks of spout {name!r}", tasks),
+            streams=_streams_of(name, factory, (Spout,)),
+            timeout_ms=self._timeout_ms if message_timeout is None else _millis("message_timeout", message_timeout),
+            max_pending=(
+                self._max_pending
+                if max_spout_pending is None
+                else _at_least_one("max_spout_pending", max_spout_pending)
+            ),
+        )
+
+    def set_bolt(self, name: str, factory: Factory, tasks: int = 1) -> BoltDeclarer:
+        """Adds a bolt.
+
+        Args:
+            name: unique within the topology.
+            factory: a `Bolt` or `BasicBolt` class, or a callable without arguments that returns one, called once a
+                task.
+            tasks: how many there are.
+
+        Returns:
+            What says which streams the bolt receives.
+
+        Raises:
+            TopologyError: if the bolt cannot be.
+        """
+        self._added(name, factory)
+        declarer = BoltDeclarer(name)
+        streams = _streams_of(name, factory, (Bolt, BasicBolt))
+        self._bolts[name] = (_at_least_one(f"tasks of bolt {name!r}", tasks), streams, declarer)
+        return declarer
+
+    def build(self) -> Topology:
+        """Checks the whole and returns it.
+
+        Raises:
+            TopologyError: if it does not fit together; the message says what to change.
+        """
+        if not self._spouts:
+            raise TopologyError(f"topology {self._name!r} has no spout: add one with set_spout()")
+        bolts = []
+        for name, (tasks, streams, declarer) in self._bolts.items():
+            if not declarer.subscriptions:
+                raise TopologyError(
+                    f"bolt {name!r} receives nothing: call shuffle_grouping() or another grouping on "
+                    f"what set_bolt({name!r}, ...) returns"
+                )
+            bolts.append(BoltManifest(name=name, tasks=tasks, streams=streams, subscriptions=declarer.subscriptions))
+        spouts = tuple(self._spouts.values())
+        slowest = max(spout.timeout_ms for spout in spouts)
+        try:
+            manifest = Manifest.of(
+                topology=self._name,
+                acking=self._acking,
+                ack_partitions=self._ack_partitions,
+                tick_ms=self._tick_ms,
+                max_tree_age_ms=TREE_AGE_TIMEOUTS * slowest if self._max_age_ms is None else self._max_age_ms,
+                components=(*spouts, *bolts),
+            )
+        except TupleTreeError as error:
+            raise TopologyError(str(error)) from error
+        for bolt in bolts:
+            _check_groupable(manifest, bolt)
+        return Topology(manifest, dict(self._factories))
+
+    def _added(self, name: str, factory: Factory) -> str:
+        _checked_name("component", name)
+        if name in self._factories:
+            raise TopologyError(f"two components are named {name!r}: names must be unique within a topology")
+        if not callable(factory):
+            raise TopologyError(
+                f"component {name!r} is given a {type(factory).__name__}: pass its class, or a callable without "
+                "arguments, because each task makes an instance of its own"
+            )
+        self._factories[name] = factory
+        return name
+
+
+def _checked_name(kind: str, name: str) -> None:
+    try:
+        check_name(kind, name)
+    except TupleTreeError as error:
+        raise TopologyError(str(error)) from error
+
+
+def _millis(setting: str, seconds: float) -> int:
+    millis = round(seconds * 1000)
+    if millis < 1:
+        raise TopologyError(f"{setting} is {seconds} seconds: it must be at least a millisecond")
+    return millis
+
+
+def _at_least_one(setting: str, number: int) -> int:
+    if number < 1:
+        raise TopologyError(f"{setting} is {number}: it must be at least 1")
+    return number
+
+
+def _streams_of(name: str, factory: Factory, kinds: tuple[type, ...]) -> tuple[Stream, ...]:
+    made: Any = factory
+    while hasattr(made, "func"):  # functools.partial
+        made = made.func
+    # Only a function hides what it makes; it is called once to see, as Storm makes components at submission.
+    made = made if isinstance(made, type) else factory()
+    cls = made if isinstance(made, type) else type(made)
+    if not issubclass(cls, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is no {wanted}: derive it from one")
+    streams = tuple(made.streams)
+    for stream in streams:
+        if not isinstance(stream, Stream):
+            raise TopologyError(
+                f"streams of {name!r} hold a {type(stream).__name__}: make them with declare, "
+                'such as streams = [declare({"word": str})]'
+            )
+    names = [stream.name for stream in streams]
+    for stream_name in names:
+        if names.count(stream_name) > 1:
+            raise TopologyError(f"component {name!r} declares stream {stream_name!r} twice: give one another name")
+    return streams
+
+
+def _check_groupable(manifest: Manifest, bolt: BoltManifest) -> None:
+    for subscription in bolt.subscriptions:
+        types: Mapping[str, Any] = {
+            field.name: field.type for field in manifest.stream(subscription.source, subscription.stream).fields
+        }
+        for field in subscription.fields:
+            if types[field] in _UNGROUPABLE:
+                raise TopologyError(
+                    f"bolt {bolt.name!r} groups {subscription.source!r} by {field!r}, a {types[field]}, which "
+                    "languages print differently: group by text, bytes, an integer or a boolean"
+                )

@@ -1,0 +1,136 @@
+"""Runs one component in this process and thread."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from confluent_kafka import KafkaException
+
+from spout_sdk.bolt_loop import BoltLoop
+from spout_sdk.counters import Counters
+from spout_sdk.errors import BrokerError, TopologyError
+from spout_sdk.kafka_checks import check_topics
+from spout_sdk.kafka_settings import KafkaSettings, checked
+from spout_sdk.kafka_sink import KafkaSink
+from spout_sdk.records import Clock, Entropy, TaskEnvironment
+from spout_sdk.spout_loop import SpoutLoop
+from spout_sdk.stats import Stats
+from spout_sdk.topology import Topology
+from tuple_tree.manifest import SpoutManifest
+
+logger = logging.getLogger("spout_sdk.runner")
+
+STATS_SECONDS: Final = 0.5
+
+
+class ComponentRunner:
+    """Runs the tasks of a component that Kafka's group gives to this process.
+
+    Start more processes of a component, up to its number of tasks, and they share its tasks.
+
+    Args:
+        topology: whose.
+        component: name of a spout or bolt.
+        kafka: librdkafka properties; they override the SDK's, but for the group.
+        on_stats: called with a `Stats` about every half second and at the end, in the thread of `run`.
+        tasks: which tasks of a spout to run with acking off, where there is no group; all unless given.
+        clock: monotonic seconds.
+        entropy: returns that many random bytes.
+
+    Raises:
+        TopologyError: if there is no such component.
+        SpoutSdkError: if the Kafka settings do not say where Kafka is.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        component: str,
+        kafka: KafkaSettings,
+        *,
+        on_stats: Callable[[Stats], None] | None = None,
+        tasks: Sequence[int] | None = None,
+        clock: Clock = time.monotonic,
+        entropy: Entropy = os.urandom,
+    ) -> None:
+        topology.factory(component)
+        self._topology = topology
+        self._component = component
+        self._kafka = checked(kafka)
+        self._on_stats = on_stats
+        self._tasks = tasks
+        self._clock = clock
+        self._entropy = entropy
+        self._counters = Counters()
+        self._loop: SpoutLoop | BoltLoop | None = None
+        self._stats_at = 0.0
+        self._stopped = False
+
+    def run(self) -> None:
+        """Works until `stop` is called; then everything is flushed, committed and given back.
+
+        Raises:
+            BrokerUnreachableError: if no broker answers at the start.
+            TopicsError: if the topics are not as the manifest says.
+            ComponentError: if the component raised outside of `execute`.
+            BrokerError: if Kafka does not do what it must; a restart reads again what was not committed.
+        """
+        try:
+            sink = KafkaSink(self._kafka, self._counters)
+            check_topics(sink, self._kafka, self._topology.manifest)
+            loop = self._loop = self._make_loop(sink)
+            logger.info("%s of %s started", self._component, self._topology.name)
+            try:
+                loop.run()
+            finally:
+                self._report()
+        except KafkaException as error:
+            reason = error.args[0]
+            raise BrokerError(
+                f"{self._component} cannot go on: {reason.str() if hasattr(reason, 'str') else reason}; "
+                "check the Kafka settings and the brokers, and restart"
+            ) from error
+
+    def stop(self) -> None:
+        """Asks `run` to end; from any thread or a signal handler, as often as you like."""
+        self._stopped = True
+
+    @property
+    def stats(self) -> Stats:
+        """What was done so far; exact only in the thread of `run`."""
+        loop = self._loop
+        return Stats.snapshot(
+            self._component,
+            os.getpid(),
+            loop.tasks if loop else (),
+            loop.pending if loop else 0,
+            self._counters,
+        )
+
+    def _make_loop(self, sink: KafkaSink) -> SpoutLoop | BoltLoop:
+        environment = TaskEnvironment(sink, self._counters, self._clock, self._entropy)
+        world = (self._kafka, environment, sink, self._tick, self._is_stopped)
+        declared = self._topology.manifest.component(self._component)
+        if not isinstance(declared, SpoutManifest):
+            return BoltLoop(self._topology, self._component, *world)
+        tasks = range(declared.tasks) if self._tasks is None else self._tasks
+        unknown = [task for task in tasks if not 0 <= task < declared.tasks]
+        if unknown:
+            raise TopologyError(
+                f"spout {self._component!r} has no task {unknown[0]}: it has {declared.tasks}, numbered from 0"
+            )
+        return SpoutLoop(self._topology, self._component, *world, tasks)
+
+    def _is_stopped(self) -> bool:
+        return self._stopped
+
+    def _tick(self, now: float) -> None:
+        if now >= self._stats_at:
+            self._stats_at = now + STATS_SECONDS
+            self._report()
+
+    def _report(self) -> None:
+        if self._on_stats is not None:
+            self._on_stats(self.stats)

@@ -1,0 +1,109 @@
+"""What users write: spouts and bolts.
+
+One instance serves one task, in one thread; collectors must not be used from other threads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tuple_tree.messages import FailReason
+from tuple_tree.streams import Stream
+
+if TYPE_CHECKING:
+    from spout_sdk.collectors import BasicCollector, OutputCollector, SpoutCollector
+    from spout_sdk.context import TaskContext
+    from spout_sdk.tuples import Tuple
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a tuple tree failed.
+
+    Attributes:
+        reason: failed by a bolt, timed out, too old, or lost.
+        message: what the bolt said; empty for the other reasons.
+    """
+
+    reason: FailReason
+    message: str = ""
+
+
+class Spout:
+    """Where tuples enter a topology.
+
+    Attributes:
+        streams: what it emits, made with `declare`.
+    """
+
+    streams: ClassVar[Sequence[Stream]] = ()
+
+    def open(self, context: "TaskContext", collector: "SpoutCollector") -> None:
+        """Called once, before anything else; keep the collector."""
+
+    def next_tuple(self) -> None:
+        """Emit what there is to emit, soon; return without emitting if there is nothing.
+
+        It is called again and again, never while `max_spout_pending` trees of the task are open. It must not block:
+        outcomes are handed over between its calls.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define next_tuple()")
+
+    def ack(self, message_id: Any) -> None:
+        """The tree of this message was fully processed."""
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        """The tree of this message was not fully processed; emit it again if it matters.
+
+        Emitting again starts a new tree. What is still open when the process ends gets no outcome: a spout whose
+        messages must survive that reads them again from its source.
+        """
+
+    def close(self) -> None:
+        """Called at a clean stop and when the task moves to another process."""
+
+
+class Bolt:
+    """A step of a topology that acks its inputs itself.
+
+    Attributes:
+        streams: what it emits, made with `declare`.
+    """
+
+    streams: ClassVar[Sequence[Stream]] = ()
+
+    def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
+        """Called once, before anything else; keep the collector."""
+
+    def execute(self, tuple_: "Tuple") -> None:
+        """Process a tuple, and ack or fail it, now or later.
+
+        If it raises, the tuple is failed with the exception's type and text, unless it was acked or failed already.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define execute()")
+
+    def cleanup(self) -> None:
+        """Called at a clean stop and when the task moves to another process; tuples may still be acked here."""
+
+
+class BasicBolt:
+    """A step of a topology whose emits are anchored to its input, which is acked when `execute` returns.
+
+    Attributes:
+        streams: what it emits, made with `declare`.
+    """
+
+    streams: ClassVar[Sequence[Stream]] = ()
+
+    def prepare(self, context: "TaskContext") -> None:
+        """Called once, before anything else."""
+
+    def execute(self, tuple_: "Tuple", collector: "BasicCollector") -> None:
+        """Process a tuple. If it raises, the tuple is failed with the exception's type and text."""
+        raise NotImplementedError(f"{type(self).__name__} must define execute()")
+
+    def cleanup(self) -> None:
+        """Called at a clean stop and when the task moves to another process."""
+
+
+AnyBolt = Bolt | BasicBolt

@@ -1,0 +1,93 @@
+"""Emit plans: everything about a stream that can be worked out before the first tuple."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spout_sdk.errors import EmitError
+from spout_sdk.groupings import Choose, choose_for
+from spout_sdk.records import Headers
+from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import tuples_topic
+from tuple_tree.streams import Stream, payload_codec
+
+
+class EmitPlan:
+    """How a task emits to one of its streams.
+
+    Attributes:
+        routes: topic of a recipient and its grouping, one for each subscription.
+        source: the `source` header.
+        untracked: the headers of a tuple without anchors; never changed.
+    """
+
+    __slots__ = ("_component", "_encode", "_stream", "_width", "routes", "source", "untracked")
+
+    def __init__(self, component: str, stream: Stream, routes: Sequence[tuple[str, Choose]]) -> None:
+        self._component = component
+        self._stream = stream
+        self._width = len(stream.fields)
+        self._encode = payload_codec(stream).encode
+        self.routes = tuple(routes)
+        self.source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
+        self.untracked: Headers = [self.source]
+
+    def payload(self, values: Sequence[Any]) -> bytes:
+        """The values as the payload of a record.
+
+        Raises:
+            EmitError: if they do not fit the stream.
+        """
+        if values.__class__ is not tuple and values.__class__ is not list:
+            raise self.error(f"values must be a tuple or a list, not {type(values).__name__}: write ({values!r},)")
+        if len(values) != self._width:
+            raise self.error(f"{len(values)} values for {self._width} fields: pass one value for each field")
+        try:
+            return self._encode(values)
+        except Exception as error:  # fastavro raises TypeError, ValueError, OverflowError, AttributeError and more
+            raise self.error(
+                f"{_shown(values)} does not fit codec {self._stream.codec} ({type(error).__name__}: {error}): "
+                f"pass what the stream declares, {_types(self._stream)}"
+            ) from error
+
+    def error(self, detail: str) -> EmitError:
+        """An `EmitError` about this stream."""
+        return EmitError(self._component, self._stream.name, self._stream.field_names, detail)
+
+
+def _shown(values: Sequence[Any]) -> str:
+    shown = repr(values)
+    return shown if len(shown) <= 200 else shown[:200] + "…"
+
+
+def _types(stream: Stream) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in stream.fields)
+
+
+def emit_plans(manifest: Manifest, component: str, next_id: Callable[[], int]) -> dict[str, EmitPlan]:
+    """The plans of a task, by stream.
+
+    Args:
+        manifest: of the topology.
+        component: the task's.
+        next_id: returns random integers, for where shuffles begin.
+    """
+    plans = {}
+    for stream in manifest.component(component).streams:
+        routes = [
+            (
+                tuples_topic(manifest.topology, bolt.name),
+                choose_for(subscription, bolt.tasks, stream.field_names, next_id()),
+            )
+            for bolt in manifest.bolts
+            for subscription in bolt.subscriptions
+            if (subscription.source, subscription.stream) == (component, stream.name)
+        ]
+        plans[stream.name] = EmitPlan(component, stream, routes)
+    return plans
+
+
+def unknown_stream(component: str, stream: str, plans: dict[str, EmitPlan]) -> EmitError:
+    """The error for a stream that the component does not declare."""
+    declared = ", ".join(plans) or "none"
+    return EmitError(component, stream, (), f"it declares {declared}; add the stream to its `streams`")

@@ -1,0 +1,123 @@
+"""Errors of the SDK.
+
+SpoutSdkError
+├── TopologyError            a topology that cannot be, or a reference that does not lead to one
+├── EmitError                values, a stream or an anchor that cannot be emitted
+├── TupleAlreadyDoneError    a tuple that was acked or failed before
+├── FailTupleError           raised by *your* bolt: fails the input with a message, without a traceback in the log
+├── ComponentError           your spout or bolt raised outside of `execute`
+├── BrokerError              Kafka does not do what it must
+│   ├── BrokerUnreachableError   nobody answers at bootstrap.servers
+│   ├── TopicsError              a topic is missing or has the wrong number of partitions
+│   └── DeliveryError            an ack batch or a dead letter was not delivered
+└── ProcessError             a process of a component could not be started
+"""
+
+from collections.abc import Sequence
+
+
+class SpoutSdkError(Exception):
+    """Base of all errors raised by `spout_sdk`."""
+
+
+class TopologyError(SpoutSdkError):
+    """A topology that cannot be; the message says what to change."""
+
+
+class EmitError(SpoutSdkError):
+    """Something that cannot be emitted.
+
+    Attributes:
+        component: who emitted.
+        stream: where to.
+        fields: of that stream; empty if it is unknown.
+    """
+
+    def __init__(self, component: str, stream: str, fields: Sequence[str], detail: str) -> None:
+        shown = f" ({', '.join(fields)})" if fields else ""
+        super().__init__(f"{component!r} cannot emit to stream {stream!r}{shown}: {detail}")
+        self.component = component
+        self.stream = stream
+        self.fields = tuple(fields)
+
+
+class TupleAlreadyDoneError(SpoutSdkError):
+    """A tuple was acked or failed, and then acked, failed or anchored to again.
+
+    Attributes:
+        topic: where the tuple lies.
+        partition: of that topic.
+        offset: in that partition.
+    """
+
+    def __init__(self, action: str, topic: str, partition: int, offset: int) -> None:
+        super().__init__(
+            f"cannot {action} the tuple at {topic}[{partition}] offset {offset}: it was acked or failed before; "
+            "ack or fail each input once, after the last emit that is anchored to it"
+        )
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+
+
+class FailTupleError(SpoutSdkError):
+    """Raise it in `execute` to fail the input; the message reaches the spout's `fail`."""
+
+
+class ComponentError(SpoutSdkError):
+    """A spout or bolt raised where its process cannot go on.
+
+    Attributes:
+        component: its name.
+        task: which of its tasks.
+    """
+
+    def __init__(self, component: str, task: int, method: str, error: BaseException) -> None:
+        super().__init__(
+            f"{component}/{task} stopped: {method}() raised {type(error).__name__}: {error}; the log has the traceback"
+        )
+        self.component = component
+        self.task = task
+
+
+class BrokerError(SpoutSdkError):
+    """Kafka does not do what it must."""
+
+
+class BrokerUnreachableError(BrokerError):
+    """Nobody answers at `bootstrap.servers`."""
+
+
+class TopicsError(BrokerError):
+    """A topic is missing or is not as the manifest says."""
+
+
+class DeliveryError(BrokerError):
+    """An ack batch or a dead letter was not delivered.
+
+    The inputs that it covers stay uncommitted, so a restart reads them again.
+
+    Attributes:
+        topic: where it should have gone.
+        partition: of that topic.
+    """
+
+    def __init__(self, what: str, topic: str, partition: int, detail: str) -> None:
+        super().__init__(
+            f"{what} for {topic}[{partition}] was not delivered ({detail}); "
+            "restart the process: it reads the inputs that this covered again"
+        )
+        self.topic = topic
+        self.partition = partition
+
+
+class ProcessError(SpoutSdkError):
+    """A process of a component could not be started.
+
+    Attributes:
+        component: which.
+    """
+
+    def __init__(self, component: str, detail: str) -> None:
+        super().__init__(f"{component}: {detail}")
+        self.component = component

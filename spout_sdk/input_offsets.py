@@ -1,0 +1,57 @@
+"""Which offset of a task's input may be committed: the one behind everything that is settled and on its way."""
+
+from collections.abc import Iterable
+
+from tuple_tree.offsets import OffsetManager
+
+
+class InputOffsets:
+    """The open offsets of one input partition, where some close only when several things have been delivered.
+
+    A tuple of several trees is covered by an entry for each of its roots, in batches of their own; its offset is done
+    when the last of them was delivered.
+    """
+
+    __slots__ = ("_offsets", "_parts")
+
+    def __init__(self) -> None:
+        self._offsets = OffsetManager()
+        self._parts: dict[int, int] = {}
+
+    def start(self, offset: int) -> None:
+        """Opens an offset; they must come in rising order."""
+        self._offsets.start(offset)
+
+    def split(self, offset: int, parts: int) -> None:
+        """Says that this offset is done after so many calls of `settle` instead of one."""
+        self._parts[offset] = parts
+
+    def settle(self, offset: int) -> None:
+        """One of the things that the offset waited for was delivered."""
+        parts = self._parts
+        if offset in parts:
+            parts[offset] -= 1
+            if parts[offset]:
+                return
+            del parts[offset]
+        self._offsets.done(offset)
+
+    def settle_all(self, offsets: Iterable[int]) -> None:
+        """`settle`s each."""
+        if self._parts:
+            for offset in offsets:
+                self.settle(offset)
+            return
+        done = self._offsets.done
+        for offset in offsets:
+            done(offset)
+
+    @property
+    def committable(self) -> int | None:
+        """The offset to commit; None before the first start."""
+        return self._offsets.committable
+
+    @property
+    def open_count(self) -> int:
+        """How many inputs are not done."""
+        return self._offsets.open_count

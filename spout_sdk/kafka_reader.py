@@ -1,0 +1,185 @@
+"""Reading from Kafka: a consumer in a component's group, and what its errors mean."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from spout_sdk.errors import BrokerError, SpoutSdkError
+from spout_sdk.kafka_settings import KafkaSettings, consumer_settings
+
+logger = logging.getLogger("spout_sdk.kafka")
+
+ANSWER_SECONDS: Final = 10.0
+
+# What waiting does not cure.
+_FINAL: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError._AUTHENTICATION,
+    }
+)
+
+_REGROUPING: Final = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
+_REGROUP_SECONDS: Final = 0.05
+
+Partitions = Callable[[Sequence[int]], None]
+"""Called with partition numbers."""
+
+
+class KafkaReader:
+    """The records of one topic, of the partitions that the group gives to this process.
+
+    Args:
+        kafka: librdkafka properties.
+        topic: what to read.
+        group: consumer group.
+        from_end: True to start every assigned partition at its high watermark, whatever was committed.
+        on_assigned: called with new partitions, before any of their records is returned.
+        on_revoked: called with partitions that go to somebody else; they may still be committed.
+        on_lost: called with partitions that are somebody else's already.
+        on_uncommitted: called when a commit has failed, so that the next includes what it covered.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        topic: str,
+        group: str,
+        *,
+        from_end: bool,
+        on_assigned: Partitions,
+        on_revoked: Partitions,
+        on_lost: Partitions,
+        on_uncommitted: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._topic = topic
+        self._from_end = from_end
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._on_lost = on_lost
+        self._on_uncommitted = on_uncommitted
+        self._raised: Exception | None = None
+        self._consumer = Consumer({**consumer_settings(kafka, group), "on_commit": self._committed})
+        self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lost)
+
+    def read(self, limit: int) -> list[Message]:
+        """What is there now, `limit` records at most.
+
+        Raises:
+            BrokerError: if reading cannot go on.
+        """
+        try:
+            messages = self._consumer.consume(limit, 0)
+        except KafkaException as error:
+            raise self._ended(error.args[0]) from error
+        return self._checked(messages)
+
+    def wait(self, seconds: float) -> list[Message]:
+        """The next record, as soon as there is one, or nothing after so many seconds.
+
+        Raises:
+            BrokerError: if reading cannot go on.
+        """
+        # Not consume(), which would wait out its time even when there is a record.
+        message = self._consumer.poll(seconds)
+        return self._checked([] if message is None else [message])
+
+    def commit(self, offsets: dict[int, int]) -> None:
+        """Commits offsets by partition in the background; a failure is reported to `on_uncommitted`."""
+        if not offsets:
+            return
+        try:
+            self._consumer.commit(offsets=self._positions(offsets), asynchronous=True)
+        except KafkaException as error:
+            self._uncommitted(error.args[0])
+
+    def commit_now(self, offsets: dict[int, int], seconds: float) -> None:
+        """Commits offsets by partition and waits for it; a failure is logged, and what it covers is read again.
+
+        While other processes join or leave, a commit may carry the group's last generation instead of its new one.
+        The partitions are still ours then, since a cooperative group moves none that was not given up: once the
+        client has heard of the new generation the same commit is accepted.
+        """
+        deadline = time.monotonic() + seconds
+        while offsets:
+            try:
+                self._consumer.commit(offsets=self._positions(offsets), asynchronous=False)
+                return
+            except KafkaException as error:
+                if error.args[0].code() not in _REGROUPING or time.monotonic() >= deadline:
+                    self._uncommitted(error.args[0])
+                    return
+            time.sleep(_REGROUP_SECONDS)
+
+    def close(self) -> None:
+        """Leaves the group; partitions that are still held are reported as revoked."""
+        self._consumer.close()
+        if self._raised is not None:
+            logger.warning("while leaving %s: %s", self._topic, self._raised)
+
+    def _checked(self, messages: list[Message]) -> list[Message]:
+        if self._raised is not None:
+            # An exception that crosses librdkafka's callbacks loses its type and its place; kept, it loses neither.
+            raised, self._raised = self._raised, None
+            raise raised
+        for message in messages:
+            if message.error() is not None:
+                return [message for message in messages if not self._is_error(message)]
+        return messages
+
+    def _is_error(self, message: Message) -> bool:
+        error = message.error()
+        if error is None:
+            return False
+        if error.fatal() or error.code() in _FINAL:
+            raise self._ended(error)
+        logger.warning("reading %s: %s", self._topic, error.str())
+        return True
+
+    def _ended(self, error: KafkaError) -> BrokerError:
+        return BrokerError(
+            f"reading {self._topic} cannot go on: {error.str()}; check that the topic exists and may be read"
+        )
+
+    def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        def assign() -> None:
+            if self._from_end:
+                for partition in partitions:
+                    _, partition.offset = consumer.get_watermark_offsets(
+                        partition, timeout=ANSWER_SECONDS, cached=False
+                    )
+            consumer.incremental_assign(partitions)
+            self._on_assigned([partition.partition for partition in partitions])
+
+        self._guarded(assign)
+
+    def _revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._guarded(lambda: self._on_revoked([partition.partition for partition in partitions]))
+
+    def _lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        logger.warning("partitions %s of %s were lost to others", [p.partition for p in partitions], self._topic)
+        self._guarded(lambda: self._on_lost([partition.partition for partition in partitions]))
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (SpoutSdkError, KafkaException) as error:
+            self._raised = error
+
+    def _committed(self, error: KafkaError | None, _partitions: list[TopicPartition]) -> None:
+        if error is not None and error.code() != KafkaError._NO_OFFSET:
+            self._uncommitted(error)
+
+    def _uncommitted(self, error: KafkaError) -> None:
+        level = logging.INFO if error.code() in _REGROUPING else logging.WARNING
+        logger.log(level, "offsets of %s were not committed yet: %s", self._topic, error.str())
+        self._on_uncommitted()
+
+    def _positions(self, offsets: dict[int, int]) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()]

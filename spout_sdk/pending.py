@@ -1,0 +1,57 @@
+"""The open trees of a spout task."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tuple_tree.rotating_map import RotatingMap
+
+_BUCKETS: Final = 3
+
+
+class Pending:
+    """Message id and emit time of each open tree, and the safety net under the ackers.
+
+    A tree of which nothing was heard for `lost_after` seconds, and half as long again at most, is given up by the
+    spout itself.
+
+    Args:
+        lost_after: seconds.
+        now: monotonic seconds.
+        on_lost: called with the message id of a tree that is given up.
+    """
+
+    __slots__ = ("_count", "_on_lost", "_period", "_rotate_at", "_trees")
+
+    def __init__(self, lost_after: float, now: float, on_lost: Callable[[Any], object]) -> None:
+        self._period = lost_after / (_BUCKETS - 1)
+        self._rotate_at = now + self._period
+        self._on_lost = on_lost
+        self._trees: RotatingMap[int, tuple[Any, float]] = RotatingMap(_BUCKETS)
+        self._count = 0
+
+    def put(self, root: int, message_id: Any, now: float) -> None:
+        """Holds a new tree; the root must not be held yet."""
+        self._trees.put(root, (message_id, now))
+        self._count += 1
+
+    def pop(self, root: int) -> tuple[Any, float] | None:
+        """Message id and emit time of a tree that has an outcome now, or None if it is not held."""
+        tree = self._trees.remove(root)
+        if tree is not None:
+            self._count -= 1
+        return tree
+
+    def tick(self, now: float) -> None:
+        """Gives up what is due."""
+        while now >= self._rotate_at:
+            self._rotate_at += self._period
+            lost = self._trees.rotate()
+            self._count -= len(lost)
+            for message_id, _ in lost.values():
+                self._on_lost(message_id)
+
+    def __contains__(self, root: int) -> bool:
+        return root in self._trees
+
+    def __len__(self) -> int:
+        return self._count

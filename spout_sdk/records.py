@@ -1,0 +1,99 @@
+"""What tasks need of the world around them: records in, a sink out, a clock and randomness.
+
+Tasks hold the logic and do no I/O. Kafka's loops, the tests and the simulated cluster each bring their own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from spout_sdk.counters import Counters
+
+Headers = list[tuple[str, str | bytes | None]]
+"""As confluent-kafka takes them; what is sent here is bytes."""
+
+Delivered = Callable[[Any, Any], None]
+"""Called with an error and the message, as confluent-kafka does; the error is None where it was delivered."""
+
+Clock = Callable[[], float]
+"""Monotonic seconds."""
+
+Entropy = Callable[[int], bytes]
+"""That many random bytes."""
+
+
+class Record(Protocol):
+    """A record as read; `confluent_kafka.Message` is one, so nothing is copied on the way in."""
+
+    def topic(self) -> str | None:
+        """The topic that it lies in."""
+        ...
+
+    def partition(self) -> int | None:
+        """The partition that it lies in."""
+        ...
+
+    def offset(self) -> int | None:
+        """Its offset in the partition."""
+        ...
+
+    def key(self) -> bytes | None:
+        """Its key."""
+        ...
+
+    def value(self) -> bytes | None:
+        """Its value."""
+        ...
+
+    def headers(self) -> Any:
+        """Its headers: a list of name and value pairs, or None."""
+        ...
+
+    def timestamp(self) -> tuple[int, int]:
+        """Type and milliseconds since the epoch."""
+        ...
+
+
+class Sink(Protocol):
+    """Where tasks send records. Sending never blocks for the network, and keeps the order within a partition."""
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes,
+        headers: Headers,
+        on_undelivered: Delivered | None = None,
+    ) -> None:
+        """Sends a tuple. Only a failure is reported, because success reports cost a call per tuple."""
+        ...
+
+    def send_reported(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        on_delivery: Delivered,
+    ) -> None:
+        """Sends an ack batch or a dead letter; success and failure are reported."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnvironment:
+    """What a process gives each of its tasks.
+
+    Attributes:
+        sink: where to send.
+        counters: what the process has done; shared by its tasks.
+        clock: monotonic seconds.
+        entropy: returns random bytes.
+    """
+
+    sink: Sink
+    counters: Counters
+    clock: Clock
+    entropy: Entropy

@@ -1,0 +1,242 @@
+"""One task of a spout, without I/O: notices in, tuples and ack batches out."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from spout_sdk.ack_buffer import AckBuffer
+from spout_sdk.collectors import SpoutCollector
+from spout_sdk.components import Failure, Spout
+from spout_sdk.context import TaskContext
+from spout_sdk.dead_letters import send_dead_letter
+from spout_sdk.emit_plans import emit_plans
+from spout_sdk.errors import ComponentError, DeliveryError, TopologyError
+from spout_sdk.input_offsets import InputOffsets
+from spout_sdk.pending import Pending
+from spout_sdk.records import Record, TaskEnvironment
+from spout_sdk.topology import Topology
+from tuple_tree.codec import decode_notice_batch
+from tuple_tree.errors import WireError
+from tuple_tree.ids import random_ids
+from tuple_tree.manifest import SpoutManifest
+from tuple_tree.messages import SESSION_BYTES, FailReason
+from tuple_tree.messages import SpoutTask as SpoutAddress
+from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
+
+logger = logging.getLogger("spout_sdk.spout")
+
+LOST_MARGIN_TIMEOUTS: Final = 1
+"""How many message timeouts beyond the largest tree age a tree is kept before it counts as lost."""
+
+
+class SpoutTask:
+    """Asks a spout for tuples, and hands it the outcomes of their trees.
+
+    In order: `open_session`, wait until that was delivered, `open`, then `emit` and `tick` again and again,
+    `handle` for each record of the notices topic, `flush` when there is nothing to emit, `close` at the end.
+
+    Args:
+        topology: whose.
+        component: the spout's name.
+        task: which of its tasks.
+        environment: the world around it.
+    """
+
+    def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
+        manifest = topology.manifest
+        declared = manifest.component(component)
+        if not isinstance(declared, SpoutManifest):
+            raise TopologyError(f"component {component!r} is no spout: run it as a bolt")
+        self._component = component
+        self._task = task
+        self._max_pending = declared.max_pending
+        self._sink = environment.sink
+        self._counters = environment.counters
+        self._clock = environment.clock
+        self._dead_letters = dead_letters_topic(manifest.topology)
+        self._failure: DeliveryError | None = None
+        lost_after_ms = manifest.max_tree_age_ms + LOST_MARGIN_TIMEOUTS * declared.timeout_ms
+        self._pending = Pending(lost_after_ms / 1000, environment.clock(), self._lost)
+        self._acks: AckBuffer | None = None
+        if manifest.acking:
+            self._acks = AckBuffer(
+                acks_topic(manifest.topology),
+                manifest.ack_partitions,
+                f"{component}/{task}",
+                environment.entropy(SESSION_BYTES),
+                environment.sink,
+                InputOffsets(),
+                SpoutAddress(notices_topic(manifest.topology, component), task, declared.timeout_ms),
+            )
+        next_id = random_ids(environment.entropy).__next__
+        plans = emit_plans(manifest, component, next_id)
+        self._collector = SpoutCollector(component, plans, environment, next_id, self._acks, self._pending)
+        self._context = TaskContext(manifest.topology, component, task, declared.tasks, environment.counters)
+        try:
+            spout = topology.factory(component)()
+        except Exception as error:
+            raise self._broken("__init__", error) from error
+        if not isinstance(spout, Spout):
+            raise TopologyError(f"component {component!r} makes a {type(spout).__name__}, which is no Spout: derive it")
+        self._spout = spout
+
+    def open_session(self) -> None:
+        """Opens a session as this task's writer; it must be delivered before anything is emitted."""
+        if self._acks is not None:
+            self._acks.open()
+
+    def open(self) -> None:
+        """Opens the spout.
+
+        Raises:
+            ComponentError: if it raised.
+        """
+        self._call("open", self._spout.open, self._context, self._collector)
+        self._ack_untracked()
+
+    def emit(self, calls: int) -> bool:
+        """Calls `next_tuple` until it emits nothing, too much is pending, or it was called so often.
+
+        Returns:
+            Whether anything was emitted.
+
+        Raises:
+            ComponentError: if the spout raised.
+        """
+        counters = self._counters
+        pending = self._pending
+        next_tuple = self._spout.next_tuple
+        untracked = self._collector.untracked
+        limit = self._max_pending
+        before = emitted = counters.emitted
+        try:
+            for _ in range(calls):
+                if len(pending) >= limit:
+                    break
+                next_tuple()
+                if untracked:
+                    self._ack_untracked()
+                if counters.emitted == emitted:
+                    break
+                emitted = counters.emitted
+        except ComponentError:
+            raise
+        except Exception as error:
+            raise self._broken("next_tuple", error) from error
+        return emitted != before
+
+    def handle(self, record: Record) -> None:
+        """Hands the outcomes in a record of the notices topic to the spout; what it does not hold is ignored.
+
+        Raises:
+            ComponentError: if the spout raised.
+        """
+        try:
+            batch = decode_notice_batch(record.value())
+        except WireError as error:
+            self._reject(record, error)
+            return
+        now = self._clock()
+        pop = self._pending.pop
+        counters = self._counters
+        latency = counters.complete_latency.record
+        ack = self._spout.ack
+        message_id: Any = None
+        try:
+            for root in batch.acked_roots.tolist():
+                tree = pop(root)
+                if tree is None:
+                    counters.ignored_notices += 1
+                    continue
+                message_id, emitted_at = tree
+                counters.acked += 1
+                latency(now - emitted_at)
+                ack(message_id)
+        except Exception as error:
+            raise self._broken("ack", error) from error
+        for root, reason, message in zip(
+            batch.failed_roots.tolist(), batch.fail_reasons.tolist(), batch.fail_messages, strict=True
+        ):
+            tree = pop(root)
+            if tree is None:
+                counters.ignored_notices += 1
+            else:
+                self._failed(tree[0], Failure(FailReason(reason), message))
+        self._ack_untracked()
+
+    def tick(self, now: float) -> None:
+        """Sends what has lingered, and gives up the trees of which nothing was heard for too long.
+
+        Raises:
+            DeliveryError: if an ack batch or a dead letter was not delivered; the task cannot go on.
+            ComponentError: if the spout raised.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._acks is not None:
+            self._acks.tick(now)
+        self._pending.tick(now)
+
+    def flush(self) -> None:
+        """Sends all that is buffered, because there is nothing to emit or the task ends."""
+        if self._acks is not None:
+            self._acks.flush()
+
+    def close(self) -> None:
+        """Closes the spout. An exception is only logged, because the task ends anyway."""
+        try:
+            self._spout.close()
+        except Exception:  # whatever a user's spout raises
+            logger.exception("%s/%d: close() raised", self._component, self._task)
+
+    @property
+    def failure(self) -> DeliveryError | None:
+        """Why the task cannot go on; None as long as it can."""
+        if self._failure is None and self._acks is not None:
+            return self._acks.failure
+        return self._failure
+
+    @property
+    def pending(self) -> int:
+        """How many trees are open."""
+        return len(self._pending)
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether `max_spout_pending` trees are open."""
+        return len(self._pending) >= self._max_pending
+
+    def _lost(self, message_id: Any) -> None:
+        self._failed(message_id, Failure(FailReason.LOST))
+
+    def _failed(self, message_id: Any, failure: Failure) -> None:
+        self._counters.count_failed(failure.reason)
+        self._call("fail", self._spout.fail, message_id, failure)
+
+    def _ack_untracked(self) -> None:
+        """Acks what was emitted with acking off. What `ack` emits in turn is acked after the next call."""
+        done, self._collector.untracked[:] = self._collector.untracked[:], []
+        self._counters.acked += len(done)
+        for message_id in done:
+            self._call("ack", self._spout.ack, message_id)
+
+    def _reject(self, record: Record, error: WireError) -> None:
+        """Keeps a notice that cannot be read as a dead letter; its trees are given up as lost in the end."""
+        self._counters.dead_letters += 1
+        logger.warning("%s/%d: unreadable notice at offset %s: %s", self._component, self._task, record.offset(), error)
+
+        def delivered(failure: Any, _message: Any) -> None:
+            if failure is not None:
+                self._failure = DeliveryError("a dead letter", self._dead_letters, 0, str(failure))
+
+        send_dead_letter(self._sink, self._dead_letters, record, error, f"{self._component}/{self._task}", delivered)
+
+    def _call(self, method: str, function: Callable[..., object], *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except Exception as error:
+            raise self._broken(method, error) from error
+
+    def _broken(self, method: str, error: Exception) -> ComponentError:
+        logger.exception("%s/%d: %s() raised", self._component, self._task, method)
+        return ComponentError(self._component, self._task, method, error)

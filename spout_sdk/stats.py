@@ -1,0 +1,127 @@
+"""What a process, or all processes of a component together, have done so far."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from spout_sdk.counters import Counters
+from spout_sdk.errors import SpoutSdkError
+from spout_sdk.latency import LatencyHistogram
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A snapshot; counts are since the start of the process.
+
+    Attributes:
+        component: whose.
+        pids: of the processes that it sums up.
+        tasks: that they own now.
+        emitted: calls of `emit`.
+        transferred: records sent for them, one a recipient.
+        executed: tuples handed to a bolt.
+        acked: trees acked (spout) or inputs acked (bolt).
+        failed: trees or inputs failed, by reason: `failed`, `timeout`, `too_old`, `lost`.
+        pending: trees of a spout that are open now; for a bolt, inputs that are neither acked nor failed.
+        ignored_notices: outcomes of roots that the spout does not hold.
+        dead_letters: records that could not be used.
+        undelivered: tuples that Kafka did not take.
+        counters: your own, from `TaskContext.count`.
+        complete_latency: from emit to ack, at the spout.
+    """
+
+    component: str
+    pids: tuple[int, ...] = ()
+    tasks: tuple[int, ...] = ()
+    emitted: int = 0
+    transferred: int = 0
+    executed: int = 0
+    acked: int = 0
+    failed: Mapping[str, int] = field(default_factory=dict)
+    pending: int = 0
+    ignored_notices: int = 0
+    dead_letters: int = 0
+    undelivered: int = 0
+    counters: Mapping[str, int] = field(default_factory=dict)
+    complete_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+
+    @classmethod
+    def snapshot(cls, component: str, pid: int, tasks: Iterable[int], pending: int, counters: Counters) -> "Stats":
+        """Copies the counters of a process."""
+        return cls(
+            component=component,
+            pids=(pid,),
+            tasks=tuple(sorted(tasks)),
+            emitted=counters.emitted,
+            transferred=counters.transferred,
+            executed=counters.executed,
+            acked=counters.acked,
+            failed=dict(counters.failed),
+            pending=pending,
+            ignored_notices=counters.ignored_notices,
+            dead_letters=counters.dead_letters,
+            undelivered=counters.undelivered,
+            counters=dict(counters.users),
+            complete_latency=counters.complete_latency.copy(),
+        )
+
+    def merge(self, other: "Stats") -> "Stats":
+        """The sum of two snapshots of different processes of a component."""
+        latency = self.complete_latency.copy()
+        latency.merge(other.complete_latency)
+        return Stats(
+            component=self.component,
+            pids=self.pids + other.pids,
+            tasks=tuple(sorted({*self.tasks, *other.tasks})),
+            emitted=self.emitted + other.emitted,
+            transferred=self.transferred + other.transferred,
+            executed=self.executed + other.executed,
+            acked=self.acked + other.acked,
+            failed=_sum(self.failed, other.failed),
+            pending=self.pending + other.pending,
+            ignored_notices=self.ignored_notices + other.ignored_notices,
+            dead_letters=self.dead_letters + other.dead_letters,
+            undelivered=self.undelivered + other.undelivered,
+            counters=_sum(self.counters, other.counters),
+            complete_latency=latency,
+        )
+
+    def retired(self) -> "Stats":
+        """What remains true after the process has ended: the counts, but no pids, tasks and pending."""
+        return replace(self, pids=(), tasks=(), pending=0)
+
+    def to_json(self) -> str:
+        """The snapshot as one line of JSON."""
+        return json.dumps(
+            {
+                **asdict(replace(self, complete_latency=_EMPTY)),
+                "complete_latency": dict(self.complete_latency.counts),
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> "Stats":
+        """Reads what `to_json` wrote.
+
+        Raises:
+            SpoutSdkError: if it is something else.
+        """
+        try:
+            read: dict[str, Any] = json.loads(line)
+            latency = {int(bucket): int(count) for bucket, count in read.pop("complete_latency").items()}
+            read["pids"] = tuple(read["pids"])
+            read["tasks"] = tuple(read["tasks"])
+            return cls(**read, complete_latency=LatencyHistogram(latency))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise SpoutSdkError(
+                f"not a line of stats ({error!r}): {line[:80]!r}; do both ends run the same version?"
+            ) from error
+
+
+_EMPTY = LatencyHistogram()
+
+
+def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}

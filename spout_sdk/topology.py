@@ -1,0 +1,81 @@
+"""A topology as built: its manifest, and the code behind each component."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spout_sdk.components import AnyBolt, Spout
+from spout_sdk.errors import TopologyError
+from tuple_tree.manifest import Manifest
+
+Factory = Callable[[], Spout | AnyBolt]
+"""Makes the instance of one task: a class, or anything that is called without arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A topology that can be run; `TopologyBuilder.build` makes it.
+
+    Attributes:
+        manifest: what it is, without code.
+        factories: component name → what makes the instance of a task.
+    """
+
+    manifest: Manifest
+    factories: Mapping[str, Factory]
+
+    @property
+    def name(self) -> str:
+        """The topology's name, the first part of its topics."""
+        return self.manifest.topology
+
+    def factory(self, component: str) -> Factory:
+        """What makes the instance of a task of this component.
+
+        Raises:
+            TopologyError: if there is no such component.
+        """
+        try:
+            return self.factories[component]
+        except KeyError:
+            raise TopologyError(
+                f"topology {self.name!r} has no component {component!r}: it has {', '.join(self.factories)}"
+            ) from None
+
+
+def load_topology(reference: str) -> Topology:
+    """Imports a topology.
+
+    Args:
+        reference: `module:attribute`; the attribute is a `Topology`, or a function without arguments that returns one.
+
+    Raises:
+        TopologyError: if the reference leads nowhere, or to something else.
+    """
+    module_name, separator, attribute = reference.partition(":")
+    if not (module_name and separator and attribute):
+        raise TopologyError(
+            f"{reference!r} is no reference: write MODULE:TOPOLOGY, such as examples.word_count:topology"
+        )
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:  # a module may raise anything while it is imported
+        raise TopologyError(
+            f"cannot import {module_name!r} of {reference!r}: {type(error).__name__}: {error}; "
+            "is the name right, and is its directory on the Python path?"
+        ) from error
+    for part in attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise TopologyError(
+                f"module {module_name!r} has no {attribute!r}: name the variable that holds the topology"
+            ) from None
+    if not isinstance(found, Topology) and callable(found):
+        found = found()
+    if not isinstance(found, Topology):
+        raise TopologyError(
+            f"{reference!r} is a {type(found).__name__}, not a Topology: name what TopologyBuilder.build() returned"
+        )
+    return found

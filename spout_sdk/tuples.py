@@ -1,0 +1,132 @@
+"""The tuple, as a bolt receives it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from spout_sdk.errors import TupleAlreadyDoneError
+from spout_sdk.records import Record
+from tuple_tree.anchors import Edges
+from tuple_tree.streams import Values
+
+
+class InputStream:
+    """What all tuples of one stream have in common.
+
+    Attributes:
+        component: who emitted them.
+        stream: to which of its streams.
+        fields: field name → position.
+    """
+
+    __slots__ = ("component", "fields", "stream")
+
+    def __init__(self, component: str, stream: str, fields: tuple[str, ...]) -> None:
+        self.component = component
+        self.stream = stream
+        self.fields = {name: position for position, name in enumerate(fields)}
+
+
+class Tuple:
+    """One record of a stream, delivered to one task.
+
+    Read a value by field name (`t["word"]`) or position (`t[0]`), or all of them (`t.values`, `word, count = t`).
+
+    Attributes:
+        values: in the order of the stream's fields.
+        offset: of the record in its partition.
+        edges: root → edge id of this delivery; empty for an untracked tuple. For the SDK's use.
+        out: XOR of the edge ids of everything emitted anchored to it. For the SDK's use.
+        settled: True once it was acked or failed.
+    """
+
+    __slots__ = ("_input", "_record", "edges", "offset", "out", "settled", "values")
+
+    def __init__(self, values: Values, edges: Edges, offset: int, record: Record, input_: InputStream) -> None:
+        self.values = values
+        self.edges = edges
+        self.offset = offset
+        self.out = 0
+        self.settled = False
+        self._record = record
+        self._input = input_
+
+    def __getitem__(self, field: str | int) -> Any:
+        if isinstance(field, str):
+            try:
+                return self.values[self._input.fields[field]]
+            except KeyError:
+                raise KeyError(
+                    f"stream {self.stream!r} of {self.component!r} has no field {field!r}: "
+                    f"it has {', '.join(self._input.fields)}"
+                ) from None
+        return self.values[field]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in zip(self._input.fields, self.values, strict=False))
+        return f"<Tuple {self.component}/{self.stream} {self.topic}[{self.partition}]@{self.offset} {shown}>"
+
+    @property
+    def component(self) -> str:
+        """The component that emitted it."""
+        return self._input.component
+
+    @property
+    def stream(self) -> str:
+        """The stream that it was emitted to."""
+        return self._input.stream
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of its fields, in order."""
+        return tuple(self._input.fields)
+
+    @property
+    def topic(self) -> str:
+        """The topic that it lies in."""
+        return str(self._record.topic())
+
+    @property
+    def partition(self) -> int:
+        """The partition that it lies in, which is also the task that received it."""
+        partition = self._record.partition()
+        return -1 if partition is None else partition
+
+    @property
+    def timestamp_ms(self) -> int:
+        """The record's timestamp, in milliseconds since the epoch."""
+        return self._record.timestamp()[1]
+
+    @property
+    def key(self) -> bytes | None:
+        """The record's key: the grouping fields of a fields grouping."""
+        return self._record.key()
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """The trees that it belongs to."""
+        return tuple(self.edges)
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether it belongs to any tree."""
+        return bool(self.edges)
+
+    def settle(self, action: str) -> None:
+        """Marks it as acked or failed; for the SDK's use.
+
+        Raises:
+            TupleAlreadyDoneError: if it was before.
+        """
+        if self.settled:
+            raise self.already_done(action)
+        self.settled = True
+
+    def already_done(self, action: str) -> TupleAlreadyDoneError:
+        """The error that says that it was acked or failed before; for the SDK's use."""
+        return TupleAlreadyDoneError(action, self.topic, self.partition, self.offset)
