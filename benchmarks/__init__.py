@@ -1,0 +1,1 @@
+"""Benchmarks: each prints JSON, and compares by ratio within one run."""
