@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from acker_worker.errors import BrokerUnreachableError, TopicError, UnknownTopologyError
+from tuple_tree.client_settings import for_admin, for_producer
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC
@@ -36,7 +37,7 @@ class Catalogue:
     def __init__(self, kafka: KafkaSettings, contact_s: float = CONTACT_S) -> None:
         self._kafka = dict(kafka)
         self._contact_s = contact_s
-        self._admin = AdminClient({**_QUIET, **kafka})
+        self._admin = AdminClient({**_QUIET, **for_admin(kafka)})
 
     def topics(self) -> dict[str, int]:
         """All topics with their numbers of partitions.
@@ -121,7 +122,7 @@ class Catalogue:
             BrokerUnreachableError: if it is not acknowledged in time.
         """
         failures: list[KafkaError] = []
-        producer = Producer({**_QUIET, **self._kafka, "acks": "all"})
+        producer = Producer({**_QUIET, **for_producer(self._kafka), "acks": "all"})
         producer.produce(
             TOPOLOGIES_TOPIC,
             key=manifest.topology.encode(),

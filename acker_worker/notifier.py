@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.errors import DeliveryError
 from acker_worker.fold import Rejected, Told
+from tuple_tree.client_settings import for_producer
 from tuple_tree.codec import encode_notice_batch
 from tuple_tree.dead_letters import Headers, dead_letter_headers
 from tuple_tree.ids import IdColumn
@@ -67,7 +68,7 @@ class Notifier:
         self._topics: dict[str, int] = {}
         self._topics_at = -_RECHECK_S
         self._failure: KafkaError | None = None
-        self._producer = Producer({**_PRODUCER, **kafka})
+        self._producer = Producer({**_PRODUCER, **for_producer(kafka), "logger": _log})
 
     def tell(self, partition: int, position: int, told: dict[SpoutTask, Told]) -> None:
         """Sends outcomes to their spouts.

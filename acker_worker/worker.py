@@ -23,6 +23,7 @@ from acker_worker.notifier import Notifier
 from acker_worker.owned import Owned
 from acker_worker.progress import Progress
 from acker_worker.stats import WorkerStats, summed
+from tuple_tree.client_settings import for_consumer
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
 from tuple_tree.topics import topic_specs
@@ -126,7 +127,9 @@ class AckerWorker:
             orphan_timeout_ms=max(spout.timeout_ms for spout in self._manifest.spouts),
         )
         self._notifier = Notifier(self._topology, self._kafka, catalogue)
-        self._consumer = Consumer({**_CONSUMER, **self._kafka, "group.id": acker_group(self._topology)})
+        self._consumer = Consumer(
+            {**_CONSUMER, **for_consumer(self._kafka), "group.id": acker_group(self._topology), "logger": _log}
+        )
         try:
             self._consumer.subscribe(
                 [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost

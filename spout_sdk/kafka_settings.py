@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spout_sdk.errors import SpoutSdkError
+from tuple_tree.client_settings import for_consumer, for_producer
 
 logger = logging.getLogger("spout_sdk.kafka")
 
@@ -36,55 +37,20 @@ _TUPLES: Final[dict[str, Any]] = {
 # Ack batches are packed already: waiting for company would only add latency.
 _ACKS: Final[dict[str, Any]] = {"linger.ms": 0}
 
-_CONSUMER_ONLY: Final = (
-    "auto.commit.",
-    "auto.offset.reset",
-    "check.crcs",
-    "enable.auto.",
-    "enable.partition.eof",
-    "fetch.",
-    "group.",
-    "heartbeat.",
-    "isolation.level",
-    "max.partition.fetch.bytes",
-    "max.poll.interval.ms",
-    "partition.assignment.strategy",
-    "queued.",
-    "session.timeout.ms",
-)
-_PRODUCER_ONLY: Final = (
-    "acks",
-    "batch.",
-    "compression.",
-    "delivery.",
-    "enable.gapless.guarantee",
-    "enable.idempotence",
-    "linger.ms",
-    "message.send.max.retries",
-    "message.timeout.ms",
-    "partitioner",
-    "queue.buffering.",
-    "request.required.acks",
-    "request.timeout.ms",
-    "retries",
-    "sticky.partitioning.",
-    "transaction",
-)
-
 
 def consumer_settings(kafka: KafkaSettings, group: str) -> dict[str, Any]:
     """The settings of a component's consumer; the group is ours, everything else may be overridden."""
-    return {**_CONSUMER, **_without(kafka, _PRODUCER_ONLY), "group.id": group, "logger": logger}
+    return {**_CONSUMER, **for_consumer(kafka), "group.id": group, "logger": logger}
 
 
 def tuple_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
     """The settings of the producer of tuples, which reports failures only."""
-    return {**_PRODUCER, **_TUPLES, **_without(kafka, _CONSUMER_ONLY), "logger": logger}
+    return {**_PRODUCER, **_TUPLES, **for_producer(kafka), "logger": logger}
 
 
 def ack_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
     """The settings of the producer of ack batches and dead letters, which reports everything."""
-    return {**_PRODUCER, **_ACKS, **_without(kafka, _CONSUMER_ONLY), "logger": logger}
+    return {**_PRODUCER, **_ACKS, **for_producer(kafka), "logger": logger}
 
 
 def checked(kafka: KafkaSettings) -> KafkaSettings:
@@ -98,8 +64,3 @@ def checked(kafka: KafkaSettings) -> KafkaSettings:
             "the Kafka settings have no bootstrap.servers: pass it, or set ACKER_KAFKA__BOOTSTRAP_SERVERS"
         )
     return kafka
-
-
-def _without(kafka: KafkaSettings, prefixes: tuple[str, ...]) -> dict[str, Any]:
-    # librdkafka warns of settings that are the other side's; one mapping serves both here.
-    return {name: value for name, value in kafka.items() if not name.startswith(prefixes)}

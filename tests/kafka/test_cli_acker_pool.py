@@ -1,6 +1,7 @@
 """Acker workers as child processes."""
 
 import logging
+import threading
 import uuid
 
 import pytest
@@ -16,23 +17,21 @@ from tuple_tree.manifest import Manifest, SpoutManifest
 def test_workers_that_cannot_start_say_why(bootstrap_servers: str) -> None:
     launch = AckerLaunch("no-such-topology", {"bootstrap.servers": bootstrap_servers}, {}, "error")
 
-    def gives_up() -> bool:
-        try:
+    def check_for_ever() -> None:
+        while True:
             pool.check()
-        except ProcessError as error:
-            assert "no topology 'no-such-topology'" in str(error)
-            return True
-        return False
+            pause.wait(0.05)
 
-    with AckerPool(launch, 2) as pool:
-        wait_until(gives_up, "the pool gives up")
+    pause = threading.Event()
+    with AckerPool(launch, 2) as pool, pytest.raises(ProcessError, match="no topology 'no-such-topology'"):
+        check_for_ever()
 
 
 def test_a_worker_that_is_killed_gets_a_successor(bootstrap_servers: str, caplog: pytest.LogCaptureFixture) -> None:
     manifest = Manifest.of(
         topology=f"pool-{uuid.uuid4().hex[:8]}", max_tree_age_ms=300_000, components=(SpoutManifest(name="lines"),)
     )
-    kafka = {"bootstrap.servers": bootstrap_servers, "session.timeout.ms": 6000}
+    kafka = {"bootstrap.servers": bootstrap_servers, "session.timeout.ms": 6000, "log_level": 2}
     catalogue = Catalogue({"bootstrap.servers": bootstrap_servers})
     catalogue.create_topics(manifest)
     catalogue.publish(manifest)
@@ -47,6 +46,7 @@ def test_a_worker_that_is_killed_gets_a_successor(bootstrap_servers: str, caplog
         victim = next(worker.pid for worker in pool.workers() if worker.stats and worker.stats.partitions)
         with caplog.at_level(logging.ERROR):
             pool.kill(victim)
+            wait_until(lambda: not is_alive(victim), "it is dead")
             wait_until(lambda: share_all() and len(pool.workers()) == 2, "two workers share all partitions again")
         after = {worker.pid for worker in pool.workers()}
         assert victim not in after

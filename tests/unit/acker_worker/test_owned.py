@@ -7,15 +7,16 @@ from tests.unit.acker_worker.folding import START_MS, Log, new_fold
 def test_the_end_may_come_with_the_records_before_it() -> None:
     """A poll returns records and the end-of-partition event together; the end counts although records were read."""
     log, owned = Log(), Owned(new_fold(), None, since=0)
-    assert not owned.at_end
+    at_end = [owned.at_end]
     records = [log.say(inits=[(1, 1)]), log.say(acks=[(1, 1)])]
     owned.end = 2
     owned.fold.apply(records)
     owned.read(1.0)
-    assert owned.at_end
+    at_end.append(owned.at_end)
     owned.fold.apply([log.say(inits=[(2, 2)])])
     owned.read(2.0)
-    assert not owned.at_end
+    at_end.append(owned.at_end)
+    assert at_end == [False, True, False]
 
 
 def test_the_end_may_lie_behind_transaction_markers() -> None:

@@ -65,6 +65,14 @@ def test_every_help_text_has_examples(acker: Acker, command: list[str], example:
     assert f"$ {example}" in run.stdout
 
 
+@pytest.mark.parametrize("command", [[], ["topics"], ["config"]])
+def test_without_more_there_is_help(acker: Acker, command: list[str]) -> None:
+    run = acker(*command)
+    assert run.returncode == 0
+    assert "Usage" in run.stdout
+    assert run.stderr == ""
+
+
 def test_help_does_not_load_what_only_commands_need(acker: Acker, tmp_path: Path) -> None:
     heavy = ["numba", "pyspark", "confluent_kafka", "pydantic", "fastavro", "spout_sdk", "acker_worker", "local_kafka"]
     script = (

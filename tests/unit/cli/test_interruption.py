@@ -9,6 +9,22 @@ import pytest
 
 from acker_cli.interruption import Interrupted, interruptible
 
+_IMPATIENT = """
+import os, signal
+from acker_cli.interruption import interruptible
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+with interruptible():
+    try:
+        interrupt()
+    finally:
+        interrupt()
+        interrupt()
+        print("still here")
+"""
+
 
 def test_a_signal_unwinds() -> None:
     before = signal.getsignal(signal.SIGINT)
@@ -29,25 +45,22 @@ def test_sigterm_is_how_a_service_ends() -> None:
 
 
 def test_the_second_signal_does_not_disturb_cleaning_up() -> None:
-    cleaned = False
-    with pytest.raises(Interrupted), interruptible():
+    cleaned = []
+
+    def work() -> None:
         try:
             os.kill(os.getpid(), signal.SIGINT)
         finally:
             os.kill(os.getpid(), signal.SIGINT)
-            cleaned = True
+            cleaned.append(True)
+
+    with pytest.raises(Interrupted), interruptible():
+        work()
     assert cleaned
 
 
 def test_the_third_one_ends_the_process() -> None:
-    script = (
-        "import os, signal\n"
-        "from acker_cli.interruption import interruptible\n"
-        "with interruptible():\n"
-        "    try:\n        os.kill(os.getpid(), signal.SIGINT)\n"
-        "    finally:\n        os.kill(os.getpid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGINT); print('still here')\n"
-    )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, "-c", _IMPATIENT], capture_output=True, text=True, check=False)
     assert run.returncode == 130
     assert run.stdout == ""
 

@@ -1,0 +1,114 @@
+"""The command: its subcommands, and what becomes of errors.
+
+Whatever goes wrong ends as one line on standard error that says what to do, and an exit code: 1 for an error, 2 for a
+command line that cannot be understood, 130 for Ctrl-C, 143 for SIGTERM. `--traceback` shows where it came from.
+"""
+
+import os
+import sys
+import traceback
+from typing import Annotated, Final, NoReturn
+
+import typer
+
+from acker_cli.commands import config, demo, kafka, run, topics, worker
+from acker_cli.console import standard_error
+from acker_cli.interruption import Interrupted
+from acker_cli.options import examples
+
+TRACEBACK_VARIABLE: Final = "ACKER_TRACEBACK"
+_TRACEBACK_FLAG: Final = "--traceback"
+_OURS: Final = frozenset({"acker_cli", "acker_worker", "local_kafka", "spark_jobs", "spout_sdk", "tuple_tree"})
+# What typer raises when it has shown the help text because nothing else was asked for.
+_HELP_SHOWN: Final = "NoArgsIsHelpError"
+_EXIT_ERROR: Final = 1
+_EXIT_INTERRUPTED: Final = 130
+
+app = typer.Typer(
+    name="acker",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="Tuple trees on Kafka: spouts and bolts whose every tuple is acked, or replayed.",
+    epilog=examples(
+        ("acker demo", "count the words of two novels through a real Kafka"),
+        ("acker run my_module:topology --local", "run your topology, broker and ackers included"),
+        ("acker worker --topology word-count", "follow the tuple trees of a topology on your cluster"),
+    ),
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"acker {version('kafka-acker')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+    _traceback: Annotated[
+        bool,
+        typer.Option(
+            _TRACEBACK_FLAG, help=f"Show where an error came from; goes anywhere [dim]({TRACEBACK_VARIABLE}=1)[/]."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+demo.register(app)
+run.register(app)
+worker.register(app)
+topics.register(app)
+kafka.register(app)
+config.register(app)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Runs the command line and exits."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    wants_traceback = _TRACEBACK_FLAG in given or os.environ.get(TRACEBACK_VARIABLE, "0") not in ("", "0")
+    given = [argument for argument in given if argument != _TRACEBACK_FLAG]
+    try:
+        code = app(given, prog_name="acker", standalone_mode=False)
+    except Interrupted as interrupted:
+        code = interrupted.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        code = _EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has gone. What is still buffered must not be complained of at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _EXIT_ERROR
+    except Exception as error:  # noqa: BLE001 - whatever it is, nobody gets a traceback who did not ask for it
+        if type(error).__name__ == _HELP_SHOWN:
+            sys.exit(0)
+        if wants_traceback:
+            traceback.print_exc()
+        standard_error().print(f"acker: {explain(error)}", style="red", markup=False)
+        code = getattr(error, "exit_code", _EXIT_ERROR)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def explain(error: Exception) -> str:
+    """An error as a line for a person."""
+    # Looked up by name: to import every base class would cost more than most commands do.
+    if type(error).__module__.split(".")[0] in _OURS:
+        return str(error)
+    if hasattr(error, "format_message"):  # the command line itself is wrong
+        return _usage(error)
+    return (
+        f"this should not have happened, {type(error).__name__}: {error}. "
+        f"Run it again with {_TRACEBACK_FLAG} and report what it shows"
+    )
+
+
+def _usage(error: Exception) -> str:
+    message: str = error.format_message()  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "acker"
+    return f"{message.rstrip('.')}. See: {command} --help"

@@ -1,0 +1,93 @@
+"""`acker demo`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from acker_cli.options import ConfigOption, ServersOption, SetOption, examples, help_of
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(
+        "demo",
+        help=help_of(demo),
+        epilog=examples(
+            ("acker demo", "everything goes well"),
+            ("acker demo --fail-rate 0.02 --kill", "everything goes wrong, and the counts still match"),
+            ("acker demo --json 2>/dev/null", "only the result, as JSON"),
+            ("acker demo --bootstrap-servers localhost:9092", "on your own cluster, which is left as it was"),
+        ),
+    )(demo)
+
+
+def demo(
+    fail_rate: Annotated[
+        float, typer.Option(min=0, max=0.5, help="Share of tuples that the bolts fail at random.")
+    ] = 0.0,
+    kill: Annotated[
+        bool, typer.Option("--kill", help="Kill an acker worker and a bolt process with SIGKILL on the way.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of all that happens at random.")] = 0,
+    deadline: Annotated[float, typer.Option(min=1, help="Seconds after which it is given up.")] = 300.0,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the counts in this new directory.", show_default=False),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, last.")] = False,
+    config: ConfigOption = None,
+    bootstrap_servers: ServersOption = None,
+    set_: SetOption = None,
+) -> None:
+    """Count the words of two novels through a real Kafka, follow every line, and compare with a plain count.
+
+    A spout emits the lines, two bolts split and count, acker workers follow each line's tuple tree, and the spout
+    replays what fails. Starts an embedded broker unless a cluster is set. Exit code 0 only if every line was acked
+    and the counts match.
+    """
+    import secrets
+    from contextlib import ExitStack
+
+    from acker_cli.cluster import configured_cluster, embedded_cluster
+    from acker_cli.console import print_json, standard_error, standard_output
+    from acker_cli.demo.directory import demo_directory
+    from acker_cli.demo.session import DemoOptions, run_demo
+    from acker_cli.demo.word_count import Parameters
+    from acker_cli.interruption import interruptible
+    from acker_cli.logs import log_to_stderr
+    from acker_cli.setting_layers import Flags, load
+    from acker_cli.view import open_view
+
+    loaded = load(Flags(config, bootstrap_servers, set_ or ()))
+    settings = loaded.settings
+    # Unless asked for, only what is wrong: the view says the rest.
+    log_level = settings.log_level if "log_level" in loaded.origins else "error"
+    log_to_stderr(log_level, brief=True)
+    console = standard_error() if json_ else standard_output()
+    with interruptible(), ExitStack() as cleaning:
+        directory = cleaning.enter_context(demo_directory(keep))
+        if settings.is_embedded:
+            console.print("starting Apache Kafka …", markup=False)
+            cluster = cleaning.enter_context(embedded_cluster(loaded, standard_error()))
+            name = "word-count"
+        else:
+            cluster = configured_cluster(loaded)
+            name = f"word-count-{secrets.token_hex(4)}"
+        console.print(f"counting words as topology {name} on {cluster.bootstrap_servers}", markup=False)
+        options = DemoOptions(
+            parameters=Parameters(name, directory, fail_rate, seed),
+            kill=kill,
+            deadline=deadline,
+            log_level=log_level,
+            worker=settings.worker.model_dump(),
+            replication_factor=settings.topics.replication_factor,
+        )
+        view = cleaning.enter_context(open_view(console))
+        report = run_demo(cluster, options, view)
+    for line in report.in_words():
+        console.print(line, markup=False)
+    if json_:
+        print_json(report.to_json())
+    if not report.is_right:
+        raise typer.Exit(1)

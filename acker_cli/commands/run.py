@@ -1,0 +1,77 @@
+"""`acker run`."""
+
+from typing import Annotated
+
+import typer
+
+from acker_cli.options import ConfigOption, ServersOption, SetOption, TopologyArgument, examples, help_of
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(
+        "run",
+        help=help_of(run),
+        epilog=examples(
+            ("acker run my_module:topology --local", "everything on this machine, broker and ackers included"),
+            ("acker run my_module:topology --local --processes split=2", "with two processes for one component"),
+            ("acker run my_module:topology --component split", "one component on your cluster, as in a container"),
+            ("acker run my_module:topology --ackers 2", "all components on your cluster, and two acker workers"),
+        ),
+    )(run)
+
+
+def run(
+    reference: TopologyArgument,
+    component: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Run only this component, in this process.", show_default=False),
+    ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="Start an embedded broker and an acker worker as well.")
+    ] = False,
+    ackers: Annotated[
+        int | None,
+        typer.Option(min=0, help="Acker workers to start; 1 with --local, else 0.", show_default=False),
+    ] = None,
+    processes: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=N", help="Processes for a component; 1 each; repeatable.", show_default=False),
+    ] = None,
+    config: ConfigOption = None,
+    bootstrap_servers: ServersOption = None,
+    set_: SetOption = None,
+) -> None:
+    """Run a topology until Ctrl-C.
+
+    Each component runs in processes of its own, which are started again if they end. Modules are found from the
+    working directory.
+    """
+    from contextlib import ExitStack
+
+    from acker_cli.cluster import configured_cluster, embedded_cluster
+    from acker_cli.console import standard_error, standard_output
+    from acker_cli.interruption import interruptible
+    from acker_cli.logs import log_to_stderr
+    from acker_cli.running import RunPlan, prepare_cluster, run_component, run_topology
+    from acker_cli.setting_layers import Flags, load
+    from acker_cli.topology_reference import load_from_here
+    from acker_cli.view import open_view
+
+    loaded = load(Flags(config, bootstrap_servers, set_ or ()))
+    log_to_stderr(loaded.settings.log_level)
+    topology = load_from_here(reference)
+    plan = RunPlan.checked(
+        topology, reference, component, processes or (), ackers if ackers is not None else int(local)
+    )
+    with interruptible(is_service=True), ExitStack() as cleaning:
+        if local:
+            cluster = cleaning.enter_context(embedded_cluster(loaded, standard_error()))
+        else:
+            cluster = configured_cluster(loaded)
+        prepare_cluster(cluster, topology.manifest, loaded.settings.topics.replication_factor)
+        console = standard_output()
+        console.print(f"running {topology.name} on {cluster.bootstrap_servers}; Ctrl-C stops it", markup=False)
+        view = cleaning.enter_context(open_view(console))
+        run_plan = run_topology if component is None else run_component
+        run_plan(plan, cluster, loaded.settings, view)

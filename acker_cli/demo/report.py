@@ -1,0 +1,141 @@
+"""What came out of the demo, and whether it is right."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final
+
+from acker_cli.snapshot import TopologySnapshot, by_reason
+
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The topology's count beside a plain count of the same text.
+
+    Attributes:
+        expected: by the plain count.
+        counted: by the topology.
+    """
+
+    expected: Counter[str]
+    counted: Counter[str]
+
+    @property
+    def matches(self) -> bool:
+        """Whether every word was counted as often as it stands in the text, and no other."""
+        return self.expected == self.counted
+
+    def differences(self) -> list[tuple[str, int, int]]:
+        """The words that differ: word, expected, counted; the greatest difference first."""
+        differing = [
+            (word, self.expected[word], self.counted[word])
+            for word in self.expected.keys() | self.counted.keys()
+            if self.expected[word] != self.counted[word]
+        ]
+        return sorted(differing, key=lambda row: (-abs(row[1] - row[2]), row[0]))
+
+    def in_words(self) -> str:
+        """The verdict."""
+        if self.matches:
+            return (
+                f"counts match: {self.counted.total():,} words, {len(self.counted):,} distinct, "
+                "each as often as in a plain count of the text"
+            )
+        rows = self.differences()
+        shown = ", ".join(f"{word!r} {counted:,} instead of {expected:,}" for word, expected, counted in rows[:_SHOWN])
+        more = f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else ""
+        return (
+            f"counts differ: {self.counted.total():,} of {self.expected.total():,} words, "
+            f"{len(self.counted):,} of {len(self.expected):,} distinct: {shown}{more}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReport:
+    """One run of the demo.
+
+    Attributes:
+        last: the topology when it was over.
+        lines: in the text.
+        lines_acked: of them, fully processed.
+        seconds: from the first line emitted to the last one acked.
+        comparison: of the counts.
+        acker_kills: acker workers killed.
+        bolt_kills: bolt processes killed.
+        overdue: what was pending when it was given up; empty if it was not.
+    """
+
+    last: TopologySnapshot
+    lines: int
+    lines_acked: int
+    seconds: float
+    comparison: Comparison
+    acker_kills: int
+    bolt_kills: int
+    overdue: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every line was acked and the counts match."""
+        return self.lines_acked == self.lines and self.comparison.matches
+
+    @property
+    def pending(self) -> int:
+        """Trees that are still open: lines without an outcome, or what a ledger still holds."""
+        ackers = self.last.ackers
+        return max(self.lines - self.lines_acked, ackers.pending if ackers is not None else 0)
+
+    @property
+    def tuples_per_second(self) -> float:
+        """Tuple deliveries executed, over the whole run."""
+        return self.last.executed / self.seconds if self.seconds > 0 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The report for programs.
+
+        `orphans` counts the records of the ledgers that acks began and no init ever joined: what bolts still had to
+        say about trees that had failed already.
+        """
+        last, ackers = self.last, self.last.ackers
+        latency = last.complete_latency
+        return {
+            "emitted": last.emitted,
+            "acked": last.acked,
+            "failed": sum(last.failed.values()),
+            "failed_by_reason": last.failed,
+            "replayed": last.replayed,
+            "pending": self.pending,
+            "orphans": 0 if ackers is None else ackers.orphans + ackers.orphans_expired,
+            "duplicate_inits": 0 if ackers is None else ackers.duplicate_inits,
+            "lines": self.lines,
+            "lines_acked": self.lines_acked,
+            "words": self.comparison.counted.total(),
+            "distinct_words": len(self.comparison.counted),
+            "counts_match": self.comparison.matches,
+            "seconds": round(self.seconds, 2),
+            "tuples_per_second": round(self.tuples_per_second),
+            "complete_latency_ms": {
+                "p50": round(latency.quantile(0.5) * 1e3, 1),
+                "p99": round(latency.quantile(0.99) * 1e3, 1),
+            },
+            "acker_kills": self.acker_kills,
+            "bolt_kills": self.bolt_kills,
+        }
+
+    def in_words(self) -> list[str]:
+        """The report for people, the verdict last."""
+        last = self.last
+        latency = last.complete_latency
+        speed = f"{last.executed:,} tuples, {self.tuples_per_second:,.0f} a second"
+        failed, replayed = by_reason(last.failed), f"{last.replayed:,}"
+        said = [
+            f"{self.lines_acked:,} of {self.lines:,} lines acked in {self.seconds:.1f} s: {speed}",
+            f"emitted {last.emitted:,}, failed {failed}, replayed {replayed}, pending {self.pending:,}",
+            f"complete latency p50 {latency.quantile(0.5) * 1e3:,.0f} ms, p99 {latency.quantile(0.99) * 1e3:,.0f} ms",
+        ]
+        if self.acker_kills or self.bolt_kills:
+            said.append(f"killed on the way: {self.acker_kills} acker worker, {self.bolt_kills} bolt process")
+        if self.overdue:
+            said.append(self.overdue)
+        return [*said, self.comparison.in_words()]

@@ -1,0 +1,166 @@
+"""One run of the demo, from an empty cluster to the comparison."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from acker_cli.acker_pool import AckerPool
+from acker_cli.acker_process import AckerLaunch
+from acker_cli.cluster import Cluster
+from acker_cli.demo.chaos import Chaos, Victim
+from acker_cli.demo.cleanup import remove_topology
+from acker_cli.demo.report import Comparison, DemoReport
+from acker_cli.demo.stores import acked_lines, counted_words
+from acker_cli.demo.text import lines, plain_count
+from acker_cli.demo.word_count import BOLTS, COUNT, REFERENCE, SPLIT, Parameters
+from acker_cli.settings import KafkaProperties
+from acker_cli.snapshot import Progress, TopologySnapshot
+from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
+from acker_cli.view import View
+from acker_worker.catalogue import Catalogue
+from acker_worker.stats import WorkerStats
+from spout_sdk import load_topology
+from tuple_tree.manifest import Manifest
+
+ACKERS: Final = 2
+PROCESSES: Final = {SPLIT: 2, COUNT: 2}
+"""Two processes of each bolt, so that one is left when the other is killed."""
+
+# So soon the group notices that a member was killed; the default would outlast the whole demo's patience.
+_KAFKA: Final[KafkaProperties] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
+# Below librdkafka's errors: that connections come and go as the demo begins and ends is no news.
+_QUIET: Final[KafkaProperties] = {"log_level": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """How the demo is run.
+
+    Attributes:
+        parameters: of the topology.
+        kill: whether processes are killed.
+        deadline: seconds after which it is given up.
+        log_level: the least that child processes log.
+        worker: fields of `WorkerSettings`.
+        replication_factor: of the topics.
+    """
+
+    parameters: Parameters
+    kill: bool
+    deadline: float
+    log_level: str
+    worker: dict[str, float]
+    replication_factor: int
+
+
+def run_demo(cluster: Cluster, options: DemoOptions, view: View) -> DemoReport:
+    """Runs the demo on a cluster.
+
+    Raises:
+        ProcessError: if a process cannot be run.
+        AckerWorkerError: if the cluster cannot be used.
+        SpoutSdkError: if the topology cannot be run.
+    """
+    kafka = {**_KAFKA, **(_QUIET if options.log_level == "error" else {}), **cluster.kafka}
+    # The topology reads them, here and in its processes.
+    os.environ.update(options.parameters.to_environment())
+    manifest = load_topology(REFERENCE).manifest
+    catalogue = Catalogue(kafka)
+    catalogue.topics()  # Without a cluster there is nothing to remove either.
+    with ExitStack() as cleaning:
+        if not cluster.is_embedded:
+            cleaning.enter_context(_removed_afterwards(kafka, manifest, view))
+        catalogue.create_topics(manifest, options.replication_factor)
+        catalogue.publish(manifest)
+        return _Session(kafka, manifest, options, view).run()
+
+
+@contextmanager
+def _removed_afterwards(kafka: KafkaProperties, manifest: Manifest, view: View) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        left = remove_topology(kafka, manifest)
+        if left:
+            view.note(f"could not be removed from the cluster, please do: {', '.join(left)}")
+
+
+class _Session:
+    """The processes of one run."""
+
+    def __init__(self, kafka: KafkaProperties, manifest: Manifest, options: DemoOptions, view: View) -> None:
+        self._options = options
+        self._directory = options.parameters.directory
+        self._view = view
+        self._total = len(lines())
+        launch = AckerLaunch(manifest.topology, kafka, options.worker, options.log_level)
+        self._processes = TopologyProcesses(REFERENCE, manifest, kafka, PROCESSES, AckerPool(launch, ACKERS))
+        self._chaos = Chaos(options.parameters.seed, BOLTS, self._kill) if options.kill else None
+
+    def run(self) -> DemoReport:
+        """Runs until every line is acked or the deadline is over."""
+        overdue = ""
+        with self._processes as processes:
+            began = self._until_emitting()
+            while (done := acked_lines(self._directory)) < self._total:
+                snapshot = self._look(done)
+                if snapshot.seconds > self._options.deadline:
+                    overdue = _overdue(snapshot, self._options.deadline)
+                    break
+            seconds = time.monotonic() - began
+            processes.stop()
+            # Only now it is exact: every process has said its last.
+            last = processes.snapshot()
+        return DemoReport(
+            last=last,
+            lines=self._total,
+            lines_acked=acked_lines(self._directory),
+            seconds=seconds,
+            comparison=Comparison(plain_count(), counted_words(self._directory)),
+            acker_kills=self._chaos.acker_kills if self._chaos else 0,
+            bolt_kills=self._chaos.bolt_kills if self._chaos else 0,
+            overdue=overdue,
+        )
+
+    def _until_emitting(self) -> float:
+        """Waits for the first line, and says when it came; that is when the demo begins."""
+        while True:
+            snapshot = self._look(0)
+            if snapshot.emitted or snapshot.seconds > self._options.deadline:
+                return time.monotonic()
+
+    def _look(self, done: int) -> TopologySnapshot:
+        """Looks after the processes, shows how they do, and rests a moment."""
+        self._processes.check()
+        snapshot = self._processes.snapshot(Progress(done, self._total, "lines"))
+        self._view.show(snapshot)
+        ackers = self._processes.ackers
+        if self._chaos is not None and ackers is not None:
+            self._chaos.step(
+                done / self._total, ackers.workers(), snapshot.components, self._processes.components.pids()
+            )
+        threading.Event().wait(LOOK_SECONDS)
+        return snapshot
+
+    def _kill(self, victim: Victim) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(victim.pid, signal.SIGKILL)
+        self._view.note(f"killed {victim.role} {victim.pid}")
+
+
+def _overdue(snapshot: TopologySnapshot, deadline: float) -> str:
+    ackers = snapshot.ackers or WorkerStats()
+    bolts = ", ".join(
+        f"{name} {stats.pending:,}" for name, stats in snapshot.components.items() if name not in snapshot.spouts
+    )
+    progress = snapshot.progress
+    acked = f"{progress.done:,} of {progress.total:,} lines are acked" if progress else "it is not over"
+    return (
+        f"given up after {deadline:g} s: {acked}; pending: {snapshot.pending:,} at the spout, {ackers.pending:,} in "
+        f"{ackers.partitions} acker partitions, inputs of bolts: {bolts}. On a slow machine try a longer --deadline"
+    )

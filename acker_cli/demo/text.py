@@ -1,0 +1,31 @@
+"""The text whose words are counted, and what a word is: one rule for the topology and for the plain count."""
+
+import gzip
+import re
+from collections import Counter
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+_WORD: Final = re.compile(r"[a-z]+(?:'[a-z]+)*")
+_TEXT: Final = "austen.txt.gz"
+
+
+@cache
+def lines() -> tuple[str, ...]:
+    """The lines of the text that ships with the package; `corpus/README.md` says where it comes from."""
+    packed = files("acker_cli").joinpath("corpus", _TEXT).read_bytes()
+    return tuple(gzip.decompress(packed).decode().splitlines())
+
+
+def words(line: str) -> list[str]:
+    """The words of a line: runs of letters, apostrophes within them included, in lower case."""
+    return _WORD.findall(line.lower())
+
+
+def plain_count() -> Counter[str]:
+    """The words of the whole text, counted in one go."""
+    count: Counter[str] = Counter()
+    for line in lines():
+        count.update(words(line))
+    return count

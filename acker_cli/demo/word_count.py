@@ -1,0 +1,202 @@
+"""The demo's topology: lines → split → count, with failures at random.
+
+    lines (2 tasks) ──shuffle──▶ split (2 tasks) ──fields: word──▶ count (2 tasks)
+
+`acker demo` starts it, but it is an ordinary topology: `acker run acker_cli.demo.word_count:topology --local`. What
+varies stands in the environment, because every process of the topology builds it for itself.
+"""
+
+import os
+import random
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from acker_cli.demo.stores import CountStore, LineStore
+from acker_cli.demo.text import lines, words
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    FailTupleError,
+    Failure,
+    Spout,
+    SpoutCollector,
+    TaskContext,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+
+REFERENCE: Final = "acker_cli.demo.word_count:topology"
+LINES: Final = "lines"
+SPLIT: Final = "split"
+COUNT: Final = "count"
+BOLTS: Final = (SPLIT, COUNT)
+
+REPLAYED: Final = "replayed"
+REPEATED: Final = "repeated"
+
+_PREFIX: Final = "WORD_COUNT_"
+# Short, so that what a kill has swallowed comes again soon.
+_MESSAGE_TIMEOUT: Final = 5.0
+_TICK: Final = 0.5
+# A line has nine words: enough to keep every process busy, and few enough that none waits long.
+_MAX_SPOUT_PENDING: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What varies between runs.
+
+    Attributes:
+        name: of the topology.
+        directory: where the tasks keep their files.
+        fail_rate: share of tuples that the bolts fail.
+        seed: of the choice which; each task draws its own sequence from it.
+    """
+
+    name: str = "word-count"
+    directory: Path = Path("word-count")
+    fail_rate: float = 0.0
+    seed: int = 0
+
+    def to_environment(self) -> dict[str, str]:
+        """The parameters as environment variables."""
+        return {
+            f"{_PREFIX}NAME": self.name,
+            f"{_PREFIX}DIRECTORY": str(self.directory.absolute()),
+            f"{_PREFIX}FAIL_RATE": str(self.fail_rate),
+            f"{_PREFIX}SEED": str(self.seed),
+        }
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> "Parameters":
+        """Reads what `to_environment` wrote; what is missing has its default."""
+        given = {name.removeprefix(_PREFIX): value for name, value in environment.items() if name.startswith(_PREFIX)}
+        default = cls()
+        return cls(
+            given.get("NAME", default.name),
+            Path(given.get("DIRECTORY", default.directory)),
+            float(given.get("FAIL_RATE", default.fail_rate)),
+            int(given.get("SEED", default.seed)),
+        )
+
+
+class LineSpout(Spout):
+    """Emits the lines of the text that fall to its task, again and again until each is acked.
+
+    The message id of a line is its number. What is done stands in a file, so a spout that is killed goes on with the
+    rest.
+    """
+
+    streams = (declare({"line": int, "text": str}),)
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._directory = parameters.directory
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        """Finds out what is left to do."""
+        self._context = context
+        self._collector = collector
+        self._text = lines()
+        self._store = LineStore(self._directory, context.task)
+        done = self._store.lines()
+        mine = range(context.task, len(self._text), context.tasks)
+        self._todo = deque(line for line in mine if line not in done)
+
+    def next_tuple(self) -> None:
+        """Emits one line, if one is left."""
+        if self._todo:
+            line = self._todo.popleft()
+            self._collector.emit((line, self._text[line]), message_id=line)
+
+    def ack(self, message_id: int) -> None:
+        """Notes that the line is done."""
+        self._store.add(message_id)
+
+    def fail(self, message_id: int, reason: Failure) -> None:
+        """Lets the line come again, before those that have not been tried."""
+        del reason
+        self._context.count(REPLAYED)
+        self._todo.appendleft(message_id)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._store.close()
+
+
+class _Lottery:
+    """Fails tuples at random: half of them before the work on them is done, half of them after.
+
+    The latter are the harder test, for their effects must not happen twice.
+    """
+
+    def __init__(self, parameters: Parameters, context: TaskContext) -> None:
+        self._random = random.Random(f"{parameters.seed}/{context.component}/{context.task}")  # noqa: S311
+        self._half = parameters.fail_rate / 2
+
+    def draw(self, when: str) -> None:
+        if self._half and self._random.random() < self._half:
+            raise FailTupleError(f"failed on purpose, {when} the work was done")
+
+
+class SplitBolt(BasicBolt):
+    """Splits a line into its words, each with its place in the text."""
+
+    streams = (declare({"line": int, "position": int, "word": str}),)
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._parameters = parameters
+
+    def prepare(self, context: TaskContext) -> None:
+        """Gets ready to fail."""
+        self._lottery = _Lottery(self._parameters, context)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Emits the words of a line."""
+        self._lottery.draw("before")
+        line, text = tuple_
+        for position, word in enumerate(words(text)):
+            collector.emit((line, position, word))
+        self._lottery.draw("after")
+
+
+class CountBolt(BasicBolt):
+    """Counts words, each place in the text once, and acks when that is committed."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._parameters = parameters
+
+    def prepare(self, context: TaskContext) -> None:
+        """Opens the task's counts, wherever the task was before."""
+        self._context = context
+        self._lottery = _Lottery(self._parameters, context)
+        self._store = CountStore(self._parameters.directory, context.task)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Counts a word, unless this place in the text was counted before."""
+        del collector
+        self._lottery.draw("before")
+        line, position, word = tuple_
+        if not self._store.add(line, position, word):
+            self._context.count(REPEATED)
+        self._lottery.draw("after")
+
+    def cleanup(self) -> None:
+        """Closes the counts."""
+        self._store.close()
+
+
+def topology() -> Topology:
+    """Builds the topology from the environment."""
+    parameters = Parameters.from_environment(os.environ)
+    builder = TopologyBuilder(
+        parameters.name, message_timeout=_MESSAGE_TIMEOUT, tick=_TICK, max_spout_pending=_MAX_SPOUT_PENDING
+    )
+    builder.set_spout(LINES, lambda: LineSpout(parameters), tasks=2)
+    builder.set_bolt(SPLIT, lambda: SplitBolt(parameters), tasks=2).shuffle_grouping(LINES)
+    builder.set_bolt(COUNT, lambda: CountBolt(parameters), tasks=2).fields_grouping(SPLIT, "word")
+    return builder.build()

@@ -1,0 +1,66 @@
+"""Ctrl-C and SIGTERM: the first one unwinds the command, so that everything it started is stopped in order."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PATIENCE: Final = 3
+
+
+class Interrupted(BaseException):
+    """A signal asked the command to end.
+
+    Not an `Exception`, so that nothing on the way swallows it.
+
+    Attributes:
+        number: of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell expects: 130 for Ctrl-C, 143 for SIGTERM."""
+        return 128 + self.number
+
+
+@contextmanager
+def interruptible(*, is_service: bool = False) -> Iterator[None]:
+    """Turns the first signal into `Interrupted`.
+
+    Later ones do not disturb the cleaning up that the first one began; the third ends the process at once, and its
+    children notice that by themselves.
+
+    Args:
+        is_service: whether the command runs until it is told to stop, so that SIGTERM ends it as intended: what is
+            inside is unwound, and the command goes on after it.
+    """
+    seen = 0
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 1:
+            raise Interrupted(number)
+        if seen >= _PATIENCE:
+            os._exit(128 + number)
+        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"acker: stopping; once more to end at once\n")
+
+    # Whoever started us with nohup wants the hang-up ignored.
+    wanted = [number for number in _SIGNALS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, on_signal) for number in wanted}
+    try:
+        yield
+    except Interrupted as interrupted:
+        if not (is_service and interrupted.number == signal.SIGTERM):
+            raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,171 @@
+"""Where settings come from, one layer over another: flags, environment, TOML file, defaults."""
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
+from pydantic_settings.exceptions import SettingsError as UnreadableVariableError
+
+from acker_cli import setting_names as names
+from acker_cli.errors import SettingsError
+from acker_cli.masking import shown
+from acker_cli.settings import Settings
+
+CONFIG_VARIABLE: Final = "ACKER_CONFIG"
+DEFAULT: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What was said on the command line.
+
+    Attributes:
+        config: the TOML file.
+        bootstrap_servers: where Kafka is.
+        assignments: `NAME=VALUE`, one for each `--set`.
+    """
+
+    config: Path | None = None
+    bootstrap_servers: str | None = None
+    assignments: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The settings of one source.
+
+    Attributes:
+        values: name → value.
+        origins: name → where exactly it was set.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """The settings, and where each came from.
+
+    Attributes:
+        settings: the values.
+        origins: name → where it was set; what is missing has its default.
+        config_file: the TOML file that was read.
+    """
+
+    settings: Settings
+    origins: Mapping[str, str]
+    config_file: Path | None
+
+    def rows(self) -> list[tuple[str, object, str]]:
+        """Name, value (secrets masked) and origin of every setting."""
+        values = {names.SERVERS: None, **dict.fromkeys(names.known_names())}
+        values |= names.flatten(self.settings.model_dump(mode="json"))
+        return [(name, shown(name, value), self.origins.get(name, DEFAULT)) for name, value in sorted(values.items())]
+
+
+def load(flags: Flags) -> LoadedSettings:
+    """Reads all layers.
+
+    Raises:
+        SettingsError: if a setting cannot be used.
+    """
+    path = _config_path(flags)
+    layers = [_file_layer(path), _environment_layer(), _flag_layer(flags)]
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for layer in layers:
+        values |= layer.values
+        origins |= layer.origins
+    try:
+        settings = Settings(**names.nest(values))
+    except ValidationError as error:
+        raise SettingsError(_explain(error, values, origins)) from error
+    return LoadedSettings(settings, origins, path)
+
+
+def _config_path(flags: Flags) -> Path | None:
+    chosen, by = flags.config, "--config"
+    if chosen is None and (said := os.environ.get(CONFIG_VARIABLE)):
+        chosen, by = Path(said).expanduser(), CONFIG_VARIABLE
+    if chosen is None:
+        usual = Path(names.FILE_NAME).absolute()
+        return usual if usual.is_file() else None
+    if not chosen.is_file():
+        raise SettingsError(f"there is no file {chosen}, which {by} names: give the path of a TOML file")
+    return chosen.absolute()
+
+
+def _file_layer(path: Path | None) -> Layer:
+    if path is None:
+        return Layer()
+    try:
+        read = TomlConfigSettingsSource(Settings, path).toml_data
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not TOML: {error}. Correct it, or name another file with --config") from error
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}. Name another file with --config") from error
+    values = names.flatten(read)
+    return Layer(values, dict.fromkeys(values, f"file {path}"))
+
+
+def _environment_layer() -> Layer:
+    try:
+        values = names.flatten(EnvSettingsSource(Settings)())
+    except UnreadableVariableError as error:
+        raise SettingsError(
+            f"{error}: a variable that stands for a whole section holds JSON; set one for each value instead, "
+            "such as ACKER_WORKER__LOG_INTERVAL_S=5"
+        ) from error
+    present = {variable.upper(): variable for variable in os.environ}
+    return Layer(values, {name: f"environment {_variable_of(name, present)}" for name in values})
+
+
+def _variable_of(name: str, present: Mapping[str, str]) -> str:
+    parts = names.split(name)
+    # A section may be given as a whole, as JSON.
+    spelled = [names.variable(".".join(parts[:length])) for length in range(len(parts), 0, -1)]
+    spelled[0] = names.variable(name)
+    return next((present[variable] for variable in spelled if variable in present), spelled[0])
+
+
+def _flag_layer(flags: Flags) -> Layer:
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for assignment in flags.assignments:
+        written, separator, value = assignment.partition("=")
+        if not separator or not written:
+            raise SettingsError(f"--set takes NAME=VALUE, such as --set worker.log_interval_s=5, not {written!r}")
+        name = names.name_of(written)
+        values[name] = value
+        origins[name] = "flag --set"
+    if flags.bootstrap_servers:
+        values[names.SERVERS] = flags.bootstrap_servers
+        origins[names.SERVERS] = f"flag {names.SERVERS_FLAG}"
+    return Layer(values, origins)
+
+
+def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+    """The first finding as one line."""
+    finding = error.errors(include_url=False)[0]
+    written = names.name_of(".".join(str(part) for part in finding["loc"]))
+    # Behind the name, pydantic says which member of a union it tried.
+    name = next((known for known in _prefixes(written) if known in origins), written)
+    origin = origins.get(name) or next((o for n, o in origins.items() if n.startswith(f"{name}.")), DEFAULT)
+    if finding["type"] == "extra_forbidden":
+        meant = names.nearest(name)
+        hint = f"did you mean {meant}?" if meant else "take it out"
+        return f"unknown setting {name} ({origin}): {hint} acker config show lists all settings"
+    value = shown(name, values.get(name))
+    message = finding["msg"][:1].lower() + finding["msg"][1:]
+    return f"{name} cannot be {value!r} ({origin}): {message}; {names.how_to_set(name)}"
+
+
+def _prefixes(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[:length]) for length in range(len(parts), 0, -1)]

@@ -1,0 +1,113 @@
+"""What can be set, and its defaults.
+
+Precedence: flag, environment, TOML file, default; see `setting_layers`.
+"""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+ENV_PREFIX: Final = "ACKER_"
+ENV_DELIMITER: Final = "__"
+
+KafkaProperties = dict[str, bool | int | float | str]
+"""librdkafka properties by their own names, such as `sasl.mechanism`."""
+
+_UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class WorkerSection(_Section):
+    """`worker`: how an acker worker goes about its work.
+
+    Attributes:
+        commit_interval_s: seconds between commits; what was not committed is folded again after a crash.
+        log_interval_s: seconds between lines in the log that say what it did.
+    """
+
+    commit_interval_s: float = Field(default=1.0, gt=0)
+    log_interval_s: float = Field(default=10.0, gt=0)
+
+
+class LocalKafkaSection(_Section):
+    """`local_kafka`: the embedded broker.
+
+    Attributes:
+        data_dir: where its files lie, to be used again by the next start; temporary unless set.
+        port: where it listens; a free one unless set.
+        heap: the most that Java may use for its heap, as in `-Xmx`.
+        cache: where Kafka's jars are kept.
+        ivy_settings: an Ivy settings file that says where jars are fetched from; Maven Central unless set.
+        properties: broker properties.
+    """
+
+    data_dir: _UserPath | None = None
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    heap: str = Field(default="512m", pattern=r"^\d+[kKmMgG]?$")
+    cache: _UserPath | None = None
+    ivy_settings: _UserPath | None = None
+    properties: dict[str, str] = Field(default_factory=dict)
+
+
+class TopicsSection(_Section):
+    """`topics`: how topics are created.
+
+    Attributes:
+        replication_factor: of each topic; -1 takes the broker's default.
+    """
+
+    replication_factor: int = Field(default=-1, ge=-1)
+
+
+class Settings(BaseSettings):
+    """All settings of `acker`.
+
+    Attributes:
+        kafka: librdkafka properties for everything that talks to Kafka.
+        worker: the acker worker.
+        local_kafka: the embedded broker.
+        topics: how topics are created.
+        log_level: the least that is logged.
+    """
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter=ENV_DELIMITER,
+        env_ignore_empty=True,
+    )
+
+    kafka: KafkaProperties = Field(default_factory=dict)
+    worker: WorkerSection = WorkerSection()
+    local_kafka: LocalKafkaSection = LocalKafkaSection()
+    topics: TopicsSection = TopicsSection()
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Takes only what it is given: `setting_layers` reads the sources, to know where each value came from."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether no cluster is configured, so that the embedded broker is the one to use."""
+        return not self.kafka.get("bootstrap.servers")
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where the configured cluster is."""
+        return str(self.kafka["bootstrap.servers"])
