@@ -1,1 +1,11 @@
-"""See docs/architecture.md."""
+"""The acker: follows the tuple trees of a topology, and tells each spout how its trees ended.
+
+Rooms, from the inside out:
+
+- `kernels`: the rules, compiled, over one flat table; `ledger`: that table, its spouts and its cohorts.
+- `sessions`: which ack batches are repeats; `progress`: what is committed beside an offset.
+- `fold`: records of one partition in, notices out, without Kafka and without a clock.
+- `owned`, `intervals`: what the worker knows around a fold.
+- `worker`: polls, folds, sends and commits; `notifier`: delivers; `stats`: what it did.
+- `catalogue`: topics and manifests in the cluster. `errors`: the hierarchy.
+"""

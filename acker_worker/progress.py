@@ -41,6 +41,25 @@ class Progress:
                 return text
             kept = kept[1 + len(kept) // 8 :]
 
+    def within(self, low: int, high: int) -> "tuple[Progress | None, str | None]":
+        """What of it can be used with a log that holds the offsets from `low` up to `high`.
+
+        Returns:
+            The progress, or None if the fold has to begin anew; and what was lost, for the log, or None.
+        """
+        if self.offset > high:
+            return (
+                None,
+                f"ends at {high}, before the committed {self.offset}: the topic was made anew, so is the ledger",
+            )
+        if self.rebuild_from >= low:
+            return self, None
+        usable = Progress(max(self.offset, low), low, self.clock_ms, self.opened)
+        return usable, (
+            f"begins at {low}, but trees are open since {self.rebuild_from}: some will time out. Retention is too "
+            "short: set retention.ms to three times the largest tree age at least"
+        )
+
     @classmethod
     def of(cls, offset: int, metadata: str | None) -> "Progress":
         """Reads a commit.

@@ -58,6 +58,16 @@ class WorkerStats:
         """The snapshot as one JSON object on one line."""
         return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
 
+    def sentence(self, before: "WorkerStats") -> str:
+        """What is held now, and what was done since an earlier snapshot."""
+        return (
+            f"{self.partitions} partitions, {self.pending} pending, {self.orphans} orphans; since the last line "
+            f"{self.entries - before.entries} entries, {self.trees_acked - before.trees_acked} acked, "
+            f"{self.trees_failed - before.trees_failed} failed, {self.timeouts - before.timeouts} timed out, "
+            f"{self.too_old - before.too_old} too old, {self.duplicate_batches - before.duplicate_batches} repeated "
+            f"batches dropped, {self.dead_letters - before.dead_letters} dead letters; clock lag {self.clock_lag_ms} ms"
+        )
+
 
 def summed(counters: Iterable[Counters]) -> Counters:
     """The sum of counters, field by field."""

@@ -60,6 +60,8 @@ _HOPELESS: Final = (
     KafkaError._AUTHENTICATION,
 )
 
+_Rebalance = Callable[[Consumer, list[TopicPartition]], None]
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
@@ -107,6 +109,7 @@ class AckerWorker:
         self._rebuilds = 0
         self._rebuild_s = 0.0
         self._said = WorkerStats()
+        self._raised: Exception | None = None
 
     def stop(self) -> None:
         """Asks `run` to end cleanly; may be called from a signal handler or another thread."""
@@ -132,7 +135,10 @@ class AckerWorker:
         )
         try:
             self._consumer.subscribe(
-                [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+                [self._topic],
+                on_assign=self._guarded(self._on_assign),
+                on_revoke=self._guarded(self._on_revoke),
+                on_lost=self._guarded(self._on_lost),
             )
             _log.info("acker worker of %s started", self._topology)
             self._work()
@@ -208,7 +214,11 @@ class AckerWorker:
     def _poll(self) -> list[Message]:
         """What there is, without waiting for more once something came."""
         first = self._consumer.poll(_POLL_S)
-        return [] if first is None else [first, *self._consumer.consume(_POLL_RECORDS, 0)]
+        messages = [] if first is None else [first, *self._consumer.consume(_POLL_RECORDS, 0)]
+        if self._raised is not None:
+            raised, self._raised = self._raised, None
+            raise raised
+        return messages
 
     def _take(self, messages: list[Message]) -> None:
         batches: dict[int, list[LogRecord]] = defaultdict(list)
@@ -303,6 +313,17 @@ class AckerWorker:
         for owned, progress in reached:
             owned.committed = progress
 
+    def _guarded(self, callback: _Rebalance) -> _Rebalance:
+        """Keeps an exception for the loop: one that crosses librdkafka's callbacks loses its type and its place."""
+
+        def guarded(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            try:
+                callback(consumer, partitions)
+            except (AckerWorkerError, KafkaException) as error:
+                self._raised = error
+
+        return guarded
+
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if not partitions:
             consumer.incremental_assign([])
@@ -310,7 +331,11 @@ class AckerWorker:
         starts = []
         for committed in consumer.committed(partitions, timeout=_CONTACT_S):
             low, high = consumer.get_watermark_offsets(committed, timeout=_CONTACT_S, cached=False)
-            progress = self._usable(committed, low, high)
+            progress, loss = (None, None)
+            if committed.offset >= 0:
+                progress, loss = Progress.of(committed.offset, committed.metadata).within(low, high)
+            if loss is not None:
+                _log.warning("%s[%d] %s", self._topic, committed.partition, loss)
             fold = PartitionFold(
                 committed.partition, self._manifest.ack_partitions, self._ledger_settings, progress, start=low
             )
@@ -318,31 +343,6 @@ class AckerWorker:
             starts.append(TopicPartition(self._topic, committed.partition, fold.position))
         consumer.incremental_assign(starts)
         _log.info("took over partitions %s of %s", sorted(start.partition for start in starts), self._topic)
-
-    def _usable(self, committed: TopicPartition, low: int, high: int) -> Progress | None:
-        """The earlier owner's progress, if the log still holds what it speaks of."""
-        if committed.offset < 0:
-            return None
-        progress = Progress.of(committed.offset, committed.metadata)
-        where = f"{self._topic}[{committed.partition}]"
-        if progress.offset > high:
-            _log.warning(
-                "%s ends at %d, before the committed %d: it was made anew, so is the ledger",
-                where,
-                high,
-                progress.offset,
-            )
-            return None
-        if progress.rebuild_from < low:
-            _log.warning(
-                "%s begins at %d, but trees are open since %d: some will time out. Retention is too short: "
-                "set retention.ms to three times the largest tree age at least",
-                where,
-                low,
-                progress.rebuild_from,
-            )
-            return Progress(max(progress.offset, low), low, progress.clock_ms)
-        return progress
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._commit([partition.partition for partition in partitions])
@@ -373,21 +373,5 @@ class AckerWorker:
             self._on_stats(self.stats)
 
     def _say(self) -> None:
-        stats, said = self.stats, self._said
-        self._said = stats
-        _log.info(
-            "%s: %d partitions, %d pending, %d orphans; since the last line %d entries, %d acked, %d failed, "
-            "%d timed out, %d too old, %d repeated batches dropped, %d dead letters; clock lag %d ms",
-            self._topology,
-            stats.partitions,
-            stats.pending,
-            stats.orphans,
-            stats.entries - said.entries,
-            stats.trees_acked - said.trees_acked,
-            stats.trees_failed - said.trees_failed,
-            stats.timeouts - said.timeouts,
-            stats.too_old - said.too_old,
-            stats.duplicate_batches - said.duplicate_batches,
-            stats.dead_letters - said.dead_letters,
-            stats.clock_lag_ms,
-        )
+        before, self._said = self._said, self.stats
+        _log.info("%s: %s", self._topology, self._said.sentence(before))

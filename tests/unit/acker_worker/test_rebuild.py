@@ -145,6 +145,22 @@ def test_metadata_stays_within_what_kafka_keeps_and_drops_the_earliest_openings(
     assert list(kept) == list(opened)[-len(kept) :]
 
 
+def test_progress_is_held_against_what_the_log_still_holds() -> None:
+    progress = Progress(100, 60, START_MS, {"b/0": (b"12345678",)})
+    assert progress.within(0, 100) == (progress, None)
+    assert progress.within(60, 500) == (progress, None)
+    usable, loss = progress.within(80, 500)
+    assert usable == Progress(100, 80, START_MS, progress.opened)
+    assert loss is not None
+    assert "Retention is too short" in loss
+    usable, loss = progress.within(200, 500)
+    assert usable == Progress(200, 200, START_MS, progress.opened)
+    usable, loss = progress.within(0, 99)
+    assert usable is None
+    assert loss is not None
+    assert "made anew" in loss
+
+
 def test_a_log_made_anew_is_not_waited_for() -> None:
     fold = PartitionFold(0, 1, SETTINGS, Progress(1_000, 900, START_MS))
     assert outcomes(fold.advance(START_MS)) == []
