@@ -7,6 +7,7 @@ now and then, `{"error": "..."}` before an end that was not asked for.
 
 import dataclasses
 import json
+import logging
 import signal
 import sys
 from collections.abc import Mapping
@@ -77,7 +78,11 @@ def main() -> int:
     except AckerWorkerError as error:
         _say(json.dumps({"error": str(error)}))
         return 1
-    except BrokenPipeError:  # The parent is gone, and nobody reads stats any more.
+    except BrokenPipeError:  # the parent is gone, and nobody reads stats any more
+        return 1
+    except Exception as error:
+        logging.getLogger(__name__).exception("the acker worker of %s ends", launch.topology)
+        _say(json.dumps({"error": f"{type(error).__name__}: {error}; the log has the traceback"}))
         return 1
     return 0
 

@@ -7,6 +7,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from acker_cli.settings import KafkaProperties
+from tuple_tree.client_settings import for_admin, for_producer
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, component_group
 from tuple_tree.topics import topic_specs
@@ -20,12 +21,11 @@ def remove_topology(kafka: KafkaProperties, manifest: Manifest) -> list[str]:
     Returns:
         What could not be deleted.
     """
-    quiet = {**kafka, "log_level": 0}
     topology = manifest.topology
-    producer = Producer(quiet)
+    producer = Producer({**for_producer(kafka), "log_level": 0})
     producer.produce(TOPOLOGIES_TOPIC, key=topology.encode(), value=None, partition=0)
     left = [f"{topology} in {TOPOLOGIES_TOPIC}"] if producer.flush(_SECONDS) else []
-    admin = AdminClient(quiet)
+    admin = AdminClient({**for_admin(kafka), "log_level": 0})
     topics = [spec.name for spec in topic_specs(manifest) if spec.name != TOPOLOGIES_TOPIC]
     for name, deleted in admin.delete_topics(topics, operation_timeout=_SECONDS).items():
         try:

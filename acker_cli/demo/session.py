@@ -113,6 +113,7 @@ class _Session:
                     overdue = _overdue(snapshot, self._options.deadline)
                     break
             seconds = time.monotonic() - began
+            self._view.show(self._snapshot(done))
             processes.stop()
             # Only now it is exact: every process has said its last.
             last = processes.snapshot()
@@ -137,7 +138,7 @@ class _Session:
     def _look(self, done: int) -> TopologySnapshot:
         """Looks after the processes, shows how they do, and rests a moment."""
         self._processes.check()
-        snapshot = self._processes.snapshot(Progress(done, self._total, "lines"))
+        snapshot = self._snapshot(done)
         self._view.show(snapshot)
         ackers = self._processes.ackers
         if self._chaos is not None and ackers is not None:
@@ -146,6 +147,9 @@ class _Session:
             )
         threading.Event().wait(LOOK_SECONDS)
         return snapshot
+
+    def _snapshot(self, done: int) -> TopologySnapshot:
+        return self._processes.snapshot(Progress(done, self._total, "lines"))
 
     def _kill(self, victim: Victim) -> None:
         with suppress(ProcessLookupError):

@@ -36,20 +36,22 @@ def test_a_worker_that_is_killed_gets_a_successor(bootstrap_servers: str, caplog
     catalogue.create_topics(manifest)
     catalogue.publish(manifest)
 
-    def share_all() -> bool:
+    victim = 0
+
+    def two_share_all() -> bool:
         pool.check()
-        return sum(worker.stats.partitions if worker.stats else 0 for worker in pool.workers()) == 8
+        workers = pool.workers()
+        owned = sum(worker.stats.partitions if worker.stats else 0 for worker in workers)
+        return len(workers) == 2 and owned == 8 and victim not in {worker.pid for worker in workers}
 
     with AckerPool(AckerLaunch(manifest.topology, kafka, {}, "error"), 2) as pool:
-        wait_until(lambda: share_all() and len(pool.workers()) == 2, "both workers share all partitions")
+        wait_until(two_share_all, "both workers share all partitions")
         before = {worker.pid for worker in pool.workers()}
         victim = next(worker.pid for worker in pool.workers() if worker.stats and worker.stats.partitions)
         with caplog.at_level(logging.ERROR):
             pool.kill(victim)
-            wait_until(lambda: not is_alive(victim), "it is dead")
-            wait_until(lambda: share_all() and len(pool.workers()) == 2, "two workers share all partitions again")
+            wait_until(two_share_all, "two workers share all partitions again")
         after = {worker.pid for worker in pool.workers()}
-        assert victim not in after
         assert len(before & after) == 1
         assert f"acker worker {victim} was killed by SIGKILL" in caplog.text
     assert not any(is_alive(pid) for pid in before | after)
