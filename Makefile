@@ -16,6 +16,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV): about a minute, once."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	@$(BIN)/python -c 'from acker_worker.ledger import warm_up; warm_up()' # compiles the kernels into numba's cache
 	@touch $@
 
 demo: $(READY) ## Count the words of a book through a real Kafka, every line acked

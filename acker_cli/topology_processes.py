@@ -1,6 +1,5 @@
 """A topology at work on this machine: the processes of its components, and acker workers beside them."""
 
-import signal
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
@@ -46,13 +45,7 @@ class TopologyProcesses:
     def __enter__(self) -> Self:
         if self.ackers is not None:
             self.ackers.check()
-        # Ctrl-C in a terminal reaches the whole process group, but is for this process alone, which still needs the
-        # others while it stops. What a thread blocks, the processes that it starts block as well.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self.components.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self.components.start()
         return self
 
     def __exit__(self, *_: object) -> None:

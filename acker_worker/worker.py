@@ -325,7 +325,8 @@ class AckerWorker:
         return guarded
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if not partitions:
+        if not partitions or self._stopping.is_set():
+            # A worker that is leaving may still be handed the partitions of another one: they wait for the next.
             consumer.incremental_assign([])
             return
         starts = []

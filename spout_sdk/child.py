@@ -40,6 +40,8 @@ class Child:
                 stdout=2,  # what user code prints must not mix with what this process prints
                 pass_fds=(reports,),
                 env={**os.environ, **environment},
+                # Ctrl-C in a terminal is for the supervisor alone, which tells its processes when to stop.
+                start_new_session=True,
             )
         finally:
             os.close(reports)
