@@ -1,9 +1,7 @@
 """What the tests of the SDK share: a topology's topics, a toy acker that keeps every edge, and waiting."""
 
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,16 +13,6 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutTask
 from tuple_tree.names import acks_topic, component_group
 from tuple_tree.topics import topic_specs
-
-DEADLINE_SECONDS = 40.0
-
-
-def eventually(holds: Callable[[], bool], what: str, seconds: float = DEADLINE_SECONDS) -> None:
-    """Waits until something holds; fails if it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"{what} did not come true within {seconds:.0f} s"
-        time.sleep(0.01)
 
 
 class Cluster:

@@ -6,9 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,6 +26,7 @@ from local_kafka.distribution import (
 )
 from local_kafka.java import find_java
 from local_kafka.ports import free_port
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -46,16 +45,6 @@ else:
     print(kafka.pid, kafka.log_path.parent, flush=True)
     sys.stdin.read()
 """
-
-
-def eventually(condition: Callable[[], bool], deadline: float = DEADLINE_SECONDS) -> bool:
-    """Whether the condition comes true before the deadline, in seconds from now."""
-    end = time.monotonic() + deadline
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        threading.Event().wait(0.02)
-    return True
 
 
 def is_alive(pid: int) -> bool:
@@ -103,7 +92,7 @@ def consume(kafka: LocalKafka, count: int) -> list[bytes | None]:
             values.extend(message.value() for message in consumer.consume(count, timeout=0.1) if not message.error())
             return len(values) >= count
 
-        assert eventually(enough)
+        eventually(enough, "all records")
         return values
     finally:
         consumer.close()
@@ -236,9 +225,9 @@ def test_a_killed_parent_takes_the_broker_with_it(arguments: list[str]) -> None:
         guardian = parent_of(pid)
         parent.kill()
         parent.wait()
-        assert eventually(lambda: not is_alive(pid))
-        assert eventually(lambda: not is_alive(guardian))
-        assert eventually(lambda: not directory.exists())
+        eventually(lambda: not is_alive(pid), "java to end")
+        eventually(lambda: not is_alive(guardian), "the guardian to end")
+        eventually(lambda: not directory.exists(), "its directory to be removed")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with the one that started it")
@@ -246,8 +235,8 @@ def test_a_killed_guardian_takes_the_broker_with_it(tmp_path: Path) -> None:
     with LocalKafka(data_dir=tmp_path) as kafka:
         pid = running_pid(kafka)
         os.kill(parent_of(pid), signal.SIGKILL)
-        assert eventually(lambda: not is_alive(pid))
-        assert eventually(lambda: not kafka.is_running)
+        eventually(lambda: not is_alive(pid), "java to end")
+        eventually(lambda: not kafka.is_running, "the broker to be seen as ended")
         kafka.start()
         assert kafka.is_running
 

@@ -21,8 +21,9 @@ from spout_sdk import (
     TopologyRunner,
     load_topology,
 )
-from tests.kafka.sdk_rig import Cluster, eventually
+from tests.kafka.sdk_rig import Cluster
 from tests.kafka.sdk_topologies import NAME, RELEASE
+from tests.waiting import eventually
 
 ENDLESS = "tests.kafka.sdk_topologies:endless"
 HOLDING = "tests.kafka.sdk_topologies:holding"

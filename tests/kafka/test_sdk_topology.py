@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from spout_sdk import ComponentRunner, Stats, TopologyRunner, load_topology
-from tests.kafka.sdk_rig import Cluster, ToyAcker, eventually, headers_of
+from tests.kafka.sdk_rig import Cluster, ToyAcker, headers_of
 from tests.kafka.sdk_topologies import LINES, NAME, RELEASE, line
+from tests.waiting import eventually
 from tuple_tree.anchors import pack_anchors, unpack_anchors
 from tuple_tree.routing import fields_task
 from tuple_tree.streams import payload_codec
