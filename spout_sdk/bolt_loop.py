@@ -169,6 +169,9 @@ class BoltLoop:
         left = self._sink.flush(max(0.0, deadline - time.monotonic()))
         if left:
             logger.warning("%s: %d records were not delivered in time; inputs are read again", self._component, left)
+        for partition in held:
+            # A commit in the background may still fail, and nobody would make up for it: this one says all.
+            self._committed.pop(partition, None)
         self._reader.commit_now(self._ahead(held), max(1.0, deadline - time.monotonic()))
         for partition in held:
             del self._tasks[partition]
