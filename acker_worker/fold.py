@@ -4,8 +4,8 @@ Everything that an acker knows about a partition is a pure function of a window 
 function: it has no Kafka and no clock. Time is the append time of the records; only `advance` moves it without one,
 and its caller answers for having read everything that was appended before.
 
-Rebuilding is folding from further back: what lies before the committed offset, and what expired up to the committed
-clock, was told already and is not told again.
+Rebuilding is folding from further back: what follows from records before the committed offset was told already and is
+not told again.
 """
 
 from collections import deque
@@ -27,6 +27,8 @@ from tuple_tree.messages import AckBatch, FailReason, SpoutTask
 
 _MARGIN_TICKS: Final = 1
 """How far before the birth of the oldest open record a rebuild begins: its ack may have overtaken its init."""
+MESSAGE_CHARACTERS: Final = 500
+"""How much of what a bolt says is kept for the notice: many of them have to fit into one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,8 @@ class PartitionFold:
             self._tell(ledger.ack(batch.ack_roots, batch.ack_vals), step, told)
         if len(batch.fail_roots):
             counters.fails += len(batch.fail_roots)
-            self._messages.update(zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True))
+            for root, message in zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True):
+                self._messages[root] = message[:MESSAGE_CHARACTERS]
             self._tell(ledger.fail(batch.fail_roots), step, told)
         if len(batch.reset_roots):
             counters.resets += len(batch.reset_roots)
@@ -221,21 +224,20 @@ class PartitionFold:
         return self._committed is None or offset >= self._committed.offset
 
     def _catch_up(self, step: Step, committed: Progress) -> None:
-        """Reaches what was committed: the clock goes where the earlier owner had it, and from here on we tell."""
+        """Reaches what was committed: the clock goes where the earlier owner had it, and from here on we tell all."""
         self._move_clock(max(committed.clock_ms, self.clock_ms), step)
         self._committed = None
 
     def _move_clock(self, now_ms: int, step: Step) -> None:
-        committed = self._committed
-        if committed is not None and now_ms > committed.clock_ms > self.clock_ms:
-            # Up to the committed clock the earlier owner has told who expired; beyond it nobody has.
-            self._expire(committed.clock_ms, step, told=True)
-        self._expire(now_ms, step, told=committed is not None and now_ms <= committed.clock_ms)
+        """Moves the clock on, and tells who has expired, even while rebuilding.
 
-    def _expire(self, now_ms: int, step: Step, *, told: bool) -> None:
+        An ack before the committed offset was told for certain, since it follows from records. An expiry depends on
+        the clock besides, and the earlier owner's may have been moved without a record: it may not have expired there.
+        Telling it twice is ignored; not telling it would leave a spout waiting.
+        """
         self.clock_ms = now_ms
         tick = self._tick(now_ms)
-        self._tell(self.ledger.advance(tick), step, not told)
+        self._tell(self.ledger.advance(tick), step, True)
         if tick - self._sessions_tick > self._settings.max_age_ticks:
             self._sessions_tick = tick
             self._sessions.rotate()

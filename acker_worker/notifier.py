@@ -1,7 +1,7 @@
 """Delivers notices to spouts, and unusable records to the dead letters.
 
-Notices go out as soon as they are decided. `flush` returns only when all of them were acknowledged, so what is
-committed after it is covered.
+Notices go out as soon as they are decided. `drain` says when all of them were acknowledged, so what is committed after
+it is covered.
 """
 
 import logging
@@ -27,20 +27,20 @@ _log = logging.getLogger(__name__)
 
 _BATCH_ROOTS: Final = 16_384
 """Most roots in one notice batch: 128 KiB of ids, far from a broker's largest record."""
-_BATCH_FAILS: Final = 1_024
-"""Most failed roots in one, since each may carry a text."""
+_BATCH_FAILS: Final = 256
+"""Most failed roots in one, since each may carry a text: half a megabyte if all are as long as they may be."""
 _RECHECK_S: Final = 5.0
-"""How long the list of topics is trusted when a spout's is not in it."""
+"""How long a spout that does not exist is taken not to exist."""
 _POLL_S: Final = 0.1
 
 _PRODUCER: Final[dict[str, str | int | float | bool]] = {
-    "enable.idempotence": True,
     "linger.ms": 0,
     "compression.type": "lz4",
-    "delivery.timeout.ms": 30_000,
     # A dead letter may be as large as the largest record of the ack log; what is too large is for the broker to say.
     "message.max.bytes": 100_000_000,
 }
+# What a commit says rests on these.
+_FIXED: Final[dict[str, str | int | float | bool]] = {"enable.idempotence": True, "acks": "all"}
 _GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
@@ -66,9 +66,9 @@ class Notifier:
         self._catalogue = catalogue
         self._clock = clock
         self._topics: dict[str, int] = {}
-        self._topics_at = -_RECHECK_S
+        self._missing: dict[SpoutTask, float] = {}
         self._failure: KafkaError | None = None
-        self._producer = Producer({**_PRODUCER, **for_producer(kafka), "logger": _log})
+        self._producer = Producer({**_PRODUCER, **for_producer(kafka), **_FIXED, "logger": _log})
 
     def tell(self, partition: int, position: int, told: dict[SpoutTask, Told]) -> None:
         """Sends outcomes to their spouts.
@@ -82,8 +82,8 @@ class Notifier:
             known = self._exists(spout)
             for notice in _batches(partition, position, outcomes):
                 if known:
-                    self._send(spout.topic, spout.task, encode_notice_batch(notice), [], self._on_notice)
-                    self.notices += len(notice)
+                    delivered = partial(self._on_notice, spout, notice)
+                    self._send(spout.topic, spout.task, encode_notice_batch(notice), [], delivered)
                 else:
                     self._undeliverable(spout, notice)
 
@@ -103,11 +103,11 @@ class Notifier:
         )
         self._bury(record.value, headers)
 
-    def flush(self, timeout_s: float) -> None:
-        """Waits until everything sent was acknowledged.
+    def drain(self, timeout_s: float) -> bool:
+        """Waits until everything sent was acknowledged; False if that takes longer.
 
         Raises:
-            DeliveryError: if something was not, in time or at all; then nothing may be committed.
+            DeliveryError: if something was refused; then nothing may be committed any more.
         """
         left = self._producer.flush(timeout_s)
         if self._failure is not None:
@@ -115,11 +115,7 @@ class Notifier:
                 f"a notice could not be delivered: {self._failure.str()}. Nothing was committed, so the next owner of "
                 "the partition sends it again; check the brokers"
             )
-        if left:
-            raise DeliveryError(
-                f"{left} notices were not acknowledged within {timeout_s:g} s. Nothing was committed, so the next "
-                "owner of the partition sends them again; check the brokers"
-            )
+        return left == 0
 
     def poll(self) -> None:
         """Serves delivery reports."""
@@ -131,10 +127,14 @@ class Notifier:
             return False
         if spout.task < self._topics.get(spout.topic, 0):
             return True
-        if self._clock() - self._topics_at >= _RECHECK_S:
-            self._topics = self._catalogue.topics()
-            self._topics_at = self._clock()
-        return spout.task < self._topics.get(spout.topic, 0)
+        now = self._clock()
+        if now - self._missing.get(spout, -_RECHECK_S) < _RECHECK_S:
+            return False
+        self._topics = self._catalogue.topics()
+        exists = spout.task < self._topics.get(spout.topic, 0)
+        if not exists:
+            self._missing[spout] = now
+        return exists
 
     def _undeliverable(self, spout: SpoutTask, notice: NoticeBatch) -> None:
         detail = (
@@ -176,13 +176,14 @@ class Notifier:
             else:
                 return
 
-    def _on_notice(self, error: KafkaError | None, message: Message) -> None:
+    def _on_notice(self, spout: SpoutTask, notice: NoticeBatch, error: KafkaError | None, _message: Message) -> None:
         if error is None:
-            return
-        if error.code() in _GONE:
-            _log.error("%s[%s] is gone, its notice is lost: %s", message.topic(), message.partition(), error.str())
-            return
-        self._failure = error
+            self.notices += len(notice)
+        elif error.code() in _GONE:
+            self._topics.pop(spout.topic, None)
+            self._undeliverable(spout, notice)
+        else:
+            self._failure = error
 
     def _on_dead_letter(self, headers: Headers, error: KafkaError | None, message: Message) -> None:
         if error is None:

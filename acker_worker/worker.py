@@ -32,18 +32,23 @@ _log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.02
 _POLL_RECORDS: Final = 500
-_FLUSH_S: Final = 10.0
-_CONTACT_S: Final = 10.0
+_DRAIN_S: Final = 1.0
+_LAST_DRAIN_S: Final = 10.0
+_CONTACT_S: Final = 5.0
 
 _CONSUMER: Final[dict[str, str | int | float | bool]] = {
-    "auto.offset.reset": "earliest",
-    "enable.auto.commit": False,
-    "enable.partition.eof": True,
-    "partition.assignment.strategy": "cooperative-sticky",
     "session.timeout.ms": 10_000,
     "heartbeat.interval.ms": 2_000,
     # A consumer whose queue is full would otherwise rest for a second before it fetches again.
     "fetch.queue.backoff.ms": 50,
+}
+# What the worker does rests on these, so nobody's settings change them.
+_FIXED: Final[dict[str, str | int | float | bool]] = {
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+    "partition.assignment.strategy": "cooperative-sticky",
 }
 # The group moved on without us: whoever owns the partition now goes on from the last commit.
 _FENCED: Final = (
@@ -127,12 +132,15 @@ class AckerWorker:
         self._ledger_settings = LedgerSettings(
             tick_ms=self._manifest.tick_ms,
             max_age_ms=self._manifest.max_tree_age_ms,
-            orphan_timeout_ms=max(spout.timeout_ms for spout in self._manifest.spouts),
+            orphan_timeout_ms=max(
+                (spout.timeout_ms for spout in self._manifest.spouts), default=self._manifest.max_tree_age_ms
+            ),
         )
         self._notifier = Notifier(self._topology, self._kafka, catalogue)
-        self._consumer = Consumer(
-            {**_CONSUMER, **for_consumer(self._kafka), "group.id": acker_group(self._topology), "logger": _log}
-        )
+        group = {**_CONSUMER, **for_consumer(self._kafka), **_FIXED, "group.id": acker_group(self._topology)}
+        self._consumer = Consumer({**group, "logger": _log})
+        # An open transaction holds a reader of committed records back, and its idea of the end with it.
+        self._watermarks = Consumer({**group, "isolation.level": "read_uncommitted", "logger": _log})
         try:
             self._consumer.subscribe(
                 [self._topic],
@@ -142,14 +150,20 @@ class AckerWorker:
             )
             _log.info("acker worker of %s started", self._topology)
             self._work()
-            self._commit(list(self._owned))
+            self._commit(list(self._owned), _LAST_DRAIN_S)
+            self._report()
         except KafkaException as error:
+            self._owned.clear()
             raise AckerWorkerError(
                 f"the acker worker of {self._topology} cannot go on: {error.args[0].str()}. Nothing is lost: start it "
                 "again once the brokers are well, or let another worker take over"
             ) from error
+        except BaseException:
+            # Something may have been folded and not told: it must not be committed when the partitions are revoked.
+            self._owned.clear()
+            raise
         finally:
-            self._report()
+            self._watermarks.close()
             self._consumer.close()
         _log.info("acker worker of %s stopped, its partitions are released", self._topology)
 
@@ -205,7 +219,7 @@ class AckerWorker:
             self._advance()
             self._notifier.poll()
             if commits.due():
-                self._commit(list(self._owned))
+                self._commit(list(self._owned), _DRAIN_S)
             if reports.due():
                 self._report()
             if lines.due():
@@ -264,12 +278,13 @@ class AckerWorker:
             if not fold.rebuilding and not fold.expires_by(now_ms):
                 continue
             try:
-                _, high = self._consumer.get_watermark_offsets(
+                _, high = self._watermarks.get_watermark_offsets(
                     TopicPartition(self._topic, partition), timeout=_CONTACT_S, cached=False
                 )
             except KafkaException as error:
+                # The others would wait as long for the same brokers.
                 _log.warning("%s[%d]: the clock stands, %s", self._topic, partition, error.args[0].str())
-                continue
+                return
             if owned.end is not None and owned.end >= high:
                 was_rebuilding = fold.rebuilding
                 self._send(owned, fold.advance(fold.clock_ms if was_rebuilding else now_ms))
@@ -285,13 +300,15 @@ class AckerWorker:
         for rejected in step.rejected:
             self._notifier.reject(owned.partition, rejected)
 
-    def _commit(self, partitions: list[int]) -> None:
-        """Commits what was folded and told; raises if a notice could not be delivered."""
+    def _commit(self, partitions: list[int], drain_s: float) -> None:
+        """Commits what was folded and told, if that is acknowledged in time; otherwise it is committed later."""
         ahead = [self._owned[p] for p in partitions if p in self._owned and self._owned[p].ahead]
         if not ahead:
             return
         reached = [(owned, owned.fold.progress) for owned in ahead]
-        self._notifier.flush(_FLUSH_S)
+        if not self._notifier.drain(drain_s):
+            _log.warning("%s: notices are not acknowledged yet, so nothing is committed", self._topic)
+            return
         try:
             self._consumer.commit(
                 offsets=[
@@ -346,7 +363,7 @@ class AckerWorker:
         _log.info("took over partitions %s of %s", sorted(start.partition for start in starts), self._topic)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._commit([partition.partition for partition in partitions])
+        self._commit([partition.partition for partition in partitions], _LAST_DRAIN_S)
         self._on_lost(consumer, partitions)
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

@@ -163,10 +163,11 @@ class BoltLoop:
             return
         deadline = time.monotonic() + FLUSH_SECONDS
         for partition in held:
-            task = self._tasks[partition]
-            task.cleanup()
-            task.flush()
-        left = self._sink.flush(max(0.0, deadline - time.monotonic()))
+            self._tasks[partition].cleanup()
+        for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well
+            for partition in held:
+                self._tasks[partition].flush()
+            left = self._sink.flush(max(0.0, deadline - time.monotonic()))
         if left:
             logger.warning("%s: %d records were not delivered in time; inputs are read again", self._component, left)
         for partition in held:

@@ -1,6 +1,6 @@
 """How a topology is put together; everything that can be wrong with it is found here, before anything runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from spout_sdk.components import BasicBolt, Bolt, Spout
@@ -18,6 +18,9 @@ from tuple_tree.manifest import (
 )
 from tuple_tree.names import check_name
 from tuple_tree.streams import DEFAULT_STREAM, Stream
+
+AnyFactory = Factory | Callable[[Any], Any]
+"""What makes the instance of a task; of an external component, whatever runs it takes."""
 
 _UNGROUPABLE: Final = ("double", "float")
 
@@ -99,16 +102,19 @@ class TopologyBuilder:
         self._tick_ms = _millis("tick", tick)
         self._max_pending = _at_least_one("max_spout_pending", max_spout_pending)
         self._spouts: dict[str, SpoutManifest] = {}
-        self._bolts: dict[str, tuple[int, tuple[Stream, ...], BoltDeclarer]] = {}
-        self._factories: dict[str, Factory] = {}
+        self._bolts: dict[str, tuple[int, tuple[Stream, ...], BoltDeclarer, bool]] = {}
+        self._factories: dict[str, Any] = {}
 
     def set_spout(
         self,
         name: str,
-        factory: Factory,
+        factory: AnyFactory,
         tasks: int = 1,
         message_timeout: float | None = None,
         max_spout_pending: int | None = None,
+        *,
+        external: bool = False,
+        streams: Sequence[Stream] | None = None,
     ) -> None:
         """Adds a spout.
 
@@ -118,6 +124,9 @@ class TopologyBuilder:
             tasks: how many there are.
             message_timeout: seconds; the topology's unless given.
             max_spout_pending: open trees a task; the topology's unless given.
+            external: whether something else than this SDK runs it, such as Spark; then the factory is whatever that
+                takes for it.
+            streams: what an external spout emits, as its factory does not say so.
 
         Raises:
             TopologyError: if the spout cannot be.
@@ -125,16 +134,25 @@ class TopologyBuilder:
         self._spouts[self._added(name, factory)] = SpoutManifest(
             name=name,
             tasks=_at_least_one(f"tasks of spout {name!r}", tasks),
-            streams=_streams_of(name, factory, (Spout,)),
+            streams=_declared(name, factory, (Spout,), external, streams),
             timeout_ms=self._timeout_ms if message_timeout is None else _millis("message_timeout", message_timeout),
             max_pending=(
                 self._max_pending
                 if max_spout_pending is None
                 else _at_least_one("max_spout_pending", max_spout_pending)
             ),
+            external=external,
         )
 
-    def set_bolt(self, name: str, factory: Factory, tasks: int = 1) -> BoltDeclarer:
+    def set_bolt(
+        self,
+        name: str,
+        factory: AnyFactory,
+        tasks: int = 1,
+        *,
+        external: bool = False,
+        streams: Sequence[Stream] | None = None,
+    ) -> BoltDeclarer:
         """Adds a bolt.
 
         Args:
@@ -142,6 +160,9 @@ class TopologyBuilder:
             factory: a `Bolt` or `BasicBolt` class, or a callable without arguments that returns one, called once a
                 task.
             tasks: how many there are.
+            external: whether something else than this SDK runs it, such as Spark; then the factory is whatever that
+                takes for it, in Spark the function that transforms rows.
+            streams: what an external bolt emits, as its factory does not say so.
 
         Returns:
             What says which streams the bolt receives.
@@ -151,8 +172,8 @@ class TopologyBuilder:
         """
         self._added(name, factory)
         declarer = BoltDeclarer(name)
-        streams = _streams_of(name, factory, (Bolt, BasicBolt))
-        self._bolts[name] = (_at_least_one(f"tasks of bolt {name!r}", tasks), streams, declarer)
+        declared = _declared(name, factory, (Bolt, BasicBolt), external, streams)
+        self._bolts[name] = (_at_least_one(f"tasks of bolt {name!r}", tasks), declared, declarer, external)
         return declarer
 
     def build(self) -> Topology:
@@ -164,13 +185,17 @@ class TopologyBuilder:
         if not self._spouts:
             raise TopologyError(f"topology {self._name!r} has no spout: add one with set_spout()")
         bolts = []
-        for name, (tasks, streams, declarer) in self._bolts.items():
+        for name, (tasks, streams, declarer, external) in self._bolts.items():
             if not declarer.subscriptions:
                 raise TopologyError(
                     f"bolt {name!r} receives nothing: call shuffle_grouping() or another grouping on "
                     f"what set_bolt({name!r}, ...) returns"
                 )
-            bolts.append(BoltManifest(name=name, tasks=tasks, streams=streams, subscriptions=declarer.subscriptions))
+            bolts.append(
+                BoltManifest(
+                    name=name, tasks=tasks, streams=streams, subscriptions=declarer.subscriptions, external=external
+                )
+            )
         spouts = tuple(self._spouts.values())
         slowest = max(spout.timeout_ms for spout in spouts)
         try:
@@ -188,7 +213,7 @@ class TopologyBuilder:
             _check_groupable(manifest, bolt)
         return Topology(manifest, dict(self._factories))
 
-    def _added(self, name: str, factory: Factory) -> str:
+    def _added(self, name: str, factory: AnyFactory) -> str:
         _checked_name("component", name)
         if name in self._factories:
             raise TopologyError(f"two components are named {name!r}: names must be unique within a topology")
@@ -221,17 +246,31 @@ def _at_least_one(setting: str, number: int) -> int:
     return number
 
 
-def _streams_of(name: str, factory: Factory, kinds: tuple[type, ...]) -> tuple[Stream, ...]:
+def _declared(
+    name: str, factory: AnyFactory, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
+) -> tuple[Stream, ...]:
+    if not external:
+        if streams is not None:
+            raise TopologyError(f"component {name!r} is given streams: declare them in its class, as `streams`")
+        return _streams_of(name, factory, kinds)
+    return _checked_streams(name, tuple(streams or ()))
+
+
+def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tuple[Stream, ...]:
     made: Any = factory
+    made_by: Any = factory
     while hasattr(made, "func"):  # functools.partial
         made = made.func
     # Only a function hides what it makes; it is called once to see, as Storm makes components at submission.
-    made = made if isinstance(made, type) else factory()
+    made = made if isinstance(made, type) else made_by()
     cls = made if isinstance(made, type) else type(made)
     if not issubclass(cls, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)
         raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is no {wanted}: derive it from one")
-    streams = tuple(made.streams)
+    return _checked_streams(name, tuple(made.streams))
+
+
+def _checked_streams(name: str, streams: tuple[Any, ...]) -> tuple[Stream, ...]:
     for stream in streams:
         if not isinstance(stream, Stream):
             raise TopologyError(

@@ -13,10 +13,6 @@ KafkaSettings = Mapping[str, Any]
 """librdkafka properties; at least `bootstrap.servers`."""
 
 _CONSUMER: Final[dict[str, Any]] = {
-    "auto.offset.reset": "earliest",
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "partition.assignment.strategy": "cooperative-sticky",
     "session.timeout.ms": 10_000,
     "heartbeat.interval.ms": 2_000,
     # Bounds a commit on revoke, which waits for the group's coordinator.
@@ -24,33 +20,39 @@ _CONSUMER: Final[dict[str, Any]] = {
     # The default of a second makes a consumer with a full queue pause: 130 k instead of 600 k messages/s.
     "fetch.queue.backoff.ms": 50,
 }
-_PRODUCER: Final[dict[str, Any]] = {
-    "enable.idempotence": True,
-    "acks": "all",
-    "compression.type": "lz4",
+_PRODUCER: Final[dict[str, Any]] = {"compression.type": "lz4"}
+_TUPLES: Final[dict[str, Any]] = {"linger.ms": 2}
+# Ack batches are packed already: waiting for company would only add latency. A dead letter may be as large as the
+# largest record of an inbox; what is too large is for the broker to say.
+_ACKS: Final[dict[str, Any]] = {"linger.ms": 0, "message.max.bytes": 100_000_000}
+
+# What the guarantees rest on, so nobody's settings change it.
+_FIXED_CONSUMER: Final[dict[str, Any]] = {
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "isolation.level": "read_committed",
+    "partition.assignment.strategy": "cooperative-sticky",
 }
-_TUPLES: Final[dict[str, Any]] = {
-    "linger.ms": 2,
-    # A call of Python for each delivered tuple would cost more than sending it.
-    "delivery.report.only.error": True,
-}
-# Ack batches are packed already: waiting for company would only add latency.
-_ACKS: Final[dict[str, Any]] = {"linger.ms": 0}
+_FIXED_PRODUCER: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all"}
+# A call of Python for each delivered tuple would cost more than sending it.
+_FIXED_TUPLES: Final[dict[str, Any]] = {**_FIXED_PRODUCER, "delivery.report.only.error": True}
+_FIXED_ACKS: Final[dict[str, Any]] = {**_FIXED_PRODUCER, "delivery.report.only.error": False}
 
 
 def consumer_settings(kafka: KafkaSettings, group: str) -> dict[str, Any]:
-    """The settings of a component's consumer; the group is ours, everything else may be overridden."""
-    return {**_CONSUMER, **for_consumer(kafka), "group.id": group, "logger": logger}
+    """The settings of a component's consumer; what the guarantees rest on is ours, the rest may be overridden."""
+    return {**_CONSUMER, **for_consumer(kafka), **_FIXED_CONSUMER, "group.id": group, "logger": logger}
 
 
 def tuple_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
     """The settings of the producer of tuples, which reports failures only."""
-    return {**_PRODUCER, **_TUPLES, **for_producer(kafka), "logger": logger}
+    return {**_PRODUCER, **_TUPLES, **for_producer(kafka), **_FIXED_TUPLES, "logger": logger}
 
 
 def ack_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
     """The settings of the producer of ack batches and dead letters, which reports everything."""
-    return {**_PRODUCER, **_ACKS, **for_producer(kafka), "logger": logger}
+    return {**_PRODUCER, **_ACKS, **for_producer(kafka), **_FIXED_ACKS, "logger": logger}
 
 
 def checked(kafka: KafkaSettings) -> KafkaSettings:

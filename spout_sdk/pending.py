@@ -42,9 +42,12 @@ class Pending:
         return tree
 
     def tick(self, now: float) -> None:
-        """Gives up what is due."""
-        while now >= self._rotate_at:
-            self._rotate_at += self._period
+        """Gives up what is due.
+
+        A process that was stopped for long gives up one cohort at most before it has heard what came meanwhile.
+        """
+        if now >= self._rotate_at:
+            self._rotate_at = now + self._period
             lost = self._trees.rotate()
             self._count -= len(lost)
             for message_id, _ in lost.values():

@@ -166,10 +166,9 @@ class SpoutLoop:
         held = [partition for partition in partitions if partition in self._tasks]
         if not held:
             return
-        for partition in held:
-            task = self._tasks.pop(partition)
+        released = {partition: self._tasks.pop(partition) for partition in held}
+        for partition, task in released.items():
             task.close()
-            task.flush()
             if task.pending:
                 logger.info(
                     "%s/%d leaves %d trees without an outcome; its source must replay them",
@@ -177,7 +176,10 @@ class SpoutLoop:
                     partition,
                     task.pending,
                 )
-        left = self._sink.flush(FLUSH_SECONDS)
+        for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well
+            for task in released.values():
+                task.flush()
+            left = self._sink.flush(FLUSH_SECONDS)
         if left:
             logger.warning("%s: %d records were not delivered in time", self._component, left)
         logger.info("%s gave up tasks %s", self._component, held)

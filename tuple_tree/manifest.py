@@ -16,6 +16,8 @@ DEFAULT_TIMEOUT_MS: Final = 30_000
 DEFAULT_TICK_MS: Final = 1_000
 TREE_AGE_TIMEOUTS: Final = 10
 """The largest tree age, in message timeouts, unless set."""
+MAX_TREE_AGE_TICKS: Final = 2**18 - 2
+"""The largest tree age that a ledger can tell apart, in ticks."""
 RESERVED_COMPONENTS: Final = frozenset({"acker"})
 """Component names whose consumer group would be the ackers'."""
 
@@ -109,6 +111,11 @@ class Manifest(_Frozen):
             for stream in streams:
                 if streams.count(stream) > 1:
                     raise ValueError(f"component {component.name!r} has two streams {stream!r}: give one another name")
+        if self.max_tree_age_ms > MAX_TREE_AGE_TICKS * self.tick_ms:
+            raise ValueError(
+                f"the largest tree age, {self.max_tree_age_ms} ms, is more than {MAX_TREE_AGE_TICKS:,} ticks of "
+                f"{self.tick_ms} ms: make the tick longer"
+            )
         for bolt in self.bolts:
             for subscription in bolt.subscriptions:
                 self._check_subscription(bolt.name, subscription)

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from acker_worker.catalogue import Catalogue
 from acker_worker.errors import AckerWorkerError, BrokerUnreachableError, TopicError, UnknownTopologyError
+from acker_worker.notifier import Notifier
 from acker_worker.worker import AckerWorker
 from tests.kafka.ack_log import AckLog, manifest_of
 from tests.waiting import eventually
@@ -257,3 +258,71 @@ def test_topics_that_are_visible_only_later_are_created_once(bootstrap_servers: 
     created = catalogue.create_topics(manifest)
     assert f"{topology}.acks" in created
     assert f"{topology}.tuples.b" not in created
+
+
+def test_long_messages_of_many_fails_do_not_stop_the_worker(log: AckLog) -> None:
+    """One record of the ack log may say more than fits into a notice, and all of it may become due at once."""
+    roots = range(0, 40, 2)
+    with log.worker():
+        for root in roots:
+            log.say(root, fail="x" * 400_000)
+        log.flush()
+        for root in roots:
+            log.say(root, init=5)
+        log.flush()
+        assert log.await_notices(roots) == {root: ["failed"] for root in roots}
+
+
+def test_what_was_folded_and_not_told_is_not_committed(log: AckLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one fault here that no broker produces on demand: an exception between folding and telling."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("between folding and telling")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Notifier, "tell", broken)
+        log.say(2, init=5)
+        log.say(2, ack=5)
+        log.flush()
+        with pytest.raises(RuntimeError, match="between folding and telling"):
+            AckerWorker(log.topology, log.kafka).run()
+    assert log.committed()[0][0] < 0
+    with log.worker():
+        assert log.await_notices([2]) == {2: ["ack"]}
+
+
+def test_settings_that_the_guarantees_rest_on_cannot_be_changed(log: AckLog) -> None:
+    log.kafka |= {
+        "enable.auto.commit": True,
+        "auto.commit.interval.ms": 10,
+        "enable.partition.eof": False,
+        "acks": 0,
+        "enable.idempotence": False,
+        "partition.assignment.strategy": "range",
+    }
+    log.say(2, init=5)
+    log.flush()
+    with log.worker() as worker:
+        eventually(lambda: worker.stats.pending == 1, "the tree")
+    assert "rebuild_from" in log.committed()[0][1]
+
+
+def test_an_open_transaction_is_not_the_end_of_the_partition(bootstrap_servers: str) -> None:
+    """An ack that lies in an open transaction is appended, but cannot be read yet: its tree must not time out."""
+    with AckLog(bootstrap_servers, tick_ms=250, timeout_ms=1_000) as log, log.worker():
+        log.say(2, init=5)
+        log.say(4, init=0)
+        log.flush()
+        log.await_notices([4])
+        producer = Producer({**log.kafka, "transactional.id": log.topology})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        root = np.array([2], dtype=np.uint64)
+        val = np.array([5], dtype=np.uint64)
+        batch = AckBatch("transactional/0", bytes(16), 0, ack_roots=root, ack_vals=val)
+        producer.produce(log.topic, encode_ack_batch(batch), partition=0)
+        assert producer.flush(30) == 0
+        log.wait_ticks(10, 1)
+        assert 2 not in log.read_notices()
+        producer.commit_transaction(30)
+        assert log.await_notices([2])[2] == ["ack"]

@@ -96,3 +96,10 @@ def test_counters() -> None:
     assert (counters.records, counters.inits, counters.acks, counters.fails, counters.resets) == (5, 5, 1, 1, 1)
     assert (counters.repeated_batches, counters.superseded_batches) == (1, 1)
     assert (counters.trees_acked, counters.trees_failed, counters.trees_timed_out) == (1, 1, 3)
+
+
+def test_what_a_bolt_says_is_cut_so_that_many_fit_into_a_notice() -> None:
+    log, fold = Log(), new_fold()
+    step = fold.apply([log.say(fails=[1], message="x" * 400_000), log.say(inits=[(1, 1)])])
+    ((_, _, message),) = [failed for told in step.told.values() for failed in told.failed]
+    assert message == "x" * 500

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from acker_worker.fold import LogRecord
-from tests.unit.acker_worker.folding import Log, Outcome, new_fold, outcomes
+from tests.acking_cases import LIFETIME_TICKS
+from tests.unit.acker_worker.folding import SETTINGS, TICK_MS, Log, Outcome, new_fold, outcomes
 from tuple_tree.anchors import Edges, ack_vals, new_child
 
 
@@ -38,6 +39,9 @@ class Tree:
     disturbed: bool = False
     """A repeat that cannot be recognised, or a time-out, touched it: it may be silent, but must not lie."""
     told: str | None = None
+    born: int | None = None
+    touched: int = 0
+    """Ticks at which its first and its last message was delivered."""
 
     @property
     def complete(self) -> bool:
@@ -55,6 +59,9 @@ class Trees(RuleBasedStateMachine):
 
     def _next_id(self) -> int:
         return self.random.getrandbits(64) or 1
+
+    def _now(self) -> int:
+        return self.log.now_ms // TICK_MS
 
     def _open(self) -> list[ModelTuple]:
         """Tuples that are not acked yet, each once though it may belong to several trees."""
@@ -120,6 +127,10 @@ class Trees(RuleBasedStateMachine):
             resets=[root for root, _ in said["reset"]],
         )
         self.delivered.append(record)
+        for _, root, _ in batch:
+            tree = self.trees[root]
+            tree.touched = self._now()
+            tree.born = tree.touched if tree.born is None else tree.born
         for kind, root, _ in batch:
             if kind in ("init", "ack"):
                 self.trees[root].undelivered -= 1
@@ -152,8 +163,11 @@ class Trees(RuleBasedStateMachine):
     def tick(self, ticks: int) -> None:
         self.log.tick(ticks)
         for tree in self.trees.values():
-            # Whether it expires depends on its last progress; the differential test checks that. Here: no lies.
-            tree.disturbed = True
+            # Without progress for a lifetime, or at its largest age, it expires: that is silence of its own kind.
+            if self._now() - tree.touched >= LIFETIME_TICKS:
+                tree.disturbed = True
+            if tree.born is not None and self._now() - tree.born >= SETTINGS.max_age_ticks:
+                tree.disturbed = True
         self._hear(outcomes(self.fold.advance(self.log.now_ms)))
 
     def _apply(self, record: LogRecord) -> None:

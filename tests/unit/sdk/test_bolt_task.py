@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from spout_sdk import (
     BasicBolt,
@@ -374,6 +375,18 @@ def test_what_cannot_be_read_is_a_dead_letter(payload: bytes | None, headers: An
     assert task.committable == 1
     letter.deliver()
     assert task.committable == 2
+
+
+def test_a_dead_letter_that_outgrows_its_topic_says_only_where_it_lies() -> None:
+    bench, task, _ = rig(holds_back=True)
+    task.execute(bench.raw("split", b"\xff" * 1_000, None, task=1))
+    bench.sink.to(".dead-letters")[0].deliver(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+    place = bench.sink.to(".dead-letters")[1]
+    assert place.value is None
+    assert place.header["dead-letter.offset"] == b"0"
+    assert task.committable == 0
+    place.deliver()
+    assert task.committable == 1
 
 
 def test_a_dead_letter_that_is_not_delivered_stops_the_task() -> None:

@@ -29,11 +29,15 @@ def test_silence_is_lost_not_before_its_time_and_not_long_after() -> None:
         assert len(pending) == 0
 
 
-def test_a_long_pause_gives_everything_up() -> None:
+def test_after_a_long_pause_one_cohort_at_most_is_given_up_before_the_outcomes_are_heard() -> None:
     lost: list[str] = []
     pending = Pending(10, 0.0, lost.append)
     pending.put(1, "a", 0.0)
     pending.tick(6.0)
     pending.put(2, "b", 6.0)
     pending.tick(10_000.0)
+    assert lost == []
+    pending.tick(10_005.0)
+    assert lost == ["a"]
+    pending.tick(10_010.0)
     assert lost == ["a", "b"]

@@ -111,7 +111,7 @@ def _manifests(draw: st.DrawFn) -> Manifest:
         acking=draw(st.booleans()),
         ack_partitions=draw(st.integers(1, 100)),
         tick_ms=draw(st.integers(1, 10_000)),
-        max_tree_age_ms=draw(st.integers(10_000, 10**9)),
+        max_tree_age_ms=draw(st.integers(10_000, 262_142)),
         components=(*spouts, *bolts),
     )
 
@@ -173,6 +173,7 @@ def test_components_are_found_by_name() -> None:
         ({"max_tree_age_ms": 29_999}, "spout 'lines', 30000 ms, exceeds .* 29999 ms: raise max_tree_age"),
         ({"ack_partitions": 0}, "^ack_partitions: .* greater than or equal to 1$"),
         ({"tick_ms": 0}, "tick_ms"),
+        ({"tick_ms": 1}, "262,142 ticks of 1 ms: make the tick longer"),
         ({"version": 2}, "version"),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
         ({"components": ({"kind": "blob", "name": "x"},)}, "components.0: .*'kind'.*'spout', 'bolt'"),

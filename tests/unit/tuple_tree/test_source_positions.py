@@ -1,0 +1,140 @@
+"""The books of a source that is read by position, against a plain model."""
+
+import random
+
+import pytest
+
+from tuple_tree.messages import FailReason
+from tuple_tree.source_positions import Prefix, Replay, SourcePositions
+
+
+@pytest.fixture
+def positions() -> SourcePositions:
+    return SourcePositions(lost_after=10.0, now=0.0)
+
+
+def test_the_prefix_passes_what_is_done(positions: SourcePositions) -> None:
+    assert positions.prefixes(7) == []
+    assert positions.delivered(3, range(100, 105), mark=1) == 5
+    assert positions.pending == 5
+    assert positions.prefixes(7) == [Prefix(3, 100, 1)]
+    assert positions.done(3, 101)
+    assert not positions.done(3, 101)
+    assert not positions.done(3, 999)
+    assert not positions.done(9, 100)
+    assert positions.prefixes(7) == [Prefix(3, 100, 1)]
+    assert positions.done(3, 100)
+    assert positions.prefixes(7) == [Prefix(3, 102, 1)]
+
+
+def test_what_was_delivered_before_is_passed_over(positions: SourcePositions) -> None:
+    positions.delivered(0, [1, 2, 5], mark=0)
+    assert positions.unknown(0, [1, 2, 5, 6, 7]) == 2
+    assert positions.unknown(0, range(3, 6)) == 0
+    assert positions.unknown(1, range(3, 6)) == 3
+    assert positions.delivered(0, [1, 2, 5, 6, 7], mark=4) == 2
+    assert positions.pending == 5
+
+
+def test_the_mark_is_that_of_the_first_open_delivery(positions: SourcePositions) -> None:
+    positions.delivered(0, range(10), mark=1)
+    positions.delivered(0, range(10, 20), mark=2)
+    positions.delivered(0, range(20, 30), mark=3)
+    for offset in range(12):
+        positions.done(0, offset)
+    assert positions.prefixes(9) == [Prefix(0, 12, 2)]
+    for offset in range(12, 30):
+        positions.done(0, offset)
+    assert positions.prefixes(9) == [Prefix(0, 30, 9)], "nothing is open, so nothing has to be read again"
+
+
+def test_failures_become_due_under_the_next_attempt(positions: SourcePositions) -> None:
+    positions.delivered(0, range(3), mark=0)
+    assert positions.failed(0, 1, 0, FailReason.FAILED, "no")
+    assert not positions.failed(0, 1, 0, FailReason.FAILED), "said twice"
+    assert (positions.pending, positions.due) == (2, 1)
+    assert positions.take_due(10, 100) == [Replay(0, 1, 1, FailReason.FAILED, "no")]
+    assert (positions.pending, positions.due) == (3, 0)
+    assert not positions.failed(0, 1, 0, FailReason.TIMEOUT), "of an attempt that was given up"
+    assert positions.failed(0, 1, 1, FailReason.TIMEOUT)
+    assert positions.failed(0, 1, 4, FailReason.TIMEOUT), "of an attempt of an earlier process"
+    assert positions.done(0, 1), "an earlier attempt was acked meanwhile"
+    assert positions.take_due(10, 100) == []
+    assert not positions.failed(0, 1, 9, FailReason.FAILED), "it is done"
+    assert not positions.failed(5, 1, 0, FailReason.FAILED), "never delivered"
+
+
+def test_a_round_takes_what_lies_within_its_span(positions: SourcePositions) -> None:
+    positions.delivered(0, range(1000), mark=0)
+    positions.delivered(1, range(1000), mark=0)
+    for offset in (900, 5, 30, 104, 105):
+        positions.failed(0, offset, 0, FailReason.FAILED)
+    positions.failed(1, 500, 0, FailReason.FAILED)
+    first = positions.take_due(10, 100)
+    assert [(each.partition, each.offset) for each in first] == [(0, 5), (0, 30), (0, 104), (1, 500)]
+    assert [each.offset for each in positions.take_due(1, 1000)] == [105]
+    assert [each.offset for each in positions.take_due(1, 1000)] == [900]
+    assert positions.take_due(1, 1000) == []
+
+
+def test_no_partition_starves(positions: SourcePositions) -> None:
+    for partition in range(3):
+        positions.delivered(partition, range(5), mark=0)
+        for offset in range(5):
+            positions.failed(partition, offset, 0, FailReason.FAILED)
+    assert [positions.take_due(1, 9)[0].partition for _ in range(6)] == [0, 1, 2, 0, 1, 2]
+
+
+def test_what_has_no_outcome_is_lost(positions: SourcePositions) -> None:
+    positions.delivered(0, [0], mark=0)
+    assert positions.tick(9.9) == 0
+    positions.delivered(0, [1], mark=0)
+    assert positions.tick(10.0) == 0
+    assert positions.tick(15.0) == 1
+    assert positions.take_due(9, 9) == [Replay(0, 0, 1, FailReason.LOST)]
+    assert positions.tick(20.0) == 1, "and no later than half as long again"
+    assert positions.take_due(9, 9) == [Replay(0, 1, 1, FailReason.LOST)]
+    assert positions.done(0, 0)
+    assert positions.done(0, 1)
+    assert positions.prefixes(3) == [Prefix(0, 2, 3)]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_against_a_model(seed: int) -> None:
+    rng = random.Random(seed)
+    positions = SourcePositions(lost_after=1e9, now=0.0)
+    open_: dict[tuple[int, int], int] = {}
+    due: set[tuple[int, int]] = set()
+    log: dict[int, list[int]] = {}
+    for _ in range(400):
+        choice = rng.random()
+        if choice < 0.3:
+            partition, start = rng.randrange(3), 0
+            start = log[partition][-1] + 1 if log.get(partition) else 0
+            offsets = sorted(rng.sample(range(start, start + 20), rng.randrange(1, 10)))
+            positions.delivered(partition, offsets, mark=0)
+            log.setdefault(partition, []).extend(offsets)
+            open_.update({(partition, offset): 0 for offset in offsets})
+        elif choice < 0.6 and open_:
+            at = rng.choice(sorted(open_))
+            assert positions.done(*at)
+            del open_[at]
+            due.discard(at)
+        elif choice < 0.8 and open_:
+            at = rng.choice(sorted(open_))
+            expected = at not in due
+            assert positions.failed(*at, open_[at], FailReason.FAILED) == expected, f"seed {seed}"
+            due.add(at)
+        else:
+            for replay in positions.take_due(rng.randrange(5), rng.randrange(1, 30)):
+                at = (replay.partition, replay.offset)
+                due.remove(at)
+                open_[at] += 1
+                assert replay.attempt == open_[at], f"seed {seed}"
+        assert (positions.pending, positions.due) == (len(open_) - len(due), len(due)), f"seed {seed}"
+        for prefix in positions.prefixes(0):
+            mine = [offset for partition, offset in open_ if partition == prefix.partition]
+            done_to = min(mine) if mine else log[prefix.partition][-1] + 1
+            behind = [offset for offset in log[prefix.partition] if prefix.offset <= offset < done_to]
+            assert prefix.offset <= done_to, f"seed {seed}"
+            assert not behind, f"seed {seed}"
