@@ -11,7 +11,7 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from acker_cli.commands import config, demo, kafka, run, topics, worker
+from acker_cli.commands import config, demo, kafka, run, spark, topics, worker
 from acker_cli.console import standard_error
 from acker_cli.interruption import Interrupted
 from acker_cli.options import examples
@@ -64,6 +64,7 @@ def _root(
 demo.register(app)
 run.register(app)
 worker.register(app)
+spark.register(app)
 topics.register(app)
 kafka.register(app)
 config.register(app)

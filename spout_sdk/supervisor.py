@@ -98,6 +98,8 @@ class TopologyRunner:
         self._environment = dict(environment or {})
         self._on_exit = on_exit
         self._manifest = load_topology(reference).manifest
+        # What is external runs elsewhere, in Spark for instance.
+        self._components = [component for component in self._manifest.components if not component.external]
         self._slots: list[_Slot] = []
         self._threads: list[threading.Thread] = []
         self._changed = threading.Condition()
@@ -161,7 +163,7 @@ class TopologyRunner:
     def is_ready(self) -> bool:
         """Whether every task of every component is owned by a process."""
         stats = self.stats()
-        return all(len(stats[component.name].tasks) == component.tasks for component in self._manifest.components)
+        return all(len(stats[component.name].tasks) == component.tasks for component in self._components)
 
     def run(self) -> None:
         """Starts everything and waits until `request_stop` is called, by a signal handler or another thread.
@@ -201,7 +203,7 @@ class TopologyRunner:
 
     def pids(self) -> dict[str, list[int]]:
         """Component → the ids of its running processes."""
-        running: dict[str, list[int]] = {component.name: [] for component in self._manifest.components}
+        running: dict[str, list[int]] = {component.name: [] for component in self._components}
         for slot in self._slots:
             child = slot.child
             if child is not None and child.is_running:
@@ -226,18 +228,18 @@ class TopologyRunner:
 
     def stats(self) -> dict[str, Stats]:
         """Component → the sum over its processes, the ended ones included."""
-        total = {component.name: Stats(component.name) for component in self._manifest.components}
+        total = {component.name: Stats(component.name) for component in self._components}
         for slot in self._slots:
             merged = total[slot.component].merge(slot.past)
             total[slot.component] = merged if slot.stats is None else merged.merge(slot.stats)
         return total
 
     def _plan(self, processes: Mapping[str, int]) -> None:
-        known = {component.name for component in self._manifest.components}
+        known = {component.name for component in self._components}
         for name in processes:
             if name not in known:
                 raise TopologyError(f"processes names {name!r}, but the topology has {', '.join(sorted(known))}")
-        for component in self._manifest.components:
+        for component in self._components:
             count = processes.get(component.name, 1)
             if not 1 <= count <= component.tasks:
                 raise TopologyError(

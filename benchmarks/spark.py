@@ -1,0 +1,168 @@
+"""What tracking costs a Spark bolt: its rate, and that of a plain Kafka-to-Kafka copy of the same records.
+
+    python -m benchmarks.spark --json
+
+Both read the same topic of one embedded broker in one run, in micro-batches of the same size, and write to topics with
+as many partitions. The bolt decodes each tuple, upper-cases it, encodes it, anchors it and acks its input.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import spark_jobs
+from local_kafka import LocalKafka
+from spark_jobs.kafka_options import sink_options
+from tuple_tree.anchors import pack_anchors
+from tuple_tree.ids import random_ids
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.names import tuples_topic
+from tuple_tree.streams import declare, payload_codec
+from tuple_tree.topics import topic_specs
+
+PARTITIONS = 4
+TEXT = "the quick brown fox jumps over the lazy dog, and then some more of it, up to about a hundred bytes "
+
+
+def manifest() -> Manifest:
+    stream = declare({"text": str, "number": int})
+
+    def subscribed(source: str) -> tuple[Subscription]:
+        return (Subscription(source=source, stream="default", grouping="shuffle"),)
+
+    return Manifest.of(
+        topology=f"bench-{uuid.uuid4().hex[:8]}",
+        max_tree_age_ms=300_000,
+        components=(
+            SpoutManifest(name="lines", streams=(stream,)),
+            BoltManifest(name="upper", tasks=PARTITIONS, streams=(stream,), subscriptions=subscribed("lines")),
+            BoltManifest(name="end", tasks=PARTITIONS, subscriptions=subscribed("upper")),
+        ),
+    )
+
+
+def create_topics(servers: str, topology: Manifest, copy: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    topics = [NewTopic(spec.name, spec.partitions, 1, config=spec.config) for spec in topic_specs(topology)]
+    for future in admin.create_topics([*topics, NewTopic(copy, PARTITIONS, 1)]).values():
+        future.result(30)
+
+
+def fill(servers: str, topology: Manifest, rows: int) -> None:
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "compression.type": "lz4"})
+    encode = payload_codec(topology.stream("lines", "default")).encode
+    topic, next_id = tuples_topic(topology.topology, "upper"), random_ids().__next__
+    for number in range(rows):
+        headers: Any = [("anchors", pack_anchors({next_id(): next_id()})), ("source", b"lines/default")]
+        while True:
+            try:
+                producer.produce(topic, encode((TEXT, number)), partition=number % PARTITIONS, headers=headers)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush()
+
+
+def upper(rows: DataFrame) -> DataFrame:
+    return rows.select(F.upper("text").alias("text"), "number", "_tracking")
+
+
+def run_bolt(spark: SparkSession, servers: str, topology: Manifest, checkpoint: Path, max_rows: int) -> float:
+    began = time.monotonic()
+    query = spark_jobs.bolt(
+        spark,
+        topology,
+        "upper",
+        upper,
+        kafka={"bootstrap.servers": servers},
+        checkpoint=str(checkpoint),
+        max_rows=max_rows,
+        trigger={"availableNow": True},
+    )
+    query.wait()
+    return time.monotonic() - began
+
+
+def run_copy(
+    spark: SparkSession, servers: str, topology: Manifest, checkpoint: Path, copy: str, max_rows: int
+) -> float:
+    began = time.monotonic()
+    read = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", tuples_topic(topology.topology, "upper"))
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+        .option("maxOffsetsPerTrigger", str(max_rows))
+    )
+    query = (
+        read.load()
+        .select("key", "value", "headers", "partition")
+        .writeStream.format("kafka")
+        .options(**sink_options({"bootstrap.servers": servers}))
+        .option("topic", copy)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return time.monotonic() - began
+
+
+def measure(rows: int, max_rows: int, rounds: int) -> dict[str, Any]:
+    topology, copy = manifest(), f"bench-copy-{uuid.uuid4().hex[:8]}"
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "3g"}
+    spark = spark_jobs.session("benchmark", "local[2]", settings)
+    spark.sparkContext.setLogLevel("ERROR")
+    bolts, copies = [], []
+    try:
+        with LocalKafka() as kafka, tempfile.TemporaryDirectory() as directory:
+            servers = kafka.bootstrap_servers
+            create_topics(servers, topology, copy)
+            fill(servers, topology, rows)
+            # The first round warms Java up and does not count.
+            for number in range(1 + rounds):
+                copies.append(run_copy(spark, servers, topology, Path(directory, f"copy{number}"), copy, max_rows))
+                bolts.append(run_bolt(spark, servers, topology, Path(directory, f"bolt{number}"), max_rows))
+    finally:
+        spark.stop()
+    bolt_rate, copy_rate = rows / min(bolts[1:]), rows / min(copies[1:])
+    return {
+        "rows": rows,
+        "rows_a_batch": max_rows,
+        "bolt_tuples_per_s": round(bolt_rate),
+        "copy_tuples_per_s": round(copy_rate),
+        "ratio": round(bolt_rate / copy_rate, 3),
+        "bolt_seconds": [round(seconds, 2) for seconds in bolts],
+        "copy_seconds": [round(seconds, 2) for seconds in copies],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--batch", type=int, default=500_000, help="rows of a micro-batch")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    result = measure(given.rows, given.batch, given.rounds)
+    if given.json:
+        json.dump(result, sys.stdout, indent=2)
+        print()
+        return
+    for name, value in result.items():
+        print(f"{name:20} {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""A bolt's inbox: Kafka records in, rows of the streams' fields out, and what cannot be used set aside."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import StructField, StructType
+
+from spark_jobs.anchors import HEADERS_TYPE, PAIRS_TYPE, anchors_and_source, pairs_of, roots_of
+from spark_jobs.errors import ComponentRefusedError
+from spark_jobs.payloads import StreamSchema, read_fields, read_payload, schema_of
+from spark_jobs.tracking import SOURCE, TRACKING, TRACKING_TYPE, tracking_of
+from tuple_tree.anchors import PAIR_BYTES, SOURCE_HEADER
+from tuple_tree.dead_letters import PREFIX
+from tuple_tree.manifest import BoltManifest, Manifest
+from tuple_tree.names import dead_letters_topic
+
+ID: Final = "_id"
+PAIRS: Final = "_pairs"
+DEAD: Final = "_dead"
+
+_LARGEST_VALUE: Final = 1_000_000
+"""Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """What a bolt receives.
+
+    Attributes:
+        manifest: of the topology.
+        bolt: its name.
+        sources: `component/stream` → schema of that stream.
+        fields: those of all streams together, by name.
+    """
+
+    manifest: Manifest
+    bolt: str
+    sources: dict[str, StreamSchema]
+    fields: StructType
+
+    @property
+    def row_type(self) -> StructType:
+        """What `transform` receives: the fields, `_source` and `_tracking`."""
+        ours = StructType.fromDDL(f"{SOURCE} string, {TRACKING} {TRACKING_TYPE}")
+        assert isinstance(ours, StructType)  # noqa: S101 - for the type checker
+        return StructType([*self.fields, *ours])
+
+
+def inbox_of(spark: SparkSession, manifest: Manifest, bolt: BoltManifest) -> Inbox:
+    """The inbox of a bolt.
+
+    Raises:
+        ComponentRefusedError: if two of its streams have a field of the same name and different types.
+    """
+    sources = {
+        f"{subscription.source}/{subscription.stream}": schema_of(
+            spark, manifest.stream(subscription.source, subscription.stream)
+        )
+        for subscription in bolt.subscriptions
+    }
+    fields: dict[str, StructField] = {}
+    for source, schema in sources.items():
+        for field in schema.fields:
+            known = fields.setdefault(field.name, StructField(field.name, field.dataType))
+            if known.dataType != field.dataType:
+                raise ComponentRefusedError(
+                    f"bolt {bolt.name!r} receives field {field.name!r} as {known.dataType.simpleString()}, and from "
+                    f"{source} as {field.dataType.simpleString()}: a DataFrame has one type a column, so rename one"
+                )
+    return Inbox(manifest, bolt.name, sources, StructType(list(fields.values())))
+
+
+def read_inbox(records: DataFrame, inbox: Inbox, identity: Column) -> DataFrame:
+    """Reads the records of a micro-batch.
+
+    Args:
+        records: as Spark's Kafka source gives them, with headers.
+        inbox: of the bolt.
+        identity: `bigint` literal that stands for query and topic.
+
+    Returns:
+        The fields, `_source`, `_id` (identity of the input), `_pairs` (its anchors) and `_dead`: null, or what becomes
+        of an input that cannot be used: `key`, `value`, `headers` and the `message` with which its trees fail.
+    """
+    anchors, source = anchors_and_source(F.col("headers"))
+    schemas = list(dict.fromkeys(_Distinct(schema) for schema in inbox.sources.values()))
+    located = records.select(
+        "key",
+        "value",
+        "topic",
+        "partition",
+        "offset",
+        F.coalesce(F.col("headers"), F.array().cast(HEADERS_TYPE)).alias("headers"),
+        (anchors if inbox.manifest.acking else F.lit(None).cast("binary")).alias("_anchors"),
+        source.cast("string").alias(SOURCE),
+    )
+    read = located
+    names = []
+    for number, distinct in enumerate(schemas):
+        payload = read_payload(F.col("value"), distinct.schema)
+        mine = [source for source, schema in inbox.sources.items() if _Distinct(schema) == distinct]
+        if len(schemas) > 1:
+            payload = F.when(F.col(SOURCE).isin(mine), payload)
+        names.append((f"_read{number}", f"_fields{number}", distinct.schema))
+        read = read.withColumn(f"_read{number}", payload)
+    for read_name, fields_name, schema in names:
+        read = read.withColumn(fields_name, read_fields(F.col(read_name), schema))
+    detail = _why_dead(inbox, _none_of([name for _, name, _ in names]))
+    judged = read.withColumn("_why", detail)
+    fields = [
+        F.coalesce(*[F.col(name)[field.name] for _, name, schema in names if field.name in schema.names]).alias(
+            field.name
+        )
+        for field in inbox.fields
+    ]
+    anchors = F.col("_anchors")
+    pairs = F.when(F.length(anchors) % PAIR_BYTES == 0, pairs_of(anchors)).otherwise(F.array().cast(PAIRS_TYPE))
+    return judged.select(
+        *fields,
+        # The one source that there is, or none: a literal takes no room where the rows are kept.
+        (F.col(SOURCE) if len(inbox.sources) > 1 else F.lit(next(iter(inbox.sources)))).alias(SOURCE),
+        F.xxhash64(identity, "partition", "offset").alias(ID),
+        pairs.alias(PAIRS),
+        F.when(F.col("_why").isNotNull(), _dead(inbox)).alias(DEAD),
+    )
+
+
+def usable_rows(inputs: DataFrame, inbox: Inbox) -> DataFrame:
+    """The rows that `transform` receives."""
+    tracking = tracking_of(F.col(ID), roots_of(F.col(PAIRS)))
+    names = [field.name for field in inbox.fields]
+    return inputs.where(F.col(DEAD).isNull()).select(*names, SOURCE, tracking.alias(TRACKING))
+
+
+def dead_letters(inputs: DataFrame, inbox: Inbox) -> DataFrame:
+    """The records of `{topology}.dead-letters`."""
+    dead = F.col(DEAD)
+    return inputs.where(dead.isNotNull()).select(
+        F.lit(dead_letters_topic(inbox.manifest.topology)).alias("topic"),
+        F.lit(0).alias("partition"),
+        dead["key"].alias("key"),
+        dead["value"].alias("value"),
+        dead["headers"].alias("headers"),
+    )
+
+
+def _none_of(names: list[str]) -> Column:
+    nothing = F.lit(True)
+    for name in names:
+        nothing &= F.col(name).isNull()
+    return nothing
+
+
+def _why_dead(inbox: Inbox, unreadable: Column) -> Column:
+    """Reason and detail of a dead letter; null for a record that can be used."""
+    known = ", ".join(inbox.sources)
+    anchors, source, value = F.col("_anchors"), F.col(SOURCE), F.col("value")
+    length = F.length(anchors)
+
+    def why(reason: str, *detail: Column | str) -> Column:
+        said = F.concat(*[F.lit(part) if isinstance(part, str) else part.cast("string") for part in detail])
+        return F.struct(F.lit(reason).alias("reason"), F.substring(said, 1, 500).alias("detail"))
+
+    return (
+        F.when(
+            length % PAIR_BYTES != 0,
+            why("ragged-anchors", "the anchors header has ", length, f" bytes, which is no multiple of {PAIR_BYTES}"),
+        )
+        .when(source.isNull(), why("no-source", f"the record has no {SOURCE_HEADER} header"))
+        .when(
+            ~source.isin(list(inbox.sources)),
+            why("unknown-source", f"{inbox.bolt} does not receive ", source, f": it receives {known}"),
+        )
+        .when(value.isNull(), why("no-payload", "the record has no value"))
+        .when(unreadable, why("bad-payload", "the value is no payload of stream ", source))
+    )
+
+
+def _dead(inbox: Inbox) -> Column:
+    why, value = F.col("_why"), F.col("value")
+    said = {
+        "topic": F.col("topic"),
+        "partition": F.col("partition"),
+        "offset": F.col("offset"),
+        "reason": why["reason"],
+        "detail": why["detail"],
+        "by": F.concat(F.lit(f"{inbox.bolt}/"), F.col("partition").cast("string")),
+    }
+    headers = [
+        F.struct(F.lit(PREFIX + name).alias("key"), text.cast("string").cast("binary").alias("value"))
+        for name, text in said.items()
+    ]
+    message = F.concat(F.lit(f"{inbox.bolt}: dead letter, "), why["reason"], F.lit(": "), why["detail"])
+    return F.struct(
+        F.col("key"),
+        F.when(F.length(value) <= _LARGEST_VALUE, value).alias("value"),
+        F.concat(F.col("headers"), F.array(*headers)).alias("headers"),
+        message.alias("message"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Distinct:
+    """Streams that are read alike are read once."""
+
+    schema: StreamSchema
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Distinct) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> str:
+        return self.schema.stream.model_copy(update={"name": "any"}).model_dump_json()

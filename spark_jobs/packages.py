@@ -1,0 +1,54 @@
+"""What a Spark session needs beyond PySpark: two packages, and limits for payloads that nobody vouches for."""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+PACKAGES_VERSION: Final = "4.0.0"
+"""Apart from PySpark's own: mirrors do not carry every patch release of the connectors, and 4.0.x works with it."""
+
+_SCALA: Final = "2.13"
+_ARTIFACTS: Final = ("spark-sql-kafka-0-10", "spark-avro")
+
+# Avro believes the length that a payload claims, and allocates it: five bytes could end an executor.
+_LONGEST: Final = 16 * 1024 * 1024
+AVRO_LIMITS: Final = " ".join(
+    f"-Dorg.apache.avro.limits.{what}.maxLength={_LONGEST}" for what in ("string", "bytes", "collectionItems")
+)
+"""Java options for drivers and executors."""
+
+
+def packages() -> tuple[str, ...]:
+    """The Maven coordinates of the Kafka connector and of Avro, for `spark.jars.packages`."""
+    return tuple(f"org.apache.spark:{artifact}_{_SCALA}:{PACKAGES_VERSION}" for artifact in _ARTIFACTS)
+
+
+def required_settings() -> dict[str, str]:
+    """The Spark settings that a job of ours needs, wherever it runs."""
+    return {
+        "spark.jars.packages": ",".join(packages()),
+        "spark.driver.extraJavaOptions": AVRO_LIMITS,
+        "spark.executor.extraJavaOptions": AVRO_LIMITS,
+    }
+
+
+def session(app: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A Spark session with the packages; for local runs, and for drivers that were started without them.
+
+    Args:
+        app: the application's name.
+        master: `local[*]` and the like; None leaves it to spark-submit.
+        settings: further Spark settings; they win.
+    """
+    builder = SparkSession.builder.appName(app)
+    if master is not None:
+        builder = builder.master(master)
+        if master.startswith("local"):
+            # Workers on this machine run in this interpreter's environment, not in that of the first python3 found.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for name, value in {**required_settings(), **(settings or {})}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

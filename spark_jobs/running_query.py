@@ -1,0 +1,159 @@
+"""A query that runs: its progress, and how it is stopped between two micro-batches."""
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_jobs.errors import SparkJobError
+from spark_jobs.micro_batch import Written
+
+logger = logging.getLogger("spark_jobs.progress")
+
+_LOOK_SECONDS: Final = 0.05
+_INTERRUPTION_SECONDS: Final = 30.0
+_REMEMBERED: Final = 100
+
+RunBatch = Callable[[DataFrame, int, str, bytes], Written]
+Open = Callable[[DataFrame, bytes], None]
+
+
+class StoppedBetweenBatches(SparkJobError):  # noqa: N818 - it ends a query, and is no failure
+    """Ends a query before a micro-batch; what that would have processed is processed after the next start."""
+
+
+class BatchRunner:
+    """What Spark calls for each micro-batch.
+
+    Args:
+        name: of the query, for logs.
+        open_session: opens the session of the query; called once a process, before anything else is written.
+        run: processes a micro-batch.
+    """
+
+    def __init__(self, name: str, open_session: Open, run: RunBatch) -> None:
+        self._name = name
+        self._open = open_session
+        self._run = run
+        self._opened = False
+        self.stopping = threading.Event()
+        self.parked = threading.Event()
+        self.written: dict[int, Written] = {}
+
+    def __call__(self, records: DataFrame, batch_id: int) -> None:
+        """Processes the records of a micro-batch."""
+        if self.stopping.is_set():
+            self._await_interruption(records)
+            raise StoppedBetweenBatches(f"{self._name} was told to stop before micro-batch {batch_id}")
+        query_id = query_id_of(records)
+        session = uuid.UUID(query_id).bytes
+        if not self._opened:
+            self._open(records, session)
+            self._opened = True
+        written = self._run(records, batch_id, query_id, session)
+        self.written[batch_id] = written
+        self.written.pop(batch_id - _REMEMBERED, None)
+        logger.info(
+            "%s: batch %d, %d rows in, %d tuples out, %d acks, %d failed, %d dead letters, %.2f s",
+            self._name,
+            batch_id,
+            written.rows,
+            written.tuples,
+            written.acks,
+            written.failed,
+            written.dead,
+            written.seconds,
+        )
+
+    def _await_interruption(self, records: DataFrame) -> None:
+        """Holds the micro-batch back until Spark interrupts it, which it does not take for a failure then."""
+        end = time.monotonic() + _INTERRUPTION_SECONDS
+        self.parked.set()
+        while time.monotonic() < end:
+            # Only an action of Spark notices the interruption.
+            records.sparkSession.range(1).collect()
+
+
+class _Quiet(logging.Filter):
+    """Drops what py4j says of the micro-batch that was interrupted on purpose."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "executing the Python Proxy" not in record.getMessage()
+
+
+def query_id_of(records: DataFrame) -> str:
+    """The id of the streaming query that hands out a micro-batch; it lives in the checkpoint.
+
+    Raises:
+        SparkJobError: if no streaming query does.
+    """
+    query_id = records.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    if not query_id:
+        raise SparkJobError("this DataFrame is no micro-batch: call this from the function given to foreachBatch")
+    return query_id
+
+
+class RunningQuery:
+    """A streaming query of ours.
+
+    Attributes:
+        query: Spark's own handle.
+    """
+
+    def __init__(self, query: StreamingQuery, runner: BatchRunner) -> None:
+        self.query = query
+        self._runner = runner
+
+    @property
+    def progress(self) -> StreamingQueryProgress | None:
+        """Spark's account of the last micro-batch."""
+        return self.query.lastProgress
+
+    def written(self, batch_id: int) -> Written | None:
+        """What a micro-batch has written, if it was one of the last hundred of this process."""
+        return self._runner.written.get(batch_id)
+
+    def stop(self) -> None:
+        """Finishes the micro-batch that runs, commits it, and stops."""
+        py4j, quiet = logging.getLogger("py4j.clientserver"), _Quiet()
+        py4j.addFilter(quiet)
+        try:
+            self._runner.stopping.set()
+            # Between two micro-batches either nothing is going on, or the next one is held back.
+            while self.query.isActive:
+                if self._runner.parked.wait(_LOOK_SECONDS) or not self.query.status["isTriggerActive"]:
+                    self.query.stop()
+        finally:
+            py4j.removeFilter(quiet)
+
+    def wait(self, seconds: int | None = None) -> bool:
+        """Waits until the query has ended.
+
+        Args:
+            seconds: no longer than this.
+
+        Returns:
+            Whether it has ended.
+
+        Raises:
+            StreamingQueryException: if it failed.
+        """
+        try:
+            return self._ended(seconds)
+        except StreamingQueryException:
+            if self._runner.stopping.is_set() and StoppedBetweenBatches.__name__ in str(self.query.exception()):
+                return True
+            raise
+
+    def _ended(self, seconds: int | None) -> bool:
+        if seconds is None:
+            self.query.awaitTermination()
+            return True
+        return bool(self.query.awaitTermination(seconds))

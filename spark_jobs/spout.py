@@ -1,0 +1,345 @@
+"""A spout as a Structured Streaming query, with a loop beside it for the outcomes.
+
+Two designs were compared. A driver loop of bounded batch reads, with its own offsets, has one writer and can read any
+ranges at any time; but it needs a log of its plans, or a crash leaves unknown which positions were delivered and the
+batch in flight is only found *lost* after the largest tree age. Structured Streaming has that log: offsets are planned
+in the checkpoint before a micro-batch runs, and it runs again with the same batch id. So new messages come through a
+query, and what its checkpoint plans counts as delivered. Its rate limit is static, so the query asks for half of
+`max_pending` at most and waits, inside `foreachBatch`, until there is room for the batch. Replays cannot come through
+it, because a query without new messages has no micro-batches; the loop reads them by position, in batch reads.
+
+What a crash leaves: a micro-batch that is run again has the same roots, edges, and batches of inits under the same
+numbers. Inits that arrived before are repeats and dropped; those that did not arrive are new. Tuples are written twice,
+with one edge. If the first copy is through before the second is acked, the tree completes and the late acks are
+orphans. Else two acks of one edge cancel out, the tree stays open, times out, and its message is delivered again under
+the next attempt, a tree of its own. A checksum of zero needs an odd number of acks for each edge, so it cannot lie.
+
+After a restart the open positions are those between the group's offset and the last plan. Notices say which of them
+are acked, and which attempt failed; the next one may have been delivered already, and is so again, for what was said of
+a micro-batch holds for it too. Attempts are thus a function of the notices, and a process that dies again and again
+uses none up. All others are believed to be on their way, and given up as lost if nothing is heard of them.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_jobs.ack_batches import AckLanes
+from spark_jobs.bolt import HasManifest, component_of, manifest_of
+from spark_jobs.checkpoint import claim_checkpoint
+from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
+from spark_jobs.kafka_options import check_topics, sink_options, source_options
+from spark_jobs.micro_batch import Written
+from spark_jobs.outcomes import Outcomes
+from spark_jobs.positional_roots import MAX_ATTEMPTS
+from spark_jobs.replays import Replays, SourceReader
+from spark_jobs.running_query import BatchRunner, RunningQuery
+from spark_jobs.spout_batch import TASK, SpoutBatch, first_attempt, spout_batch_of
+from spark_jobs.spout_checkpoint import planned_offsets
+from spark_jobs.spout_landing import Landing
+from spark_jobs.spout_loop import SpoutLoop
+from spark_jobs.spout_offsets import Range, SpoutOffsets
+from tuple_tree.manifest import Manifest, SpoutManifest
+from tuple_tree.names import acks_topic, component_group, dead_letters_topic, notices_topic, tuples_topic
+from tuple_tree.source_positions import Prefix, SourcePositions
+
+logger = logging.getLogger("spark_jobs.progress")
+
+DEFAULT_RETRY_LIMIT: Final = 10
+DEFAULT_MAX_ROWS: Final = 200_000
+_NO_MARK: Final = -1
+
+
+class RunningSpout(RunningQuery):
+    """A spout that runs.
+
+    With a trigger that ends by itself, such as `availableNow`, the spout ends when every tree has its outcome.
+
+    Attributes:
+        query: Spark's own handle.
+        outcomes: what is open, and what became of the rest.
+    """
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        runner: BatchRunner,
+        loop: SpoutLoop,
+        outcomes: Outcomes,
+        landing: Landing | None = None,
+    ) -> None:
+        super().__init__(query, runner)
+        self._loop = loop
+        self._landing = landing
+        self.outcomes = outcomes
+
+    def stop(self) -> None:
+        """Finishes the micro-batch that is written, commits, and stops; trees stay open for the next start."""
+        if self._landing is not None:
+            self._landing.stop()
+        super().stop()
+        self._loop.stop()
+
+    def wait(self, seconds: int | None = None) -> bool:
+        """Waits until the spout has ended.
+
+        Args:
+            seconds: no longer than this.
+
+        Returns:
+            Whether it has ended.
+
+        Raises:
+            StreamingQueryException: if the query failed.
+            Exception: whatever ended the loop of the outcomes.
+        """
+        began = time.monotonic()
+        try:
+            if not super().wait(seconds):
+                return False
+        except StreamingQueryException:
+            if self._landing is not None:
+                self._landing.stop()
+            self._loop.stop()
+            if self._loop.error is None:
+                raise
+        self._loop.drain()
+        if not self._loop.ended(None if seconds is None else max(0.0, began + seconds - time.monotonic())):
+            return False
+        if self._landing is not None:
+            self._landing.stop()
+        if self._loop.error is not None:
+            raise self._loop.error
+        return True
+
+
+def spout(
+    spark: SparkSession,
+    topology: Manifest | HasManifest,
+    name: str,
+    source: str | DataFrame,
+    *,
+    kafka: Mapping[str, Any],
+    checkpoint: str,
+    fields: Mapping[str, Column] | None = None,
+    retry_limit: int = DEFAULT_RETRY_LIMIT,
+    starting_offsets: str = "earliest",
+    max_rows: int = DEFAULT_MAX_ROWS,
+    lanes: int = 1,
+    trigger: Mapping[str, Any] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> RunningSpout:
+    """Starts a spout that delivers each message of a source until it is acked.
+
+    A message whose trees fail is read again and delivered as a new tree, `retry_limit` times; then it becomes a dead
+    letter. How far all is done is committed as the offset of the group `{topology}.{spout}` on the source topic, where
+    a spout without a checkpoint goes on. At most `max_pending` trees, as the manifest says, are open at once.
+
+    Args:
+        spark: a session with the packages, see `spark_jobs.session`.
+        topology: as built, or its manifest.
+        name: of the spout, which has one stream; task 0 is told all outcomes.
+        source: a topic, kept for longer than a tree may live; or any streaming DataFrame with the fields of the stream,
+            whose rows land in the topic `{topology}.replay.{name}` first, which is made if it is not there.
+        kafka: librdkafka properties; at least `bootstrap.servers`.
+        checkpoint: directory that is this spout's own; on a cluster, on a file system that all its machines see.
+        fields: a column for each field of the stream, made of Kafka's `key`, `value`, `topic`, `partition`, `offset`,
+            `timestamp` and `headers`; by default a single field of text or bytes is the value as it is, and anything
+            else is read from the value with the stream's codec. Must be functions of the message; only for a topic.
+        retry_limit: attempts after the first one, below 64.
+        starting_offsets: `earliest` or `latest`, where the group has committed nothing yet.
+        max_rows: of a micro-batch; half of `max_pending` if that is less.
+        lanes: how many Spark tasks write to each partition of the ack log; never changed for a checkpoint.
+        trigger: keyword arguments for Spark's `trigger`, such as `{"processingTime": "1 second"}`.
+        options: further options of Spark's Kafka source, such as `minPartitions`.
+
+    Raises:
+        ComponentRefusedError: if the topology has no such spout, or it cannot be run in this way.
+        TopicsRefusedError: if topics are not there, or not as they have to be.
+        TransformRefusedError: if `fields` are not those of the stream.
+        CheckpointRefusedError: if the checkpoint belongs to something else.
+    """
+    manifest = manifest_of(topology)
+    found = component_of(manifest, name)
+    if not isinstance(found, SpoutManifest):
+        raise ComponentRefusedError(f"{name!r} is a bolt of topology {manifest.topology!r}: name a spout")
+    _check_settings(name, retry_limit, starting_offsets, max_rows, lanes)
+    check_topics(kafka, _topics(manifest, found))
+    landing: Landing | None = None
+    if not isinstance(source, str):
+        if fields is not None:
+            raise ComponentRefusedError(f"fields of spout {name!r} are for a topic: select them in the DataFrame")
+        landing = Landing(source, manifest, name, kafka, checkpoint)
+        source = landing.topic
+    read = {**source_options(kafka), "includeHeaders": "true", "failOnDataLoss": "false", **(options or {})}
+    empty = spark.read.format("kafka").options(**read).option("subscribe", source).load()
+    batch = spout_batch_of(spark, manifest, found, empty, fields, sink_options(kafka))
+    group = component_group(manifest.topology, name)
+    offsets = SpoutOffsets(kafka, group, source, (batch.spout.topic, TASK))
+    loop: SpoutLoop | None = None
+    try:
+        bounds = offsets.bounds()
+        room = found.max_pending // 2
+        if room < len(bounds):
+            raise ComponentRefusedError(
+                f"max_spout_pending of {name!r} is {found.max_pending}, and its source has {len(bounds)} partitions, "
+                f"of each of which a micro-batch may read a message: set it to {2 * len(bounds)} or more"
+            )
+        owner = {"topology": manifest.topology, "component": name, "kind": "spout", "source": source, "lanes": lanes}
+        claim_checkpoint(spark, checkpoint, owner)
+        lost_after = (manifest.max_tree_age_ms + found.timeout_ms) / 1000
+        positions = SourcePositions(lost_after, time.monotonic())
+        outcomes = Outcomes(positions, batch.index, found.max_pending)
+        reader = SourceReader(spark, source, read)
+        by = f"{name}/{TASK}"
+        replays = Replays(batch, reader, retry_limit)
+        loop = SpoutLoop(group, kafka, dead_letters_topic(manifest.topology), by, offsets, outcomes, replays)
+        planned = planned_offsets(spark, checkpoint, source)
+        starts = _recover(bounds, planned, offsets, outcomes, loop, reader, starting_offsets, manifest.acking)
+        runner = _runner(group, batch, outcomes, loop, lanes)
+        writer = (
+            spark.readStream.format("kafka")
+            .options(
+                **{
+                    **read,
+                    "subscribe": source,
+                    "startingOffsets": json.dumps({source: starts}),
+                    "maxOffsetsPerTrigger": str(min(max_rows, room)),
+                }
+            )
+            .load()
+            .writeStream.queryName(group)
+            .option("checkpointLocation", checkpoint)
+            .foreachBatch(runner)
+        )
+        if landing is not None:
+            landing.start(trigger)
+            loop.check = landing.check
+        if trigger:
+            writer = writer.trigger(**trigger)
+        query = writer.start()
+    except BaseException:
+        if landing is not None:
+            landing.stop()
+        if loop is not None:
+            loop.stop()
+        else:
+            offsets.close()
+        raise
+    loop.on_error = query.stop
+    loop.start()
+    return RunningSpout(query, runner, loop, outcomes, landing)
+
+
+def _runner(name: str, batch: SpoutBatch, outcomes: Outcomes, loop: SpoutLoop, lanes: int) -> BatchRunner:
+    manifest = batch.outputs.manifest
+
+    def packing(session: bytes) -> AckLanes:
+        return AckLanes(manifest, batch.outputs.component, session, lanes)
+
+    def open_session(records: DataFrame, session: bytes) -> None:
+        batch.open(records.sparkSession, packing(session))
+
+    def run(records: DataFrame, batch_id: int, _query_id: str, session: bytes) -> Written:
+        began = time.monotonic()
+        prepared = batch.prepared(first_attempt(records)).persist()
+        try:
+            found = batch.found(prepared)
+            waiting = time.monotonic()
+            outcomes.reserve(found, lambda: loop.mark, lambda: runner.stopping.is_set() or loop.error is not None)
+            waited = time.monotonic() - waiting
+            batch.write(prepared, packing(session), batch_id)
+        finally:
+            prepared.unpersist()
+        for each in found:
+            outcomes.done(each.partition, each.dead if manifest.acking else each.offsets)
+        rows = sum(len(each.offsets) for each in found)
+        seconds = time.monotonic() - began
+        logger.info(
+            "%s: batch %d, %d rows, %.0f rows/s, %d outstanding, %d to be delivered again, %.2f s waited for room",
+            name,
+            batch_id,
+            rows,
+            rows / seconds,
+            outcomes.outstanding,
+            outcomes.due,
+            waited,
+        )
+        tuples, dead = sum(each.tuples for each in found), sum(len(each.dead) for each in found)
+        return Written(rows=rows, tuples=tuples, acks=0, failed=0, dead=dead, seconds=seconds)
+
+    # `run` asks it whether to stop.
+    runner = BatchRunner(name, open_session, run)
+    return runner
+
+
+def _recover(
+    bounds: list[Range],
+    planned: Mapping[int, int],
+    offsets: SpoutOffsets,
+    outcomes: Outcomes,
+    loop: SpoutLoop,
+    reader: SourceReader,
+    starting_offsets: str,
+    acking: bool,
+) -> dict[str, int]:
+    """Rebuilds what is open, and returns where the source's partitions begin for a query without a checkpoint."""
+    committed = offsets.committed(each.partition for each in bounds)
+    starts: dict[int, int] = {}
+    for each in bounds:
+        prefix = committed[each.partition]
+        if prefix is None:
+            # A partition that was added to a source in use is read from its beginning, as Spark does.
+            late = starting_offsets == "latest" and not planned
+            starts[each.partition] = each.end if late else each.start
+        elif prefix.offset > each.end:
+            raise TopicsRefusedError(
+                f"partition {each.partition} of {reader.topic} ends at {each.end}, before the offset {prefix.offset} "
+                "up to which it was acked: was it made anew? Then take a fresh checkpoint and reset the group's offsets"
+            )
+        else:
+            starts[each.partition] = max(prefix.offset, each.start)
+    end = offsets.notices_end() if acking else 0
+    ahead = [Range(number, start, planned.get(number, start)) for number, start in starts.items()]
+    marks = [
+        prefix.mark if (prefix := committed[each.partition]) is not None else _NO_MARK
+        for each in ahead
+        if each.start < each.end
+    ]
+    # Where an operator has set the offsets back, what was told before counts no more.
+    mark = end if not marks or _NO_MARK in marks else min(marks)
+    found = reader.offsets(ahead)
+    outcomes.recovered(found, mark)
+    if acking:
+        loop.catch_up(mark, end)
+    offsets.commit(Prefix(number, start, mark) for number, start in starts.items() if committed[number] is None)
+    return {str(number): start for number, start in starts.items()}
+
+
+def _check_settings(name: str, retry_limit: int, starting_offsets: str, max_rows: int, lanes: int) -> None:
+    if not 0 <= retry_limit < MAX_ATTEMPTS:
+        raise ComponentRefusedError(
+            f"retry_limit of spout {name!r} is {retry_limit}: it must be at least 0 and below {MAX_ATTEMPTS}"
+        )
+    if starting_offsets not in ("earliest", "latest"):
+        raise ComponentRefusedError(f"starting_offsets of {name!r} is {starting_offsets!r}: say earliest or latest")
+    for setting, number in (("max_rows", max_rows), ("lanes", lanes)):
+        if number < 1:
+            raise ComponentRefusedError(f"{setting} of spout {name!r} is {number}: it must be at least 1")
+
+
+def _topics(manifest: Manifest, found: SpoutManifest) -> dict[str, int]:
+    topics = {dead_letters_topic(manifest.topology): 1}
+    for receiver in manifest.bolts:
+        if any(subscription.source == found.name for subscription in receiver.subscriptions):
+            topics[tuples_topic(manifest.topology, receiver.name)] = receiver.tasks
+    if manifest.acking:
+        topics[acks_topic(manifest.topology)] = manifest.ack_partitions
+        topics[notices_topic(manifest.topology, found.name)] = found.tasks
+    return topics

@@ -1,0 +1,259 @@
+"""What a Spark spout writes: source messages in; tuples, inits and dead letters out, in one write.
+
+Roots say the position and the attempt, edges are hashes of root and recipient. So whoever delivers an attempt again,
+after a crash or in a task that is retried, writes the same tuples and the same inits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from spark_jobs.ack_batches import AckLanes
+from spark_jobs.anchors import HEADERS_TYPE, ROOTS_TYPE, child_headers
+from spark_jobs.errors import ComponentRefusedError
+from spark_jobs.micro_batch import write
+from spark_jobs.outputs import Outputs, check_fields, deliveries_of, outputs_of
+from spark_jobs.payloads import StreamSchema, encoded, problem_of, read_fields, read_payload
+from spark_jobs.positional_roots import MAX_SPOUTS, positional_root
+from tuple_tree.dead_letters import PREFIX
+from tuple_tree.manifest import Manifest, SpoutManifest
+from tuple_tree.messages import SpoutTask
+from tuple_tree.names import dead_letters_topic, notices_topic
+
+TASK: Final = 0
+"""The task of the spout that is told all outcomes: one driver keeps the books."""
+
+ATTEMPT: Final = "_attempt"
+GIVEN_UP: Final = "_given_up"
+"""Why a message is no longer tried, a struct of `reason` and `detail`; null where it is."""
+
+_GIVEN_UP_TYPE: Final = "struct<reason: string, detail: string>"
+_LARGEST_VALUE: Final = 1_000_000
+"""Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
+_READ: Final = "_read"
+_RECORD: Final = "_record"
+_SIMPLE: Final = {"string": "string", "bytes": "binary"}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Messages of one source partition.
+
+    Attributes:
+        offsets: of all of them, in rising order.
+        dead: of those that become dead letters.
+        tuples: deliveries, one for each recipient.
+    """
+
+    partition: int
+    offsets: Sequence[int]
+    dead: Sequence[int]
+    tuples: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpoutBatch:
+    """What every write of a spout has in common.
+
+    Attributes:
+        outputs: its one stream, with who receives it.
+        index: of the spout in the manifest.
+        fields: a column over Kafka's for each field of the stream; None reads the message's value.
+        spout: who is told the outcomes.
+        kafka: options of Spark's Kafka sink.
+    """
+
+    outputs: Outputs
+    index: int
+    fields: Mapping[str, Column] | None
+    spout: SpoutTask
+    kafka: Mapping[str, str]
+
+    def prepared(self, records: DataFrame) -> DataFrame:
+        """Messages with all that is needed of them.
+
+        Args:
+            records: as Spark's Kafka source gives them, with headers, `_attempt` and `_given_up`; see `first_attempt`.
+
+        Returns:
+            `partition`, `offset`, `id` (the root), `payload`, `to` (the deliveries) and `dead` (`key`, `value` and
+            `headers` of a dead letter, or null). Keep it: all that follows reads it.
+        """
+        schema, routes = self.outputs.streams[0]
+        record = F.struct("key", "value", "topic", "partition", "offset", "headers", ATTEMPT, GIVEN_UP).alias(_RECORD)
+        rows = self._read(records.withColumn(_RECORD, record), schema)
+        at = F.col(_RECORD)
+        fields = [F.col(f"`{name}`") for name in schema.names]
+        problem = F.coalesce(problem_of(fields, schema), F.col("_problem"))
+        bad = F.struct(F.lit("bad-payload").alias("reason"), F.substring(problem, 1, 500).alias("detail"))
+        why = F.coalesce(at[GIVEN_UP], F.when(problem.isNotNull(), bad))
+        root = positional_root(self.index, at["partition"], at["offset"], at[ATTEMPT])
+        payload = F.when(why.isNull(), encoded(fields, schema))
+        judged = rows.withColumns({"id": root, "_payload": payload, "_why": why})
+        return judged.select(
+            at["partition"].alias("partition"),
+            at["offset"].alias("offset"),
+            "id",
+            F.col("_payload").alias("payload"),
+            F.when(F.col("_why").isNull(), deliveries_of(self.outputs, schema, routes)).alias("to"),
+            F.when(F.col("_why").isNotNull(), self._dead(at, F.col("_why"))).alias("dead"),
+        )
+
+    def found(self, prepared: DataFrame) -> list[Found]:
+        """Which messages these are; offsets are only fetched one by one where some are missing between them."""
+        first, last, count = F.min("offset"), F.max("offset"), F.count(F.lit(1))
+        gaps = count != last - first + 1
+        rows = (
+            prepared.groupBy("partition")
+            .agg(
+                first.alias("first"),
+                last.alias("last"),
+                F.when(gaps, F.sort_array(F.collect_list("offset"))).alias("offsets"),
+                F.collect_list(F.when(F.col("dead").isNotNull(), F.col("offset"))).alias("dead"),
+                F.coalesce(F.sum(F.size("to")), F.lit(0)).alias("tuples"),
+            )
+            .collect()
+        )
+        return [
+            Found(
+                row["partition"],
+                row["offsets"] if row["offsets"] is not None else range(row["first"], row["last"] + 1),
+                row["dead"],
+                row["tuples"],
+            )
+            for row in rows
+        ]
+
+    def write(self, prepared: DataFrame, lanes: AckLanes, batch_id: int) -> None:
+        """Writes tuples, inits and dead letters of what was prepared."""
+        alive = prepared.where("dead is null")
+        written = self._tuples(alive).unionByName(self._dead_letters(prepared))
+        if self.outputs.manifest.acking:
+            val = F.aggregate("to", F.lit(0).cast("bigint"), lambda total, delivery: total.bitwiseXOR(delivery["edge"]))
+            entries = alive.select(F.col("id").alias("root"), val.alias("val"))
+            written = written.unionByName(lanes.inits(batch_id, entries, self.spout))
+        write(written, self.kafka)
+
+    def open(self, spark: SparkSession, lanes: AckLanes) -> None:
+        """Opens the session of some lanes; nothing else may be written by them before."""
+        if self.outputs.manifest.acking:
+            write(lanes.openings(spark), self.kafka)
+
+    def _read(self, records: DataFrame, schema: StreamSchema) -> DataFrame:
+        """Adds the stream's fields, of its types, and `_problem` where they cannot be read."""
+        value = F.col(f"{_RECORD}.value")
+        nothing = F.lit(None).cast("string").alias("_problem")
+        if self.fields is not None:
+            named = {name: self.fields[name] for name in schema.names}
+            chosen = records.select(_RECORD, *[column.alias(name) for name, column in named.items()])
+            typed = [F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in schema.fields]
+            return chosen.select(_RECORD, *typed, nothing)
+        kind = simple_type(schema)
+        if kind is not None:
+            return records.select(_RECORD, value.cast(kind).alias(schema.names[0]), nothing)
+        read = records.select(_RECORD, read_payload(value, schema).alias(_READ))
+        read = read.withColumn(_READ, read_fields(F.col(_READ), schema))
+        told = F.lit(f"the value is no payload of stream {self.outputs.component}/{schema.stream.name}")
+        problem = F.when(F.col(_READ).isNull(), told).alias("_problem")
+        return read.select(_RECORD, *[F.col(_READ)[name].alias(name) for name in schema.names], problem)
+
+    def _tuples(self, alive: DataFrame) -> DataFrame:
+        schema, _ = self.outputs.streams[0]
+        roots = F.array("id") if self.outputs.manifest.acking else F.array().cast(ROOTS_TYPE)
+        source = F.lit(f"{self.outputs.component}/{schema.stream.name}")
+        deliveries = alive.select(roots.alias("roots"), "payload", F.explode("to").alias("to"))
+        return deliveries.select(
+            F.col("to.topic"),
+            F.col("to.partition"),
+            F.col("to.key"),
+            F.col("payload").alias("value"),
+            child_headers(F.col("roots"), F.col("to.edge"), source).alias("headers"),
+        )
+
+    def _dead_letters(self, prepared: DataFrame) -> DataFrame:
+        dead = F.col("dead")
+        return prepared.where(dead.isNotNull()).select(
+            F.lit(dead_letters_topic(self.outputs.manifest.topology)).alias("topic"),
+            F.lit(0).alias("partition"),
+            dead["key"].alias("key"),
+            dead["value"].alias("value"),
+            dead["headers"].alias("headers"),
+        )
+
+    def _dead(self, at: Column, why: Column) -> Column:
+        said = {
+            "topic": at["topic"],
+            "partition": at["partition"],
+            "offset": at["offset"],
+            "reason": why["reason"],
+            "detail": why["detail"],
+            "by": F.lit(f"{self.outputs.component}/{TASK}"),
+        }
+        ours = [
+            F.struct(F.lit(PREFIX + name).alias("key"), text.cast("string").cast("binary").alias("value"))
+            for name, text in said.items()
+        ]
+        own = F.coalesce(at["headers"], F.array().cast(HEADERS_TYPE))
+        return F.struct(
+            at["key"].alias("key"),
+            F.when(F.length(at["value"]) <= _LARGEST_VALUE, at["value"]).alias("value"),
+            F.concat(own, F.array(*ours)).alias("headers"),
+        )
+
+
+def first_attempt(records: DataFrame) -> DataFrame:
+    """Messages that are delivered for the first time."""
+    return records.withColumns({ATTEMPT: F.lit(0), GIVEN_UP: F.lit(None).cast(_GIVEN_UP_TYPE)})
+
+
+def simple_type(schema: StreamSchema) -> str | None:
+    """The Spark type of the one field that is the whole value of a message, text or bytes; None if it is not so."""
+    if len(schema.names) != 1:
+        return None
+    kind = schema.stream.fields[0].type
+    return _SIMPLE.get(kind) if isinstance(kind, str) else None
+
+
+def spout_batch_of(
+    spark: SparkSession,
+    manifest: Manifest,
+    spout: SpoutManifest,
+    records: DataFrame,
+    fields: Mapping[str, Column] | None,
+    kafka: Mapping[str, str],
+) -> SpoutBatch:
+    """The batch of a spout.
+
+    Args:
+        spark: knows the types.
+        manifest: of the topology.
+        spout: one of its spouts.
+        records: any DataFrame of the source's columns.
+        fields: a column for each field.
+        kafka: options of Spark's Kafka sink.
+
+    Raises:
+        ComponentRefusedError: if it cannot have positional roots, or not one stream.
+        TransformRefusedError: if `fields` lacks one, or has another type for it.
+    """
+    index = [each.name for each in manifest.spouts].index(spout.name)
+    if index >= MAX_SPOUTS:
+        raise ComponentRefusedError(
+            f"{spout.name!r} is spout number {index + 1} of topology {manifest.topology!r}, and positional roots tell "
+            f"{MAX_SPOUTS} apart: declare it earlier, or split the topology"
+        )
+    outputs = outputs_of(spark, manifest, spout.name)
+    if len(outputs.streams) != 1:
+        raise ComponentRefusedError(
+            f"spout {spout.name!r} has {len(outputs.streams)} streams: a Spark spout emits exactly one, so declare a "
+            "spout for each"
+        )
+    schema = outputs.streams[0][0]
+    if fields is not None:
+        chosen: list[Any] = [column.alias(name) for name, column in fields.items()]
+        check_fields(records.select(*chosen).schema, [schema], f"fields of spout {spout.name!r}")
+    task = SpoutTask(notices_topic(manifest.topology, spout.name), TASK, spout.timeout_ms)
+    return SpoutBatch(outputs, index, fields, task, kafka)

@@ -1,0 +1,172 @@
+"""The loop beside a spout's query: hears outcomes, commits the acked prefix, delivers again what failed."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import Message, Producer
+
+from spark_jobs.errors import SparkJobError, TopicsRefusedError
+from spark_jobs.outcomes import Outcomes
+from spark_jobs.replays import MOST, REACH, Replays
+from spark_jobs.spout_offsets import SpoutOffsets
+from tuple_tree.client_settings import for_producer
+from tuple_tree.codec import decode_notice_batch
+from tuple_tree.dead_letters import dead_letter_headers
+from tuple_tree.errors import WireError
+
+logger = logging.getLogger("spark_jobs.spout")
+
+_POLL_SECONDS: Final = 0.05
+_COMMIT_SECONDS: Final = 1.0
+_SILENCE_SECONDS: Final = 30.0
+_DELIVERY_SECONDS: Final = 10.0
+
+
+class SpoutLoop:
+    """A thread that owns the spout's consumer.
+
+    Args:
+        name: of the query, for logs.
+        kafka: librdkafka properties.
+        dead_letters: topic for notices that cannot be read.
+        by: who says so.
+        offsets: the consumer.
+        outcomes: what is open.
+        replays: delivers again.
+
+    Attributes:
+        error: why the loop cannot go on; None as long as it can.
+        on_error: called then.
+        check: called again and again; what it raises ends the loop.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kafka: Mapping[str, Any],
+        dead_letters: str,
+        by: str,
+        offsets: SpoutOffsets,
+        outcomes: Outcomes,
+        replays: Replays,
+    ) -> None:
+        self._kafka = kafka
+        self._dead_letters = dead_letters
+        self._by = by
+        self._offsets = offsets
+        self._outcomes = outcomes
+        self._replays = replays
+        self._commit_at = 0.0
+        self._stopping = threading.Event()
+        self._draining = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"outcomes of {name}", daemon=True)
+        self.error: BaseException | None = None
+        self.on_error: Callable[[], object] = lambda: None
+        self.check: Callable[[], object] = lambda: None
+
+    def catch_up(self, mark: int, end: int) -> None:
+        """Reads the notices up to an end; before `start`.
+
+        Raises:
+            TopicsRefusedError: if they do not come.
+        """
+        self._offsets.read_from(mark)
+        heard_at = time.monotonic()
+        while self._offsets.mark < end:
+            if self._hear(_POLL_SECONDS):
+                heard_at = time.monotonic()
+            elif time.monotonic() > heard_at + _SILENCE_SECONDS:
+                raise TopicsRefusedError(
+                    f"the notices before offset {end} could not be read within {_SILENCE_SECONDS:g} s, only those "
+                    f"before {self._offsets.mark}: check the brokers"
+                )
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    @property
+    def mark(self) -> int:
+        """How far the notices were read."""
+        return self._offsets.mark
+
+    def drain(self) -> None:
+        """Lets the loop end as soon as nothing is open."""
+        self._draining.set()
+
+    def stop(self) -> None:
+        """Ends the loop, commits, and lets go of the broker."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        elif self._thread.ident is None:
+            self._offsets.close()
+
+    def ended(self, seconds: float | None) -> bool:
+        """Waits for the end of the loop, and says whether it came."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while not (self._stopping.is_set() or (self._draining.is_set() and self._outcomes.idle)):
+                self._turn()
+            self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
+        except BaseException as error:  # whatever it is, the query must not go on without us
+            logger.exception("the loop of the outcomes cannot go on")
+            self.error = error
+            self.on_error()
+        finally:
+            self._offsets.close()
+
+    def _turn(self) -> None:
+        self.check()
+        self._hear(_POLL_SECONDS)
+        now = time.monotonic()
+        self._outcomes.tick(now)
+        if now >= self._commit_at:
+            self._commit_at = now + _COMMIT_SECONDS
+            self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
+        wanted = self._outcomes.take_due(MOST, REACH)
+        if wanted:
+            for replay in self._replays.run(wanted):
+                self._outcomes.done(replay.partition, [replay.offset])
+
+    def _hear(self, seconds: float) -> bool:
+        messages = self._offsets.poll(seconds)
+        for message in messages:
+            try:
+                self._outcomes.heard(decode_notice_batch(_value(message)))
+            except WireError as error:
+                self._reject(message, error)
+        return bool(messages)
+
+    def _reject(self, message: Message, error: WireError) -> None:
+        """Keeps a notice that cannot be read; the trees that it tells of are given up as lost in the end."""
+        topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
+        logger.warning("unreadable notice at offset %d of %s: %s", offset, topic, error)
+        headers: list[tuple[str, str | bytes | None]] = [
+            *dead_letter_headers(topic, partition, offset, reason=error.reason, detail=error.detail, by=self._by)
+        ]
+        failures: list[Any] = []
+        producer = Producer({"log_level": 2, **for_producer(self._kafka), "acks": "all"})
+        producer.produce(
+            self._dead_letters,
+            message.value(),
+            partition=0,
+            headers=headers,
+            on_delivery=lambda failure, _message: failures.append(failure) if failure else None,
+        )
+        if producer.flush(_DELIVERY_SECONDS) or failures:
+            raise SparkJobError(
+                f"a dead letter could not be delivered to {self._dead_letters} ({failures or 'no answer'}): check the "
+                "brokers"
+            )
+
+
+def _value(message: Message) -> bytes | None:
+    value = message.value()
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,154 @@
+"""What Kafka keeps for a Spark spout: where its source begins and ends, how far it is done, and its notices.
+
+The acked prefix is the offset of the spout's consumer group, `{topology}.{spout}`, on the source topic, so any Kafka
+tool shows how far a topology really is. The commit's metadata says from where the notices have to be read to learn what
+became of the rest. An operator who resets the group's offsets takes that away, and so asks for a second delivery.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Message, TopicPartition
+
+from spark_jobs.errors import TopicsRefusedError
+from spark_jobs.positional_roots import MAX_PARTITIONS
+from tuple_tree.client_settings import for_consumer
+from tuple_tree.source_positions import Prefix
+
+logger = logging.getLogger("spark_jobs.spout")
+
+_SECONDS: Final = 10.0
+_MARK: Final = "notices="
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets of a source partition, from `start` up to and without `end`."""
+
+    partition: int
+    start: int
+    end: int
+
+
+class SpoutOffsets:
+    """A consumer of the spout's notices that commits for its source; for one thread at a time.
+
+    Args:
+        kafka: librdkafka properties.
+        group: the spout's.
+        source: topic of the messages.
+        notices: topic and partition of the outcomes.
+    """
+
+    def __init__(self, kafka: Mapping[str, Any], group: str, source: str, notices: tuple[str, int]) -> None:
+        self._source = source
+        self._notices = notices
+        self._servers = kafka.get("bootstrap.servers")
+        self._consumer = Consumer(
+            {
+                "log_level": 2,
+                "fetch.wait.max.ms": 50,
+                "fetch.queue.backoff.ms": 50,
+                **for_consumer(kafka),
+                "group.id": group,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        self.mark = 0
+        """Notices before this offset were read."""
+        self._committed: dict[int, Prefix] = {}
+
+    def bounds(self) -> list[Range]:
+        """First and end offset of each partition of the source.
+
+        Raises:
+            TopicsRefusedError: if there is no such topic, or it has too many partitions.
+        """
+        try:
+            topic = self._consumer.list_topics(self._source, timeout=_SECONDS).topics[self._source]
+            if topic.error is not None or not topic.partitions:
+                raise TopicsRefusedError(f"source topic {self._source} does not exist: create it, or name another")
+            if len(topic.partitions) > MAX_PARTITIONS:
+                raise TopicsRefusedError(
+                    f"source topic {self._source} has {len(topic.partitions)} partitions, and positional roots tell "
+                    f"{MAX_PARTITIONS} apart: copy it to a topic with fewer"
+                )
+            return [Range(number, *self._watermarks(self._source, number)) for number in sorted(topic.partitions)]
+        except KafkaException as error:
+            raise TopicsRefusedError(
+                f"source topic {self._source} at {self._servers} cannot be read: {error.args[0]}; check the settings"
+            ) from error
+
+    def committed(self, partitions: Iterable[int]) -> dict[int, Prefix | None]:
+        """What the group has committed; a mark of -1 where an operator took it away."""
+        asked = [TopicPartition(self._source, number) for number in partitions]
+        found: dict[int, Prefix | None] = {}
+        for each in self._consumer.committed(asked, timeout=_SECONDS):
+            if each.error is not None:
+                raise KafkaException(each.error)
+            prefix = None if each.offset == OFFSET_INVALID else Prefix(each.partition, each.offset, _mark_of(each))
+            found[each.partition] = prefix
+        return found
+
+    def commit(self, prefixes: Iterable[Prefix]) -> None:
+        """Commits what has changed.
+
+        A failure is only logged: the next commit says it again, and until then a restart just delivers more twice.
+        """
+        changed = [prefix for prefix in prefixes if self._committed.get(prefix.partition) != prefix]
+        if not changed:
+            return
+        offsets = [
+            TopicPartition(self._source, prefix.partition, prefix.offset, f"{_MARK}{prefix.mark}") for prefix in changed
+        ]
+        try:
+            for result in self._consumer.commit(offsets=offsets, asynchronous=False) or []:
+                if result.error is not None:
+                    raise KafkaException(result.error)
+        except KafkaException as error:
+            logger.warning("the offsets of %s could not be committed: %s", self._source, error)
+            return
+        self._committed.update({prefix.partition: prefix for prefix in changed})
+
+    def notices_end(self) -> int:
+        """The offset of the notice to come."""
+        return self._watermarks(*self._notices)[1]
+
+    def read_from(self, mark: int) -> None:
+        """Starts reading the notices at an offset, or at the first one that is left."""
+        self.mark = max(mark, self._watermarks(*self._notices)[0])
+        self._consumer.assign([TopicPartition(*self._notices, self.mark)])
+
+    def poll(self, seconds: float, most: int = 500) -> list[Message]:
+        """Notices, as they come; `mark` moves behind them."""
+        read = []
+        for message in self._consumer.consume(most, seconds):
+            error = message.error()
+            if error is not None:
+                if error.fatal():
+                    raise KafkaException(error)
+                logger.warning("reading the notices: %s", error)
+                continue
+            self.mark = (message.offset() or 0) + 1
+            read.append(message)
+        return read
+
+    def close(self) -> None:
+        """Lets go of the broker."""
+        self._consumer.close()
+
+    def _watermarks(self, topic: str, partition: int) -> tuple[int, int]:
+        low, high = self._consumer.get_watermark_offsets(
+            TopicPartition(topic, partition), timeout=_SECONDS, cached=False
+        )
+        return low, high
+
+
+def _mark_of(committed: TopicPartition) -> int:
+    text = str(committed.metadata or "")
+    digits = text.removeprefix(_MARK)
+    return int(digits) if text.startswith(_MARK) and digits.isdigit() else -1

@@ -1,0 +1,141 @@
+"""The spark-submit line of a component, and the process that it starts."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from spark_jobs.errors import SubmitError
+from spark_jobs.packages import packages, required_settings
+
+KAFKA_VARIABLE: Final = "ACKER_SPARK_KAFKA"
+"""Where the driver finds Kafka's settings, as JSON: not on a command line that everybody can read."""
+
+_STOP_SECONDS: Final = 120.0
+_LOOK_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitPlan:
+    """What is to be submitted.
+
+    Attributes:
+        reference: `MODULE:TOPOLOGY`.
+        component: the external bolt to run.
+        name: of the Spark application.
+        checkpoint: directory of its own.
+        master: of Spark.
+        extra: further arguments for spark-submit.
+        driver: further arguments for the driver, see `spark_jobs.main`.
+    """
+
+    reference: str
+    component: str
+    name: str
+    checkpoint: str
+    master: str = "local[*]"
+    extra: tuple[str, ...] = ()
+    driver: tuple[str, ...] = ()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether everything runs on this machine."""
+        return self.master.startswith("local")
+
+    def line(self) -> list[str]:
+        """The command line, program first.
+
+        Raises:
+            SubmitError: if PySpark is not installed.
+        """
+        settings = {name: value for name, value in required_settings().items() if name != "spark.jars.packages"}
+        line = [str(_spark_submit()), "--master", self.master, "--name", self.name, "--packages", ",".join(packages())]
+        for name, value in settings.items():
+            line += ["--conf", f"{name}={value}"]
+        line += [*self.extra, str(Path(__file__).with_name("main.py"))]
+        line += ["--topology", self.reference, "--component", self.component, "--checkpoint", self.checkpoint]
+        return [*line, *self.driver]
+
+    def environment(self, kafka: Mapping[str, Any]) -> dict[str, str]:
+        """What the driver needs besides the environment of this process."""
+        settings = {KAFKA_VARIABLE: json.dumps(dict(kafka))}
+        if self.is_local:
+            settings |= {"PYSPARK_PYTHON": sys.executable}
+        return {"PYSPARK_DRIVER_PYTHON": sys.executable, **settings}
+
+
+class Submission:
+    """A submitted job: a process of spark-submit, whose driver is told to stop between two micro-batches."""
+
+    def __init__(self, plan: SubmitPlan, kafka: Mapping[str, Any]) -> None:
+        self._plan = plan
+        self._kafka = kafka
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._directory = tempfile.TemporaryDirectory(prefix="acker-spark-")
+        self._pid_file = Path(self._directory.name, "driver.pid")
+        plan = self._plan
+        if plan.is_local:
+            plan = replace(plan, driver=(*plan.driver, "--pid-file", str(self._pid_file)))
+        self._process = subprocess.Popen(
+            plan.line(),
+            env={**os.environ, **self._plan.environment(self._kafka)},
+            # A Ctrl-C reaches us alone: Java would end at once, in the middle of a micro-batch.
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._directory.cleanup()
+
+    def wait(self) -> int:
+        """Waits until the job has ended by itself; returns its exit code."""
+        assert self._process is not None  # noqa: S101 - for the type checker
+        return self._process.wait()
+
+    def stop(self) -> None:
+        """Has the driver finish its micro-batch; ends everything if that takes too long."""
+        process = self._process
+        assert process is not None  # noqa: S101 - for the type checker
+        if process.poll() is not None:
+            return
+        if not self._tell_driver():
+            process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _tell_driver(self) -> bool:
+        end = time.monotonic() + _LOOK_SECONDS
+        while time.monotonic() < end:
+            try:
+                os.kill(int(self._pid_file.read_text()), signal.SIGTERM)
+            except (OSError, ValueError):
+                time.sleep(_LOOK_SECONDS / 10)
+            else:
+                return True
+        return False
+
+
+def _spark_submit() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    for package in (spec.submodule_search_locations or []) if spec else []:
+        found = Path(package, "bin", "spark-submit")
+        if found.exists():
+            return found
+    raise SubmitError("PySpark is not installed: pip install 'kafka-acker[spark]'")

@@ -1,0 +1,199 @@
+"""A topology around a Spark bolt whose spout, receivers and ackers are played by the test."""
+
+import shutil
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from confluent_kafka import Message, Producer
+from pyspark.sql import SparkSession
+
+import spark_jobs
+from acker_worker.fold import Counters, LogRecord, PartitionFold
+from acker_worker.ledger import LedgerSettings
+from tests.kafka.sdk_rig import Cluster, headers_of, value
+from tests.spark.topologies import TIMEOUT_MS
+from tuple_tree.anchors import Edges, pack_anchors, unpack_anchors
+from tuple_tree.codec import encode_ack_batch
+from tuple_tree.ids import IdColumn, random_ids
+from tuple_tree.manifest import Manifest
+from tuple_tree.messages import AckBatch, SpoutTask
+from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic, tuples_topic
+from tuple_tree.streams import payload_codec
+
+next_id = random_ids().__next__
+
+
+def topology_name() -> str:
+    return f"spark-{uuid.uuid4().hex[:12]}"
+
+
+def column(ids: Iterable[int]) -> IdColumn:
+    return np.array(list(ids), dtype=np.uint64)
+
+
+class Outcome:
+    """What the ackers would say."""
+
+    def __init__(self) -> None:
+        self.acked: set[int] = set()
+        self.failed: dict[int, str] = {}
+        self.open = 0
+        self.counters = Counters()
+
+
+class Stage:
+    """The topics of a topology, with one bolt in Spark.
+
+    Attributes:
+        roots: of the tuples that were sent, in order.
+    """
+
+    def __init__(self, bootstrap_servers: str, manifest: Manifest, tmp_path: Path, bolt: str = "split") -> None:
+        self.manifest = manifest
+        self.bolt = bolt
+        self.cluster = Cluster(bootstrap_servers, manifest)
+        self.cluster.create_topics()
+        self.kafka = {"bootstrap.servers": bootstrap_servers}
+        self.checkpoint = tmp_path / "checkpoint"
+        self.roots: list[int] = []
+        self._sequences: dict[tuple[str, int], int] = defaultdict(int)
+        self._producer = Producer({**self.kafka, "linger.ms": 5})
+
+    def send(self, tuples: Iterable[Sequence[Any]], source: str = "lines", stream: str = "default") -> list[int]:
+        """Sends tuples of a spout to the bolt, each a tree of its own; returns their roots."""
+        encode = payload_codec(self.manifest.stream(source, stream)).encode
+        sent: list[tuple[Edges, bytes]] = [({next_id(): next_id()}, encode(values)) for values in tuples]
+        self.init([edges for edges, _ in sent])
+        for edges, payload in sent:
+            self.send_record(payload, edges, source=f"{source}/{stream}")
+        self.flush()
+        return [root for edges, _ in sent for root in edges]
+
+    def send_record(
+        self, payload: bytes | None, edges: Edges | bytes, source: str | None = "lines/default", task: int | None = None
+    ) -> None:
+        """Sends one record to the bolt's inbox."""
+        anchors = edges if isinstance(edges, bytes) else pack_anchors(edges)
+        headers = [("anchors", anchors)] if anchors else []
+        if source is not None:
+            headers.append(("source", source.encode()))
+        tasks = self.manifest.component(self.bolt).tasks
+        partition = next_id() % tasks if task is None else task
+        topic = tuples_topic(self.manifest.topology, self.bolt)
+        self._produce(topic, partition, payload, headers)
+
+    def init(self, trees: Iterable[Edges]) -> None:
+        """Sends the inits of trees; a tree of several edges for one root is no concern of the tests."""
+        inits = [(root, edge) for edges in trees for root, edge in edges.items()]
+        self.roots += [root for root, _ in inits]
+        spout = SpoutTask(notices_topic(self.manifest.topology, "lines"), 0, TIMEOUT_MS)
+        for partition, some in self._by_partition(inits):
+            self._batch(
+                partition,
+                "lines/0",
+                spout=spout,
+                init_roots=column(root for root, _ in some),
+                init_vals=column(edge for _, edge in some),
+            )
+
+    def flush(self) -> None:
+        assert self._producer.flush(30) == 0
+
+    def start(self, spark: SparkSession, transform: Any, **settings: Any) -> spark_jobs.RunningQuery:
+        """Starts the bolt in Spark."""
+        return spark_jobs.bolt(
+            spark,
+            self.manifest,
+            self.bolt,
+            transform,
+            **{"kafka": self.kafka, "checkpoint": str(self.checkpoint), **settings},
+        )
+
+    def drain(self, spark: SparkSession, transform: Any, **settings: Any) -> None:
+        """Runs the bolt in Spark over all that is in its inbox."""
+        assert self.start(spark, transform, trigger={"availableNow": True}, **settings).wait(120)
+
+    def forget_commit(self, name: str | None = None) -> str:
+        """Takes the last commit out of the checkpoint, as if the driver had died just before it."""
+        commits = self.checkpoint / "commits"
+        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+        return str(last)
+
+    def received(self, bolt: str = "count") -> list[Message]:
+        """What lies in the inbox of a bolt, played or not."""
+        return self.cluster.records(tuples_topic(self.manifest.topology, bolt))
+
+    def values(self, bolt: str = "count", source: str = "split", stream: str = "default") -> list[Any]:
+        """The payloads of a bolt's inbox."""
+        decode = payload_codec(self.manifest.stream(source, stream)).decode
+        return [decode(value(record)) for record in self.received(bolt)]
+
+    def dead_letters(self) -> list[Message]:
+        return self.cluster.records(dead_letters_topic(self.manifest.topology))
+
+    def ack_received(self, *bolts: str) -> None:
+        """Acks everything in the inboxes of these bolts, as an SDK bolt would."""
+        acks: list[tuple[int, int]] = []
+        for bolt in bolts or ("count",):
+            for record in self.received(bolt):
+                anchors = headers_of(record).get("anchors")
+                if anchors is not None:
+                    acks += unpack_anchors(anchors).items()
+        for partition, some in self._by_partition(acks):
+            self._batch(
+                partition,
+                "count/0",
+                ack_roots=column(root for root, _ in some),
+                ack_vals=column(edge for _, edge in some),
+            )
+        self.flush()
+
+    def outcome(self) -> Outcome:
+        """Folds the ack log as the ackers do."""
+        outcome = Outcome()
+        settings = LedgerSettings(self.manifest.tick_ms, self.manifest.max_tree_age_ms, TIMEOUT_MS)
+        logs: dict[int, list[LogRecord]] = defaultdict(list)
+        for record in self.cluster.records(acks_topic(self.manifest.topology)):
+            offset, partition = record.offset(), record.partition()
+            assert offset is not None
+            assert partition is not None
+            logs[partition].append(LogRecord(offset, record.timestamp()[1], value(record)))
+        for partition, records in logs.items():
+            fold = PartitionFold(partition, self.manifest.ack_partitions, settings)
+            step = fold.apply(records)
+            assert not step.rejected, step.rejected
+            for told in step.told.values():
+                outcome.acked |= {int(root) for roots in told.acked for root in roots}
+                outcome.failed |= {root: message for root, _, message in told.failed}
+            outcome.open += len(fold.ledger)
+            for name in Counters.__dataclass_fields__:
+                setattr(outcome.counters, name, getattr(outcome.counters, name) + getattr(fold.counters, name))
+        return outcome
+
+    def forget_checkpoint(self) -> None:
+        shutil.rmtree(self.checkpoint)
+
+    def _by_partition(self, entries: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        partitions: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for root, val in entries:
+            partitions[root % self.manifest.ack_partitions].append((root, val))
+        yield from partitions.items()
+
+    def _batch(self, partition: int, writer: str, **said: Any) -> None:
+        self._sequences[writer, partition] += 1
+        batch = AckBatch(writer, b"played by tests!", self._sequences[writer, partition], **said)
+        self._produce(acks_topic(self.manifest.topology), partition, encode_ack_batch(batch), [])
+
+    def _produce(self, topic: str, partition: int, payload: bytes | None, headers: Any) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, payload, partition=partition, headers=headers)
+                return
+            except BufferError:
+                self._producer.poll(0.05)

@@ -1,0 +1,275 @@
+"""The stage of the spout's tests: a source topic, a Spark spout, a real acker, and a bolt that is played."""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import SimpleNamespace, TracebackType
+from typing import Any, cast
+
+import numpy as np
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+import spark_jobs
+from acker_worker.catalogue import Catalogue
+from spark_jobs.spout import RunningSpout, spout
+from tests.kafka.ack_log import AckLog, WorkerThread
+from tests.kafka.sdk_rig import Cluster, headers_of, value
+from tests.spark.rig import topology_name
+from tests.spark.topologies import LINE, TIMEOUT_MS, subscription
+from tests.waiting import eventually
+from tuple_tree.anchors import unpack_anchors
+from tuple_tree.codec import encode_ack_batch
+from tuple_tree.ids import position_of
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
+from tuple_tree.messages import AckBatch
+from tuple_tree.names import acks_topic, component_group, dead_letters_topic, tuples_topic
+from tuple_tree.routing import acker_partition
+from tuple_tree.streams import Stream, payload_codec
+
+PARTITIONS = 3
+
+
+def spout_manifest(
+    *,
+    stream: Stream = LINE,
+    max_pending: int = 2_000,
+    timeout_ms: int = TIMEOUT_MS,
+    max_tree_age_ms: int = 2 * TIMEOUT_MS,
+    **settings: Any,
+) -> Manifest:
+    """lines (in Spark) → count, which is played."""
+    return Manifest.of(
+        topology=topology_name(),
+        ack_partitions=3,
+        tick_ms=200,
+        max_tree_age_ms=max_tree_age_ms,
+        components=(
+            SpoutManifest(name="other", streams=(stream,), timeout_ms=timeout_ms),
+            SpoutManifest(
+                name="lines", streams=(stream,), timeout_ms=timeout_ms, max_pending=max_pending, external=True
+            ),
+            BoltManifest(name="count", tasks=2, subscriptions=(subscription("lines"),)),
+        ),
+        **settings,
+    )
+
+
+class SpoutStage:
+    """The topics of such a topology.
+
+    Attributes:
+        source: topic that the spout reads.
+    """
+
+    def __init__(self, bootstrap_servers: str, tmp_path: Path, manifest: Manifest | None = None) -> None:
+        self.manifest = manifest or spout_manifest()
+        self.kafka: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "log_level": 2}
+        self.cluster = Cluster(bootstrap_servers, self.manifest)
+        self.cluster.create_topics()
+        Catalogue(self.kafka).publish(self.manifest)
+        self.source = f"{self.manifest.topology}-source"
+        admin = AdminClient(self.kafka)
+        admin.create_topics([NewTopic(self.source, PARTITIONS, 1)])[self.source].result(10)
+        self.checkpoint = tmp_path / "checkpoint"
+        self._producer = Producer({**self.kafka, "linger.ms": 5})
+        self._worker: WorkerThread | None = None
+
+    def produce(self, values: Iterable[bytes | None]) -> None:
+        """Appends messages to the source, partition by partition in turn."""
+        for number, each in enumerate(values):
+            self._producer.produce(self.source, each, partition=number % PARTITIONS, headers=[("mine", b"kept")])
+        assert self._producer.flush(30) == 0
+
+    def start(self, spark: SparkSession, **settings: Any) -> RunningSpout:
+        return spout(
+            spark,
+            self.manifest,
+            "lines",
+            self.source,
+            **{"kafka": self.kafka, "checkpoint": str(self.checkpoint), **settings},
+        )
+
+    def drain(self, spark: SparkSession, **settings: Any) -> RunningSpout:
+        """Delivers all that is in the source, until every tree has its outcome."""
+        running = self.start(spark, trigger={"availableNow": True}, **settings)
+        assert running.wait(120)
+        return running
+
+    def worker(self) -> WorkerThread:
+        """A real acker for this topology."""
+        named = SimpleNamespace(topology=self.manifest.topology, kafka=self.kafka)
+        return WorkerThread(cast(AckLog, named))
+
+    def __enter__(self) -> "SpoutStage":
+        self._worker = self.worker()
+        self._worker.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        assert self._worker is not None
+        self._worker.stop()
+
+    @property
+    def acker(self) -> WorkerThread:
+        assert self._worker is not None
+        return self._worker
+
+    def committed(self) -> dict[int, int]:
+        """The offsets of the spout's group on the source."""
+        group = component_group(self.manifest.topology, "lines")
+        consumer = Consumer({**self.kafka, "group.id": group})
+        try:
+            asked = [TopicPartition(self.source, partition) for partition in range(PARTITIONS)]
+            return {each.partition: each.offset for each in consumer.committed(asked, timeout=10)}
+        finally:
+            consumer.close()
+
+    def ends(self) -> dict[int, int]:
+        """The end offsets of the source."""
+        consumer = Consumer({**self.kafka, "group.id": "ends"})
+        try:
+            return {
+                partition: consumer.get_watermark_offsets(TopicPartition(self.source, partition), timeout=10)[1]
+                for partition in range(PARTITIONS)
+            }
+        finally:
+            consumer.close()
+
+    def received(self) -> list[Message]:
+        return self.cluster.records(tuples_topic(self.manifest.topology, "count"))
+
+    def dead_letters(self) -> list[Message]:
+        return self.cluster.records(dead_letters_topic(self.manifest.topology))
+
+    def forget_commit(self) -> None:
+        """Takes the last commit out of the checkpoint, as if the driver had died just before it."""
+        commits = self.checkpoint / "commits"
+        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+Judge = Callable[[int, bytes], str | None]
+"""Root and payload of a tuple → why it is failed, or None to ack it."""
+
+
+class PlayedBolt:
+    """The bolt: acks or fails what it receives, in a thread.
+
+    Args:
+        stage: where it plays.
+        judge: says what to do with a tuple.
+        hold: tuples that it keeps before it acks any, unless nothing more comes.
+
+    Attributes:
+        deliveries: root and payload of all tuples, in order.
+        most_held: the most that it held at once.
+    """
+
+    def __init__(self, stage: SpoutStage, judge: Judge = lambda _root, _payload: None, hold: int = 0) -> None:
+        self._stage = stage
+        self._judge = judge
+        self._hold = hold
+        self.deliveries: list[tuple[int, bytes]] = []
+        self.most_held = 0
+        self._held: list[tuple[int, int, bytes]] = []
+        self._stopping = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="played bolt")
+        self._session = uuid.uuid4().bytes
+        self._sequence = 0
+
+    def __enter__(self) -> "PlayedBolt":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join(30)
+        assert self._error is None, self._error
+
+    @property
+    def values(self) -> list[bytes]:
+        return [payload for _, payload in self.deliveries]
+
+    def attempts(self) -> dict[tuple[int, int], list[int]]:
+        """(partition, offset) → the attempts that were delivered, in order."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for root, _ in self.deliveries:
+            position = position_of(root)
+            found.setdefault((position.partition, position.offset), []).append(position.attempt)
+        return found
+
+    def _run(self) -> None:
+        try:
+            self._play()
+        except BaseException as error:  # noqa: BLE001  # kept for the test's own thread
+            self._error = error
+
+    def _play(self) -> None:
+        stage = self._stage
+        producer = Producer({**stage.kafka, "linger.ms": 0})
+        settings = {**stage.kafka, "group.id": f"{stage.manifest.topology}-played", "fetch.wait.max.ms": 20}
+        consumer = Consumer({**settings, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+        topic = tuples_topic(stage.manifest.topology, "count")
+        consumer.assign([TopicPartition(topic, task, 0) for task in range(2)])
+        decode = payload_codec(stage.manifest.stream("lines", "default")).decode
+        quiet = 0
+        try:
+            while not self._stopping.is_set():
+                messages = consumer.consume(500, 0.02)
+                quiet = 0 if messages else quiet + 1
+                for message in messages:
+                    assert message.error() is None, message.error()
+                    (said,) = decode(value(message))
+                    payload = said if isinstance(said, bytes) else str(said).encode()
+                    ((root, edge),) = unpack_anchors(headers_of(message)["anchors"]).items()
+                    self.deliveries.append((root, payload))
+                    self._held.append((root, edge, payload))
+                self.most_held = max(self.most_held, len(self._held))
+                if self._held and (len(self._held) >= self._hold or quiet > 100):
+                    self._answer(producer, self._held[: max(1, len(self._held) // 2)] if self._hold else self._held)
+        finally:
+            consumer.close()
+            producer.flush(10)
+
+    def _answer(self, producer: Producer, chosen: list[tuple[int, int, bytes]]) -> None:
+        self._held = self._held[len(chosen) :]
+        manifest = self._stage.manifest
+        for partition in range(manifest.ack_partitions):
+            mine = [each for each in chosen if acker_partition(each[0], manifest.ack_partitions) == partition]
+            judged = [(root, edge, self._judge(root, payload)) for root, edge, payload in mine]
+            acks = [(root, edge) for root, edge, why in judged if why is None]
+            fails = [(root, why) for root, _, why in judged if why is not None]
+            self._sequence += 1
+            batch = AckBatch(
+                "count/0",
+                self._session,
+                self._sequence,
+                ack_roots=np.array([root for root, _ in acks], dtype=np.uint64),
+                ack_vals=np.array([edge for _, edge in acks], dtype=np.uint64),
+                fail_roots=np.array([root for root, _ in fails], dtype=np.uint64),
+                fail_messages=tuple(why for _, why in fails),
+            )
+            producer.produce(acks_topic(manifest.topology), encode_ack_batch(batch), partition=partition)
+        producer.poll(0)
+
+
+def lines(count: int, start: int = 0) -> list[bytes]:
+    return [f"line {number}".encode() for number in range(start, start + count)]
+
+
+def await_done(stage: SpoutStage, running: RunningSpout, what: str = "all trees done") -> None:
+    """Waits until everything in the source is committed as done."""
+    eventually(lambda: not running.query.exception() and stage.committed() == stage.ends(), what, 90)
+
+
+def test_a_stage_has_its_topics(bootstrap_servers: str, tmp_path: Path) -> None:
+    stage = SpoutStage(bootstrap_servers, tmp_path)
+    stage.produce(lines(7))
+    assert stage.ends() == {0: 3, 1: 2, 2: 2}
+    assert stage.committed() == dict.fromkeys(range(PARTITIONS), -1001)
+    assert issubclass(RunningSpout, spark_jobs.RunningQuery)

@@ -1,0 +1,48 @@
+"""Manifests of the tests."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tuple_tree.manifest import BoltManifest, Grouping, Manifest, SpoutManifest, Subscription
+from tuple_tree.streams import Stream, declare
+
+# Longer than a test: that trees time out is not what these are about.
+TIMEOUT_MS = 600_000
+LINE = declare({"line": str})
+WORD = declare({"word": str})
+
+
+def subscription(source: str, grouping: Grouping = "shuffle", *fields: str, stream: str = "default") -> Subscription:
+    return Subscription(source=source, stream=stream, grouping=grouping, fields=fields)
+
+
+def manifest_of(
+    topology: str,
+    *,
+    lines: Stream = LINE,
+    words: Stream = WORD,
+    counts: Mapping[str, tuple[int, Grouping]] | None = None,
+    **settings: Any,
+) -> Manifest:
+    """lines → split → each of `counts`: name, tasks and grouping."""
+    receivers = {"count": (2, "fields")} if counts is None else counts
+    bolts = [
+        BoltManifest(
+            name=name,
+            tasks=tasks,
+            subscriptions=(subscription("split", grouping, *(["word"] if grouping == "fields" else [])),),
+        )
+        for name, (tasks, grouping) in receivers.items()
+    ]
+    return Manifest.of(
+        topology=topology,
+        max_tree_age_ms=2 * TIMEOUT_MS,
+        components=(
+            SpoutManifest(name="lines", streams=(lines,), timeout_ms=TIMEOUT_MS),
+            BoltManifest(
+                name="split", tasks=2, streams=(words,), subscriptions=(subscription("lines"),), external=True
+            ),
+            *bolts,
+        ),
+        **settings,
+    )
