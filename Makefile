@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint types format bench clean
+.PHONY: help setup demo test test-spark lint types format bench clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: $(READY) ## Make the virtual environment with everything in it
 
@@ -22,8 +22,11 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Count the words of a book through a real Kafka, every line acked
 	$(BIN)/acker demo
 
-test: $(READY) ## Run all tests, those on a real Kafka included
-	$(BIN)/pytest
+test: $(READY) ## Run the tests, those on a real Kafka included
+	$(BIN)/pytest tests/unit tests/kafka
+
+test-spark: $(READY) ## Run the tests of the Spark jobs, which are under way, on a real Kafka and a real Spark
+	$(BIN)/pytest tests/spark
 
 lint: $(READY) ## Check style, formatting and the direction of imports
 	$(BIN)/ruff check .
