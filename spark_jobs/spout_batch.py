@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import StructField, StructType
 
 from spark_jobs.ack_batches import AckLanes
 from spark_jobs.anchors import HEADERS_TYPE, ROOTS_TYPE, child_headers
@@ -19,7 +20,7 @@ from spark_jobs.outputs import Outputs, check_fields, deliveries_of, outputs_of
 from spark_jobs.payloads import StreamSchema, encoded, problem_of, read_fields, read_payload
 from spark_jobs.positional_roots import MAX_SPOUTS, positional_root
 from tuple_tree.dead_letters import PREFIX
-from tuple_tree.manifest import Manifest, SpoutManifest
+from tuple_tree.manifest import Manifest, SpoutManifest, Subscription
 from tuple_tree.messages import SpoutTask
 from tuple_tree.names import dead_letters_topic, notices_topic
 
@@ -35,6 +36,9 @@ _LARGEST_VALUE: Final = 1_000_000
 """Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
 _READ: Final = "_read"
 _RECORD: Final = "_record"
+_FIELD: Final = "_field_"
+"""Stands before the name of a field, which may be called like a column of ours or Kafka's."""
+
 _SIMPLE: Final = {"string": "string", "bytes": "binary"}
 
 
@@ -82,23 +86,24 @@ class SpoutBatch:
             `partition`, `offset`, `id` (the root), `payload`, `to` (the deliveries) and `dead` (`key`, `value` and
             `headers` of a dead letter, or null). Keep it: all that follows reads it.
         """
-        schema, routes = self.outputs.streams[0]
+        schema, _ = self.outputs.streams[0]
         record = F.struct("key", "value", "topic", "partition", "offset", "headers", ATTEMPT, GIVEN_UP).alias(_RECORD)
         rows = self._read(records.withColumn(_RECORD, record), schema)
         at = F.col(_RECORD)
-        fields = [F.col(f"`{name}`") for name in schema.names]
+        fields = [F.col(_FIELD + name) for name in schema.names]
         problem = F.coalesce(problem_of(fields, schema), F.col("_problem"))
         bad = F.struct(F.lit("bad-payload").alias("reason"), F.substring(problem, 1, 500).alias("detail"))
         why = F.coalesce(at[GIVEN_UP], F.when(problem.isNotNull(), bad))
         root = positional_root(self.index, at["partition"], at["offset"], at[ATTEMPT])
         payload = F.when(why.isNull(), encoded(fields, schema))
         judged = rows.withColumns({"id": root, "_payload": payload, "_why": why})
+        to = deliveries_of(self.outputs, *self._renamed())
         return judged.select(
             at["partition"].alias("partition"),
             at["offset"].alias("offset"),
             "id",
             F.col("_payload").alias("payload"),
-            F.when(F.col("_why").isNull(), deliveries_of(self.outputs, schema, routes)).alias("to"),
+            F.when(F.col("_why").isNull(), to).alias("to"),
             F.when(F.col("_why").isNotNull(), self._dead(at, F.col("_why"))).alias("dead"),
         )
 
@@ -143,22 +148,32 @@ class SpoutBatch:
             write(lanes.openings(spark), self.kafka)
 
     def _read(self, records: DataFrame, schema: StreamSchema) -> DataFrame:
-        """Adds the stream's fields, of its types, and `_problem` where they cannot be read."""
+        """The stream's fields, of its types and under names of our own, and `_problem` where they cannot be read."""
         value = F.col(f"{_RECORD}.value")
         nothing = F.lit(None).cast("string").alias("_problem")
         if self.fields is not None:
-            named = {name: self.fields[name] for name in schema.names}
-            chosen = records.select(_RECORD, *[column.alias(name) for name, column in named.items()])
-            typed = [F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in schema.fields]
-            return chosen.select(_RECORD, *typed, nothing)
+            chosen = [
+                self.fields[field.name].cast(field.dataType).alias(_FIELD + field.name) for field in schema.fields
+            ]
+            return records.select(_RECORD, *chosen, nothing)
         kind = simple_type(schema)
         if kind is not None:
-            return records.select(_RECORD, value.cast(kind).alias(schema.names[0]), nothing)
+            return records.select(_RECORD, value.cast(kind).alias(_FIELD + schema.names[0]), nothing)
         read = records.select(_RECORD, read_payload(value, schema).alias(_READ))
         read = read.withColumn(_READ, read_fields(F.col(_READ), schema))
         told = F.lit(f"the value is no payload of stream {self.outputs.component}/{schema.stream.name}")
         problem = F.when(F.col(_READ).isNull(), told).alias("_problem")
-        return read.select(_RECORD, *[F.col(_READ)[name].alias(name) for name in schema.names], problem)
+        return read.select(_RECORD, *[F.col(_READ)[name].alias(_FIELD + name) for name in schema.names], problem)
+
+    def _renamed(self) -> tuple[StreamSchema, list[tuple[str, int, Subscription]]]:
+        """The stream and its routes with the names under which the fields stand here."""
+        schema, routes = self.outputs.streams[0]
+        fields = [StructField(_FIELD + field.name, field.dataType, field.nullable) for field in schema.fields]
+        grouped = [
+            (bolt, tasks, by.model_copy(update={"fields": tuple(_FIELD + name for name in by.fields)}))
+            for bolt, tasks, by in routes
+        ]
+        return StreamSchema(schema.stream, StructType(fields)), grouped
 
     def _tuples(self, alive: DataFrame) -> DataFrame:
         schema, _ = self.outputs.streams[0]

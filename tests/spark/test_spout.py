@@ -13,6 +13,7 @@ from spark_jobs.positional_roots import positions_of
 from tests.kafka.sdk_rig import headers_of, value
 from tests.spark.test_spout_stage import PlayedBolt, SpoutStage, await_done, lines, spout_manifest
 from tuple_tree.ids import Position, position_of, positional_root, unsigned
+from tuple_tree.routing import fields_task
 from tuple_tree.streams import declare
 
 
@@ -21,7 +22,8 @@ def test_positional_roots_are_those_of_python(spark: SparkSession) -> None:
     rng = random.Random(seed)
     largest = Position(63, 4095, 2**40 - 1, 63)
     positions = [
-        Position(rng.randrange(64), rng.randrange(4096), rng.randrange(2**40), rng.randrange(64)) for _ in range(300)
+        Position(rng.choice((0, 1, 31, 63)), rng.randrange(4096), rng.randrange(2**40), rng.randrange(64))
+        for _ in range(300)
     ]
     positions += [Position(0, 0, 0, 0), Position(0, 0, 1, 0), Position(3, 17, 123456789, 2), largest]
     for spout in sorted({position.spout for position in positions}):
@@ -130,14 +132,20 @@ def test_messages_that_cannot_be_read_are_dead_letters(
 
 
 def test_fields_are_made_of_kafkas_columns(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    stream = declare({"value": str, "offset": int}, codec="json")
-    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(stream=stream, acking=False))
+    # Called like columns of Kafka's and of ours.
+    stream = declare({"id": str, "offset": int}, codec="json")
+    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(stream=stream, group_by="id", acking=False))
     stage.produce([b"a", b"b", b"c", b"d"])
-    stage.drain(spark, fields={"value": F.upper(F.col("value").cast("string")), "offset": F.col("offset")})
+    stage.drain(spark, fields={"id": F.upper(F.col("value").cast("string")), "offset": F.col("offset")})
     made = sorted(value(record) for record in stage.received())
     assert made == [
-        b'{"value":"A","offset":0}',
-        b'{"value":"B","offset":0}',
-        b'{"value":"C","offset":0}',
-        b'{"value":"D","offset":1}',
+        b'{"id":"A","offset":0}',
+        b'{"id":"B","offset":0}',
+        b'{"id":"C","offset":0}',
+        b'{"id":"D","offset":1}',
     ]
+    for record in stage.received():
+        key = record.key()
+        assert isinstance(key, bytes)
+        assert record.partition() == fields_task(key, 2)
+        assert b'"id":"' + key in value(record)

@@ -140,7 +140,7 @@ def test_latest_begins_at_the_end(spark: SparkSession, bootstrap_servers: str, t
 def test_offsets_without_a_message_hold_nothing_up(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     stage = SpoutStage(bootstrap_servers, tmp_path)
     stage.kafka["isolation.level"] = "read_committed"
-    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": stage.source})
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 2, "transactional.id": stage.source})
     producer.init_transactions()
     for number, line in enumerate(lines(12)):
         # Each transaction leaves a marker in the log, and those that are aborted leave messages that nobody may read.

@@ -35,6 +35,7 @@ PARTITIONS = 3
 def spout_manifest(
     *,
     stream: Stream = LINE,
+    group_by: str | None = None,
     max_pending: int = 2_000,
     timeout_ms: int = TIMEOUT_MS,
     max_tree_age_ms: int = 2 * TIMEOUT_MS,
@@ -51,7 +52,11 @@ def spout_manifest(
             SpoutManifest(
                 name="lines", streams=(stream,), timeout_ms=timeout_ms, max_pending=max_pending, external=True
             ),
-            BoltManifest(name="count", tasks=2, subscriptions=(subscription("lines"),)),
+            BoltManifest(
+                name="count",
+                tasks=2,
+                subscriptions=(subscription("lines", "fields", group_by) if group_by else subscription("lines"),),
+            ),
         ),
         **settings,
     )
@@ -81,6 +86,8 @@ class SpoutStage:
         """Appends messages to the source, partition by partition in turn."""
         for number, each in enumerate(values):
             self._producer.produce(self.source, each, partition=number % PARTITIONS, headers=[("mine", b"kept")])
+            if number % 10_000 == 9_999:
+                assert self._producer.flush(30) == 0
         assert self._producer.flush(30) == 0
 
     def start(self, spark: SparkSession, **settings: Any) -> RunningSpout:
