@@ -202,14 +202,14 @@ class AckLog:
             thread.stop()
 
     @contextmanager
-    def worker_process(self) -> Iterator["subprocess.Popen[bytes]"]:
+    def worker_process(self, session_timeout_ms: int = 2_000) -> Iterator["subprocess.Popen[bytes]"]:
         """A worker in a process of its own, by the real command; killed at the end if it still runs."""
         with subprocess.Popen(
             [sys.executable, "-m", "acker_cli", "worker", "--topology", self.topology],
             env={
                 **os.environ,
                 "ACKER_KAFKA__BOOTSTRAP_SERVERS": str(self.kafka["bootstrap.servers"]),
-                "ACKER_KAFKA__SESSION_TIMEOUT_MS": "2000",
+                "ACKER_KAFKA__SESSION_TIMEOUT_MS": str(session_timeout_ms),
                 "ACKER_KAFKA__HEARTBEAT_INTERVAL_MS": "500",
             },
             stdin=subprocess.DEVNULL,

@@ -200,9 +200,13 @@ def test_an_acker_that_lags_does_not_fail_a_tree_whose_ack_lies_unread(bootstrap
             assert log.await_notices([2, 4]) == {2: ["ack"], 4: ["timeout"]}
 
 
-def test_a_worker_that_was_stopped_reads_before_it_judges(bootstrap_servers: str) -> None:
+@pytest.mark.parametrize("session_timeout_ms", [2_000, 30_000], ids=["loses its partitions", "keeps them"])
+def test_a_worker_that_was_stopped_reads_before_it_judges(bootstrap_servers: str, session_timeout_ms: int) -> None:
     """Stopped like a machine that is paused: its own clock has moved on when it wakes, and the ack lies unread."""
-    with AckLog(bootstrap_servers, tick_ms=250, timeout_ms=2_000) as log, log.worker_process() as process:
+    with (
+        AckLog(bootstrap_servers, tick_ms=250, timeout_ms=2_000) as log,
+        log.worker_process(session_timeout_ms) as process,
+    ):
         for attempt in range(3):
             root, warm = 100 + 2 * attempt, 1_000 + 2 * attempt
             log.say(root, init=7)
@@ -214,7 +218,9 @@ def test_a_worker_that_was_stopped_reads_before_it_judges(bootstrap_servers: str
             log.flush()
             log.wait_ticks(12, 1)  # in the other partition: this one's log says nothing of the time
             process.send_signal(signal.SIGCONT)
-            assert log.await_notices([root])[root] == ["ack"]
+            told = log.await_notices([root])[root]
+            # Who has lost the partition and got it back may tell again what its refused commit did not cover.
+            assert told == ["ack"] or (session_timeout_ms == 2_000 and set(told) == {"ack"})
 
 
 def test_workers_share_the_partitions_and_take_over(bootstrap_servers: str) -> None:
