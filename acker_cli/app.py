@@ -1,7 +1,8 @@
 """The command: its subcommands, and what becomes of errors.
 
 Whatever goes wrong ends as one line on standard error that says what to do, and an exit code: 1 for an error, 2 for a
-command line that cannot be understood, 130 for Ctrl-C, 143 for SIGTERM. `--traceback` shows where it came from.
+command line that cannot be understood, 130 for Ctrl-C, 143 for SIGTERM; 0 where these are how a job is ended.
+`--traceback` shows where it came from.
 """
 
 import os

@@ -9,13 +9,23 @@
     query = spark_jobs.bolt(spark, topology, "split", transform, kafka={"bootstrap.servers": …}, checkpoint=…)
     query.wait()
 
+    running = spark_jobs.spout(spark, topology, "lines", "a-topic", kafka={"bootstrap.servers": …}, checkpoint=…)
+
 Rooms, from what users call to what it is made of:
 
 - `packages`: the session and what it needs; `bolt`: a bolt as a query; `tracking`: the column that `transform` keeps;
-  `emit`: a streaming job as a source; `submit` and `main`: a bolt under spark-submit.
-- `running_query`: progress and stopping; `checkpoint`: whom a checkpoint belongs to; `kafka_options`: settings.
-- `micro_batch`: everything that a micro-batch writes, in one write. `inbox`: records in; `outputs`: rows out;
-  `ack_batches`: what the ackers are told.
+  `spout`: a spout as a query and a loop; `source`: what a topology says of its messages; `emit`: a streaming job as a
+  source.
+- `submit` and `main`: a component under spark-submit, from both sides; `declared`: what the topology gives it to run;
+  `lifeline`: how the one hears that the other is gone.
+- `running_query`: progress and stopping; `progress`: a line about each micro-batch; `checkpoint`: whom a checkpoint
+  belongs to; `kafka_options`: settings.
+- Of a bolt: `micro_batch`: everything that a micro-batch writes, in one write; `inbox`: records in; `outputs`: rows
+  out; `ack_batches`: what the ackers are told.
+- Of a spout: `spout_batch`: everything that it writes; `outcomes`: which trees are open; `spout_loop`: hears notices
+  and commits; `replays`: what failed, read again by position; `spout_offsets` and `spout_checkpoint`: how far it is,
+  in Kafka and in Spark; `spout_landing`: a source that cannot be read by position; `positional_roots`: roots that say
+  where a message lies.
 - `ids`, `anchors`, `payloads`, `routing`: the wire contract as Spark expressions, which take and give columns.
 - `errors`: everything that is raised, drawn as a tree.
 """
@@ -33,12 +43,17 @@ from spark_jobs.errors import (
 from spark_jobs.micro_batch import Transform, Written
 from spark_jobs.packages import packages, required_settings, session
 from spark_jobs.running_query import RunningQuery
+from spark_jobs.source import Source, SourceFunction
+from spark_jobs.spout import RunningSpout, spout
 from spark_jobs.tracking import mark_failed, merge_tracking
 
 __all__ = [
     "CheckpointRefusedError",
     "ComponentRefusedError",
     "RunningQuery",
+    "RunningSpout",
+    "Source",
+    "SourceFunction",
     "SparkJobError",
     "SubmitError",
     "TopicsRefusedError",
@@ -52,4 +67,5 @@ __all__ = [
     "packages",
     "required_settings",
     "session",
+    "spout",
 ]

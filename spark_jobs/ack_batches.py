@@ -5,39 +5,41 @@ of everything that was emitted anchored to them. XOR does not mind the order, an
 checksum is zero in between. A root that any row failed has no ack, only a fail: its tree must not look complete.
 
 A lane is the writer of a stream of batches: one Spark task writes the batches of a lane, in the order of their sequence
-numbers, each cut from the lane's entries sorted by root. Which roots there are depends on the inputs alone, so a
-micro-batch that is run again cuts the same batches under the same numbers, and the ackers drop them as repeats.
+numbers. A root's hash says which batch its entry is in. Which roots there are, and how many, depends on the inputs
+alone, so a micro-batch that is run again cuts the same batches under the same numbers, and the ackers drop them as
+repeats. Fails, which are few and carry a text, have lanes of their own, that aggregations of numbers may stay simple.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.avro.functions import to_avro
 
-from spark_jobs.anchors import HEADERS_TYPE, joined_bytes
-from spark_jobs.ids import id_bytes, unsigned_mod
+from spark_jobs.anchors import HEADERS_TYPE
+from spark_jobs.ids import id_digits, unsigned_mod
 from tuple_tree.codec import ACK_BATCH, encode_ack_batch, schema_directory
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, SpoutTask
 from tuple_tree.names import acks_topic
 
-FULL: Final = 4096
-"""Entries of a batch, at most."""
+ENTRIES: Final = 2048
+"""Entries of a batch, on average: hashing cuts no equal pieces, and twice as many are a full batch."""
 
-FULL_OF_FAILS: Final = 256
-"""Fails of a batch, at most: with messages in four-byte letters half a record's largest size."""
+FAILS: Final = 128
+"""Fails of a batch, on average: twice as many, with messages in four-byte letters, are half a record's largest size."""
 
 MAX_MESSAGE: Final = 500
 """Characters of a fail message that are kept."""
 
 _BATCH_BITS: Final = 20
-_FAILS_FROM: Final = 1 << (_BATCH_BITS - 1)
-"""Batches of fails are numbered from here within a micro-batch, behind those of acks."""
+_HASH_BITS: Final = 32
+"""The upper half of a root's hash says which batch it is in, all of it which lane."""
 
 _SCHEMA: Final = (schema_directory() / "ack_batch.avsc").read_text()
 _SPOUT_TYPE: Final = "struct<topic: string, task: int, timeout_ms: bigint>"
+_KEYS: Final = ("partition", "lane")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,106 +58,114 @@ class AckLanes:
     session: bytes
     lanes: int = 1
 
-    def writer(self, lane: int) -> str:
-        """The name under which a lane writes."""
-        return f"{self.component}/spark-{lane}"
+    def writers(self) -> list[str]:
+        """The names under which the lanes write."""
+        return [f"{self.component}/{kind}-{lane}" for kind in ("spark", "spark-fails") for lane in range(self.lanes)]
 
     def openings(self, spark: SparkSession) -> DataFrame:
         """The records that open the session, for each lane on each partition; a repeat is harmless."""
-        values = F.array(
-            *[
-                F.lit(encode_ack_batch(AckBatch(self.writer(lane), self.session, 0, opens=True)))
-                for lane in range(self.lanes)
-            ]
-        )
+        values = [F.lit(encode_ack_batch(AckBatch(writer, self.session, 0, opens=True))) for writer in self.writers()]
         partitions = spark.range(0, self.manifest.ack_partitions, 1, 1)
-        opened = partitions.select(F.col("id").cast("int").alias("partition"), F.explode(values).alias("value"))
-        return _as_records(opened, acks_topic(self.manifest.topology))
+        opened = partitions.select(F.col("id").cast("int").alias("partition"), F.explode(F.array(*values)).alias("v"))
+        return self._as_records(opened, F.col("v"))
 
-    def acks(self, batch_id: int, entries: DataFrame) -> DataFrame:
+    def acks(self, batch_id: int, entries: DataFrame, count: int, fails: int = 0) -> DataFrame:
         """The records that tell the acks and fails of a micro-batch.
 
         Args:
             batch_id: of the micro-batch.
-            entries: `root`, `val` (both `bigint`), and `message`, null unless the root has failed.
+            entries: `root`, `val` (both `bigint`); and if there are fails `message`, null unless the root has failed.
+            count: of the anchors of the inputs, or another function of the inputs alone near the number of roots.
+            fails: how many entries have a message.
 
         Returns:
             Kafka records.
         """
-        merged = (
-            self._in_lanes(entries)
-            .groupBy("partition", "lane", "root")
-            .agg(F.bit_xor("val").alias("val"), F.substring(F.max("message"), 1, MAX_MESSAGE).alias("message"))
+        if not fails:
+            merged = self._in_lanes(entries, "val").groupBy(*_KEYS, "root").agg(F.bit_xor("val").alias("val"))
+            return self._told("ack", batch_id, merged, count, None)
+        failed = F.col("message").isNotNull()
+        flagged = self._in_lanes(entries.withColumn("failed", failed), "val", "failed")
+        merged = flagged.groupBy(*_KEYS, "root").agg(F.bit_xor("val").alias("val"), F.max("failed").alias("failed"))
+        texts = self._in_lanes(entries.where(failed), "message")
+        # Any of its texts will do; this one is the same in every run.
+        told = texts.groupBy(*_KEYS, "root").agg(F.substring(F.max("message"), 1, MAX_MESSAGE).alias("message"))
+        return self._told("ack", batch_id, merged.where("not failed"), count, None).unionByName(
+            self._failed(batch_id, told, fails)
         )
-        return self._records(batch_id, merged, "ack", None)
 
-    def inits(self, batch_id: int, entries: DataFrame, spout: SpoutTask) -> DataFrame:
+    def inits(self, batch_id: int, entries: DataFrame, count: int, spout: SpoutTask) -> DataFrame:
         """The records that tell the inits of a micro-batch.
 
         Args:
             batch_id: of the micro-batch.
             entries: `root`, `val`; a root stands once.
+            count: of the entries.
             spout: who is told the outcome.
 
         Returns:
             Kafka records.
         """
-        rows = self._in_lanes(entries.withColumn("message", F.lit(None).cast("string")))
-        return self._records(batch_id, rows, "init", spout)
+        return self._told("init", batch_id, self._in_lanes(entries, "val"), count, spout)
 
-    def _in_lanes(self, entries: DataFrame) -> DataFrame:
-        """The entries by lane, with their root as bytes, which sort unsigned; all that follows stays within a task."""
+    def _in_lanes(self, entries: DataFrame, *columns: str) -> DataFrame:
+        """The entries by lane; all that follows stays within a task."""
         root = F.col("root")
         lane = F.lit(0) if self.lanes == 1 else unsigned_mod(F.xxhash64(root), self.lanes)
         partition = unsigned_mod(root, self.manifest.ack_partitions)
-        placed = entries.select(
-            partition.alias("partition"), lane.alias("lane"), id_bytes(root).alias("root"), "val", "message"
-        )
-        return placed.repartition("partition", "lane")
+        placed = entries.select(partition.alias("partition"), lane.alias("lane"), "root", *columns)
+        parallel = entries.sparkSession.sparkContext.defaultParallelism
+        return placed.repartition(min(self.manifest.ack_partitions * self.lanes, 2 * parallel), *_KEYS)
 
-    def _records(self, batch_id: int, rows: DataFrame, kind: str, spout: SpoutTask | None) -> DataFrame:
-        """Packs `partition`, `lane`, `root` (bytes), `val` and `message`, which is null but for a fail."""
-        is_fail = F.col("message").isNotNull()
-        by_root = Window.partitionBy("partition", "lane").orderBy("root")
-        fails = F.sum(is_fail.cast("int")).over(by_root.rowsBetween(Window.unboundedPreceding, Window.currentRow))
-        # Fails and others are counted apart, each from zero.
-        others = F.row_number().over(by_root) - F.col("fails") - 1
-        number = F.when(is_fail, F.floor((F.col("fails") - 1) / FULL_OF_FAILS) + _FAILS_FROM).otherwise(
-            F.floor(F.col("others") / FULL)
+    def _told(self, kind: str, batch_id: int, rows: DataFrame, count: int, spout: SpoutTask | None) -> DataFrame:
+        """Packs `partition`, `lane`, `root` and `val`."""
+        digits = rows.select(*_KEYS, self._number(count, ENTRIES), *[id_digits(F.col(c)).alias(c) for c in _IDS])
+        # The lists of one batch are in one order, whichever it is.
+        packed = [F.unhex(F.array_join(F.collect_list(name), "")).alias(f"{kind}_{name}s") for name in _IDS]
+        return self._batches("spark", batch_id, digits.groupBy(*_KEYS, "number").agg(*packed), spout)
+
+    def _failed(self, batch_id: int, rows: DataFrame, fails: int) -> DataFrame:
+        """Packs `partition`, `lane`, `root` and `message`."""
+        digits = rows.select(*_KEYS, self._number(fails, FAILS), id_digits(F.col("root")).alias("root"), "message")
+        packed = digits.groupBy(*_KEYS, "number").agg(
+            F.unhex(F.array_join(F.collect_list("root"), "")).alias("fail_roots"),
+            F.collect_list("message").alias("fail_messages"),
         )
-        text = F.col("root").cast("string")
-        chunks = (
-            rows.withColumn("fails", fails)
-            .withColumn("others", others)
-            .withColumn("number", number + 1)
-            .groupBy("partition", "lane", "number")
-            .agg(
-                # Null is left out, and the lists of one chunk are in one order, whichever it is.
-                joined_bytes(F.collect_list(F.when(~is_fail, text))).alias("roots"),
-                joined_bytes(F.collect_list(F.when(~is_fail, id_bytes(F.col("val")).cast("string")))).alias("vals"),
-                joined_bytes(F.collect_list(F.when(is_fail, text))).alias("fail_roots"),
-                F.collect_list("message").alias("fail_messages"),
-            )
-            .sortWithinPartitions("partition", "lane", "number")
-        )
-        told = {f"{kind}_roots": F.col("roots"), f"{kind}_vals": F.col("vals")}
+        return self._batches("spark-fails", batch_id, packed, None)
+
+    def _number(self, count: int, size: int) -> Column:
+        """The number of an entry's batch within the micro-batch, from one."""
+        batches = -(-count // (size * self.manifest.ack_partitions * self.lanes))
+        upper = F.shiftrightunsigned(F.xxhash64("root"), _HASH_BITS)
+        return (upper % F.lit(max(1, batches)) + 1).alias("number")
+
+    def _batches(self, kind: str, batch_id: int, packed: DataFrame, spout: SpoutTask | None) -> DataFrame:
+        """The records of `partition`, `lane`, `number` and some of the columns of a batch."""
         batch = {
-            "writer": F.concat(F.lit(self.writer(0)[:-1]), F.col("lane").cast("string")),
+            "writer": F.concat(F.lit(f"{self.component}/{kind}-"), F.col("lane").cast("string")),
             "session": F.lit(self.session),
             "sequence": F.col("number") + F.lit(batch_id << _BATCH_BITS),
             "opens": F.lit(False),
             "spout": _spout(spout),
-            **{name: told.get(name, F.lit(b"")) for name in ("init_roots", "init_vals", "ack_roots", "ack_vals")},
-            "fail_roots": F.col("fail_roots"),
-            "fail_messages": F.col("fail_messages"),
+            **dict.fromkeys(("init_roots", "init_vals", "ack_roots", "ack_vals", "fail_roots"), F.lit(b"")),
+            "fail_messages": F.array().cast("array<string>"),
             "reset_roots": F.lit(b""),
+            **{name: F.col(name) for name in packed.columns if name not in (*_KEYS, "number")},
         }
         body = to_avro(F.struct(*[column.alias(name) for name, column in batch.items()]), _SCHEMA)
-        packed = chunks.select(
+        return self._as_records(packed.sortWithinPartitions(*_KEYS, "number"), F.concat(F.lit(ACK_BATCH.header), body))
+
+    def _as_records(self, packed: DataFrame, value: Column) -> DataFrame:
+        return packed.select(
+            F.lit(acks_topic(self.manifest.topology)).alias("topic"),
             "partition",
-            F.concat(F.lit(ACK_BATCH.header), body).alias("value"),
+            F.lit(None).cast("binary").alias("key"),
+            value.alias("value"),
+            F.lit(None).cast(HEADERS_TYPE).alias("headers"),
         )
-        return _as_records(packed, acks_topic(self.manifest.topology))
+
+
+_IDS: Final = ("root", "val")
 
 
 def _spout(spout: SpoutTask | None) -> Column:
@@ -165,14 +175,4 @@ def _spout(spout: SpoutTask | None) -> Column:
         F.lit(spout.topic).alias("topic"),
         F.lit(spout.task).alias("task"),
         F.lit(spout.timeout_ms).cast("bigint").alias("timeout_ms"),
-    )
-
-
-def _as_records(packed: DataFrame, topic: str) -> DataFrame:
-    return packed.select(
-        F.lit(topic).alias("topic"),
-        "partition",
-        F.lit(None).cast("binary").alias("key"),
-        "value",
-        F.lit(None).cast(HEADERS_TYPE).alias("headers"),
     )

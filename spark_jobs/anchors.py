@@ -5,11 +5,10 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from spark_jobs.ids import id_bytes, id_of
+from spark_jobs.ids import id_digits, id_of, ids_of
 from tuple_tree.anchors import ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER
 from tuple_tree.ids import ID_BYTES
 
-PAIRS_TYPE: Final = "array<struct<root: bigint, edge: bigint>>"
 ROOTS_TYPE: Final = "array<bigint>"
 HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
 
@@ -30,56 +29,64 @@ def anchors_and_source(headers: Column) -> tuple[Column, Column]:
     )
 
 
-def pairs_of(anchors: Column) -> Column:
-    """The header as `array<struct<root, edge>>`, empty for null; of a ragged header, the whole pairs.
+def one_pair(anchors: Column) -> Column:
+    """The pair of a header that holds one, as nearly every tuple's does: `struct<root, edge>` of decimals, else null.
 
-    A root that stands twice stands twice here.
+    Make it a column before looking into it: both ids are read at once.
     """
-    bytes_ = F.length(anchors)
-    many = F.transform(
-        F.sequence(F.lit(0), F.floor(bytes_ / PAIR_BYTES).cast("int") - 1),
+    return F.when(F.length(anchors) == PAIR_BYTES, ids_of(*_halves(anchors, F.lit(1))))
+
+
+def several_pairs(anchors: Column) -> Column:
+    """The pairs of a header that holds more than one, as `array<struct<root, edge>>`, else null.
+
+    Of a ragged header, the whole pairs. A root that stands twice stands twice here.
+    """
+    pairs = F.transform(
+        F.sequence(F.lit(0), F.floor(F.length(anchors) / PAIR_BYTES).cast("int") - 1),
         lambda number: _pair(anchors, number * PAIR_BYTES + 1),
     )
-    none = F.array().cast(PAIRS_TYPE)
-    # One pair is nearly every tuple, and needs no lambda.
-    return (
-        F.when(bytes_ == PAIR_BYTES, F.array(_pair(anchors, F.lit(1)))).when(bytes_ > PAIR_BYTES, many).otherwise(none)
-    )
+    return F.when(F.length(anchors) >= 2 * PAIR_BYTES, pairs)
 
 
-def roots_of(pairs: Column) -> Column:
-    """The different roots of pairs."""
-    return F.when(F.size(pairs) < 2, pairs["root"]).otherwise(F.array_distinct(pairs["root"]))
+def roots_of(root: Column, several: Column) -> Column:
+    """The different roots of an input, `array<bigint>`.
+
+    Args:
+        root: of the one pair, `bigint`, or null.
+        several: the pairs, if there is more than one, or null.
+    """
+    one = F.when(root.isNotNull(), F.array(root)).otherwise(F.array().cast(ROOTS_TYPE))
+    return F.when(several.isNull(), one).otherwise(F.array_distinct(several["root"]))
 
 
-def child_headers(roots: Column, edge: Column, source: Column) -> Column:
+def child_headers(root: Column, several: Column, edge: Column, source: Column) -> Column:
     """The headers of one delivery: the edge for each root, and the source; no anchors where there are no roots.
 
     Args:
-        roots: `array<bigint>`, different ones.
+        root: `bigint`, if there is one root, else null.
+        several: `array<bigint>`, different ones, if there are more, else null.
         edge: of this delivery; one for all roots, which is as good as one for each, because no root stands twice.
         source: `component/stream`, text.
     """
-    edge_bytes = id_bytes(edge)
-    many = F.transform(roots, lambda root: F.concat(id_bytes(root), edge_bytes).cast("string"))
-    packed = F.when(F.size(roots) == 1, F.concat(id_bytes(F.get(roots, F.lit(0))), edge_bytes)).otherwise(
-        joined_bytes(many)
-    )
+    one = F.unhex(F.concat(id_digits(root), id_digits(edge)))
+    many = F.unhex(F.array_join(F.transform(several, lambda each: F.concat(id_digits(each), id_digits(edge))), ""))
     said = _header(SOURCE_HEADER, source.cast("binary"))
-    return F.when(F.size(roots) > 0, F.array(_header(ANCHORS_HEADER, packed), said)).otherwise(F.array(said))
-
-
-def joined_bytes(pieces: Column) -> Column:
-    """Puts an array of texts, whose bytes need not be text, back to back as binary."""
-    # There is no `array_join` of binary. A cast between text and binary leaves the bytes alone.
-    return F.array_join(pieces, "").cast("binary")
+    return (
+        F.when(root.isNotNull(), F.array(_header(ANCHORS_HEADER, one), said))
+        .when(several.isNotNull(), F.array(_header(ANCHORS_HEADER, many), said))
+        .otherwise(F.array(said))
+    )
 
 
 def _pair(anchors: Column, position: Column) -> Column:
-    return F.struct(
-        id_of(F.substring(anchors, position, F.lit(ID_BYTES))).alias("root"),
-        id_of(F.substring(anchors, position + ID_BYTES, F.lit(ID_BYTES))).alias("edge"),
-    )
+    root, edge = _halves(anchors, position)
+    return F.struct(id_of(root).alias("root"), id_of(edge).alias("edge"))
+
+
+def _halves(anchors: Column, position: Column) -> tuple[Column, Column]:
+    size = F.lit(ID_BYTES)
+    return F.substring(anchors, position, size), F.substring(anchors, position + ID_BYTES, size)
 
 
 def _header(name: str, value: Column) -> Column:

@@ -9,14 +9,15 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from spark_jobs.ack_batches import AckLanes
-from spark_jobs.anchors import ROOTS_TYPE
 from spark_jobs.bolt import HasManifest, component_of, manifest_of
+from spark_jobs.deliveries import ID, deliveries_of, edges_of, records_of_roots
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.ids import seed_of
 from spark_jobs.kafka_options import check_topics, sink_options
-from spark_jobs.micro_batch import Written, write
-from spark_jobs.outputs import Outputs, check_fields, deliveries_of, outputs_of, tuple_records
-from spark_jobs.payloads import encoded, problem_of
+from spark_jobs.micro_batch import Written
+from spark_jobs.outputs import Outputs, check_fields, outputs_of
+from spark_jobs.payloads import FIELD, encoded, problem_of
+from spark_jobs.plans import fixed_plans, kept, write
 from spark_jobs.running_query import query_id_of
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutTask
@@ -83,33 +84,32 @@ def emit(
     packing = AckLanes(manifest, spout, uuid.UUID(query_id).bytes, lanes)
     _open(spark, packing, found, kafka)
 
-    columns = [F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in schema.fields]
-    rows = batch_df.select(*columns)
-    fields = [F.col(name) for name in schema.names]
+    fields = [F.col(FIELD + name) for name in schema.names]
     problem = problem_of(fields, schema)
     payload = F.when(problem.isNull(), encoded(fields, schema)).otherwise(F.raise_error(problem).cast("binary"))
-    rows = rows.withColumn("value", payload).withColumn("content", F.xxhash64("value"))
     number = F.row_number().over(Window.partitionBy("content").orderBy(F.lit(0)))
     identity = F.xxhash64(seed_of(query_id, spout, stream), F.lit(batch_id).cast("bigint"), "content", number)
-    rows = rows.withColumn("id", identity).withColumn("to", deliveries_of(outputs, schema, routes))
-    kept = rows.select("id", "value", "to").persist()
-    try:
-        root = F.col("id")
-        roots = F.array(root) if manifest.acking else F.array().cast(ROOTS_TYPE)
-        deliveries = kept.select(
-            "value", F.lit(f"{spout}/{stream}").alias("source"), roots.alias("roots"), F.inline("to")
-        ).withColumn("fail", F.lit(None).cast("string"))
-        written = tuple_records(deliveries)
-        if manifest.acking:
-            val = F.aggregate("to", F.lit(0).cast("bigint"), lambda total, delivery: total.bitwiseXOR(delivery["edge"]))
-            task = SpoutTask(notices_topic(manifest.topology, spout), 0, found.timeout_ms)
-            inits = packing.inits(batch_id, kept.select(root.alias("root"), val.alias("val")), task)
-            written = written.unionByName(inits)
-        write(written, sink_options(kafka))
-        counts = kept.agg(F.count("*").alias("rows"), F.coalesce(F.sum(F.size("to")), F.lit(0)).alias("tuples")).head()
+    rows = (
+        batch_df.select(
+            *[F.col(f"`{each.name}`").cast(each.dataType).alias(FIELD + each.name) for each in schema.fields]
+        )
+        .withColumn("value", payload)
+        .withColumn("content", F.xxhash64("value"))
+        .withColumn(ID, identity)
+        .select(ID, "value", deliveries_of(outputs, schema, routes).alias("to"))
+    )
+    with kept(rows):
+        with fixed_plans(spark):
+            counts = rows.agg(
+                F.count("*").alias("rows"), F.coalesce(F.sum(F.size("to")), F.lit(0)).alias("tuples")
+            ).head()
         assert counts is not None  # noqa: S101 - for the type checker; an aggregation always has a row
-    finally:
-        kept.unpersist()
+        written = records_of_roots(rows, outputs, F.col(ID))
+        if manifest.acking:
+            task = SpoutTask(notices_topic(manifest.topology, spout), 0, found.timeout_ms)
+            entries = rows.select(F.col(ID).alias("root"), edges_of(F.col("to")).alias("val"))
+            written = written.unionByName(packing.inits(batch_id, entries, counts["rows"], task))
+        write(written, sink_options(kafka))
     return Written(**counts.asDict(), acks=0, failed=0, dead=0, seconds=time.monotonic() - began)
 
 

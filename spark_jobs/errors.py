@@ -5,7 +5,7 @@ SparkJobError
 ├── TransformRefusedError    `transform`'s result is not what the bolt has to emit
 ├── CheckpointRefusedError   the checkpoint belongs to something else
 ├── TopicsRefusedError       topics are missing, or have another number of partitions than the topology says
-└── SubmitError              a job that cannot be built from what the driver was given
+└── SubmitError              a job that cannot be built from what the driver was given, or that failed
 """
 
 
@@ -30,4 +30,9 @@ class TopicsRefusedError(SparkJobError):
 
 
 class SubmitError(SparkJobError):
-    """What the driver was given does not say which job to run."""
+    """What the driver was given does not say which job to run, or the job failed."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the pages that Spark and Java add to it."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "without a message")

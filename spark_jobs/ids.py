@@ -18,6 +18,10 @@ from tuple_tree.routing import HASH_SEED
 # a third of the time of `conv(hex(...), 16, -10)`.
 _DECIMAL: Final = '{"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 0}'
 _EIGHT_BYTES: Final = b"\x10"
+_PAIR: Final = (
+    f'{{"type": "record", "name": "pair", "fields": [{{"name": "root", "type": {_DECIMAL}}}, '
+    f'{{"name": "edge", "type": {_DECIMAL}}}]}}'
+)
 
 # What stands for an edge that hashes to zero, which would not show in a checksum.
 _NOT_ZERO: Final = 0x5851F42D4C957F2D
@@ -28,9 +32,15 @@ def id_of(eight_bytes: Column) -> Column:
     return from_avro(F.concat(F.lit(_EIGHT_BYTES), eight_bytes), _DECIMAL).cast("bigint")
 
 
-def id_bytes(id_: Column) -> Column:
-    """A `bigint` as its eight big-endian bytes; ANSI mode refuses the cast."""
-    return F.unhex(F.lpad(F.hex(id_), 16, "0"))
+def ids_of(root: Column, edge: Column) -> Column:
+    """Twice eight big-endian bytes as `struct<root, edge>` of decimals, whose cast to `bigint` is the id."""
+    return from_avro(F.concat(F.lit(_EIGHT_BYTES), root, F.lit(_EIGHT_BYTES), edge), _PAIR)
+
+
+def id_digits(id_: Column) -> Column:
+    """A `bigint` as the 16 hexadecimal digits of its big-endian bytes, which `unhex` makes of any number of them."""
+    # ANSI mode refuses to cast it to binary.
+    return F.lpad(F.hex(id_), 16, "0")
 
 
 def unsigned_mod(id_: Column, divisor: int) -> Column:

@@ -1,5 +1,7 @@
 """A bolt's inbox: Kafka records in, rows of the streams' fields out, and what cannot be used set aside."""
 
+import functools
+import operator
 from dataclasses import dataclass
 from typing import Final
 
@@ -7,9 +9,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructField, StructType
 
-from spark_jobs.anchors import HEADERS_TYPE, PAIRS_TYPE, anchors_and_source, pairs_of, roots_of
+from spark_jobs.anchors import HEADERS_TYPE, anchors_and_source, one_pair, roots_of, several_pairs
 from spark_jobs.errors import ComponentRefusedError
-from spark_jobs.payloads import StreamSchema, read_fields, read_payload, schema_of
+from spark_jobs.payloads import FIELD, StreamSchema, is_payload, read_payload, schema_of
 from spark_jobs.tracking import SOURCE, TRACKING, TRACKING_TYPE, tracking_of
 from tuple_tree.anchors import PAIR_BYTES, SOURCE_HEADER
 from tuple_tree.dead_letters import PREFIX
@@ -17,7 +19,9 @@ from tuple_tree.manifest import BoltManifest, Manifest
 from tuple_tree.names import dead_letters_topic
 
 ID: Final = "_id"
-PAIRS: Final = "_pairs"
+ROOT: Final = "_root"
+EDGE: Final = "_edge"
+SEVERAL: Final = "_several"
 DEAD: Final = "_dead"
 
 _LARGEST_VALUE: Final = 1_000_000
@@ -81,57 +85,54 @@ def read_inbox(records: DataFrame, inbox: Inbox, identity: Column) -> DataFrame:
         identity: `bigint` literal that stands for query and topic.
 
     Returns:
-        The fields, `_source`, `_id` (identity of the input), `_pairs` (its anchors) and `_dead`: null, or what becomes
-        of an input that cannot be used: `key`, `value`, `headers` and the `message` with which its trees fail.
+        The fields, named `_field_…`; `_source` if there are several; `_id`, the identity of the input; `_root` and
+        `_edge` of its anchor, null if it has none or several; these are then in `_several`; and `_dead`: null, or what
+        becomes of an input that cannot be used: `key`, `value`, `headers` and the `message` with which its trees fail.
     """
     anchors, source = anchors_and_source(F.col("headers"))
-    schemas = list(dict.fromkeys(_Distinct(schema) for schema in inbox.sources.values()))
+    distinct = list(dict.fromkeys(_Distinct(schema) for schema in inbox.sources.values()))
     located = records.select(
-        "key",
-        "value",
-        "topic",
-        "partition",
-        "offset",
-        F.coalesce(F.col("headers"), F.array().cast(HEADERS_TYPE)).alias("headers"),
+        *("key", "value", "topic", "partition", "offset", "headers"),
         (anchors if inbox.manifest.acking else F.lit(None).cast("binary")).alias("_anchors"),
         source.cast("string").alias(SOURCE),
     )
-    read = located
-    names = []
-    for number, distinct in enumerate(schemas):
-        payload = read_payload(F.col("value"), distinct.schema)
-        mine = [source for source, schema in inbox.sources.items() if _Distinct(schema) == distinct]
-        if len(schemas) > 1:
-            payload = F.when(F.col(SOURCE).isin(mine), payload)
-        names.append((f"_read{number}", f"_fields{number}", distinct.schema))
-        read = read.withColumn(f"_read{number}", payload)
-    for read_name, fields_name, schema in names:
-        read = read.withColumn(fields_name, read_fields(F.col(read_name), schema))
-    detail = _why_dead(inbox, _none_of([name for _, name, _ in names]))
-    judged = read.withColumn("_why", detail)
+    reads = [_read(each, inbox, among=len(distinct)).alias(f"_read{n}") for n, each in enumerate(distinct)]
+    read = located.select("*", one_pair(F.col("_anchors")).alias("_pair"), *reads)
+    schemas = {f"_read{number}": each.schema for number, each in enumerate(distinct)}
+    unreadable = ~functools.reduce(
+        operator.or_, [is_payload(F.col(name), schema) for name, schema in schemas.items()], F.lit(False)
+    )
+    judged = read.withColumn("_why", _why_dead(inbox, unreadable))
     fields = [
-        F.coalesce(*[F.col(name)[field.name] for _, name, schema in names if field.name in schema.names]).alias(
-            field.name
+        F.coalesce(*[F.col(name)[field.name] for name, schema in schemas.items() if field.name in schema.names]).alias(
+            FIELD + field.name
         )
         for field in inbox.fields
     ]
-    anchors = F.col("_anchors")
-    pairs = F.when(F.length(anchors) % PAIR_BYTES == 0, pairs_of(anchors)).otherwise(F.array().cast(PAIRS_TYPE))
     return judged.select(
         *fields,
-        # The one source that there is, or none: a literal takes no room where the rows are kept.
-        (F.col(SOURCE) if len(inbox.sources) > 1 else F.lit(next(iter(inbox.sources)))).alias(SOURCE),
+        *([SOURCE] if len(inbox.sources) > 1 else []),
         F.xxhash64(identity, "partition", "offset").alias(ID),
-        pairs.alias(PAIRS),
+        F.col("_pair")["root"].cast("bigint").alias(ROOT),
+        F.col("_pair")["edge"].cast("bigint").alias(EDGE),
+        # Of ragged anchors no pair can be trusted.
+        F.when(F.length("_anchors") % PAIR_BYTES == 0, several_pairs(F.col("_anchors"))).alias(SEVERAL),
         F.when(F.col("_why").isNotNull(), _dead(inbox)).alias(DEAD),
     )
 
 
+def _read(distinct: "_Distinct", inbox: Inbox, among: int) -> Column:
+    payload = read_payload(F.col("value"), distinct.schema)
+    mine = [source for source, schema in inbox.sources.items() if _Distinct(schema) == distinct]
+    return payload if among == 1 else F.when(F.col(SOURCE).isin(mine), payload)
+
+
 def usable_rows(inputs: DataFrame, inbox: Inbox) -> DataFrame:
     """The rows that `transform` receives."""
-    tracking = tracking_of(F.col(ID), roots_of(F.col(PAIRS)))
-    names = [field.name for field in inbox.fields]
-    return inputs.where(F.col(DEAD).isNull()).select(*names, SOURCE, tracking.alias(TRACKING))
+    tracking = tracking_of(F.col(ID), roots_of(F.col(ROOT), F.col(SEVERAL)))
+    fields = [F.col(FIELD + field.name).alias(field.name) for field in inbox.fields]
+    source = F.col(SOURCE) if len(inbox.sources) > 1 else F.lit(next(iter(inbox.sources), None)).alias(SOURCE)
+    return inputs.where(F.col(DEAD).isNull()).select(*fields, source, tracking.alias(TRACKING))
 
 
 def dead_letters(inputs: DataFrame, inbox: Inbox) -> DataFrame:
@@ -144,13 +145,6 @@ def dead_letters(inputs: DataFrame, inbox: Inbox) -> DataFrame:
         dead["value"].alias("value"),
         dead["headers"].alias("headers"),
     )
-
-
-def _none_of(names: list[str]) -> Column:
-    nothing = F.lit(True)
-    for name in names:
-        nothing &= F.col(name).isNull()
-    return nothing
 
 
 def _why_dead(inbox: Inbox, unreadable: Column) -> Column:
@@ -196,7 +190,7 @@ def _dead(inbox: Inbox) -> Column:
     return F.struct(
         F.col("key"),
         F.when(F.length(value) <= _LARGEST_VALUE, value).alias("value"),
-        F.concat(F.col("headers"), F.array(*headers)).alias("headers"),
+        F.concat(F.coalesce(F.col("headers"), F.array().cast(HEADERS_TYPE)), F.array(*headers)).alias("headers"),
         message.alias("message"),
     )
 

@@ -1,9 +1,11 @@
-"""The driver of a job that `acker spark submit` starts: one component of a topology, until SIGTERM.
+"""The driver of a job that `acker spark submit` starts: one component of a topology, until it is told to stop.
 
-The topology is whatever `MODULE:TOPOLOGY` names; the component's `transform` is what the topology was given for it:
+The topology is whatever `MODULE:TOPOLOGY` names; what runs is what the topology was given for the component:
 
+    builder.set_spout("lines", "a-topic", external=True, streams=[declare({"line": str})])
     builder.set_bolt("split", transform, external=True, streams=[declare({"word": str})])
 
+It is told by SIGTERM, by Ctrl-C, or by the end of its lifeline; then it finishes its micro-batch and ends with code 0.
 Kafka's settings come as JSON, from `--kafka-file` or from the variable `ACKER_SPARK_KAFKA`, never on the command line,
 which everybody on the machine can read.
 """
@@ -20,17 +22,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from spark_jobs.bolt import DEFAULT_MAX_ROWS, bolt, component_of
-from spark_jobs.errors import SparkJobError, SubmitError
+from confluent_kafka import KafkaException
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from spark_jobs.bolt import DEFAULT_MAX_ROWS, bolt
+from spark_jobs.declared import HasCode, declared
+from spark_jobs.errors import SparkJobError, SubmitError, first_line
+from spark_jobs.lifeline import stop_with_submitter
 from spark_jobs.packages import session
+from spark_jobs.running_query import RunningQuery
+from spark_jobs.source import source_of
+from spark_jobs.spout import spout
 from spark_jobs.submit import KAFKA_VARIABLE
-from tuple_tree.manifest import BoltManifest
+from tuple_tree.manifest import SpoutManifest
 
 _SERVERS_VARIABLE: Final = "ACKER_KAFKA__BOOTSTRAP_SERVERS"
 _LOOK_SECONDS: Final = 1
 
 
-def load(reference: str) -> Any:
+def load(reference: str) -> HasCode:
     """Imports what `module:attribute` names, and calls it if it is a function.
 
     Raises:
@@ -50,7 +61,8 @@ def load(reference: str) -> Any:
     built: Any = found() if callable(found) else found
     if not (hasattr(built, "manifest") and hasattr(built, "factories")):
         raise SubmitError(f"{reference!r} is a {type(built).__name__}: name what TopologyBuilder.build() returned")
-    return built
+    topology: HasCode = built
+    return topology
 
 
 def kafka_settings(file: str | None, environment: Mapping[str, str]) -> dict[str, Any]:
@@ -71,43 +83,74 @@ def kafka_settings(file: str | None, environment: Mapping[str, str]) -> dict[str
     raise SubmitError(f"there are no Kafka settings: set {_SERVERS_VARIABLE}, or give --kafka-file")
 
 
-def run(given: argparse.Namespace) -> None:
-    """Runs the component until it is told to stop.
+def started(spark: SparkSession, topology: HasCode, given: argparse.Namespace, kafka: dict[str, Any]) -> RunningQuery:
+    """Starts the component, with the settings of the command line.
 
     Raises:
         SparkJobError: if it cannot be run.
     """
-    topology = load(given.topology)
-    component = component_of(topology.manifest, given.component)
-    if not isinstance(component, BoltManifest):
-        raise SubmitError(f"{given.component!r} is a spout: only bolts are run this way")
-    if not component.external:
-        raise SubmitError(f"{given.component!r} is run by the SDK: add it with external=True to run it in Spark")
+    component, code = declared(topology, given.component)
+    settings: dict[str, Any] = {
+        "kafka": kafka,
+        "checkpoint": given.checkpoint,
+        "lanes": given.lanes,
+        "trigger": {"availableNow": True} if given.available_now else None,
+    }
+    if not isinstance(component, SpoutManifest):
+        return bolt(spark, topology, component.name, code, max_rows=given.max_rows or None, **settings)
+    source = source_of(spark, component.name, code)
+    return spout(
+        spark,
+        topology,
+        component.name,
+        source.messages,
+        fields=source.fields,
+        retry_limit=source.retry_limit,
+        starting_offsets=source.starting_offsets,
+        options=source.options,
+        # Never more than half of what may be open.
+        max_rows=given.max_rows or component.max_pending,
+        **settings,
+    )
+
+
+def run(given: argparse.Namespace) -> None:
+    """Runs the component until it is told to stop.
+
+    Raises:
+        SparkJobError: if it cannot be run, or failed.
+    """
     stopping = threading.Event()
     # Before Spark starts, so that a signal in these seconds is not lost.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    if given.pid_file is not None:
-        Path(given.pid_file).write_text(str(os.getpid()))
-    spark = session(f"{topology.manifest.topology}.{given.component}")
+    _heed_signals(stopping)
+    stop_with_submitter(stopping.set, os.environ)
+    topology = load(given.topology)
+    declared(topology, given.component)
+    kafka = kafka_settings(given.kafka_file, os.environ)
+    if stopping.is_set():
+        return
+    name = f"{topology.manifest.topology}.{given.component}"
+    spark = session(name)
+    # PySpark takes Ctrl-C for itself, and would cancel the micro-batch that runs.
+    _heed_signals(stopping)
     try:
-        query = bolt(
-            spark,
-            topology,
-            given.component,
-            topology.factories[given.component],
-            kafka=kafka_settings(given.kafka_file, os.environ),
-            checkpoint=given.checkpoint,
-            max_rows=given.max_rows or None,
-            lanes=given.lanes,
-        )
-        while not stopping.is_set():
-            if query.wait(_LOOK_SECONDS):
-                return
+        query = started(spark, topology, given, kafka)
+        while not (stopping.is_set() or query.wait(_LOOK_SECONDS)):
+            pass
         query.stop()
         query.wait()
+    except (StreamingQueryException, KafkaException) as error:
+        raise SubmitError(
+            f"{name} failed: {first_line(error)}; correct what the log says above, and start it again: it goes on from "
+            "its checkpoint"
+        ) from error
     finally:
         spark.stop()
+
+
+def _heed_signals(stopping: threading.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -117,9 +160,9 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--component", required=True)
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--kafka-file")
-    parser.add_argument("--pid-file")
     parser.add_argument("--max-rows", type=int, default=DEFAULT_MAX_ROWS, help="of a micro-batch; 0 for all")
     parser.add_argument("--lanes", type=int, default=1)
+    parser.add_argument("--available-now", action="store_true", help="end when all that is there is processed")
     return parser.parse_args(arguments)
 
 

@@ -5,22 +5,25 @@
                           └─ edges of the inputs ─────────────┴─ acks ───────┤
                           └─ what cannot be used ─────────── dead letters ───┘
 
-Inputs and deliveries are kept while the write goes on (`persist`), because acks need all of both and tuples need the
-deliveries: so Kafka is read once, and `transform` runs once. What is lost with an executor is made again, with the same
-ids, since every id is a function of the data.
+Inputs and deliveries are made and kept by a first job, which counts them, because acks need all of both and tuples need
+the deliveries: so Kafka is read once, and `transform` runs once. What is lost with an executor is made again, with the
+same ids, since every id is a function of the data. The second job writes; the counts tell what it can do without.
 """
 
+import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from spark_jobs.ack_batches import AckLanes
+from spark_jobs.deliveries import emitted, tuple_records
 from spark_jobs.ids import seed_of
-from spark_jobs.inbox import DEAD, PAIRS, Inbox, dead_letters, read_inbox, usable_rows
-from spark_jobs.outputs import Outputs, check_result, emitted, multiplies, tuple_records
+from spark_jobs.inbox import DEAD, EDGE, ROOT, SEVERAL, Inbox, dead_letters, read_inbox, usable_rows
+from spark_jobs.outputs import Outputs, check_result, multiplies
+from spark_jobs.plans import fixed_plans, kept, write
 from tuple_tree.names import tuples_topic
 
 Transform = Callable[[DataFrame], DataFrame]
@@ -75,22 +78,36 @@ class BoltBatch:
             session: its 16 bytes.
         """
         began = time.monotonic()
-        manifest = self.inbox.manifest
-        identity = seed_of(query_id, tuples_topic(manifest.topology, self.inbox.bolt))
-        inputs = read_inbox(records, self.inbox, identity).persist()
-        result = self.transform(usable_rows(inputs, self.inbox))
-        check_result(result, self.outputs)
-        deliveries = emitted(result, self.outputs, numbered=multiplies(result)).persist()
-        try:
-            written = tuple_records(deliveries).unionByName(dead_letters(inputs, self.inbox))
-            if manifest.acking:
-                lanes = AckLanes(manifest, self.inbox.bolt, session, self.lanes)
-                written = written.unionByName(lanes.acks(batch_id, _entries(inputs, deliveries)))
-            write(written, self.kafka)
-            return _written(inputs, deliveries, time.monotonic() - began)
-        finally:
-            deliveries.unpersist()
-            inputs.unpersist()
+        identity = seed_of(query_id, tuples_topic(self.inbox.manifest.topology, self.inbox.bolt))
+        with kept(read_inbox(records, self.inbox, identity)) as inputs:
+            result = self.transform(usable_rows(inputs, self.inbox))
+            check_result(result, self.outputs)
+            with kept(emitted(result, self.outputs, numbered=multiplies(result))) as deliveries:
+                counts = _counted(inputs, deliveries)
+                write(self._records(batch_id, session, inputs, deliveries, counts), self.kafka)
+        return Written(
+            rows=counts["rows"],
+            tuples=counts["deliveries"] - counts["failed"],
+            acks=counts["single"] + counts["several"],
+            failed=counts["failed"],
+            dead=counts["dead"],
+            seconds=time.monotonic() - began,
+        )
+
+    def _records(
+        self, batch_id: int, session: bytes, inputs: DataFrame, deliveries: DataFrame, counts: Mapping[str, int]
+    ) -> DataFrame:
+        """All that is to be written; what the counts rule out is left out of the plan."""
+        records = tuple_records(deliveries, self.outputs)
+        if counts["dead"]:
+            records = records.unionByName(dead_letters(inputs, self.inbox))
+        if self.inbox.manifest.acking and counts["single"] + counts["several"]:
+            lanes = AckLanes(self.inbox.manifest, self.inbox.bolt, session, self.lanes)
+            entries = functools.reduce(DataFrame.unionByName, _entries(inputs, deliveries, counts))
+            fails = counts["input_fails"] + counts["delivery_fails"]
+            anchors = counts["single"] + counts["several"]
+            records = records.unionByName(lanes.acks(batch_id, entries, anchors, fails))
+        return records
 
     def open(self, spark: SparkSession, session: bytes) -> None:
         """Opens the session on all lanes; nothing else may be written before."""
@@ -99,30 +116,44 @@ class BoltBatch:
             write(lanes.openings(spark), self.kafka)
 
 
-def write(records: DataFrame, kafka: Mapping[str, str]) -> None:
-    """Writes records with Spark's Kafka sink."""
-    records.write.format("kafka").options(**kafka).save()
+def _counted(inputs: DataFrame, deliveries: DataFrame) -> dict[str, int]:
+    """Makes inputs and deliveries, and counts what they are; the first action that touches them."""
+    dead, fail = F.col(DEAD).isNotNull(), F.col("fail").isNotNull()
+    several_inputs = F.coalesce(F.size(F.col(SEVERAL)), F.lit(0))
+    several_roots = F.coalesce(F.size(F.col("several")), F.lit(0))
+    into = {
+        "rows": F.count(F.lit(1)),
+        "dead": F.count_if(dead),
+        "single": F.count(ROOT),
+        "several": F.sum(several_inputs),
+        "input_fails": F.count_if(dead & F.col(ROOT).isNotNull()) + F.sum(F.when(dead, several_inputs).otherwise(0)),
+    }
+    out = {
+        "deliveries": F.count(F.lit(1)),
+        "failed": F.count_if(fail),
+        "several_roots": F.sum(several_roots),
+        "delivery_fails": F.count_if(fail & F.col("root").isNotNull())
+        + F.sum(F.when(fail, several_roots).otherwise(0)),
+    }
+    sums = [
+        rows.agg(F.array(*[F.coalesce(count.cast("bigint"), F.lit(0)) for count in counts.values()]).alias("counts"))
+        for rows, counts in ((inputs, into), (deliveries, out))
+    ]
+    with fixed_plans(inputs.sparkSession):
+        found = sums[0].unionByName(sums[1]).collect()
+    return dict(zip([*into, *out], [*found[0]["counts"], *found[1]["counts"]], strict=True))
 
 
-def _written(inputs: DataFrame, deliveries: DataFrame, seconds: float) -> Written:
-    # Counted in what is kept anyway; metrics observed on the way do not come back from the Kafka sink.
-    into = inputs.agg(
-        F.count("*").alias("rows"),
-        F.coalesce(F.sum(F.size(PAIRS)), F.lit(0)).alias("acks"),
-        F.count_if(F.col(DEAD).isNotNull()).alias("dead"),
-    )
-    out = deliveries.agg(
-        F.count_if(F.col("topic").isNotNull()).alias("tuples"), F.count_if(F.col("fail").isNotNull()).alias("failed")
-    )
-    counts = into.crossJoin(out).head()
-    assert counts is not None  # noqa: S101 - for the type checker; an aggregation always has a row
-    return Written(**counts.asDict(), seconds=seconds)
-
-
-def _entries(inputs: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """What is to be told about roots: `root`, `val`, and `message` where it failed."""
-    of_inputs = inputs.select(F.inline(PAIRS), F.col(DEAD)["message"].alias("message"))
-    of_deliveries = deliveries.select(
-        F.explode("roots").alias("root"), F.col("edge").alias("val"), F.col("fail").alias("message")
-    )
-    return of_inputs.withColumnRenamed("edge", "val").unionByName(of_deliveries)
+def _entries(inputs: DataFrame, deliveries: DataFrame, counts: Mapping[str, int]) -> Iterator[DataFrame]:
+    """What is to be told about roots: `root`, `val`, and `message`, null unless it failed."""
+    root, edge, message = F.col(ROOT).alias("root"), F.col(EDGE).alias("val"), F.col(DEAD)["message"].alias("message")
+    val, fail = F.col("edge").alias("val"), F.col("fail").alias("message")
+    if counts["single"]:
+        yield inputs.where(F.col(ROOT).isNotNull()).select(root, edge, message)
+        yield deliveries.where("root is not null").select("root", val, fail)
+    if counts["several"]:
+        pairs = inputs.where(F.col(SEVERAL).isNotNull()).select(F.inline(SEVERAL), message)
+        yield pairs.withColumnRenamed("edge", "val")
+    if counts["several_roots"]:
+        # Also where each input had one: an aggregation merges them.
+        yield deliveries.where("several is not null").select(F.explode("several").alias("root"), val, fail)

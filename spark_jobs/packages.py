@@ -20,6 +20,9 @@ AVRO_LIMITS: Final = " ".join(
 )
 """Java options for drivers and executors."""
 
+_DRIVER: Final = f"{AVRO_LIMITS} -Xss8m"
+"""Spark tells a query that was stopped from one that failed by a recursive pattern, which overflows a common stack."""
+
 
 def packages() -> tuple[str, ...]:
     """The Maven coordinates of the Kafka connector and of Avro, for `spark.jars.packages`."""
@@ -30,7 +33,7 @@ def required_settings() -> dict[str, str]:
     """The Spark settings that a job of ours needs, wherever it runs."""
     return {
         "spark.jars.packages": ",".join(packages()),
-        "spark.driver.extraJavaOptions": AVRO_LIMITS,
+        "spark.driver.extraJavaOptions": _DRIVER,
         "spark.executor.extraJavaOptions": AVRO_LIMITS,
     }
 

@@ -17,6 +17,9 @@ from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, Struc
 
 from tuple_tree.streams import Stream
 
+FIELD: Final = "_field_"
+"""Stands before the name of a field, which may be called like a column of ours or Kafka's."""
+
 _READ: Final = "_read"
 _CORRUPT: Final = "_corrupt"
 _PERMISSIVE: Final = {"mode": "PERMISSIVE"}
@@ -61,13 +64,8 @@ def _nullable(avro_type: Any) -> bool:
     return avro_type == "null" or (isinstance(avro_type, list) and "null" in avro_type)
 
 
-def decoded(payload: Column, schema: StreamSchema) -> Column:
-    """The payload as a struct of the stream's fields, null if it is not one of the stream's."""
-    return read_fields(read_payload(payload, schema), schema)
-
-
 def read_payload(payload: Column, schema: StreamSchema) -> Column:
-    """The payload as Spark reads it, with a mark of its own; make it a column before `read_fields` looks into it."""
+    """The payload as Spark reads it, with a mark of its own; make it a column before anything looks into it."""
     stream = schema.stream
     if stream.codec == "bytes":
         return F.struct(payload.alias(stream.field_names[0]))
@@ -82,17 +80,22 @@ def read_payload(payload: Column, schema: StreamSchema) -> Column:
     return from_avro(payload, json.dumps(written), {**_PERMISSIVE, "avroSchema": json.dumps(reader)})
 
 
-def read_fields(read: Column, schema: StreamSchema) -> Column:
-    """The stream's fields of a column made by `read_payload`; null if the payload is not one of the stream's."""
-    good = F.lit(True)
+def is_payload(read: Column, schema: StreamSchema) -> Column:
+    """Whether a column made by `read_payload` comes from a payload of the stream; never null."""
     if schema.stream.codec == "avro":
-        good = F.coalesce(read[_READ], F.lit(False))
-    elif schema.stream.codec == "json":
+        return F.coalesce(read[_READ], F.lit(False))
+    if schema.stream.codec == "json":
         good = read.isNotNull() & read[_CORRUPT].isNull()
         for field in schema.fields:
             if not field.nullable:
                 good &= read[field.name].isNotNull()
-    return F.when(good, F.struct(*[read[name].alias(name) for name in schema.names]))
+        return good
+    return read[schema.names[0]].isNotNull()
+
+
+def read_fields(read: Column, schema: StreamSchema) -> Column:
+    """The stream's fields of a column made by `read_payload`; null if the payload is not one of the stream's."""
+    return F.when(is_payload(read, schema), F.struct(*[read[name].alias(name) for name in schema.names]))
 
 
 def encoded(fields: Sequence[Column], schema: StreamSchema) -> Column:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from spark_jobs.ack_batches import AckLanes
+from spark_jobs.plans import kept
 from spark_jobs.spout_batch import ATTEMPT, GIVEN_UP, Found, SpoutBatch
 from spark_jobs.spout_offsets import Range
 from tuple_tree.source_positions import Replay
@@ -113,12 +114,9 @@ class Replays:
         if not self._round:
             self._batch.open(self._reader.spark, self._lanes)
         self._round += 1
-        prepared = self._batch.prepared(self._records(wanted)).persist()
-        try:
+        with kept(self._batch.prepared(self._records(wanted))) as prepared:
             found = self._batch.found(prepared)
-            self._batch.write(prepared, self._lanes, self._round)
-        finally:
-            prepared.unpersist()
+            self._batch.write(prepared, self._lanes, self._round, found)
         alive = {(each.partition, offset) for each in found for offset in each.offsets}
         dead = {(each.partition, offset) for each in found for offset in each.dead}
         finished = [each for each in wanted if (at := (each.partition, each.offset)) in dead or at not in alive]

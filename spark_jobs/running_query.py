@@ -1,6 +1,7 @@
 """A query that runs: its progress, and how it is stopped between two micro-batches."""
 
 import logging
+import math
 import threading
 import time
 import uuid
@@ -14,10 +15,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_jobs.errors import SparkJobError
 from spark_jobs.micro_batch import Written
+from spark_jobs.progress import line
 
 logger = logging.getLogger("spark_jobs.progress")
 
 _LOOK_SECONDS: Final = 0.05
+_TELL_SECONDS: Final = 1.0
+_SHORTEST_SECONDS: Final = 0.001
 _INTERRUPTION_SECONDS: Final = 30.0
 _REMEMBERED: Final = 100
 
@@ -39,7 +43,7 @@ class BatchRunner:
     """
 
     def __init__(self, name: str, open_session: Open, run: RunBatch) -> None:
-        self._name = name
+        self.name = name
         self._open = open_session
         self._run = run
         self._opened = False
@@ -51,26 +55,14 @@ class BatchRunner:
         """Processes the records of a micro-batch."""
         if self.stopping.is_set():
             self._await_interruption(records)
-            raise StoppedBetweenBatches(f"{self._name} was told to stop before micro-batch {batch_id}")
+            raise StoppedBetweenBatches(f"{self.name} was told to stop before micro-batch {batch_id}")
         query_id = query_id_of(records)
         session = uuid.UUID(query_id).bytes
         if not self._opened:
             self._open(records, session)
             self._opened = True
-        written = self._run(records, batch_id, query_id, session)
-        self.written[batch_id] = written
+        self.written[batch_id] = self._run(records, batch_id, query_id, session)
         self.written.pop(batch_id - _REMEMBERED, None)
-        logger.info(
-            "%s: batch %d, %d rows in, %d tuples out, %d acks, %d failed, %d dead letters, %.2f s",
-            self._name,
-            batch_id,
-            written.rows,
-            written.tuples,
-            written.acks,
-            written.failed,
-            written.dead,
-            written.seconds,
-        )
 
     def _await_interruption(self, records: DataFrame) -> None:
         """Holds the micro-batch back until Spark interrupts it, which it does not take for a failure then."""
@@ -103,6 +95,8 @@ def query_id_of(records: DataFrame) -> str:
 class RunningQuery:
     """A streaming query of ours.
 
+    While somebody waits for it, it says a line about each micro-batch in the log.
+
     Attributes:
         query: Spark's own handle.
     """
@@ -110,6 +104,7 @@ class RunningQuery:
     def __init__(self, query: StreamingQuery, runner: BatchRunner) -> None:
         self.query = query
         self._runner = runner
+        self._told = -1
 
     @property
     def progress(self) -> StreamingQueryProgress | None:
@@ -133,7 +128,7 @@ class RunningQuery:
         finally:
             py4j.removeFilter(quiet)
 
-    def wait(self, seconds: int | None = None) -> bool:
+    def wait(self, seconds: float | None = None) -> bool:
         """Waits until the query has ended.
 
         Args:
@@ -152,8 +147,36 @@ class RunningQuery:
                 return True
             raise
 
-    def _ended(self, seconds: int | None) -> bool:
-        if seconds is None:
-            self.query.awaitTermination()
-            return True
-        return bool(self.query.awaitTermination(seconds))
+    @property
+    def _outstanding(self) -> str | None:
+        """What is waited for, as a part of the line about a micro-batch."""
+        return None
+
+    def _ended(self, seconds: float | None) -> bool:
+        end = math.inf if seconds is None else time.monotonic() + seconds
+        while True:
+            left = max(_SHORTEST_SECONDS, min(_TELL_SECONDS, end - time.monotonic()))
+            try:
+                ended = bool(self.query.awaitTermination(left))  # type: ignore[arg-type]  # it takes fractions
+            except StreamingQueryException:
+                self._tell(is_last=True)
+                raise
+            self._tell(is_last=ended)
+            if ended or time.monotonic() >= end:
+                return ended
+
+    def _tell(self, *, is_last: bool) -> None:
+        written = {number: each for number, each in list(self._runner.written.items()) if number > self._told}
+        if not written:
+            return
+        last = self.query.lastProgress
+        recent = [last] if len(written) == 1 else self.query.recentProgress
+        progress = {each.batchId: each for each in recent if each is not None}
+        newest = max(progress, default=-1)
+        for number, each in sorted(written.items()):
+            # Spark's account of a micro-batch comes a moment after its end.
+            if number > newest and not is_last:
+                return
+            said = line(each, progress.get(number), self._outstanding)
+            logger.info("%s: batch %d, %s", self._runner.name, number, said)
+            self._told = number

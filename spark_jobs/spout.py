@@ -21,7 +21,6 @@ uses none up. All others are believed to be on their way, and given up as lost i
 """
 
 import json
-import logging
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -37,9 +36,11 @@ from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.kafka_options import check_topics, sink_options, source_options
 from spark_jobs.micro_batch import Written
 from spark_jobs.outcomes import Outcomes
+from spark_jobs.plans import kept
 from spark_jobs.positional_roots import MAX_ATTEMPTS
 from spark_jobs.replays import Replays, SourceReader
 from spark_jobs.running_query import BatchRunner, RunningQuery
+from spark_jobs.source import DEFAULT_RETRY_LIMIT
 from spark_jobs.spout_batch import TASK, SpoutBatch, first_attempt, spout_batch_of
 from spark_jobs.spout_checkpoint import planned_offsets
 from spark_jobs.spout_landing import Landing
@@ -49,9 +50,6 @@ from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.names import acks_topic, component_group, dead_letters_topic, notices_topic, tuples_topic
 from tuple_tree.source_positions import Prefix, SourcePositions
 
-logger = logging.getLogger("spark_jobs.progress")
-
-DEFAULT_RETRY_LIMIT: Final = 10
 DEFAULT_MAX_ROWS: Final = 200_000
 _NO_MARK: Final = -1
 
@@ -79,6 +77,10 @@ class RunningSpout(RunningQuery):
         self._landing = landing
         self.outcomes = outcomes
 
+    @property
+    def _outstanding(self) -> str:
+        return f"{self.outcomes.outstanding:,} outstanding, {self.outcomes.due:,} to be delivered again"
+
     def stop(self) -> None:
         """Finishes the micro-batch that is written, commits, and stops; trees stay open for the next start."""
         if self._landing is not None:
@@ -86,7 +88,7 @@ class RunningSpout(RunningQuery):
         super().stop()
         self._loop.stop()
 
-    def wait(self, seconds: int | None = None) -> bool:
+    def wait(self, seconds: float | None = None) -> bool:
         """Waits until the spout has ended.
 
         Args:
@@ -196,7 +198,8 @@ def spout(
         lost_after = (manifest.max_tree_age_ms + found.timeout_ms) / 1000
         positions = SourcePositions(lost_after, time.monotonic())
         outcomes = Outcomes(positions, batch.index, found.max_pending)
-        reader = SourceReader(spark, source, read)
+        # A session of its own: replays run beside whatever else the given one does, with settings for their plans.
+        reader = SourceReader(spark.newSession(), source, read)
         by = f"{name}/{TASK}"
         replays = Replays(batch, reader, retry_limit)
         loop = SpoutLoop(group, kafka, dead_letters_topic(manifest.topology), by, offsets, outcomes, replays)
@@ -248,31 +251,20 @@ def _runner(name: str, batch: SpoutBatch, outcomes: Outcomes, loop: SpoutLoop, l
 
     def run(records: DataFrame, batch_id: int, _query_id: str, session: bytes) -> Written:
         began = time.monotonic()
-        prepared = batch.prepared(first_attempt(records)).persist()
-        try:
+        with kept(batch.prepared(first_attempt(records))) as prepared:
             found = batch.found(prepared)
-            waiting = time.monotonic()
             outcomes.reserve(found, lambda: loop.mark, lambda: runner.stopping.is_set() or loop.error is not None)
-            waited = time.monotonic() - waiting
-            batch.write(prepared, packing(session), batch_id)
-        finally:
-            prepared.unpersist()
+            batch.write(prepared, packing(session), batch_id, found)
         for each in found:
             outcomes.done(each.partition, each.dead if manifest.acking else each.offsets)
-        rows = sum(len(each.offsets) for each in found)
-        seconds = time.monotonic() - began
-        logger.info(
-            "%s: batch %d, %d rows, %.0f rows/s, %d outstanding, %d to be delivered again, %.2f s waited for room",
-            name,
-            batch_id,
-            rows,
-            rows / seconds,
-            outcomes.outstanding,
-            outcomes.due,
-            waited,
+        return Written(
+            rows=sum(len(each.offsets) for each in found),
+            tuples=sum(each.tuples for each in found),
+            acks=0,
+            failed=0,
+            dead=sum(len(each.dead) for each in found),
+            seconds=time.monotonic() - began,
         )
-        tuples, dead = sum(each.tuples for each in found), sum(len(each.dead) for each in found)
-        return Written(rows=rows, tuples=tuples, acks=0, failed=0, dead=dead, seconds=seconds)
 
     # `run` asks it whether to stop.
     runner = BatchRunner(name, open_session, run)

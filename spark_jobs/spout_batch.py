@@ -4,23 +4,24 @@ Roots say the position and the attempt, edges are hashes of root and recipient. 
 after a crash or in a task that is retried, writes the same tuples and the same inits.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.types import StructField, StructType
 
 from spark_jobs.ack_batches import AckLanes
-from spark_jobs.anchors import HEADERS_TYPE, ROOTS_TYPE, child_headers
+from spark_jobs.anchors import HEADERS_TYPE
+from spark_jobs.deliveries import ID, deliveries_of, edges_of, records_of_roots
 from spark_jobs.errors import ComponentRefusedError
-from spark_jobs.micro_batch import write
-from spark_jobs.outputs import Outputs, check_fields, deliveries_of, outputs_of
-from spark_jobs.payloads import StreamSchema, encoded, problem_of, read_fields, read_payload
+from spark_jobs.outputs import Outputs, check_fields, outputs_of
+from spark_jobs.payloads import FIELD, StreamSchema, encoded, problem_of, read_fields, read_payload
+from spark_jobs.plans import fixed_plans, write
 from spark_jobs.positional_roots import MAX_SPOUTS, positional_root
 from tuple_tree.dead_letters import PREFIX
-from tuple_tree.manifest import Manifest, SpoutManifest, Subscription
+from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutTask
 from tuple_tree.names import dead_letters_topic, notices_topic
 
@@ -36,9 +37,6 @@ _LARGEST_VALUE: Final = 1_000_000
 """Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
 _READ: Final = "_read"
 _RECORD: Final = "_record"
-_FIELD: Final = "_field_"
-"""Stands before the name of a field, which may be called like a column of ours or Kafka's."""
-
 _SIMPLE: Final = {"string": "string", "bytes": "binary"}
 
 
@@ -83,26 +81,26 @@ class SpoutBatch:
             records: as Spark's Kafka source gives them, with headers, `_attempt` and `_given_up`; see `first_attempt`.
 
         Returns:
-            `partition`, `offset`, `id` (the root), `payload`, `to` (the deliveries) and `dead` (`key`, `value` and
+            `partition`, `offset`, `_id` (the root), `value`, `to` (the deliveries) and `dead` (`key`, `value` and
             `headers` of a dead letter, or null). Keep it: all that follows reads it.
         """
         schema, _ = self.outputs.streams[0]
         record = F.struct("key", "value", "topic", "partition", "offset", "headers", ATTEMPT, GIVEN_UP).alias(_RECORD)
         rows = self._read(records.withColumn(_RECORD, record), schema)
         at = F.col(_RECORD)
-        fields = [F.col(_FIELD + name) for name in schema.names]
+        fields = [F.col(FIELD + name) for name in schema.names]
         problem = F.coalesce(problem_of(fields, schema), F.col("_problem"))
         bad = F.struct(F.lit("bad-payload").alias("reason"), F.substring(problem, 1, 500).alias("detail"))
         why = F.coalesce(at[GIVEN_UP], F.when(problem.isNotNull(), bad))
         root = positional_root(self.index, at["partition"], at["offset"], at[ATTEMPT])
         payload = F.when(why.isNull(), encoded(fields, schema))
-        judged = rows.withColumns({"id": root, "_payload": payload, "_why": why})
-        to = deliveries_of(self.outputs, *self._renamed())
+        judged = rows.withColumns({ID: root, "_payload": payload, "_why": why})
+        to = deliveries_of(self.outputs, schema, self.outputs.streams[0][1])
         return judged.select(
             at["partition"].alias("partition"),
             at["offset"].alias("offset"),
-            "id",
-            F.col("_payload").alias("payload"),
+            ID,
+            F.col("_payload").alias("value"),
             F.when(F.col("_why").isNull(), to).alias("to"),
             F.when(F.col("_why").isNotNull(), self._dead(at, F.col("_why"))).alias("dead"),
         )
@@ -111,17 +109,15 @@ class SpoutBatch:
         """Which messages these are; offsets are only fetched one by one where some are missing between them."""
         first, last, count = F.min("offset"), F.max("offset"), F.count(F.lit(1))
         gaps = count != last - first + 1
-        rows = (
-            prepared.groupBy("partition")
-            .agg(
-                first.alias("first"),
-                last.alias("last"),
-                F.when(gaps, F.sort_array(F.collect_list("offset"))).alias("offsets"),
-                F.collect_list(F.when(F.col("dead").isNotNull(), F.col("offset"))).alias("dead"),
-                F.coalesce(F.sum(F.size("to")), F.lit(0)).alias("tuples"),
-            )
-            .collect()
+        summed = prepared.groupBy("partition").agg(
+            first.alias("first"),
+            last.alias("last"),
+            F.when(gaps, F.sort_array(F.collect_list("offset"))).alias("offsets"),
+            F.collect_list(F.when(F.col("dead").isNotNull(), F.col("offset"))).alias("dead"),
+            F.coalesce(F.sum(F.size("to")), F.lit(0)).alias("tuples"),
         )
+        with fixed_plans(prepared.sparkSession):
+            rows = summed.collect()
         return [
             Found(
                 row["partition"],
@@ -132,15 +128,19 @@ class SpoutBatch:
             for row in rows
         ]
 
-    def write(self, prepared: DataFrame, lanes: AckLanes, batch_id: int) -> None:
-        """Writes tuples, inits and dead letters of what was prepared."""
-        alive = prepared.where("dead is null")
-        written = self._tuples(alive).unionByName(self._dead_letters(prepared))
+    def write(self, prepared: DataFrame, lanes: AckLanes, batch_id: int, found: Sequence[Found]) -> None:
+        """Writes tuples, inits and dead letters of what was prepared, and found to be this."""
+        alive = prepared
+        written = []
+        if any(each.dead for each in found):
+            alive = prepared.where("dead is null")
+            written.append(self._dead_letters(prepared))
+        written.append(records_of_roots(alive, self.outputs, F.col(ID)))
         if self.outputs.manifest.acking:
-            val = F.aggregate("to", F.lit(0).cast("bigint"), lambda total, delivery: total.bitwiseXOR(delivery["edge"]))
-            entries = alive.select(F.col("id").alias("root"), val.alias("val"))
-            written = written.unionByName(lanes.inits(batch_id, entries, self.spout))
-        write(written, self.kafka)
+            entries = alive.select(F.col(ID).alias("root"), edges_of(F.col("to")).alias("val"))
+            count = sum(len(each.offsets) for each in found)
+            written.append(lanes.inits(batch_id, entries, count, self.spout))
+        write(functools.reduce(DataFrame.unionByName, written), self.kafka)
 
     def open(self, spark: SparkSession, lanes: AckLanes) -> None:
         """Opens the session of some lanes; nothing else may be written by them before."""
@@ -152,41 +152,16 @@ class SpoutBatch:
         value = F.col(f"{_RECORD}.value")
         nothing = F.lit(None).cast("string").alias("_problem")
         if self.fields is not None:
-            chosen = [
-                self.fields[field.name].cast(field.dataType).alias(_FIELD + field.name) for field in schema.fields
-            ]
+            chosen = [self.fields[field.name].cast(field.dataType).alias(FIELD + field.name) for field in schema.fields]
             return records.select(_RECORD, *chosen, nothing)
         kind = simple_type(schema)
         if kind is not None:
-            return records.select(_RECORD, value.cast(kind).alias(_FIELD + schema.names[0]), nothing)
+            return records.select(_RECORD, value.cast(kind).alias(FIELD + schema.names[0]), nothing)
         read = records.select(_RECORD, read_payload(value, schema).alias(_READ))
         read = read.withColumn(_READ, read_fields(F.col(_READ), schema))
         told = F.lit(f"the value is no payload of stream {self.outputs.component}/{schema.stream.name}")
         problem = F.when(F.col(_READ).isNull(), told).alias("_problem")
-        return read.select(_RECORD, *[F.col(_READ)[name].alias(_FIELD + name) for name in schema.names], problem)
-
-    def _renamed(self) -> tuple[StreamSchema, list[tuple[str, int, Subscription]]]:
-        """The stream and its routes with the names under which the fields stand here."""
-        schema, routes = self.outputs.streams[0]
-        fields = [StructField(_FIELD + field.name, field.dataType, field.nullable) for field in schema.fields]
-        grouped = [
-            (bolt, tasks, by.model_copy(update={"fields": tuple(_FIELD + name for name in by.fields)}))
-            for bolt, tasks, by in routes
-        ]
-        return StreamSchema(schema.stream, StructType(fields)), grouped
-
-    def _tuples(self, alive: DataFrame) -> DataFrame:
-        schema, _ = self.outputs.streams[0]
-        roots = F.array("id") if self.outputs.manifest.acking else F.array().cast(ROOTS_TYPE)
-        source = F.lit(f"{self.outputs.component}/{schema.stream.name}")
-        deliveries = alive.select(roots.alias("roots"), "payload", F.explode("to").alias("to"))
-        return deliveries.select(
-            F.col("to.topic"),
-            F.col("to.partition"),
-            F.col("to.key"),
-            F.col("payload").alias("value"),
-            child_headers(F.col("roots"), F.col("to.edge"), source).alias("headers"),
-        )
+        return read.select(_RECORD, *[F.col(_READ)[name].alias(FIELD + name) for name in schema.names], problem)
 
     def _dead_letters(self, prepared: DataFrame) -> DataFrame:
         dead = F.col("dead")

@@ -7,21 +7,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from spark_jobs.errors import SubmitError
+from spark_jobs.lifeline import VARIABLE, Lifeline
 from spark_jobs.packages import packages, required_settings
 
 KAFKA_VARIABLE: Final = "ACKER_SPARK_KAFKA"
 """Where the driver finds Kafka's settings, as JSON: not on a command line that everybody can read."""
 
 _STOP_SECONDS: Final = 120.0
-_LOOK_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class SubmitPlan:
 
     Attributes:
         reference: `MODULE:TOPOLOGY`.
-        component: the external bolt to run.
+        component: the external spout or bolt to run.
         name: of the Spark application.
         checkpoint: directory of its own.
         master: of Spark.
@@ -61,6 +60,8 @@ class SubmitPlan:
         line = [str(_spark_submit()), "--master", self.master, "--name", self.name, "--packages", ",".join(packages())]
         for name, value in settings.items():
             line += ["--conf", f"{name}={value}"]
+        # Our line about each micro-batch would drown in Spark's own.
+        line += ["--conf", "spark.log.level=WARN"]
         line += [*self.extra, str(Path(__file__).with_name("main.py"))]
         line += ["--topology", self.reference, "--component", self.component, "--checkpoint", self.checkpoint]
         return [*line, *self.driver]
@@ -74,7 +75,10 @@ class SubmitPlan:
 
 
 class Submission:
-    """A submitted job: a process of spark-submit, whose driver is told to stop between two micro-batches."""
+    """A submitted job: a process of spark-submit, whose driver is told to stop between two micro-batches.
+
+    The driver stops as well when this process is gone, however it went, unless it runs elsewhere on a cluster.
+    """
 
     def __init__(self, plan: SubmitPlan, kafka: Mapping[str, Any]) -> None:
         self._plan = plan
@@ -82,14 +86,14 @@ class Submission:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        line = self._plan.line()
         self._directory = tempfile.TemporaryDirectory(prefix="acker-spark-")
-        self._pid_file = Path(self._directory.name, "driver.pid")
-        plan = self._plan
-        if plan.is_local:
-            plan = replace(plan, driver=(*plan.driver, "--pid-file", str(self._pid_file)))
+        self._lifeline = Lifeline(Path(self._directory.name))
+        told = {**self._plan.environment(self._kafka), VARIABLE: str(self._lifeline.path)}
         self._process = subprocess.Popen(
-            plan.line(),
-            env={**os.environ, **self._plan.environment(self._kafka)},
+            line,
+            env={**os.environ, **told},
+            stdin=subprocess.DEVNULL,
             # A Ctrl-C reaches us alone: Java would end at once, in the middle of a micro-batch.
             start_new_session=True,
         )
@@ -110,26 +114,17 @@ class Submission:
         """Has the driver finish its micro-batch; ends everything if that takes too long."""
         process = self._process
         assert process is not None  # noqa: S101 - for the type checker
+        heard = self._lifeline.end()
         if process.poll() is not None:
             return
-        if not self._tell_driver():
+        if not heard:
+            # The driver has not begun yet, and will see that it need not; or it runs elsewhere.
             process.terminate()
         try:
             process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-    def _tell_driver(self) -> bool:
-        end = time.monotonic() + _LOOK_SECONDS
-        while time.monotonic() < end:
-            try:
-                os.kill(int(self._pid_file.read_text()), signal.SIGTERM)
-            except (OSError, ValueError):
-                time.sleep(_LOOK_SECONDS / 10)
-            else:
-                return True
-        return False
 
 
 def _spark_submit() -> Path:

@@ -11,7 +11,8 @@ Rooms, from what users write to what runs it:
 
 - `components`: `Spout`, `Bolt`, `BasicBolt`, `Failure`; `tuples`: what bolts receive; `context`: what a task knows.
 - `collectors`: what spouts and bolts emit, ack and fail through.
-- `builder`: `TopologyBuilder`; `topology`: what it builds, and loading it by reference.
+- `builder`: `TopologyBuilder`; `external`: components that something else runs; `topology`: what is built, and loading
+  it by reference.
 - `groupings`, `emit_plans`: who receives a tuple, worked out per stream beforehand.
 - `ack_buffer`: batches for the ackers; `input_offsets`: what may be committed; `pending`: a spout's open trees.
 - `bolt_task`, `spout_task`: the logic of one task, without I/O; `records`: what it needs of the world;

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from spout_sdk.components import BasicBolt, Bolt, Spout
 from spout_sdk.errors import TopologyError
+from spout_sdk.external import check_source, check_transform
 from spout_sdk.topology import Factory, Topology
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.manifest import (
@@ -20,7 +21,7 @@ from tuple_tree.names import check_name
 from tuple_tree.streams import DEFAULT_STREAM, Stream
 
 AnyFactory = Factory | Callable[[Any], Any]
-"""What makes the instance of a task; of an external component, whatever runs it takes."""
+"""What makes the instance of a task; of an external component, a function for whatever runs it."""
 
 _UNGROUPABLE: Final = ("double", "float")
 
@@ -108,7 +109,7 @@ class TopologyBuilder:
     def set_spout(
         self,
         name: str,
-        factory: AnyFactory,
+        factory: AnyFactory | str,
         tasks: int = 1,
         message_timeout: float | None = None,
         max_spout_pending: int | None = None,
@@ -124,17 +125,21 @@ class TopologyBuilder:
             tasks: how many there are.
             message_timeout: seconds; the topology's unless given.
             max_spout_pending: open trees a task; the topology's unless given.
-            external: whether something else than this SDK runs it, such as Spark; then the factory is whatever that
-                takes for it.
-            streams: what an external spout emits, as its factory does not say so.
+            external: whether something else than this SDK runs it, such as Spark. Then the factory is its source: the
+                name of a topic, or a function that is called there; in Spark, `source(spark)`.
+            streams: what an external spout emits, as its source does not say so; one stream if that is a topic.
 
         Raises:
             TopologyError: if the spout cannot be.
         """
-        self._spouts[self._added(name, factory)] = SpoutManifest(
+        self._add(name, factory)
+        declared = _declared(name, factory, (Spout,), external, streams)
+        if external:
+            check_source(name, factory, declared)
+        self._spouts[name] = SpoutManifest(
             name=name,
             tasks=_at_least_one(f"tasks of spout {name!r}", tasks),
-            streams=_declared(name, factory, (Spout,), external, streams),
+            streams=declared,
             timeout_ms=self._timeout_ms if message_timeout is None else _millis("message_timeout", message_timeout),
             max_pending=(
                 self._max_pending
@@ -160,8 +165,8 @@ class TopologyBuilder:
             factory: a `Bolt` or `BasicBolt` class, or a callable without arguments that returns one, called once a
                 task.
             tasks: how many there are.
-            external: whether something else than this SDK runs it, such as Spark; then the factory is whatever that
-                takes for it, in Spark the function that transforms rows.
+            external: whether something else than this SDK runs it, such as Spark. Then the factory is a function that
+                is called there; in Spark, `transform(rows)`.
             streams: what an external bolt emits, as its factory does not say so.
 
         Returns:
@@ -170,7 +175,9 @@ class TopologyBuilder:
         Raises:
             TopologyError: if the bolt cannot be.
         """
-        self._added(name, factory)
+        self._add(name, factory)
+        if external:
+            check_transform(name, factory)
         declarer = BoltDeclarer(name)
         declared = _declared(name, factory, (Bolt, BasicBolt), external, streams)
         self._bolts[name] = (_at_least_one(f"tasks of bolt {name!r}", tasks), declared, declarer, external)
@@ -213,17 +220,11 @@ class TopologyBuilder:
             _check_groupable(manifest, bolt)
         return Topology(manifest, dict(self._factories))
 
-    def _added(self, name: str, factory: AnyFactory) -> str:
+    def _add(self, name: str, factory: AnyFactory | str) -> None:
         _checked_name("component", name)
         if name in self._factories:
             raise TopologyError(f"two components are named {name!r}: names must be unique within a topology")
-        if not callable(factory):
-            raise TopologyError(
-                f"component {name!r} is given a {type(factory).__name__}: pass its class, or a callable without "
-                "arguments, because each task makes an instance of its own"
-            )
         self._factories[name] = factory
-        return name
 
 
 def _checked_name(kind: str, name: str) -> None:
@@ -247,13 +248,18 @@ def _at_least_one(setting: str, number: int) -> int:
 
 
 def _declared(
-    name: str, factory: AnyFactory, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
+    name: str, factory: AnyFactory | str, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
 ) -> tuple[Stream, ...]:
-    if not external:
-        if streams is not None:
-            raise TopologyError(f"component {name!r} is given streams: declare them in its class, as `streams`")
-        return _streams_of(name, factory, kinds)
-    return _checked_streams(name, tuple(streams or ()))
+    if external:
+        return _checked_streams(name, tuple(streams or ()))
+    if not callable(factory):
+        raise TopologyError(
+            f"component {name!r} is given a {type(factory).__name__}: pass its class, or a callable without arguments, "
+            "because each task makes an instance of its own; add external=True if something else runs it, such as Spark"
+        )
+    if streams is not None:
+        raise TopologyError(f"component {name!r} is given streams: declare them in its class, as `streams`")
+    return _streams_of(name, factory, kinds)
 
 
 def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tuple[Stream, ...]:

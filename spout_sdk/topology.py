@@ -19,11 +19,12 @@ class Topology:
 
     Attributes:
         manifest: what it is, without code.
-        factories: component name → what makes the instance of a task.
+        factories: component name → what makes the instance of a task; for an external component, what it was declared
+            with, which is for whatever runs it.
     """
 
     manifest: Manifest
-    factories: Mapping[str, Factory]
+    factories: Mapping[str, Any]
 
     @property
     def name(self) -> str:
@@ -34,14 +35,19 @@ class Topology:
         """What makes the instance of a task of this component.
 
         Raises:
-            TopologyError: if there is no such component.
+            TopologyError: if there is no such component, or it is external.
         """
-        try:
-            return self.factories[component]
-        except KeyError:
+        if component not in self.factories:
             raise TopologyError(
                 f"topology {self.name!r} has no component {component!r}: it has {', '.join(self.factories)}"
-            ) from None
+            )
+        if self.manifest.component(component).external:
+            raise TopologyError(
+                f"component {component!r} is external, so it cannot be run here: run it in Spark with acker spark "
+                "submit, or take external=True away"
+            )
+        factory: Factory = self.factories[component]
+        return factory
 
 
 def load_topology(reference: str) -> Topology:

@@ -10,6 +10,7 @@ from tuple_tree.errors import InvalidNameError
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}")
 _FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 
 
 def check_name(kind: str, name: str) -> str:
@@ -35,6 +36,19 @@ def check_field(name: str) -> str:
     if not _FIELD.fullmatch(name):
         raise InvalidNameError(
             f"field name {name!r} cannot be used: it must be letters, digits and '_', no digit first"
+        )
+    return name
+
+
+def check_topic(name: str) -> str:
+    """Returns the name if a topic may have it (Kafka's rule).
+
+    Raises:
+        InvalidNameError: otherwise.
+    """
+    if not _TOPIC.fullmatch(name):
+        raise InvalidNameError(
+            f"topic name {name!r} cannot be used: Kafka takes letters, digits, '.', '_' and '-', 1 to 249 characters"
         )
     return name
 

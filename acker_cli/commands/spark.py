@@ -18,7 +18,12 @@ def register(app: typer.Typer) -> None:
         help=help_of(submit),
         context_settings={"allow_extra_args": True},
         epilog=examples(
-            ("acker spark submit my_module:topology --component split", "in a Spark of its own on this machine"),
+            ("acker spark submit my_module:topology --component lines", "a spout, in a Spark of its own here"),
+            ("acker spark submit my_module:topology --component split", "a bolt, beside it"),
+            (
+                "acker spark submit my_module:topology --component split --available-now",
+                "what is there, and no more, as from cron",
+            ),
             (
                 "acker spark submit my_module:topology --component split --master yarn --checkpoint hdfs:///split",
                 "on a cluster; arguments for spark-submit follow after --",
@@ -32,7 +37,8 @@ def submit(
     context: typer.Context,
     reference: TopologyArgument,
     component: Annotated[
-        str, typer.Option(metavar="NAME", help="The bolt to run, one with external=True.", show_default=False)
+        str,
+        typer.Option(metavar="NAME", help="The spout or bolt to run, one with external=True.", show_default=False),
     ],
     master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
     checkpoint: Annotated[
@@ -44,38 +50,68 @@ def submit(
         ),
     ] = None,
     max_rows: Annotated[
-        int | None, typer.Option(min=0, help="Rows of a micro-batch, at most; 0 for all.", show_default=False)
+        int | None,
+        typer.Option(
+            min=0,
+            help="Rows of a micro-batch, at most; 0 for all, or as many as max_spout_pending allows.",
+            show_default=False,
+        ),
     ] = None,
+    lanes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Spark tasks that write to each partition of the ack log; never changed for a checkpoint.",
+            show_default=False,
+        ),
+    ] = None,
+    available_now: Annotated[
+        bool,
+        typer.Option(
+            "--available-now", help="Process what is there and end; a spout ends when every tree has its outcome."
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the spark-submit line, and do nothing.")] = False,
     config: ConfigOption = None,
     bootstrap_servers: ServersOption = None,
     set_: SetOption = None,
 ) -> None:
-    """Run a bolt of a topology in Spark until Ctrl-C.
+    """Run a spout or a bolt of a topology in Spark until Ctrl-C or SIGTERM.
 
-    Its function, given to set_bolt with external=True, transforms rows. Arguments after -- go to spark-submit.
+    What it runs was given to set_spout or set_bolt with external=True: a spout's topic, or a function source(spark)
+    that returns a topic, a streaming DataFrame or a spark_jobs.Source; a bolt's function transform(rows).
+
+    It says a line about each micro-batch. Told to stop, it finishes the one that is written, and goes on after it when
+    it is started again with the same checkpoint; it stops as well when this command is killed. Arguments after -- go
+    to spark-submit.
     """
     import shlex
+    import signal
+    from importlib.util import find_spec
 
     from acker_cli.cluster import configured_cluster
     from acker_cli.console import standard_error
     from acker_cli.errors import CliError, SettingsError
-    from acker_cli.interruption import interruptible
+    from acker_cli.interruption import Interrupted, interruptible
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_reference import load_from_here
-    from spark_jobs.submit import Submission, SubmitPlan
 
     loaded = load(Flags(config, bootstrap_servers, set_ or ()))
+    if find_spec("pyspark") is None:
+        raise CliError("PySpark is not installed: pip install 'kafka-acker[spark]'")
+    from spark_jobs.declared import declared
+    from spark_jobs.submit import Submission, SubmitPlan
+
     topology = load_from_here(reference)
-    try:
-        found = topology.manifest.component(component)
-    except ValueError as error:
-        raise SettingsError(f"{error}; name one of these with --component") from None
-    if not found.external:
-        raise SettingsError(f"{component!r} is run by acker run: add it with external=True to run it in Spark")
+    declared(topology, component)
     name = f"{topology.name}.{component}"
     if checkpoint is None and not master.startswith("local"):
         raise SettingsError("a cluster needs --checkpoint, a directory that all its machines see")
+    driver = [
+        *(() if max_rows is None else ("--max-rows", str(max_rows))),
+        *(() if lanes is None else ("--lanes", str(lanes))),
+        *(("--available-now",) if available_now else ()),
+    ]
     plan = SubmitPlan(
         reference,
         component,
@@ -83,14 +119,19 @@ def submit(
         checkpoint or str(Path("checkpoints", name).absolute()),
         master,
         tuple(context.args),
-        () if max_rows is None else ("--max-rows", str(max_rows)),
+        tuple(driver),
     )
     if dry_run:
         typer.echo(shlex.join(plan.line()))
         return
     cluster = configured_cluster(loaded)
     standard_error().print(f"running {name} in Spark at {master}; Ctrl-C stops it", markup=False)
-    with interruptible(is_service=True), Submission(plan, cluster.kafka) as submission:
-        code = submission.wait()
-        if code:
-            raise CliError(f"the Spark job of {name} ended with exit code {code}: the lines above say why")
+    try:
+        with interruptible(is_service=True), Submission(plan, cluster.kafka) as submission:
+            code = submission.wait()
+            if code:
+                raise CliError(f"the Spark job of {name} ended with exit code {code}: the lines above say why")
+    except Interrupted as interrupted:
+        # Nothing is left undone by it.
+        if interrupted.number != signal.SIGINT:
+            raise

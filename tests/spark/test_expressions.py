@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_jobs.ack_batches import FULL, FULL_OF_FAILS, AckLanes
-from spark_jobs.anchors import child_headers, header, pairs_of, roots_of
-from spark_jobs.ids import edge_of, id_bytes, id_of, seed_of, unsigned_mod
+from spark_jobs.ack_batches import ENTRIES, FAILS, AckLanes
+from spark_jobs.anchors import child_headers, header, one_pair, roots_of, several_pairs
+from spark_jobs.ids import edge_of, id_digits, id_of, seed_of, unsigned_mod
 from spark_jobs.payloads import encoded, fits, problem_of, read_fields, read_payload, schema_of
 from spark_jobs.routing import fields_task, grouping_key
 from spark_jobs.tracking import TRACKING_TYPE, mark_failed, merge_tracking
@@ -39,7 +39,9 @@ def ids(spark: SparkSession) -> DataFrame:
 
 def test_ids_become_bytes_and_back(ids: DataFrame) -> None:
     assert one(ids, id_of(F.col("bytes"))) == [signed(id_) for id_ in IDS]
-    assert [bytes(read) for read in one(ids, id_bytes(F.col("id")))] == [id_.to_bytes(8, "big") for id_ in IDS]
+    assert [bytes(read) for read in one(ids, F.unhex(id_digits(F.col("id"))))] == [
+        id_.to_bytes(8, "big") for id_ in IDS
+    ]
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 3, 7, 8, 12, 1000])
@@ -84,15 +86,19 @@ def test_anchors_are_read_and_written(spark: SparkSession) -> None:
     rows = spark.createDataFrame(
         [(number, value and bytearray(value)) for number, value in enumerate(ANCHORS)], "n int, anchors binary"
     )
-    rows = rows.select("n", pairs_of(F.col("anchors")).alias("pairs")).orderBy("n")
+    rows = rows.select("n", one_pair(F.col("anchors")).alias("one"), several_pairs(F.col("anchors")).alias("several"))
+    rows = rows.withColumns({name: F.col("one")[name].cast("bigint") for name in ("root", "edge")}).orderBy("n")
     for anchors, row in zip(ANCHORS, rows.collect(), strict=True):
         read: dict[int, int] = {}
-        for root, edge in row["pairs"]:
+        for root, edge in row["several"] or ([] if row["one"] is None else [(row["root"], row["edge"])]):
             read[unsigned(root)] = read.get(unsigned(root), 0) ^ unsigned(edge)
         assert read == (unpack_anchors(anchors) if anchors else {})
 
-    written = rows.select(
-        child_headers(roots_of(F.col("pairs")), F.lit(77).cast("bigint"), F.lit("split/default")).alias("headers")
+    roots = rows.select("n", roots_of(F.col("root"), F.col("several")).alias("roots"))
+    one_root = F.when(F.size("roots") == 1, F.get("roots", F.lit(0)))
+    several = F.when(F.size("roots") > 1, F.col("roots"))
+    written = roots.select(
+        child_headers(one_root, several, F.lit(77).cast("bigint"), F.lit("split/default")).alias("headers")
     )
     for anchors, headers in zip(ANCHORS, one(written, F.col("headers")), strict=True):
         expected = dict.fromkeys(unpack_anchors(anchors or b""), 77)
@@ -216,7 +222,7 @@ def test_acks_are_packed_into_lanes(spark: SparkSession, lanes: int) -> None:
     session = uuid.uuid4().bytes
     manifest = manifest_of("t", ack_partitions=3)
     packing = AckLanes(manifest, "split", session, lanes)
-    count = 3 * FULL
+    count = 6 * ENTRIES
     entries = spark.range(2 * count).select(
         F.xxhash64(F.col("id") % count).alias("root"),
         F.xxhash64("id", F.lit("val")).alias("val"),
@@ -224,14 +230,23 @@ def test_acks_are_packed_into_lanes(spark: SparkSession, lanes: int) -> None:
     )
     expected: dict[int, int] = {}
     failed = set()
+    fails = 0
     for root, val, message in entries.collect():
         expected[unsigned(root)] = expected.get(unsigned(root), 0) ^ unsigned(val)
         if message is not None:
             failed.add(unsigned(root))
-    runs = [packing.acks(9, rows).collect() for rows in (entries, entries.orderBy("val"))]
-    assert sorted(runs[0]) == sorted(runs[1])
+            fails += 1
+    runs = [
+        {
+            (row["partition"], batch.writer, batch.sequence): {*batch.ack_roots.tolist(), *batch.fail_roots.tolist()}
+            for row in packing.acks(9, rows, count, fails).collect()
+            for batch in [decode_ack_batch(bytes(row["value"]))]
+        }
+        for rows in (entries, entries.orderBy("val"))
+    ]
+    assert runs[0] == runs[1]
 
-    records = packing.acks(9, entries)
+    records = packing.acks(9, entries, count, fails)
     acked: dict[int, int] = {}
     told = set()
     for partition, batches in batches_of(records).items():
@@ -241,17 +256,15 @@ def test_acks_are_packed_into_lanes(spark: SparkSession, lanes: int) -> None:
             assert batch.sequence > last.get(batch.writer, 0)
             assert batch.sequence >> 20 == 9
             last[batch.writer] = batch.sequence
-            roots = batch.ack_roots.tolist()
-            assert roots == sorted(roots)
-            assert len(roots) <= FULL
-            assert len(batch.fail_roots) <= FULL_OF_FAILS
+            assert len(batch.ack_roots) <= 2 * ENTRIES
+            assert len(batch.fail_roots) <= 2 * FAILS
             assert (
                 np.concatenate([batch.ack_roots, batch.fail_roots]).astype(np.uint64) % np.uint64(3) == partition
             ).all()
-            acked.update(zip(roots, batch.ack_vals.tolist(), strict=True))
+            acked.update(zip(batch.ack_roots.tolist(), batch.ack_vals.tolist(), strict=True))
             told.update(batch.fail_roots.tolist())
             assert {*batch.fail_messages} <= {"x" * 500}
-        assert set(last) == {f"split/spark-{lane}" for lane in range(lanes)}
+        assert set(last) == set(packing.writers())
     assert told == failed
     assert acked == {root: val for root, val in expected.items() if root not in failed}
 
@@ -260,7 +273,7 @@ def test_inits_and_openings(spark: SparkSession) -> None:
     packing = AckLanes(manifest_of("t", ack_partitions=2), "lines", b"s" * 16)
     entries = spark.range(50).select(F.xxhash64("id").alias("root"), F.col("id").alias("val"))
     spout = SpoutTask("t.notices.lines", 0, 30_000)
-    batches = [batch for found in batches_of(packing.inits(0, entries, spout)).values() for batch in found]
+    batches = [batch for found in batches_of(packing.inits(0, entries, 50, spout)).values() for batch in found]
     assert sum(len(batch.init_roots) for batch in batches) == 50
     assert {batch.spout for batch in batches} == {spout}
     opened = batches_of(packing.openings(spark))

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -171,9 +172,11 @@ def test_an_sdk_spout_a_spark_bolt_and_an_sdk_bolt(
         submitted.send_signal(signal.SIGTERM)
         assert submitted.wait(60) == 0, log.read_text()
     finally:
-        # Killed, it could not end its Spark.
-        submitted.terminate()
-        submitted.wait(130)
+        submitted.kill()
+        submitted.wait(10)
     said = log.read_text()
-    assert "rows in" in said
+    line = (
+        r"\.split: batch \d+, [\d,]+ rows in, [\d,]+ rows/s, [\d,]+ unread, [\d,]+ tuples out, [\d,]+ acks, 0 failed, "
+    )
+    assert re.search(line, said), said
     assert "Traceback" not in said, said

@@ -55,6 +55,7 @@ def one_line(run: subprocess.CompletedProcess[str], code: int = 1) -> str:
         (["topics", "create"], "acker topics create my_module:topology"),
         (["topics", "show"], "acker topics show my_module:topology --json"),
         (["kafka"], "acker kafka --port 9092"),
+        (["spark", "submit"], "acker spark submit my_module:topology --component lines"),
         (["config", "show"], "acker config show"),
     ],
 )

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tuple_tree import names
 from tuple_tree.errors import InvalidNameError, TupleTreeError
-from tuple_tree.names import check_field, check_name
+from tuple_tree.names import check_field, check_name, check_topic
 
 
 @pytest.mark.parametrize("name", ["a", "Words", "word-count_2", "x" * 80])
@@ -31,6 +31,17 @@ def test_fields_that_can_be(name: str) -> None:
 def test_fields_that_cannot_be_say_what_may(name: str) -> None:
     with pytest.raises(InvalidNameError, match="must be letters, digits and '_', no digit first"):
         check_field(name)
+
+
+@pytest.mark.parametrize("name", ["a", "1", "a.b-c_D", "...", "x" * 249])
+def test_topics_that_can_be(name: str) -> None:
+    assert check_topic(name) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "a\n", "ä", "x" * 250])
+def test_topics_that_cannot_be_say_what_may(name: str) -> None:
+    with pytest.raises(InvalidNameError, match="cannot be used: Kafka takes letters, digits"):
+        check_topic(name)
 
 
 def test_topics_and_groups() -> None:

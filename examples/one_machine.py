@@ -1,0 +1,112 @@
+"""A topology of SDK and Spark components on one machine: a broker, acker workers, processes, and a Spark session.
+
+On a cluster nothing of this is needed: there each part is a command of its own.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+import spark_jobs
+from acker_cli.acker_pool import AckerPool
+from acker_cli.acker_process import AckerLaunch
+from acker_cli.topology_processes import TopologyProcesses
+from acker_worker.catalogue import Catalogue
+from local_kafka import LocalKafka
+from spark_jobs import RunningQuery
+from spout_sdk import load_topology
+
+_SPARK: Final = {
+    # As many as cores: shuffles of small micro-batches cost more than they bring.
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+    "spark.driver.memory": "1g",
+    # Spark looks for an interruption in the text of an error with a pattern that needs a deep stack for a long text.
+    "spark.driver.extraJavaOptions": f"{spark_jobs.required_settings()['spark.driver.extraJavaOptions']} -Xss8m",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopping:
+    """Whether Ctrl-C or SIGTERM came; a second one ends the process at once, and all that it started with it."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.exit_code = 0
+
+    def listen(self) -> None:
+        """Takes the signals; PySpark takes Ctrl-C for itself when a session starts, so again after that."""
+        if not self:
+            for number in _SIGNALS:
+                signal.signal(number, self._on_signal)
+
+    def __bool__(self) -> bool:
+        return self._event.is_set()
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self._event.set()
+        self.exit_code = 128 + number
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Everything but the Spark components, at work.
+
+    Attributes:
+        kafka: librdkafka properties of the broker.
+        spark: a session for all Spark components.
+        processes: ackers and SDK components.
+        stopping: whether to end.
+    """
+
+    kafka: Mapping[str, Any]
+    spark: SparkSession
+    processes: TopologyProcesses
+    stopping: Stopping
+
+    def check(self, *queries: RunningQuery) -> None:
+        """Sees to it that everything runs; to be called again and again.
+
+        Raises:
+            Exception: what ended a query, or keeps a process from running.
+        """
+        self.processes.check()
+        for query in queries:
+            if not query.query.isActive:
+                query.wait()
+
+
+@contextmanager
+def one_machine(reference: str, environment: Mapping[str, str]) -> Iterator[Machine]:
+    """Starts a topology, all but its Spark components, and stops it in the end.
+
+    Args:
+        reference: `MODULE:TOPOLOGY`.
+        environment: variables that the topology reads.
+    """
+    os.environ.update(environment)
+    manifest = load_topology(reference).manifest
+    stopping = Stopping()
+    stopping.listen()
+    with ExitStack() as cleaning:
+        kafka = {"bootstrap.servers": cleaning.enter_context(LocalKafka()).bootstrap_servers}
+        catalogue = Catalogue(kafka)
+        catalogue.create_topics(manifest)
+        catalogue.publish(manifest)
+        ackers = AckerPool(AckerLaunch(manifest.topology, kafka, {}, "warning"), 1)
+        processes = cleaning.enter_context(TopologyProcesses(reference, manifest, kafka, {}, ackers))
+        spark = spark_jobs.session(manifest.topology, "local[*]", _SPARK)
+        cleaning.callback(spark.stop)
+        stopping.listen()
+        yield Machine(kafka, spark, processes, stopping)

@@ -1,0 +1,64 @@
+"""A topology whose spouts Spark runs, for the tests of `acker spark submit`; imported by drivers, without PySpark."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from spout_sdk import BasicBolt, Spout, Topology, TopologyBuilder, declare
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs import Source
+
+NAME = "SPARK_TEST_TOPOLOGY"
+LINE = (declare({"line": str}),)
+
+
+class Other(Spout):
+    streams = LINE
+
+
+class Count(BasicBolt):
+    """Played by the tests."""
+
+
+def shouted(_spark: SparkSession) -> Source:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from spark_jobs import Source
+
+    return Source(source_topic(), fields={"line": F.upper(F.col("value").cast("string"))}, retry_limit=1)
+
+
+def files(spark: SparkSession) -> DataFrame:
+    return spark.readStream.text(os.environ["SPARK_TEST_FILES"]).withColumnRenamed("value", "line")
+
+
+def nonsense(_spark: SparkSession) -> Any:
+    return ["lines"]
+
+
+def two_arguments(_spark: SparkSession, _name: str) -> Any:
+    return "lines"
+
+
+def source_topic() -> str:
+    return f"{os.environ[NAME]}-source"
+
+
+def topology() -> Topology:
+    """Several spouts → count."""
+    builder = TopologyBuilder(
+        os.environ[NAME], ack_partitions=3, tick=0.2, message_timeout=600, max_tree_age=1200, max_spout_pending=2_000
+    )
+    builder.set_spout("lines", source_topic(), external=True, streams=LINE)
+    functions: dict[str, Any] = {each.__name__: each for each in (shouted, files, nonsense, two_arguments)}
+    for name, function in functions.items():
+        builder.set_spout(name, function, external=True, streams=LINE)
+    builder.set_spout("other", Other)
+    bolt = builder.set_bolt("count", Count, tasks=2)
+    for name in ("lines", "shouted", "files"):
+        bolt.shuffle_grouping(name)
+    return builder.build()

@@ -1,0 +1,121 @@
+"""The examples, as the real commands, against plain counts of the same text."""
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from examples.austen_sentiment.totals import TotalsFile, read_totals, totals_directory
+from examples.spark_word_count import WORDS
+
+LINES = 1_500
+ROOT = Path(__file__).parents[2]
+LEXICON = ROOT / "examples/austen_sentiment/vader/words.tsv"
+NOVELS = {"PRIDE AND PREJUDICE": "Pride and Prejudice", "EMMA": "Emma"}
+
+
+def start(module: str, *arguments: str, **settings: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **settings,
+    )
+
+
+def plain_totals() -> dict[str, dict[str, Any]]:
+    """The example's result, computed line by line, without anything of the example's."""
+    valences = dict(row.split("\t") for row in LEXICON.read_text().splitlines())
+    del valences["miss"]
+    text = gzip.decompress(files("acker_cli").joinpath("corpus", "austen.txt.gz").read_bytes()).decode()
+    rated: Counter[str] = Counter()
+    chapters: dict[str, Counter[str]] = defaultdict(Counter)
+    words: dict[str, Counter[str]] = defaultdict(Counter)
+    novel, chapter, left = "", 0, 0
+    for line in text.splitlines():
+        if line in NOVELS:
+            novel, chapter, left = NOVELS[line], 0, LINES
+        elif re.fullmatch("(?i)chapter [0-9ivxl]+", line):
+            chapter += 1
+        left -= 1
+        if left < 0:
+            continue
+        for word in re.findall("[a-z]+(?:'[a-z]+)*", line.lower()):
+            if word in valences:
+                # In tenths, as the list has them, so that the order of adding them up does not matter.
+                tenths = round(10 * float(valences[word]))
+                rated[novel] += 1
+                chapters[novel][str(chapter)] += tenths
+                words[novel][word] += tenths
+    return {
+        novel: {
+            "rated": rated[novel],
+            "score": sum(words[novel].values()) / 10,
+            "chapters": {chapter: score / 10 for chapter, score in chapters[novel].items()},
+            "words": {word: score / 10 for word, score in words[novel].items()},
+        }
+        for novel in rated
+    }
+
+
+def test_the_sentiment_of_the_novels_is_that_of_a_plain_count() -> None:
+    process = start("examples.austen_sentiment", "--lines", str(LINES), "--json", stderr=subprocess.PIPE)
+    said, log = process.communicate(timeout=240)
+    assert process.returncode == 0, log
+    result = json.loads(said.splitlines()[-1])
+    assert (result["acked"], result["open"]) == (2 * LINES, 0)
+    assert result["novels"] == plain_totals()
+    assert f"{2 * LINES:,} lines acked, 0 open" in log
+    assert "Traceback" not in log
+
+
+def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        process = start("examples.austen_sentiment", stderr=file)
+        assert process.stdout is not None
+        with process.stdout as out:
+            seen: list[str] = []
+            for line in out:
+                seen.append(line)
+                # Spouts and bolts are in the middle of their work.
+                if "lines acked" in line and not line.split("lines acked, ")[1].startswith("0 open"):
+                    break
+            # As a terminal does: to everything that was started there.
+            os.killpg(process.pid, signal.SIGINT)
+            seen += out
+        assert process.wait(120) == 130, log.read_text()
+    assert "stopping …\n" in seen
+    # Whatever Spark or Python had to say, it was no error.
+    assert not re.search("Traceback|Exception|Error:", log.read_text()), log.read_text()
+
+
+def test_a_topic_goes_through_two_spark_components() -> None:
+    process = start("examples.spark_spout_word_count", stderr=subprocess.PIPE)
+    said, log = process.communicate(timeout=240)
+    assert process.returncode == 0, log
+    counted = dict(part.split() for part in said.splitlines()[-2].split(", "))
+    assert {word: int(count.replace(",", "")) for word, count in counted.items()} == WORDS
+    assert said.splitlines()[-1] == f"10,000 lines acked, 0 open, {WORDS.total():,} words"
+
+
+def test_a_place_counts_once_whatever_comes_with_it(tmp_path: Path) -> None:
+    directory = totals_directory(tmp_path)
+    file = TotalsFile(directory, 0)
+    assert file.add("Emma", 1, "handsome", 2.2, [9_000_002, 9_010_004]) == 2
+    file.close()
+    # Its process was killed before it acked: the first line comes again, alone, and then with another one.
+    file = TotalsFile(directory, 0)
+    assert file.add("Emma", 1, "handsome", 2.2, [9_000_002]) == 0
+    assert file.add("Emma", 1, "handsome", 2.2, [9_000_002, 9_020_000]) == 1
+    file.close()
+    assert [(total.word, total.times) for total in read_totals(tmp_path)] == [("handsome", 3)]

@@ -1,0 +1,49 @@
+"""The pipe between who submits and the driver."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.lifeline import VARIABLE, Lifeline, stop_with_submitter
+from tests.waiting import eventually
+
+
+def stay(_code: int) -> None:
+    """For what would end the tests."""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    made = tmp_path / "of-its-own"
+    made.mkdir()
+    return made
+
+
+def test_the_driver_is_told_to_stop(directory: Path) -> None:
+    lifeline, stopped = Lifeline(directory), threading.Event()
+    stop_with_submitter(stopped.set, {VARIABLE: str(lifeline.path)}, end=stay)
+    assert not directory.exists(), "nothing is left for who is killed to tidy up"
+    assert not stopped.is_set()
+    assert lifeline.end(), "there is a driver that hears it"
+    eventually(stopped.is_set, "the driver to be told")
+    assert not lifeline.end(), "once is enough"
+
+
+def test_a_driver_that_begins_too_late_stops(directory: Path) -> None:
+    lifeline, stopped = Lifeline(directory), threading.Event()
+    assert not lifeline.end(), "there is no driver yet"
+    stop_with_submitter(stopped.set, {VARIABLE: str(lifeline.path)}, end=stay)
+    eventually(stopped.is_set, "the driver to be told")
+
+
+def test_a_driver_whose_pipe_was_tidied_up_stops(directory: Path) -> None:
+    stopped = threading.Event()
+    stop_with_submitter(stopped.set, {VARIABLE: str(directory / "lifeline")})
+    assert stopped.is_set()
+
+
+def test_a_driver_that_was_not_submitted_by_us_lives_on() -> None:
+    stopped = threading.Event()
+    stop_with_submitter(stopped.set, {})
+    assert not stopped.is_set()

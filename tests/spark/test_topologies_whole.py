@@ -1,0 +1,89 @@
+"""Topologies that mix components of the SDK and of Spark: every tree is acked, and every word is counted."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_jobs
+from benchmarks import words
+from benchmarks.spark_topology import fill, run
+from tests.spark.mixed_stage import mixed_stage
+from tests.spark.mixed_topologies import BEGUN, COMPLETE, tally
+from tests.waiting import eventually
+
+MESSAGES = 3_000
+# Longer than a test: that trees time out is not what these are about.
+TIMEOUT = 600.0
+
+
+def test_spark_between_sdk_components(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    with mixed_stage("spark_in_the_middle", bootstrap_servers, tmp_path, timeout=TIMEOUT, max_pending=1_000) as stage:
+        split = spark_jobs.bolt(
+            spark, stage.topology, "split", words.explode, kafka=stage.kafka, checkpoint=str(tmp_path / "split")
+        )
+        try:
+            eventually(
+                lambda: stage.check() or stage.spout.counters.get(BEGUN, 0) >= MESSAGES, "that many messages to begin"
+            )
+            stage.end_fresh()
+            stage.await_complete("the SDK spout's", 60)
+        finally:
+            split.stop()
+        stage.close()
+        spout, ackers = stage.spout, stage.ackers
+    begun = spout.counters[BEGUN]
+    assert (spout.counters[COMPLETE], spout.acked, spout.emitted, spout.failed) == (begun, begun, begun, {})
+    assert (ackers.trees_acked, ackers.pending, ackers.orphans) == (begun, 0, 0)
+    assert sorted(words.counted(stage.counted)) == sorted(words.places(begun)), "each word of each message, once"
+
+
+def test_the_sdk_between_spark_components(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    with mixed_stage("sdk_in_the_middle", bootstrap_servers, tmp_path, timeout=TIMEOUT, max_pending=2_000) as stage:
+        source = f"{stage.topology.name}.{words.SOURCE}"
+        fill(stage.kafka, source, MESSAGES)
+        last = spark_jobs.bolt(
+            spark, stage.topology, "tally", tally, kafka=stage.kafka, checkpoint=str(tmp_path / "tally")
+        )
+        try:
+            lines = spark_jobs.spout(
+                spark,
+                stage.topology,
+                "lines",
+                source,
+                kafka=stage.kafka,
+                checkpoint=str(tmp_path / "lines"),
+                trigger={"availableNow": True},
+            )
+            try:
+                assert lines.wait(90), f"{lines.outcomes.outstanding} trees are open"
+            finally:
+                lines.stop()
+        finally:
+            last.stop()
+        stage.close()
+        ackers = stage.ackers
+    assert (lines.outcomes.acked, lines.outcomes.failed, lines.outcomes.ignored) == (MESSAGES, 0, 0)
+    assert (ackers.trees_acked, ackers.pending, ackers.orphans) == (MESSAGES, 0, 0)
+    tallied = [json.loads(row) for file in stage.counted.glob("*.json") for row in file.read_text().splitlines()]
+    found = sorted((row["message"], row["position"], row["word"]) for row in tallied)
+    assert found == sorted(words.places(MESSAGES)), "each word of each message, once"
+
+
+@pytest.mark.parametrize(("messages", "fail_rate"), [(20_000, 0.0), (4_000, 0.02)])
+def test_two_spark_components_before_the_sdk(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path, messages: int, fail_rate: float
+) -> None:
+    result = run(spark, {"bootstrap.servers": bootstrap_servers}, tmp_path, messages, fail_rate, max_pending=10_000)
+    failing = sum(words.chosen(message, fail_rate) for message in range(messages))
+    assert bool(failing) == bool(fail_rate)
+    assert result.counts_exact
+    assert result.replayed_as_chosen
+    assert (result.acked, result.failed, result.replayed, result.repeats) == (messages, failing, failing, 0)
+    assert (result.pending_at_ackers, result.timeouts, result.repeated_batches) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.02, 1.0])
+def test_as_many_are_chosen_to_fail_as_was_asked_for(rate: float) -> None:
+    assert sum(words.chosen(message, rate) for message in range(10_000)) == pytest.approx(10_000 * rate, rel=0.02)
