@@ -40,7 +40,6 @@ from tuple_tree.names import tuples_topic
 from tuple_tree.streams import payload_codec
 
 PARTITIONS = 4
-SECONDS = 1_200.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +153,7 @@ def run(
     messages: int,
     fail_rate: float = 0.0,
     max_pending: int = 40_000,
+    within: float = 1_200,
 ) -> Result:
     """Runs the topology over so many messages until every tree has completed.
 
@@ -164,6 +164,10 @@ def run(
         messages: how many.
         fail_rate: which part of them fails at the first attempt.
         max_pending: trees that may be open.
+        within: seconds.
+
+    Raises:
+        RuntimeError: if not all trees completed in time.
     """
     name, counted = f"words-{uuid.uuid4().hex[:8]}", directory / "counted"
     settings = {words.NAME: name, words.COUNTED: counted, words.FAIL_RATE: fail_rate, words.MAX_PENDING: max_pending}
@@ -186,7 +190,7 @@ def run(
                     trigger={"availableNow": True},
                 )
                 try:
-                    _await_end(lines, split, processes, began + SECONDS)
+                    _await_end(lines, split, processes, began + within)
                     seconds = time.monotonic() - began
                 finally:
                     lines.stop()

@@ -39,7 +39,7 @@ _HASH_BITS: Final = 32
 
 _SCHEMA: Final = (schema_directory() / "ack_batch.avsc").read_text()
 _SPOUT_TYPE: Final = "struct<topic: string, task: int, timeout_ms: bigint>"
-_KEYS: Final = ("partition", "lane")
+_IDS: Final = ("root", "val")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,14 @@ class AckLanes:
             Kafka records.
         """
         if not fails:
-            merged = self._in_lanes(entries, "val").groupBy(*_KEYS, "root").agg(F.bit_xor("val").alias("val"))
+            merged = self._in_lanes(entries, "val").groupBy("place", "root").agg(F.bit_xor("val").alias("val"))
             return self._told("ack", batch_id, merged, count, None)
         failed = F.col("message").isNotNull()
         flagged = self._in_lanes(entries.withColumn("failed", failed), "val", "failed")
-        merged = flagged.groupBy(*_KEYS, "root").agg(F.bit_xor("val").alias("val"), F.max("failed").alias("failed"))
+        merged = flagged.groupBy("place", "root").agg(F.bit_xor("val").alias("val"), F.max("failed").alias("failed"))
         texts = self._in_lanes(entries.where(failed), "message")
         # Any of its texts will do; this one is the same in every run.
-        told = texts.groupBy(*_KEYS, "root").agg(F.substring(F.max("message"), 1, MAX_MESSAGE).alias("message"))
+        told = texts.groupBy("place", "root").agg(F.substring(F.max("message"), 1, MAX_MESSAGE).alias("message"))
         return self._told("ack", batch_id, merged.where("not failed"), count, None).unionByName(
             self._failed(batch_id, told, fails)
         )
@@ -109,25 +109,28 @@ class AckLanes:
         return self._told("init", batch_id, self._in_lanes(entries, "val"), count, spout)
 
     def _in_lanes(self, entries: DataFrame, *columns: str) -> DataFrame:
-        """The entries by lane; all that follows stays within a task."""
-        root = F.col("root")
-        lane = F.lit(0) if self.lanes == 1 else unsigned_mod(F.xxhash64(root), self.lanes)
-        partition = unsigned_mod(root, self.manifest.ack_partitions)
-        placed = entries.select(partition.alias("partition"), lane.alias("lane"), "root", *columns)
-        parallel = entries.sparkSession.sparkContext.defaultParallelism
-        return placed.repartition(min(self.manifest.ack_partitions * self.lanes, 2 * parallel), *_KEYS)
+        """The entries by `place`, which says partition and lane; all that follows stays within a task."""
+        root, places = F.col("root"), self.manifest.ack_partitions * self.lanes
+        place = unsigned_mod(root, self.manifest.ack_partitions)
+        if self.lanes > 1:
+            place = place * F.lit(self.lanes) + unsigned_mod(F.xxhash64(root), self.lanes)
+        placed = entries.select(place.alias("place"), "root", *columns)
+        if places == 1:
+            # Spark does not recognise a constant that it shuffled by: it would shuffle again, by what comes after it.
+            return placed.repartition(1)
+        return placed.repartition(min(places, 2 * entries.sparkSession.sparkContext.defaultParallelism), "place")
 
     def _told(self, kind: str, batch_id: int, rows: DataFrame, count: int, spout: SpoutTask | None) -> DataFrame:
-        """Packs `partition`, `lane`, `root` and `val`."""
-        digits = rows.select(*_KEYS, self._number(count, ENTRIES), *[id_digits(F.col(c)).alias(c) for c in _IDS])
+        """Packs `place`, `root` and `val`."""
+        digits = rows.select("place", self._number(count, ENTRIES), *[id_digits(F.col(c)).alias(c) for c in _IDS])
         # The lists of one batch are in one order, whichever it is.
         packed = [F.unhex(F.array_join(F.collect_list(name), "")).alias(f"{kind}_{name}s") for name in _IDS]
-        return self._batches("spark", batch_id, digits.groupBy(*_KEYS, "number").agg(*packed), spout)
+        return self._batches("spark", batch_id, digits.groupBy("place", "number").agg(*packed), spout)
 
     def _failed(self, batch_id: int, rows: DataFrame, fails: int) -> DataFrame:
-        """Packs `partition`, `lane`, `root` and `message`."""
-        digits = rows.select(*_KEYS, self._number(fails, FAILS), id_digits(F.col("root")).alias("root"), "message")
-        packed = digits.groupBy(*_KEYS, "number").agg(
+        """Packs `place`, `root` and `message`."""
+        digits = rows.select("place", self._number(fails, FAILS), id_digits(F.col("root")).alias("root"), "message")
+        packed = digits.groupBy("place", "number").agg(
             F.unhex(F.array_join(F.collect_list("root"), "")).alias("fail_roots"),
             F.collect_list("message").alias("fail_messages"),
         )
@@ -140,9 +143,9 @@ class AckLanes:
         return (upper % F.lit(max(1, batches)) + 1).alias("number")
 
     def _batches(self, kind: str, batch_id: int, packed: DataFrame, spout: SpoutTask | None) -> DataFrame:
-        """The records of `partition`, `lane`, `number` and some of the columns of a batch."""
+        """The records of `place`, `number` and some of the columns of a batch."""
         batch = {
-            "writer": F.concat(F.lit(f"{self.component}/{kind}-"), F.col("lane").cast("string")),
+            "writer": F.concat(F.lit(f"{self.component}/{kind}-"), (F.col("place") % F.lit(self.lanes)).cast("string")),
             "session": F.lit(self.session),
             "sequence": F.col("number") + F.lit(batch_id << _BATCH_BITS),
             "opens": F.lit(False),
@@ -150,10 +153,14 @@ class AckLanes:
             **dict.fromkeys(("init_roots", "init_vals", "ack_roots", "ack_vals", "fail_roots"), F.lit(b"")),
             "fail_messages": F.array().cast("array<string>"),
             "reset_roots": F.lit(b""),
-            **{name: F.col(name) for name in packed.columns if name not in (*_KEYS, "number")},
+            **{name: F.col(name) for name in packed.columns if name not in ("place", "number")},
         }
         body = to_avro(F.struct(*[column.alias(name) for name, column in batch.items()]), _SCHEMA)
-        return self._as_records(packed.sortWithinPartitions(*_KEYS, "number"), F.concat(F.lit(ACK_BATCH.header), body))
+        partition = F.expr(f"cast(place div {self.lanes} as int)").alias("partition")
+        ordered = packed.sortWithinPartitions("place", "number")
+        return self._as_records(
+            ordered.select(partition, body.alias("body")), F.concat(F.lit(ACK_BATCH.header), "body")
+        )
 
     def _as_records(self, packed: DataFrame, value: Column) -> DataFrame:
         return packed.select(
@@ -163,9 +170,6 @@ class AckLanes:
             value.alias("value"),
             F.lit(None).cast(HEADERS_TYPE).alias("headers"),
         )
-
-
-_IDS: Final = ("root", "val")
 
 
 def _spout(spout: SpoutTask | None) -> Column:

@@ -5,6 +5,7 @@ which topology and component that is, so that a checkpoint is not taken for anot
 """
 
 import json
+import uuid
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
@@ -34,12 +35,17 @@ def claim_checkpoint(spark: SparkSession, checkpoint: str, owner: dict[str, Any]
             raise CheckpointRefusedError(
                 f"checkpoint {checkpoint} was made by another Spark query: give this one a directory of its own"
             )
-        stream = files.create(marker, True)
+        # Beside it first: a driver that dies amid this must not leave half a file that no other one can read.
+        fresh = jvm.org.apache.hadoop.fs.Path(checkpoint, f".{_MARKER}.{uuid.uuid4().hex}")
+        stream = files.create(fresh, True)
         try:
             stream.write(bytearray(json.dumps(owner, sort_keys=True).encode()))
         finally:
             stream.close()
-        return
+        if files.rename(fresh, marker):
+            return
+        # Somebody else was faster.
+        files.delete(fresh, False)
     stream = files.open(marker)
     try:
         text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")

@@ -2,6 +2,7 @@
 
 import functools
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,55 +77,74 @@ def inbox_of(spark: SparkSession, manifest: Manifest, bolt: BoltManifest) -> Inb
     return Inbox(manifest, bolt.name, sources, StructType(list(fields.values())))
 
 
-def read_inbox(records: DataFrame, inbox: Inbox, identity: Column) -> DataFrame:
-    """Reads the records of a micro-batch.
+class InboxReader:
+    """Reads the records of micro-batches; its expressions are made once.
 
     Args:
-        records: as Spark's Kafka source gives them, with headers.
         inbox: of the bolt.
         identity: `bigint` literal that stands for query and topic.
-
-    Returns:
-        The fields, named `_field_…`; `_source` if there are several; `_id`, the identity of the input; `_root` and
-        `_edge` of its anchor, null if it has none or several; these are then in `_several`; and `_dead`: null, or what
-        becomes of an input that cannot be used: `key`, `value`, `headers` and the `message` with which its trees fail.
     """
-    anchors, source = anchors_and_source(F.col("headers"))
-    distinct = list(dict.fromkeys(_Distinct(schema) for schema in inbox.sources.values()))
-    located = records.select(
-        *("key", "value", "topic", "partition", "offset", "headers"),
-        (anchors if inbox.manifest.acking else F.lit(None).cast("binary")).alias("_anchors"),
-        source.cast("string").alias(SOURCE),
-    )
-    reads = [_read(each, inbox, among=len(distinct)).alias(f"_read{n}") for n, each in enumerate(distinct)]
-    read = located.select("*", one_pair(F.col("_anchors")).alias("_pair"), *reads)
-    schemas = {f"_read{number}": each.schema for number, each in enumerate(distinct)}
-    unreadable = ~functools.reduce(
-        operator.or_, [is_payload(F.col(name), schema) for name, schema in schemas.items()], F.lit(False)
-    )
-    judged = read.withColumn("_why", _why_dead(inbox, unreadable))
-    fields = [
-        F.coalesce(*[F.col(name)[field.name] for name, schema in schemas.items() if field.name in schema.names]).alias(
-            FIELD + field.name
+
+    def __init__(self, inbox: Inbox, identity: Column) -> None:
+        anchors, source = anchors_and_source(F.col("headers"))
+        distinct = list(dict.fromkeys(_Distinct(schema) for schema in inbox.sources.values()))
+        schemas = {f"_read{number}": each.schema for number, each in enumerate(distinct)}
+        unreadable = ~functools.reduce(
+            operator.or_, [is_payload(F.col(name), schema) for name, schema in schemas.items()], F.lit(False)
         )
-        for field in inbox.fields
-    ]
-    return judged.select(
-        *fields,
-        *([SOURCE] if len(inbox.sources) > 1 else []),
-        F.xxhash64(identity, "partition", "offset").alias(ID),
-        F.col("_pair")["root"].cast("bigint").alias(ROOT),
-        F.col("_pair")["edge"].cast("bigint").alias(EDGE),
-        # Of ragged anchors no pair can be trusted.
-        F.when(F.length("_anchors") % PAIR_BYTES == 0, several_pairs(F.col("_anchors"))).alias(SEVERAL),
-        F.when(F.col("_why").isNotNull(), _dead(inbox)).alias(DEAD),
-    )
+        # Each step looks into columns of the one before, which are thus made once.
+        self._steps: tuple[list[Column | str], ...] = (
+            [
+                *("key", "value", "topic", "partition", "offset", "headers"),
+                (anchors if inbox.manifest.acking else F.lit(None).cast("binary")).alias("_anchors"),
+                source.cast("string").alias(SOURCE),
+            ],
+            [
+                "*",
+                one_pair(F.col("_anchors")).alias("_pair"),
+                *[_read(each, inbox, len(distinct)).alias(name) for name, each in zip(schemas, distinct, strict=True)],
+            ],
+            ["*", _why_dead(inbox, unreadable).alias("_why")],
+            [
+                *_fields(inbox, schemas),
+                *([SOURCE] if len(inbox.sources) > 1 else []),
+                F.xxhash64(identity, "partition", "offset").alias(ID),
+                F.col("_pair")["root"].cast("bigint").alias(ROOT),
+                F.col("_pair")["edge"].cast("bigint").alias(EDGE),
+                # Of ragged anchors no pair can be trusted.
+                F.when(F.length("_anchors") % PAIR_BYTES == 0, several_pairs(F.col("_anchors"))).alias(SEVERAL),
+                F.when(F.col("_why").isNotNull(), _dead(inbox)).alias(DEAD),
+            ],
+        )
+
+    def read(self, records: DataFrame) -> DataFrame:
+        """Reads records.
+
+        Args:
+            records: as Spark's Kafka source gives them, with headers.
+
+        Returns:
+            The fields, named `_field_…`; `_source` if there are several; `_id`, the identity of the input; `_root` and
+            `_edge` of its anchor, null if it has none or several; these are then in `_several`; and `_dead`: null, or
+            what becomes of an input that cannot be used: `key`, `value`, `headers` and the `message` with which its
+            trees fail.
+        """
+        for columns in self._steps:
+            records = records.select(*columns)
+        return records
 
 
 def _read(distinct: "_Distinct", inbox: Inbox, among: int) -> Column:
     payload = read_payload(F.col("value"), distinct.schema)
     mine = [source for source, schema in inbox.sources.items() if _Distinct(schema) == distinct]
     return payload if among == 1 else F.when(F.col(SOURCE).isin(mine), payload)
+
+
+def _fields(inbox: Inbox, schemas: Mapping[str, StreamSchema]) -> list[Column]:
+    def read(name: str) -> list[Column]:
+        return [F.col(column)[name] for column, schema in schemas.items() if name in schema.names]
+
+    return [F.coalesce(*read(field.name)).alias(FIELD + field.name) for field in inbox.fields]
 
 
 def usable_rows(inputs: DataFrame, inbox: Inbox) -> DataFrame:

@@ -1,6 +1,6 @@
 """A micro-batch of a bolt: everything that it writes, in one write.
 
-    Kafka ── read_inbox ──┬─ transform ── emitted ──┬────────────── tuples ──┐
+    Kafka ─ InboxReader ──┬─ transform ── emitted ──┬────────────── tuples ──┐
              (kept)       │              (kept)     └─ edges ─┐              ├─ union ── Kafka
                           └─ edges of the inputs ─────────────┴─ acks ───────┤
                           └─ what cannot be used ─────────── dead letters ───┘
@@ -13,7 +13,7 @@ same ids, since every id is a function of the data. The second job writes; the c
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from spark_jobs.ack_batches import AckLanes
 from spark_jobs.deliveries import emitted, tuple_records
 from spark_jobs.ids import seed_of
-from spark_jobs.inbox import DEAD, EDGE, ROOT, SEVERAL, Inbox, dead_letters, read_inbox, usable_rows
+from spark_jobs.inbox import DEAD, EDGE, ROOT, SEVERAL, Inbox, InboxReader, dead_letters, usable_rows
 from spark_jobs.outputs import Outputs, check_result, multiplies
 from spark_jobs.plans import fixed_plans, kept, write
 from tuple_tree.names import tuples_topic
@@ -67,6 +67,7 @@ class BoltBatch:
     transform: Transform
     kafka: Mapping[str, str]
     lanes: int = 1
+    _readers: dict[str, InboxReader] = field(default_factory=dict, repr=False)
 
     def run(self, records: DataFrame, batch_id: int, query_id: str, session: bytes) -> Written:
         """Processes the records and writes everything that comes of them.
@@ -78,8 +79,7 @@ class BoltBatch:
             session: its 16 bytes.
         """
         began = time.monotonic()
-        identity = seed_of(query_id, tuples_topic(self.inbox.manifest.topology, self.inbox.bolt))
-        with kept(read_inbox(records, self.inbox, identity)) as inputs:
+        with kept(self._reader(query_id).read(records)) as inputs:
             result = self.transform(usable_rows(inputs, self.inbox))
             check_result(result, self.outputs)
             with kept(emitted(result, self.outputs, numbered=multiplies(result))) as deliveries:
@@ -93,6 +93,12 @@ class BoltBatch:
             dead=counts["dead"],
             seconds=time.monotonic() - began,
         )
+
+    def _reader(self, query_id: str) -> InboxReader:
+        if query_id not in self._readers:
+            identity = seed_of(query_id, tuples_topic(self.inbox.manifest.topology, self.inbox.bolt))
+            self._readers[query_id] = InboxReader(self.inbox, identity)
+        return self._readers[query_id]
 
     def _records(
         self, batch_id: int, session: bytes, inputs: DataFrame, deliveries: DataFrame, counts: Mapping[str, int]

@@ -86,13 +86,12 @@ def submit(
     to spark-submit.
     """
     import shlex
-    import signal
     from importlib.util import find_spec
 
     from acker_cli.cluster import configured_cluster
     from acker_cli.console import standard_error
     from acker_cli.errors import CliError, SettingsError
-    from acker_cli.interruption import Interrupted, interruptible
+    from acker_cli.interruption import interruptible
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_reference import load_from_here
 
@@ -126,12 +125,7 @@ def submit(
         return
     cluster = configured_cluster(loaded)
     standard_error().print(f"running {name} in Spark at {master}; Ctrl-C stops it", markup=False)
-    try:
-        with interruptible(is_service=True), Submission(plan, cluster.kafka) as submission:
-            code = submission.wait()
-            if code:
-                raise CliError(f"the Spark job of {name} ended with exit code {code}: the lines above say why")
-    except Interrupted as interrupted:
-        # Nothing is left undone by it.
-        if interrupted.number != signal.SIGINT:
-            raise
+    with interruptible(is_service=True), Submission(plan, cluster.kafka) as submission:
+        code = submission.wait()
+        if code:
+            raise CliError(f"the Spark job of {name} ended with exit code {code}: the lines above say why")

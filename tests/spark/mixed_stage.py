@@ -14,7 +14,7 @@ from benchmarks.spark_topology import environment, sdk_at_work
 from spout_sdk import Stats, Topology, load_topology
 from tests.kafka.sdk_rig import Cluster, headers_of
 from tests.spark import mixed_topologies
-from tests.spark.mixed_topologies import BEGUN, COMPLETE, ENOUGH, TIMEOUT
+from tests.spark.mixed_topologies import ALLOWED, BEGUN, COMPLETE, TIMEOUT
 from tests.spark.rig import topology_name
 from tests.waiting import eventually
 from tuple_tree.anchors import unpack_anchors
@@ -36,6 +36,11 @@ class MixedStage:
     kafka: dict[str, Any]
     directory: Path
     processes: TopologyProcesses
+
+    @property
+    def cluster(self) -> Cluster:
+        """Its topics."""
+        return Cluster(self.kafka["bootstrap.servers"], self.topology.manifest)
 
     @property
     def counted(self) -> Path:
@@ -61,35 +66,39 @@ class MixedStage:
 
     def received(self, bolt: str) -> int:
         """Records in the inbox of a bolt."""
-        ends = Cluster(self.kafka["bootstrap.servers"], self.topology.manifest).progress(bolt)
-        return sum(end for _, end in ends.values())
+        return sum(end for _, end in self.cluster.progress(bolt).values())
 
-    def edges(self, bolt: str) -> Counter[int]:
-        """How often each edge lies in the inbox of a bolt."""
-        cluster = Cluster(self.kafka["bootstrap.servers"], self.topology.manifest)
+    def processed(self, bolt: str) -> int:
+        """Records in the inbox of an SDK bolt that it has processed, as far as it has committed."""
+        return sum(offset for offset, _ in self.cluster.progress(bolt).values())
+
+    def edges(self, bolt: str) -> Counter[tuple[int, int]]:
+        """How often each edge, with its root, lies in the inbox of a bolt."""
         return Counter(
-            edge
-            for record in cluster.records(tuples_topic(self.topology.name, bolt))
-            for edge in unpack_anchors(headers_of(record)["anchors"]).values()
+            anchor
+            for record in self.cluster.records(tuples_topic(self.topology.name, bolt))
+            for anchor in unpack_anchors(headers_of(record)["anchors"]).items()
         )
 
-    def end_fresh(self) -> None:
-        """Lets the SDK spout emit no new messages."""
-        (self.directory / "enough").touch()
+    def allow(self, messages: int) -> None:
+        """Lets the SDK spout emit so many messages in all; those that it has emitted stay emitted."""
+        fresh = self.directory / "allowed.new"
+        fresh.write_text(str(messages))
+        # The spout must not read half of it.
+        fresh.rename(self.directory / "allowed")
 
-    def await_complete(self, what: str, deadline_s: float) -> None:
-        """Waits until all messages of the SDK spout are acked, and the ackers hold nothing."""
+    def await_complete(self, messages: int, what: str, deadline_s: float = 60) -> None:
+        """Waits until at least so many messages, and all that the SDK spout began, are acked, and the acker holds none.
+
+        Raises:
+            AssertionError: if that takes longer than the deadline.
+        """
 
         def is_complete() -> bool:
             counters = self.spout.counters
-            return 0 < counters.get(BEGUN, 0) == counters.get(COMPLETE, 0)
+            return messages <= counters.get(BEGUN, 0) == counters.get(COMPLETE, 0) and not self.ackers.pending
 
         eventually(lambda: self.check() or is_complete(), f"all trees to complete: {what}", deadline_s)
-        self.await_nothing_pending(what)
-
-    def await_nothing_pending(self, what: str) -> None:
-        """Waits until the ackers hold no tree."""
-        eventually(lambda: self.check() or not self.ackers.pending, f"no tree at the ackers: {what}")
 
     def close(self) -> None:
         """Stops the processes; each tells the last of itself, and writes down what it still holds."""
@@ -111,7 +120,7 @@ def mixed_stage(
         words.NAME: topology_name(),
         words.COUNTED: directory / "counted",
         words.MAX_PENDING: max_pending,
-        ENOUGH: directory / "enough",
+        ALLOWED: directory / "allowed",
         TIMEOUT: timeout,
     }
     kafka = {"bootstrap.servers": bootstrap_servers, "log_level": 2}

@@ -5,7 +5,6 @@ They are functions, so that each test gives the topology a name of its own, thro
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections import deque
 from pathlib import Path
@@ -17,8 +16,8 @@ from spout_sdk import Failure, Spout, SpoutCollector, TaskContext, Topology, Top
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-ENOUGH: Final = "WORDS_ENOUGH"
-"""Environment variable: a file; the SDK spout emits new messages until it appears."""
+ALLOWED: Final = "WORDS_ALLOWED"
+"""Environment variable: a file that says how many messages the SDK spout may emit, replays apart; none without it."""
 
 TIMEOUT: Final = "WORDS_TIMEOUT"
 """Environment variable: seconds without progress after which a tree is given up."""
@@ -36,19 +35,23 @@ class Lines(Spout):
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         self.context = context
         self.collector = collector
-        self.fresh = itertools.count()
         self.again: deque[int] = deque()
-        self.enough = Path(os.environ[ENOUGH])
+        self.begun = 0
+        self.allowed = Path(os.environ[ALLOWED])
 
     def next_tuple(self) -> None:
         if self.again:
             message = self.again.popleft()
-        elif not self.enough.exists():
-            message = next(self.fresh)
+        elif self.begun < self.most():
+            message = self.begun
+            self.begun += 1
             self.context.count(BEGUN)
         else:
             return
         self.collector.emit((message, line(message)), message_id=message)
+
+    def most(self) -> int:
+        return int(self.allowed.read_text()) if self.allowed.exists() else 0
 
     def ack(self, _message_id: Any) -> None:
         self.context.count(COMPLETE)
