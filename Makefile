@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-spark lint types format bench clean
+.PHONY: help setup demo test test-container test-spark test-cluster lint types format bench clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 setup: $(READY) ## Make the virtual environment with everything in it
 
@@ -25,8 +25,14 @@ demo: $(READY) ## Count the words of a book through a real Kafka, every line ack
 test: $(READY) ## Run the tests, those on a real Kafka included
 	$(BIN)/pytest tests/unit tests/kafka
 
+test-container: $(READY) ## Run the tests that need a Kafka on one in a container of apache/kafka
+	ACKER_TEST_KAFKA=container $(BIN)/pytest tests/kafka
+
 test-spark: $(READY) ## Run the tests of the Spark jobs, which are under way, on a real Kafka and a real Spark
 	$(BIN)/pytest tests/spark
+
+test-cluster: $(READY) ## Run the cluster of docker-compose.yml, and kill, cut off and restart what is in it; needs Docker
+	$(BIN)/pytest tests/cluster
 
 lint: $(READY) ## Check style, formatting and the direction of imports
 	$(BIN)/ruff check .
@@ -40,8 +46,9 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## Measure the ledger
+bench: $(READY) ## Measure the ledger and the Spark bolt
 	$(BIN)/python -m benchmarks.ledger --json
+	$(BIN)/python -m benchmarks.spark --json
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -23,7 +24,6 @@ _STOP_SECONDS: Final = 20.0
 _FIRST_BACKOFF: Final = 0.2
 _LONGEST_BACKOFF: Final = 10.0
 _HEALTHY_SECONDS: Final = 30.0
-_GAUGES: Final = {"partitions": 0, "pending": 0, "orphans": 0, "clock_lag_ms": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,14 @@ class AckerSnapshot:
 
 
 class AckerChild:
-    """One worker process and the thread that reads what it says."""
+    """One worker process and the thread that reads what it says.
 
-    def __init__(self, launch: AckerLaunch) -> None:
+    Args:
+        launch: what it has to know.
+        on_stats: called in that thread whenever it has said how it does.
+    """
+
+    def __init__(self, launch: AckerLaunch, on_stats: Callable[[], None]) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "acker_cli.acker_process"],
             stdin=subprocess.PIPE,
@@ -60,6 +65,7 @@ class AckerChild:
         self.error = ""
         self.began = time.monotonic()
         self._said: deque[WorkerStats] = deque(maxlen=2)
+        self._on_stats = on_stats
         self._reader = threading.Thread(target=self._read, name=f"acker-{self.pid}", daemon=True)
         self._reader.start()
 
@@ -112,7 +118,8 @@ class AckerChild:
                     break  # half a line of a process that was killed
                 said: dict[str, Any] = json.loads(line)
                 if "stats" in said:
-                    self._said.append(WorkerStats(**said["stats"]))
+                    self._said.append(WorkerStats.of(said["stats"]))
+                    self._on_stats()
                 else:
                     self.error = str(said["error"])
 
@@ -124,6 +131,11 @@ class _Slot:
         self.child: AckerChild | None = None
         self.backoff = _FIRST_BACKOFF
         self.start_at = 0.0
+        self.heard_at = time.monotonic()
+
+    def hear(self) -> None:
+        """Notes that the worker turns its loop."""
+        self.heard_at = time.monotonic()
 
 
 class AckerPool:
@@ -161,7 +173,7 @@ class AckerPool:
             if slot.child is not None and slot.child.exit_code is not None:
                 self._bury(slot, slot.child, now)
             if slot.child is None and now >= slot.start_at:
-                slot.child = AckerChild(self._launch)
+                slot.child = AckerChild(self._launch, slot.hear)
         self._has_worked = self._has_worked or any(worker.stats is not None for worker in self.workers())
 
     def workers(self) -> list[AckerSnapshot]:
@@ -172,6 +184,11 @@ class AckerPool:
         """The sum over all workers; counters of those that have ended are included."""
         stats = [slot.child.stats for slot in self._slots if slot.child is not None]
         return summed([self._past, *(one for one in stats if one is not None)])
+
+    def silence(self) -> float:
+        """Seconds since a worker was heard of, of that of which it is the longest ago; 0 without any worker."""
+        now = time.monotonic()
+        return max((now - slot.heard_at for slot in self._slots), default=0.0)
 
     def kill(self, pid: int) -> None:
         """Kills a worker with SIGKILL; the next `check` starts another."""
@@ -196,7 +213,7 @@ class AckerPool:
         child.join(_STOP_SECONDS)
         slot.child = None
         if child.stats is not None:
-            self._past = summed([self._past, dataclasses.replace(child.stats, **_GAUGES)])
+            self._past = summed([self._past, child.stats.retired()])
         elif code > 0 and not self._has_worked:
             raise ProcessError(child.error or f"an acker worker ended with code {code} at once: its log says why")
         if now - child.began >= _HEALTHY_SECONDS:
@@ -213,5 +230,10 @@ def summed(stats: list[WorkerStats]) -> WorkerStats:
     total: dict[str, Any] = {}
     for field in dataclasses.fields(WorkerStats):
         values = [getattr(one, field.name) for one in stats]
-        total[field.name] = max(values) if field.name in ("clock_lag_ms", "rebuild_seconds") else sum(values)
+        if field.name == "by_partition":
+            # While a partition moves, its old and its new owner may both still show it.
+            held = {one.partition: one for partitions in values for one in partitions}
+            total[field.name] = tuple(held[partition] for partition in sorted(held))
+        else:
+            total[field.name] = max(values) if field.name in ("clock_lag_ms", "rebuild_seconds") else sum(values)
     return WorkerStats(**total)

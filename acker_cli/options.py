@@ -1,7 +1,7 @@
 """The options that several commands share, as annotations of their parameters."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +39,18 @@ SetOption = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+MetricsPortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-port",
+        metavar="PORT",
+        help="Serve /metrics for Prometheus, and /health, at this port of 127.0.0.1, for all that the command starts. "
+        "Several commands on a machine need one each; 0 takes a free one, and the log says which. For another address: "
+        "--set metrics.host=0.0.0.0 [dim](ACKER_METRICS__PORT, ACKER_METRICS__HOST)[/].",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 TopologyArgument = Annotated[
     str,
@@ -48,6 +60,16 @@ TopologyArgument = Annotated[
         show_default=False,
     ),
 ]
+
+
+def assigned(set_: list[str] | None, flags: Mapping[str, object]) -> list[str]:
+    """What `--set` says, and after it, so that they win, the settings that have a flag of their own.
+
+    Args:
+        set_: `NAME=VALUE`, as given.
+        flags: name → value; None if the flag was not given.
+    """
+    return [*(set_ or ()), *(f"{name}={value}" for name, value in flags.items() if value is not None)]
 
 
 def help_of(command: Callable[..., None]) -> str:

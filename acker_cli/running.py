@@ -4,7 +4,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import FrameType
@@ -14,13 +14,20 @@ from acker_cli.acker_process import AckerLaunch
 from acker_cli.cluster import Cluster
 from acker_cli.errors import SettingsError
 from acker_cli.interruption import Interrupted
+from acker_cli.loops import ACKER_LOOP, Loop
+from acker_cli.metrics_server import metrics_served
 from acker_cli.settings import Settings
 from acker_cli.snapshot import Rate, TopologySnapshot
 from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
 from acker_cli.view import View
 from acker_worker.catalogue import Catalogue
+from acker_worker.metrics import WorkerCollector
+from acker_worker.stats import WorkerStats
 from spout_sdk import ComponentRunner, Stats, Topology
+from spout_sdk.metrics import ComponentCollector
+from tuple_tree.access import component_role
 from tuple_tree.manifest import Manifest
+from tuple_tree.names import TOPOLOGIES_TOPIC, component_group
 from tuple_tree.topics import topic_specs
 
 _log = logging.getLogger(__name__)
@@ -70,18 +77,35 @@ def _process_count(given: str) -> tuple[str, int]:
     return name, int(count)
 
 
-def prepare_cluster(cluster: Cluster, manifest: Manifest, replication_factor: int) -> None:
+def prepare_cluster(
+    cluster: Cluster, manifest: Manifest, replication_factor: int, component: str | None = None
+) -> None:
     """Creates what is missing on an embedded broker; checks what there is on a cluster.
+
+    Args:
+        cluster: the one.
+        manifest: of the topology.
+        replication_factor: of topics that are created.
+        component: what runs here, whose topics are the only ones to check; None for the whole topology.
 
     Raises:
         AckerWorkerError: if the cluster cannot be reached, or topics are not as they have to be.
     """
-    catalogue = Catalogue(cluster.kafka)
     if cluster.is_embedded:
+        catalogue = Catalogue(cluster.kafka)
         catalogue.create_topics(manifest, replication_factor)
         catalogue.publish(manifest)
         return
-    problems = catalogue.problems(topic_specs(manifest))
+    specs = topic_specs(manifest)
+    if component is None:
+        catalogue = Catalogue(cluster.kafka)
+    else:
+        # Its user may know of nothing else.
+        role = component_role(manifest, component)
+        catalogue = Catalogue(cluster.kafka, group=component_group(manifest.topology, component))
+        catalogue.check_access(role)
+        specs = [spec for spec in specs if spec.name in role.topics and spec.name != TOPOLOGIES_TOPIC]
+    problems = catalogue.problems(specs)
     if problems:
         raise problems[0]
     if catalogue.manifests().get(manifest.topology) != manifest:
@@ -97,13 +121,19 @@ def run_topology(plan: RunPlan, cluster: Cluster, settings: Settings, view: View
     Raises:
         SpoutSdkError: if a component cannot be run.
         ProcessError: if an acker worker cannot be run.
+        SettingsError: if metrics cannot be served where they are to be.
     """
     pause = threading.Event()
+    manifest = plan.topology.manifest
     ackers = _acker_pool(plan, cluster, settings) if plan.ackers else None
-    with TopologyProcesses(plan.reference, plan.topology.manifest, cluster.kafka, plan.processes, ackers) as topology:
+    processes = TopologyProcesses(plan.reference, manifest, cluster.kafka, plan.processes, ackers)
+    latest = processes.snapshot()
+    collectors = _collectors(manifest, lambda: latest, has_ackers=ackers is not None)
+    with metrics_served(settings.metrics, collectors, processes.silences), processes as topology:
         while True:
             topology.check()
-            view.show(topology.snapshot())
+            latest = topology.snapshot()
+            view.show(latest)
             pause.wait(LOOK_SECONDS)
 
 
@@ -114,24 +144,37 @@ def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: Vie
         Interrupted: when it has stopped.
         SpoutSdkError: if it cannot be run.
         ProcessError: if an acker worker cannot be run.
+        SettingsError: if metrics cannot be served where they are to be.
     """
     assert plan.component is not None  # noqa: S101 - for the type checker
     began = time.monotonic()
     rate = Rate()
     spouts = frozenset(spout.name for spout in plan.topology.manifest.spouts) & {plan.component}
 
-    def on_stats(stats: Stats) -> None:
-        ackers.check()
-        view.show(
-            TopologySnapshot(
-                seconds=time.monotonic() - began,
-                spouts=spouts,
-                components={stats.component: stats},
-                rate=rate.update(stats.executed),
-                acker_pids=tuple(worker.pid for worker in ackers.workers()),
-                ackers=ackers.stats() if plan.ackers else None,
-            )
+    loop = Loop(plan.component)
+    ackers = _acker_pool(plan, cluster, settings)
+
+    def snapshot(stats: Stats) -> TopologySnapshot:
+        return TopologySnapshot(
+            seconds=time.monotonic() - began,
+            spouts=spouts,
+            components={stats.component: stats},
+            rate=rate.update(stats.executed),
+            acker_pids=tuple(worker.pid for worker in ackers.workers()),
+            ackers=ackers.stats() if plan.ackers else None,
         )
+
+    latest = snapshot(Stats(plan.component))
+
+    def on_stats(stats: Stats) -> None:
+        nonlocal latest
+        loop.turned()
+        ackers.check()
+        latest = snapshot(stats)
+        view.show(latest)
+
+    def silences() -> dict[str, float]:
+        return {**loop.silences(), **({ACKER_LOOP: ackers.silence()} if plan.ackers else {})}
 
     received: list[int] = []
 
@@ -140,8 +183,9 @@ def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: Vie
         received.append(number)
         runner.stop()
 
-    ackers = _acker_pool(plan, cluster, settings)
+    collectors = _collectors(plan.topology.manifest, lambda: latest, has_ackers=bool(plan.ackers))
     with ExitStack() as cleaning:
+        cleaning.enter_context(metrics_served(settings.metrics, collectors, silences))
         cleaning.enter_context(ackers)
         runner = ComponentRunner(plan.topology, plan.component, cluster.kafka, on_stats=on_stats)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -149,6 +193,16 @@ def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: Vie
         runner.run()
     if received:
         raise Interrupted(received[0])
+
+
+def _collectors(
+    manifest: Manifest, latest: Callable[[], TopologySnapshot], *, has_ackers: bool
+) -> list[ComponentCollector | WorkerCollector]:
+    """What a topology, or a component of it, shows to Prometheus."""
+    components = ComponentCollector(manifest, lambda: latest().components.values())
+    if not has_ackers:
+        return [components]
+    return [components, WorkerCollector(manifest.topology, lambda: latest().ackers or WorkerStats())]
 
 
 def _acker_pool(plan: RunPlan, cluster: Cluster, settings: Settings) -> AckerPool:

@@ -13,7 +13,7 @@ from pydantic_settings.exceptions import SettingsError as UnreadableVariableErro
 
 from acker_cli import setting_names as names
 from acker_cli.errors import SettingsError
-from acker_cli.masking import shown
+from acker_cli.masking import is_secret, shown
 from acker_cli.settings import Settings
 
 CONFIG_VARIABLE: Final = "ACKER_CONFIG"
@@ -142,6 +142,11 @@ def _flag_layer(flags: Flags) -> Layer:
         if not separator or not written:
             raise SettingsError(f"--set takes NAME=VALUE, such as --set worker.log_interval_s=5, not {written!r}")
         name = names.name_of(written)
+        if is_secret(name):
+            raise SettingsError(
+                f"{name} cannot be set with --set, for command lines can be read by everybody on the machine: set it "
+                f"with {names.variable(name)}, or {names.file_key(name)} in {names.FILE_NAME}"
+            )
         values[name] = value
         origins[name] = "flag --set"
     if flags.bootstrap_servers:

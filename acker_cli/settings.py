@@ -54,6 +54,20 @@ class LocalKafkaSection(_Section):
     properties: dict[str, str] = Field(default_factory=dict)
 
 
+class MetricsSection(_Section):
+    """`metrics`: what `acker worker` and `acker run` serve to Prometheus and to health checks.
+
+    Attributes:
+        port: where `/metrics` and `/health` are; 0 takes a free one; nothing is served unless set.
+        host: the address to listen at; only this machine reaches the default.
+        stuck_after_s: seconds without a turn after which a loop is stuck; loops say twice a second that they turn.
+    """
+
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    host: str = Field(default="127.0.0.1", min_length=1)
+    stuck_after_s: float = Field(default=30.0, ge=1)
+
+
 class TopicsSection(_Section):
     """`topics`: how topics are created.
 
@@ -71,6 +85,7 @@ class Settings(BaseSettings):
         kafka: librdkafka properties for everything that talks to Kafka.
         worker: the acker worker.
         local_kafka: the embedded broker.
+        metrics: what is served to Prometheus.
         topics: how topics are created.
         log_level: the least that is logged.
     """
@@ -86,6 +101,7 @@ class Settings(BaseSettings):
     kafka: KafkaProperties = Field(default_factory=dict)
     worker: WorkerSection = WorkerSection()
     local_kafka: LocalKafkaSection = LocalKafkaSection()
+    metrics: MetricsSection = MetricsSection()
     topics: TopicsSection = TopicsSection()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 
 from acker_cli.acker_pool import AckerPool
 from acker_cli.errors import ProcessError
+from acker_cli.loops import ACKER_LOOP
 from acker_cli.snapshot import Progress, Rate, TopologySnapshot
 from spout_sdk import TopologyRunner
 from tuple_tree.manifest import Manifest
@@ -70,6 +71,11 @@ class TopologyProcesses:
         finally:
             if self.ackers is not None:
                 self.ackers.stop()
+
+    def silences(self) -> dict[str, float]:
+        """Component, and `acker` → seconds since one of its processes was heard of, the longest."""
+        ackers = {} if self.ackers is None else {ACKER_LOOP: self.ackers.silence()}
+        return {**self.components.silences(), **ackers}
 
     def snapshot(self, progress: Progress | None = None) -> TopologySnapshot:
         """What was done so far."""

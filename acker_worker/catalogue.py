@@ -3,15 +3,17 @@
 Everything here is bounded in time and turns Kafka's errors into ours.
 """
 
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from acker_worker.errors import BrokerUnreachableError, TopicError, UnknownTopologyError
+from acker_worker.errors import AccessError, BrokerUnreachableError, TopicError, UnknownTopologyError
+from tuple_tree.access import OPERATOR, Role, no_entry, remedy, shortfall
 from tuple_tree.client_settings import for_admin, for_producer
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
@@ -23,7 +25,16 @@ KafkaSettings = Mapping[str, str | int | float | bool]
 
 CONTACT_S: Final = 8.0
 """How long a broker may take to answer, in seconds."""
+_SHORTEST_CONTACT_S: Final = 1.0
+_LOOK_S: Final = 0.2
 _QUIET: Final = {"log_level": 0, "socket.connection.setup.timeout.ms": 5_000}
+_GROUP: Final = "acker.catalogue"
+_REFUSED: Final = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+_KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
 
 class Catalogue:
@@ -32,12 +43,16 @@ class Catalogue:
     Args:
         kafka: how to reach it.
         contact_s: how long a broker may take to answer, in seconds.
+        group: in whose name manifests are read, for it may be that the user is allowed no other; it is not joined.
     """
 
-    def __init__(self, kafka: KafkaSettings, contact_s: float = CONTACT_S) -> None:
+    def __init__(self, kafka: KafkaSettings, contact_s: float = CONTACT_S, group: str = _GROUP) -> None:
         self._kafka = dict(kafka)
         self._contact_s = contact_s
-        self._admin = AdminClient({**_QUIET, **for_admin(kafka)})
+        self._group = group
+        self._heard: list[KafkaError] = []
+        settings: dict[str, Any] = {**_QUIET, **for_admin(kafka), "error_cb": self._heard.append}
+        self._admin = AdminClient(settings)
 
     def topics(self) -> dict[str, int]:
         """All topics with their numbers of partitions.
@@ -48,6 +63,30 @@ class Catalogue:
         with self._contact():
             metadata = self._admin.list_topics(timeout=self._contact_s)
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+
+    def await_brokers(self, count: int, seconds: float) -> None:
+        """Waits until so many brokers are up: a topic cannot have more copies than there are brokers.
+
+        Raises:
+            BrokerUnreachableError: if they are not in that time.
+        """
+        deadline = time.monotonic() + seconds
+        pause = threading.Event()
+        while True:
+            left = deadline - time.monotonic()
+            found: int | str
+            try:
+                found = len(self._admin.list_topics(timeout=max(_SHORTEST_CONTACT_S, left)).brokers)
+                if found >= count:
+                    return
+            except KafkaException as error:
+                found = error.args[0].str()
+            if left <= 0:
+                raise BrokerUnreachableError(
+                    f"brokers needed: {count}; found after {seconds:g} s: {found}. Start more, or create topics with "
+                    "fewer copies: --set topics.replication_factor=1"
+                )
+            pause.wait(_LOOK_S)
 
     def create_topics(self, manifest: Manifest, replication_factor: int = -1) -> list[str]:
         """Creates the topics of a topology that do not exist yet, and returns their names.
@@ -71,6 +110,8 @@ class Catalogue:
                 try:
                     created.result()
                 except KafkaException as error:
+                    if error.args[0].code() in _REFUSED:
+                        raise TopicError(name, f"may not be created by this user: {remedy(OPERATOR)}") from error
                     if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                         raise TopicError(name, f"could not be created: {error.args[0].str()}") from error
             self._await_topics({spec.name for spec in missing})
@@ -86,10 +127,13 @@ class Catalogue:
             BrokerUnreachableError: if no broker answers in time.
         """
         existing = self.topics()
+        allowed = self._allowed(spec.name for spec in specs if spec.name not in existing)
         found: list[TopicError] = []
         present = []
         for spec in specs:
-            if spec.name not in existing:
+            if hidden := shortfall((), allowed.get(spec.name)):
+                found.append(TopicError(spec.name, f"{hidden}: {remedy()}"))
+            elif spec.name not in existing:
                 found.append(TopicError(spec.name, "does not exist. Create it: acker topics create MODULE:TOPOLOGY"))
             elif existing[spec.name] != spec.partitions:
                 found.append(
@@ -115,6 +159,18 @@ class Catalogue:
                     )
         return found
 
+    def check_access(self, role: Role) -> None:
+        """Checks that this user may do with each topic what its role has to; topics that do not exist are passed over.
+
+        Raises:
+            BrokerUnreachableError: if no broker answers in time.
+            TopicError: if it may not.
+        """
+        allowed = self._allowed(role.topics)
+        for topic, needed in role.topics.items():
+            if lacking := shortfall(needed, allowed[topic]):
+                raise TopicError(topic, f"{lacking}: {remedy(role.name)}")
+
     def publish(self, manifest: Manifest) -> None:
         """Writes the manifest into `acker.topologies`, where it replaces an earlier one.
 
@@ -130,7 +186,10 @@ class Catalogue:
             partition=0,
             on_delivery=lambda error, _message: failures.append(error) if error else None,
         )
-        if producer.flush(self._contact_s) or failures:
+        left = producer.flush(self._contact_s)
+        if failures and failures[0].code() in _REFUSED:
+            raise TopicError(TOPOLOGIES_TOPIC, f"may not be written by this user: {remedy(OPERATOR)}")
+        if left or failures:
             why = failures[0].str() if failures else f"no acknowledgement within {self._contact_s:g} s"
             raise BrokerUnreachableError(f"the manifest of {manifest.topology} could not be published: {why}")
 
@@ -160,13 +219,15 @@ class Catalogue:
     def _published(self) -> dict[str, bytes]:
         """The latest value of each key of `acker.topologies`."""
         if TOPOLOGIES_TOPIC not in self.topics():
+            if hidden := shortfall((), self._allowed([TOPOLOGIES_TOPIC])[TOPOLOGIES_TOPIC]):
+                raise TopicError(TOPOLOGIES_TOPIC, f"{hidden}: {remedy()}")
             return {}
         values: dict[str, bytes] = {}
         consumer = Consumer(
             {
                 **_QUIET,
                 **self._kafka,
-                "group.id": "acker.catalogue",
+                "group.id": self._group,
                 "enable.auto.commit": False,
                 "fetch.wait.max.ms": 50,
             }
@@ -185,6 +246,8 @@ class Catalogue:
                     )
                 for message in consumer.consume(500, 0.1):
                     error, key, value = message.error(), message.key(), message.value()
+                    if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        raise TopicError(TOPOLOGIES_TOPIC, f"may not be read by this user: {remedy()}")
                     if error or key is None:
                         continue
                     name = _text(key)
@@ -200,12 +263,41 @@ class Catalogue:
         if not topics:
             return {}
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        found = {}
         with self._contact():
             described = self._admin.describe_configs(resources, request_timeout=self._contact_s)
-            return {
-                resource.name: {key: entry.value for key, entry in result.result().items()}
-                for resource, result in described.items()
-            }
+            for resource, result in described.items():
+                try:
+                    found[resource.name] = {key: entry.value for key, entry in result.result().items()}
+                except KafkaException as error:
+                    if error.args[0].code() not in _REFUSED:
+                        raise
+                    raise TopicError(
+                        resource.name, f"may not be asked for its settings by this user: {remedy()}"
+                    ) from error
+        return found
+
+    def _allowed(self, topics: Iterable[str]) -> dict[str, frozenset[str] | None]:
+        """What this user may do with topics; None for one that does not exist, or if the cluster does not say."""
+        names = list(topics)
+        found: dict[str, frozenset[str] | None] = {}
+        if not names:
+            return found
+        with self._contact():
+            described = self._admin.describe_topics(
+                TopicCollection(names), include_authorized_operations=True, request_timeout=self._contact_s
+            )
+            for name, result in described.items():
+                try:
+                    operations = result.result().authorized_operations
+                except KafkaException as error:
+                    code = error.args[0].code()
+                    if code not in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART):
+                        raise
+                    found[name] = None if code == KafkaError.UNKNOWN_TOPIC_OR_PART else frozenset()
+                else:
+                    found[name] = None if operations is None else frozenset(each.name for each in operations)
+        return found
 
     def _await_topics(self, names: set[str]) -> None:
         """Waits until the brokers' metadata shows topics that were just created."""
@@ -220,6 +312,12 @@ class Catalogue:
             yield
         except KafkaException as error:
             servers = self._kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
+            if error.args[0].code() in _REFUSED:
+                raise AccessError(f"{error.args[0].str()}: {remedy()}") from error
+            self._admin.poll(0)
+            for heard in self._heard:
+                if heard.code() in _KEPT_OUT:
+                    raise AccessError(no_entry(servers, heard.str())) from error
             raise BrokerUnreachableError(
                 f"no broker answers at {servers} ({error.args[0].str()}). "
                 "Start one, or set --bootstrap-servers or ACKER_KAFKA__BOOTSTRAP_SERVERS to where it is"

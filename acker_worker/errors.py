@@ -4,7 +4,8 @@ AckerWorkerError
 ├── LedgerError              a setting or a call that the ledger cannot keep
 ├── BrokerUnreachableError   no broker answers
 ├── UnknownTopologyError     `acker.topologies` has no manifest of that name
-├── TopicError               a topic is missing or not as it has to be
+├── TopicError               a topic is missing or not as it has to be, or this user may not use it
+├── AccessError              this user may not do something else that it has to, or is not let in at all
 └── DeliveryError            notices could not be delivered, so nothing may be committed
 """
 
@@ -44,6 +45,10 @@ class TopicError(AckerWorkerError):
     def __init__(self, topic: str, problem: str) -> None:
         super().__init__(f"topic {topic} {problem}")
         self.topic = topic
+
+
+class AccessError(AckerWorkerError):
+    """The cluster does not let this user in, or not do what it has to."""
 
 
 class DeliveryError(AckerWorkerError):

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.errors import DeliveryError
 from acker_worker.fold import Rejected, Told
+from tuple_tree.access import ACKER, remedy
 from tuple_tree.client_settings import for_producer
 from tuple_tree.codec import encode_notice_batch
 from tuple_tree.dead_letters import Headers, dead_letter_headers
@@ -111,9 +112,10 @@ class Notifier:
         """
         left = self._producer.flush(timeout_s)
         if self._failure is not None:
+            refused = self._failure.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
             raise DeliveryError(
                 f"a notice could not be delivered: {self._failure.str()}. Nothing was committed, so the next owner of "
-                "the partition sends it again; check the brokers"
+                f"the partition sends it again; {remedy(ACKER) if refused else 'check the brokers'}"
             )
         return left == 0
 

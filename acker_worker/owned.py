@@ -2,6 +2,7 @@
 
 from acker_worker.fold import PartitionFold
 from acker_worker.progress import Progress
+from acker_worker.stats import PartitionStats
 
 
 class Owned:
@@ -57,3 +58,20 @@ class Owned:
         if self.at_end or not self.fold.counters.records:
             return 0
         return max(0, int(wall_ms - self.fold.clock_ms))
+
+    def stats(self, wall_ms: float) -> PartitionStats:
+        """What is held here, now."""
+        fold, committed = self.fold, self.committed
+        ledger = fold.ledger
+        return PartitionStats(
+            partition=fold.partition,
+            pending=len(ledger) - ledger.orphans,
+            orphans=ledger.orphans,
+            table_load=round(ledger.load, 4),
+            table_bytes=ledger.table_bytes,
+            clock_lag_ms=self.clock_lag_ms(wall_ms),
+            rebuilding=fold.rebuilding,
+            position=fold.position,
+            committed=-1 if committed is None else committed.offset,
+            rebuild_from=-1 if committed is None else committed.rebuild_from,
+        )

@@ -2,10 +2,40 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from acker_worker.fold import Counters
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStats:
+    """An owned partition of the ack log.
+
+    Attributes:
+        partition: its number.
+        pending: open trees.
+        orphans: open records whose init has not been seen.
+        table_load: share of the homes of the ledger's table that is taken.
+        table_bytes: size of that table.
+        clock_lag_ms: how far the ledger's clock is behind; 0 where the partition is read to its end.
+        rebuilding: whether what an earlier owner committed has not been reached.
+        position: offset of the next record to be folded.
+        committed: the committed offset; -1 if there is none.
+        rebuild_from: where a new owner would begin; -1 if nothing is committed.
+    """
+
+    partition: int
+    pending: int = 0
+    orphans: int = 0
+    table_load: float = 0.0
+    table_bytes: int = 0
+    clock_lag_ms: int = 0
+    rebuilding: bool = False
+    position: int = 0
+    committed: int = -1
+    rebuild_from: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +52,15 @@ class WorkerStats:
         trees_acked, trees_failed, timeouts, too_old: outcomes decided.
         orphans_expired: records that left by rotation without an init.
         duplicate_inits: inits of open roots that were ignored.
-        duplicate_batches: repeated batches, and batches of superseded sessions, that were dropped.
+        repeated_batches: batches that were dropped because they had been applied already.
+        superseded_batches: batches that were dropped because their writer has a later session.
         dead_letters: records that could not be used.
         notices: outcomes delivered to spouts.
         undeliverable: outcomes whose spout topic does not exist.
         rebuilds: partitions rebuilt.
         rebuild_seconds: time that the last rebuild took.
         clock_lag_ms: how far the ledger's clock is behind, at most, over partitions that are not read to their end.
+        by_partition: the partitions that it owns.
     """
 
     partitions: int = 0
@@ -46,17 +78,33 @@ class WorkerStats:
     too_old: int = 0
     orphans_expired: int = 0
     duplicate_inits: int = 0
-    duplicate_batches: int = 0
+    repeated_batches: int = 0
+    superseded_batches: int = 0
     dead_letters: int = 0
     notices: int = 0
     undeliverable: int = 0
     rebuilds: int = 0
     rebuild_seconds: float = 0.0
     clock_lag_ms: int = 0
+    by_partition: tuple[PartitionStats, ...] = ()
+
+    @property
+    def duplicate_batches(self) -> int:
+        """Batches that were dropped, for whichever reason."""
+        return self.repeated_batches + self.superseded_batches
+
+    def retired(self) -> "WorkerStats":
+        """What remains true after the worker has ended: what it did, but nothing that it holds."""
+        return dataclasses.replace(self, partitions=0, pending=0, orphans=0, clock_lag_ms=0, by_partition=())
 
     def to_json(self) -> str:
         """The snapshot as one JSON object on one line."""
         return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> "WorkerStats":
+        """The snapshot behind the object that `to_json` wrote."""
+        return cls(**{**said, "by_partition": tuple(PartitionStats(**one) for one in said["by_partition"])})
 
     def sentence(self, before: "WorkerStats") -> str:
         """What is held now, and what was done since an earlier snapshot."""

@@ -15,7 +15,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from acker_worker.catalogue import Catalogue, KafkaSettings
-from acker_worker.errors import AckerWorkerError, TopicError
+from acker_worker.errors import AccessError, AckerWorkerError, TopicError
 from acker_worker.fold import Counters, LogRecord, PartitionFold, Step
 from acker_worker.intervals import Interval
 from acker_worker.ledger import LedgerSettings, warm_up
@@ -23,6 +23,7 @@ from acker_worker.notifier import Notifier
 from acker_worker.owned import Owned
 from acker_worker.progress import Progress
 from acker_worker.stats import WorkerStats, summed
+from tuple_tree.access import ACKER, acker_role, remedy
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
@@ -126,7 +127,7 @@ class AckerWorker:
         Raises:
             AckerWorkerError: if it cannot start, or cannot go on; the message says why and what to do.
         """
-        catalogue = Catalogue(self._kafka)
+        catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
         self._manifest = self._checked(catalogue)
         warm_up()
         self._ledger_settings = LedgerSettings(
@@ -154,6 +155,7 @@ class AckerWorker:
             self._report()
         except KafkaException as error:
             self._owned.clear()
+            self._check_allowed(error.args[0], self._topic)
             raise AckerWorkerError(
                 f"the acker worker of {self._topology} cannot go on: {error.args[0].str()}. Nothing is lost: start it "
                 "again once the brokers are well, or let another worker take over"
@@ -170,13 +172,13 @@ class AckerWorker:
     @property
     def stats(self) -> WorkerStats:
         """What was done and is held, now."""
-        folds = [owned.fold for owned in self._owned.values()]
-        total = summed([self._past, *(fold.counters for fold in folds)])
+        total = summed([self._past, *(owned.fold.counters for owned in self._owned.values())])
         now = time.time() * 1000
+        held = tuple(owned.stats(now) for owned in self._owned.values())
         return WorkerStats(
-            partitions=len(folds),
-            pending=sum(len(fold.ledger) - fold.ledger.orphans for fold in folds),
-            orphans=sum(fold.ledger.orphans for fold in folds),
+            partitions=len(held),
+            pending=sum(one.pending for one in held),
+            orphans=sum(one.orphans for one in held),
             records=total.records,
             entries=total.inits + total.acks + total.fails + total.resets,
             inits=total.inits,
@@ -189,13 +191,15 @@ class AckerWorker:
             too_old=total.trees_too_old,
             orphans_expired=total.orphans_expired,
             duplicate_inits=total.duplicate_inits,
-            duplicate_batches=total.repeated_batches + total.superseded_batches,
+            repeated_batches=total.repeated_batches,
+            superseded_batches=total.superseded_batches,
             dead_letters=self._notifier.dead_letters,
             notices=self._notifier.notices,
             undeliverable=self._notifier.undeliverable,
             rebuilds=self._rebuilds,
             rebuild_seconds=round(self._rebuild_s, 3),
-            clock_lag_ms=max((owned.clock_lag_ms(now) for owned in self._owned.values()), default=0),
+            clock_lag_ms=max((one.clock_lag_ms for one in held), default=0),
+            by_partition=held,
         )
 
     def _checked(self, catalogue: Catalogue) -> Manifest:
@@ -204,6 +208,7 @@ class AckerWorker:
             raise AckerWorkerError(
                 f"topology {self._topology} has acking off, so there is nothing to do: build it with acking=True"
             )
+        catalogue.check_access(acker_role(manifest))
         wanted = {self._topic, dead_letters_topic(self._topology)}
         problems = catalogue.problems([spec for spec in topic_specs(manifest) if spec.name in wanted])
         if problems:
@@ -260,9 +265,17 @@ class AckerWorker:
             self._owned[partition].end = offset
         elif error.fatal() or error.code() in _HOPELESS:
             where = self._topic if partition is None or partition < 0 else f"{self._topic}[{partition}]"
+            self._check_allowed(error, where)
             raise TopicError(where, f"cannot be read any more: {error.str()}. Check that it exists and may be read")
         elif error.code() != KafkaError._PARTITION_EOF:
             _log.warning("%s: %s", self._topic, error.str())
+
+    def _check_allowed(self, error: KafkaError, where: str) -> None:
+        """Raises what is to be said of an error if it says that something is not allowed."""
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            raise AccessError(f"group {acker_group(self._topology)} may not be joined by this user: {remedy(ACKER)}")
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise TopicError(where, f"may not be read by this user: {remedy(ACKER)}")
 
     def _advance(self) -> None:
         """Moves the clocks of partitions that are read to their end.

@@ -2,7 +2,8 @@
 
 The jars come once from Maven Central, through the Ivy that PySpark ships (`distribution`), and run on the Java of the
 machine (`java`). `broker` has the public `LocalKafka`, which puts the parts together: `properties` configures it,
-`storage` keeps its files and locks them, `process` starts it and `guardian` ends it when whoever started it dies.
+`security` locks its door, `storage` keeps its files and locks them, `process` starts it and `guardian` ends it when
+whoever started it dies.
 
 Environment variables:
     ACKER_LOCAL_KAFKA__CACHE: where the jars are kept instead of `~/.cache/kafka-acker`.
@@ -19,6 +20,7 @@ from local_kafka.errors import (
     JavaTooOldError,
     LocalKafkaError,
 )
+from local_kafka.security import Security
 
 __all__ = [
     "BrokerStartError",
@@ -28,4 +30,5 @@ __all__ = [
     "JavaTooOldError",
     "LocalKafka",
     "LocalKafkaError",
+    "Security",
 ]

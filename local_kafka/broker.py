@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -20,7 +20,8 @@ from local_kafka.errors import BrokerStartError, LocalKafkaError
 from local_kafka.java import Java, find_java
 from local_kafka.ports import HOST, free_port, is_free
 from local_kafka.process import BrokerProcess
-from local_kafka.properties import broker_properties, check_overrides, render
+from local_kafka.properties import broker_properties, check_overrides, open_listeners, render
+from local_kafka.security import Security, secured_listeners
 from local_kafka.storage import Storage
 
 _LOG4J_CONFIG = Path(__file__).parent / "log4j2.properties"
@@ -54,6 +55,7 @@ class LocalKafka:
             unless given.
         port: Where it listens; a free one unless given.
         properties: Broker properties, over those for development (see `local_kafka.properties`).
+        security: Locks the door: users and an authoriser; whoever comes is let in and may do everything unless given.
         heap: The most that Java may use for its heap, as in `-Xmx`.
         console: Where the progress of the first download is shown; standard error unless given.
 
@@ -67,11 +69,14 @@ class LocalKafka:
         data_dir: Path | None = None,
         port: int | None = None,
         properties: Mapping[str, str] | None = None,
+        security: Security | None = None,
         heap: str = "512m",
         console: Console | None = None,
     ) -> None:
         self._properties = dict(properties or {})
         check_overrides(self._properties)
+        self._security = security
+        self._certificate_port: int | None = None
         self._data_dir = data_dir.absolute() if data_dir is not None else None
         self._port = port
         self._heap = heap
@@ -99,6 +104,19 @@ class LocalKafka:
         if self._port is None:
             raise LocalKafkaError("The broker has no address before its first start: call start() first.")
         return f"{HOST}:{self._port}"
+
+    @property
+    def certificate_servers(self) -> str:
+        """Where users with a certificate reach a broker with `security`; those with a password, at the other address.
+
+        Raises:
+            LocalKafkaError: It has no such address, or has not been started yet.
+        """
+        if self._certificate_port is None:
+            raise LocalKafkaError(
+                "The broker has no address for certificates: give it a Security, and call start() first."
+            )
+        return f"{HOST}:{self._certificate_port}"
 
     @property
     def is_running(self) -> bool:
@@ -178,9 +196,11 @@ class LocalKafka:
                     f"Port {fixed} on {HOST} is taken: end what listens there, or leave `port` out for a free one."
                 )
             port = free_port() if fixed is None else fixed
+            if self._security is not None and (fixed is None or self._certificate_port is None):
+                self._certificate_port = free_port(taken=[port])
             process = self._launch(java, distribution, storage, port)
             try:
-                _wait_until_ready(process, storage, f"{HOST}:{port}", deadline)
+                _wait_until_ready(process, storage, self._admin_settings(port), deadline)
             except BaseException as error:
                 process.kill()
                 # Between choosing a port and the broker's listening there, another process may take it. Nothing can
@@ -192,12 +212,25 @@ class LocalKafka:
                 self._port, self._process = port, process
                 return
 
+    def _admin_settings(self, port: int) -> dict[str, Any]:
+        """How to reach a broker that was just started there, as librdkafka properties."""
+        if self._security is None:
+            return {"bootstrap.servers": f"{HOST}:{port}"}
+        return {"bootstrap.servers": self.certificate_servers, **self._security.client_settings()}
+
     def _launch(self, java: Java, distribution: Distribution, storage: Storage, port: int) -> BrokerProcess:
-        controller_port = free_port(taken=[port])
+        overrides = self._properties
+        if self._security is None or self._certificate_port is None:
+            controller_port = free_port(taken=[port])
+            listeners = open_listeners(port, controller_port)
+        else:
+            controller_port = free_port(taken=[port, self._certificate_port])
+            listeners = secured_listeners(port, self._certificate_port, controller_port)
+            overrides = {**self._security.properties(), **overrides}
 
         def configure(log_dir: Path) -> None:
             properties = broker_properties(
-                port=port, controller_port=controller_port, log_dir=log_dir, overrides=self._properties
+                listeners=listeners, controller_port=controller_port, log_dir=log_dir, overrides=overrides
             )
             storage.config_path.write_text(render(properties), encoding="ascii")
 
@@ -232,10 +265,10 @@ class LocalKafka:
         error.log_path = Path(kept)
 
 
-def _wait_until_ready(process: BrokerProcess, storage: Storage, address: str, deadline: float) -> None:
+def _wait_until_ready(process: BrokerProcess, storage: Storage, settings: Mapping[str, Any], deadline: float) -> None:
     admin = AdminClient(
         {
-            "bootstrap.servers": address,
+            **settings,
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 100,
             # That nobody listens there yet is no news.
@@ -256,7 +289,7 @@ def _wait_until_ready(process: BrokerProcess, storage: Storage, address: str, de
         if not process.is_running:
             reason = f"The broker ended (exit status {process.exit_status}) before it answered"
         elif time.monotonic() > deadline:
-            reason = f"The broker did not answer at {address} in time"
+            reason = f"The broker did not answer at {settings['bootstrap.servers']} in time"
         else:
             continue
         raise BrokerStartError(

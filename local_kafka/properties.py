@@ -56,13 +56,23 @@ FIXED = frozenset(
 """What makes the broker a local one with a known address and directory: not to be overridden."""
 
 
+def open_listeners(port: int, controller_port: int) -> Mapping[str, str]:
+    """The properties of a listener that lets everybody in, on 127.0.0.1."""
+    return {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+    }
+
+
 def broker_properties(
-    *, port: int, controller_port: int, log_dir: Path, overrides: Mapping[str, str]
+    *, listeners: Mapping[str, str], controller_port: int, log_dir: Path, overrides: Mapping[str, str]
 ) -> dict[str, str]:
     """Put together the properties of a broker that is its own controller.
 
     Args:
-        port: Where clients reach it, on 127.0.0.1.
+        listeners: Where it listens, and for whom.
         controller_port: Where the controller listens, on 127.0.0.1.
         log_dir: Where the partitions lie.
         overrides: The caller's properties, over the development defaults.
@@ -78,10 +88,7 @@ def broker_properties(
         "node.id": str(NODE_ID),
         "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}",
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
+        **listeners,
         "log.dirs": str(log_dir),
     }
 

@@ -1,20 +1,22 @@
 """Kafka settings: librdkafka's properties, as everywhere in this project, for Spark's Java client.
 
-Most names are the same in both. What is written differently is translated; what only librdkafka knows is left out.
-Options for Spark itself, such as `minPartitions`, are not Kafka's and are given separately.
+Most names are the same in both. What is written differently is translated, what only librdkafka knows is left out; how
+to get in is a matter of its own, `kafka_security`. Options for Spark itself, such as `minPartitions`, are not Kafka's
+and are given separately.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
+from spark_jobs.kafka_security import PREFIXES, security_options
+from tuple_tree.access import Operation, Role, no_entry, remedy, shortfall
 from tuple_tree.client_settings import for_admin, for_consumer, for_producer
 
-_RENAMED: Final = {"metadata.broker.list": "bootstrap.servers", "sasl.mechanisms": "sasl.mechanism"}
-_TRANSLATED: Final = ("sasl.username", "sasl.password", "ssl.ca.location")
+_RENAMED: Final = {"metadata.broker.list": "bootstrap.servers"}
 _LIBRDKAFKA_ONLY: Final = (
     "log",
     "debug",
@@ -24,7 +26,6 @@ _LIBRDKAFKA_ONLY: Final = (
     "fetch.queue.",
     "socket.timeout.ms",
     "socket.keepalive",
-    "enable.ssl.",
     "enable.gapless.",
     "message.timeout.ms",
     "message.send.max.retries",
@@ -38,6 +39,9 @@ _PRODUCER: Final = {"acks": "all", "compression.type": "lz4", "linger.ms": "5", 
 _CONSUMER: Final = {"max.partition.fetch.bytes": str(8 * 1024 * 1024)}
 _PREFIX: Final = "kafka."
 _METADATA_SECONDS: Final = 10.0
+_KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+_HIDDEN: Final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART)
+_USED: Final = (Operation.READ, Operation.WRITE)
 
 
 def source_options(kafka: Mapping[str, Any]) -> dict[str, str]:
@@ -54,17 +58,18 @@ def check_topics(kafka: Mapping[str, Any], partitions: Mapping[str, int]) -> Non
     """Checks that topics exist with these numbers of partitions.
 
     Raises:
-        TopicsRefusedError: if they do not, or the broker cannot be asked.
+        TopicsRefusedError: if they do not, this user may not see them, or the broker cannot be asked.
     """
-    admin = AdminClient({**for_admin(_checked(kafka)), "log_level": 2})
+    admin, heard = _admin(kafka)
     try:
         found = admin.list_topics(timeout=_METADATA_SECONDS).topics
+        allowed = _allowed(admin, [topic for topic in partitions if topic not in found])
     except KafkaException as error:
-        raise TopicsRefusedError(
-            f"no Kafka answers at {kafka['bootstrap.servers']}: {error.args[0]}; check bootstrap.servers"
-        ) from error
+        raise _unreachable(kafka, admin, heard, error) from error
     for topic, wanted in partitions.items():
         if topic not in found:
+            if hidden := shortfall((), allowed[topic]):
+                raise TopicsRefusedError(f"topic {topic} {hidden}: {remedy()}")
             raise TopicsRefusedError(f"topic {topic} does not exist: acker topics create MODULE:TOPOLOGY makes it")
         has = len(found[topic].partitions)
         if has != wanted:
@@ -72,6 +77,66 @@ def check_topics(kafka: Mapping[str, Any], partitions: Mapping[str, int]) -> Non
                 f"topic {topic} has {has} partitions and the topology says {wanted}: give both the same number, or "
                 "the topology another name"
             )
+
+
+def check_access(kafka: Mapping[str, Any], role: Role) -> None:
+    """Checks that this user may read and write what its role has to; topics that do not exist are passed over.
+
+    Raises:
+        TopicsRefusedError: if it may not, or the broker cannot be asked.
+    """
+    # Whether a topic is needed that would have to be created, only the job knows.
+    uses = {topic: needed for topic, needed in role.topics.items() if Operation.CREATE not in needed}
+    admin, heard = _admin(kafka)
+    try:
+        allowed = _allowed(admin, list(uses))
+    except KafkaException as error:
+        raise _unreachable(kafka, admin, heard, error) from error
+    for topic, needed in uses.items():
+        if lacking := shortfall(tuple(each for each in needed if each in _USED), allowed[topic]):
+            raise TopicsRefusedError(f"topic {topic} {lacking}: {remedy(role.name)}")
+
+
+def _admin(kafka: Mapping[str, Any]) -> tuple[AdminClient, list[KafkaError]]:
+    """A client, and the errors that it hears of."""
+    heard: list[KafkaError] = []
+    settings = {**for_admin(_checked(kafka)), "log_level": 2, "error_cb": heard.append}
+    try:
+        return AdminClient(settings), heard
+    except KafkaException as error:
+        raise SparkJobError(f"the Kafka settings cannot be used: {error.args[0].str()}; correct them") from error
+
+
+def _unreachable(
+    kafka: Mapping[str, Any], admin: AdminClient, heard: list[KafkaError], error: KafkaException
+) -> TopicsRefusedError:
+    admin.poll(0)
+    servers = kafka["bootstrap.servers"]
+    for each in heard:
+        if each.code() in _KEPT_OUT:
+            return TopicsRefusedError(no_entry(servers, each.str()))
+    return TopicsRefusedError(f"no Kafka answers at {servers}: {error.args[0]}; check bootstrap.servers")
+
+
+def _allowed(admin: AdminClient, topics: list[str]) -> dict[str, frozenset[str] | None]:
+    """What this user may do with topics; None for one that does not exist, or if the cluster does not say."""
+    if not topics:
+        return {}
+    described = admin.describe_topics(
+        TopicCollection(topics), include_authorized_operations=True, request_timeout=_METADATA_SECONDS
+    )
+    found: dict[str, frozenset[str] | None] = {}
+    for topic, answer in described.items():
+        try:
+            operations = answer.result().authorized_operations
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code not in _HIDDEN:
+                raise
+            found[topic] = frozenset() if code == KafkaError.TOPIC_AUTHORIZATION_FAILED else None
+        else:
+            found[topic] = None if operations is None else frozenset(each.name for each in operations)
+    return found
 
 
 def _checked(kafka: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -83,26 +148,9 @@ def _checked(kafka: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _options(kafka: Mapping[str, Any]) -> dict[str, str]:
-    options = {}
+    options = {_PREFIX + name: value for name, value in security_options(kafka).items()}
     for name, value in kafka.items():
-        if name.startswith((*_LIBRDKAFKA_ONLY, *_SPARKS_OWN)) or name in _TRANSLATED:
+        if name.startswith((*_LIBRDKAFKA_ONLY, *_SPARKS_OWN, *PREFIXES)):
             continue
         options[_PREFIX + _RENAMED.get(name, name)] = str(value).lower() if isinstance(value, bool) else str(value)
-    if "sasl.username" in kafka:
-        options[_PREFIX + "sasl.jaas.config"] = _jaas(kafka)
-    if "ssl.ca.location" in kafka:
-        options[_PREFIX + "ssl.truststore.type"] = "PEM"
-        options[_PREFIX + "ssl.truststore.location"] = str(kafka["ssl.ca.location"])
     return options
-
-
-def _jaas(kafka: Mapping[str, Any]) -> str:
-    mechanism = str(kafka.get("sasl.mechanism", kafka.get("sasl.mechanisms", "PLAIN")))
-    module = "scram.ScramLoginModule" if mechanism.startswith("SCRAM") else "plain.PlainLoginModule"
-    said = {"username": kafka["sasl.username"], "password": kafka.get("sasl.password", "")}
-    told = " ".join(f'{name}="{_quoted(value)}"' for name, value in said.items())
-    return f"org.apache.kafka.common.security.{module} required {told};"
-
-
-def _quoted(value: object) -> str:
-    return str(value).replace("\\", "\\\\").replace('"', '\\"')

@@ -15,6 +15,7 @@ import importlib
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -29,16 +30,22 @@ from pyspark.sql import SparkSession
 from spark_jobs.bolt import DEFAULT_MAX_ROWS, bolt
 from spark_jobs.declared import HasCode, declared
 from spark_jobs.errors import SparkJobError, SubmitError, first_line
+from spark_jobs.kafka_options import check_access
 from spark_jobs.lifeline import stop_with_submitter
 from spark_jobs.packages import session
 from spark_jobs.running_query import RunningQuery
 from spark_jobs.source import source_of
 from spark_jobs.spout import spout
 from spark_jobs.submit import KAFKA_VARIABLE
+from tuple_tree.access import component_role, remedy
 from tuple_tree.manifest import SpoutManifest
 
 _SERVERS_VARIABLE: Final = "ACKER_KAFKA__BOOTSTRAP_SERVERS"
 _LOOK_SECONDS: Final = 1
+# Java's, somewhere in a page of others, and librdkafka's.
+_NOT_ALLOWED: Final = re.compile(
+    r"\w*(?:Authorization|Authentication)Exception: [^\n]*|[^\n]*_AUTHORIZATION_FAILED[^\n]*"
+)
 
 
 def load(reference: str) -> HasCode:
@@ -125,8 +132,11 @@ def run(given: argparse.Namespace) -> None:
     _heed_signals(stopping)
     stop_with_submitter(stopping.set, os.environ)
     topology = load(given.topology)
-    declared(topology, given.component)
+    component, code = declared(topology, given.component)
     kafka = kafka_settings(given.kafka_file, os.environ)
+    # Before Spark starts, which takes longer and says less.
+    source = code if isinstance(code, str) else None
+    check_access(kafka, component_role(topology.manifest, component.name, source))
     if stopping.is_set():
         return
     name = f"{topology.manifest.topology}.{given.component}"
@@ -140,12 +150,20 @@ def run(given: argparse.Namespace) -> None:
         query.stop()
         query.wait()
     except (StreamingQueryException, KafkaException) as error:
-        raise SubmitError(
-            f"{name} failed: {first_line(error)}; correct what the log says above, and start it again: it goes on from "
-            "its checkpoint"
-        ) from error
+        raise SubmitError(explained(name, error)) from error
     finally:
         spark.stop()
+
+
+def explained(name: str, error: Exception) -> str:
+    """What ended a job, and what to do."""
+    found = _NOT_ALLOWED.search(str(error))
+    if found:
+        return f"{name} failed: {found[0].strip()}; {remedy(name.partition('.')[2])}, and start it again"
+    return (
+        f"{name} failed: {first_line(error)}; correct what the log says above, and start it again: it goes on from its "
+        "checkpoint"
+    )
 
 
 def _heed_signals(stopping: threading.Event) -> None:

@@ -20,7 +20,7 @@ Rooms, from what users write to what runs it:
 - `kafka_settings`, `kafka_sink`, `kafka_reader`, `kafka_checks`, `sessions`: Kafka.
 - `bolt_loop`, `spout_loop`, `component_runner`: poll, execute, send, commit, in one process.
 - `launch`, `process`, `child`, `supervisor`: a topology in many processes.
-- `counters`, `latency`, `stats`: what was done.
+- `counters`, `latency`, `stats`: what was done; `metrics`: the same for Prometheus.
 - `errors`: everything that is raised, drawn as a tree.
 """
 
@@ -30,6 +30,7 @@ from spout_sdk.component_runner import ComponentRunner
 from spout_sdk.components import BasicBolt, Bolt, Failure, Spout
 from spout_sdk.context import TaskContext
 from spout_sdk.errors import (
+    AccessError,
     BrokerError,
     BrokerUnreachableError,
     ComponentError,
@@ -51,6 +52,7 @@ from tuple_tree.messages import FailReason
 from tuple_tree.streams import Stream, declare
 
 __all__ = [
+    "AccessError",
     "BasicBolt",
     "BasicCollector",
     "Bolt",

@@ -189,6 +189,10 @@ class AckBuffer:
         """Why this writer cannot go on; None as long as it can."""
         return self._failure
 
+    def give_up(self, failure: DeliveryError) -> None:
+        """Lets the next `tick` raise this: the writer cannot go on."""
+        self._failure = failure
+
     def batch_delivered(self, partition: int, offsets: Sequence[int], error: Any) -> None:
         """The delivery report of a batch."""
         self._in_flight -= 1
@@ -196,7 +200,7 @@ class AckBuffer:
             self._inputs.settle_all(offsets)
             return
         # Its inputs stay open, so the committed offset cannot pass them, and the process stops: see `tick`.
-        self._failure = DeliveryError(f"an ack batch of {self._writer}", self._topic, partition, str(error))
+        self._failure = DeliveryError(f"an ack batch of {self._writer}", self._topic, partition, error)
         logger.error("%s; %d inputs stay uncommitted", self._failure, len(offsets))
 
     def _send(self, outbox: _Outbox, *, opens: bool = False) -> None:

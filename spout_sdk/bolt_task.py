@@ -216,7 +216,7 @@ class BoltTask:
             if failure is None:
                 self._inputs.settle(offset)
             else:
-                self._failure = DeliveryError("a dead letter", self._dead_letters, 0, str(failure))
+                self._failure = DeliveryError("a dead letter", self._dead_letters, 0, failure)
 
         send_dead_letter(self._sink, self._dead_letters, record, error, f"{self._component}/{self._task}", delivered)
 

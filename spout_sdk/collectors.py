@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spout_sdk.ack_buffer import AckBuffer
 from spout_sdk.emit_plans import EmitPlan, unknown_stream
+from spout_sdk.errors import DeliveryError, is_refused
 from spout_sdk.groupings import Choice
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.pending import Pending
@@ -58,12 +59,16 @@ class _Emitter:
         except TypeError as error:
             raise plan.error(str(error)) from error
 
-    def _undelivered(self, anchors: bytes, error: Any, _message: Any) -> None:
+    def _undelivered(self, anchors: bytes, error: Any, message: Any) -> None:
         """Kafka did not take a tracked tuple: its trees cannot complete, so they fail now and not by time-out."""
         self._counters.undelivered += 1
         if self._acks is not None:
             for root in unpack_anchors(anchors):
                 self._acks.fail(root, f"a tuple of {self._component} was not delivered: {error}")
+            if is_refused(error) and message is not None:
+                # Each replay would end like this one.
+                what = f"a tuple of {self._component}"
+                self._acks.give_up(DeliveryError(what, message.topic(), message.partition(), error))
 
 
 class OutputCollector(_Emitter):

@@ -73,13 +73,14 @@ class ComponentRunner:
 
         Raises:
             BrokerUnreachableError: if no broker answers at the start.
-            TopicsError: if the topics are not as the manifest says.
+            AccessError: if Kafka does not let this user in, or not into the group of the component.
+            TopicsError: if the topics are not as the manifest says, or this user may not use them.
             ComponentError: if the component raised outside of `execute`.
             BrokerError: if Kafka does not do what it must; a restart reads again what was not committed.
         """
         try:
             sink = KafkaSink(self._kafka, self._counters)
-            check_topics(sink, self._kafka, self._topology.manifest)
+            check_topics(self._kafka, self._topology.manifest, self._component)
             loop = self._loop = self._make_loop(sink)
             logger.info("%s of %s started", self._component, self._topology.name)
             try:

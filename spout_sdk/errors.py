@@ -8,12 +8,25 @@ SpoutSdkError
 ├── ComponentError           your spout or bolt raised outside of `execute`
 ├── BrokerError              Kafka does not do what it must
 │   ├── BrokerUnreachableError   nobody answers at bootstrap.servers
-│   ├── TopicsError              a topic is missing or has the wrong number of partitions
+│   ├── TopicsError              a topic is missing, has the wrong number of partitions, or may not be used
+│   ├── AccessError              the user is not let in, or may not join the group of the component
 │   └── DeliveryError            an ack batch or a dead letter was not delivered
 └── ProcessError             a process of a component could not be started
 """
 
 from collections.abc import Sequence
+from typing import Final
+
+from tuple_tree.access import remedy
+
+_TOPIC_AUTHORIZATION_FAILED: Final = 29
+"""Kafka's code."""
+
+
+def is_refused(failure: object) -> bool:
+    """Whether a delivery report says that this user may not write the topic."""
+    code = getattr(failure, "code", None)
+    return code is not None and code() == _TOPIC_AUTHORIZATION_FAILED
 
 
 class SpoutSdkError(Exception):
@@ -89,11 +102,15 @@ class BrokerUnreachableError(BrokerError):
 
 
 class TopicsError(BrokerError):
-    """A topic is missing or is not as the manifest says."""
+    """A topic is missing or is not as the manifest says, or this user may not use it."""
+
+
+class AccessError(BrokerError):
+    """Kafka does not let this user in, or not do what the component has to."""
 
 
 class DeliveryError(BrokerError):
-    """An ack batch or a dead letter was not delivered.
+    """An ack batch or a dead letter was not delivered, or this user may not send tuples to a bolt.
 
     The inputs that it covers stay uncommitted, so a restart reads them again.
 
@@ -102,11 +119,15 @@ class DeliveryError(BrokerError):
         partition: of that topic.
     """
 
-    def __init__(self, what: str, topic: str, partition: int, detail: str) -> None:
-        super().__init__(
-            f"{what} for {topic}[{partition}] was not delivered ({detail}); "
-            "restart the process: it reads the inputs that this covered again"
-        )
+    def __init__(self, what: str, topic: str, partition: int, failure: object) -> None:
+        if is_refused(failure):
+            why = f"{what} was not delivered: topic {topic} may not be written by this user; {remedy()}"
+        else:
+            why = (
+                f"{what} for {topic}[{partition}] was not delivered ({failure}); "
+                "restart the process: it reads the inputs that this covered again"
+            )
+        super().__init__(why)
         self.topic = topic
         self.partition = partition
 

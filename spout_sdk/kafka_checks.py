@@ -1,46 +1,91 @@
-"""What is checked before a component starts: that Kafka answers, and that the topics are as the manifest says."""
+"""What is checked before a component starts.
 
-from typing import Final
+Kafka answers and lets the user in, the component's topics are as the manifest says, and it may do with them what it
+has to. Of the others, its user may know nothing.
+"""
 
-from confluent_kafka import KafkaException
+from typing import Any, Final
 
-from spout_sdk.errors import BrokerUnreachableError, TopicsError
-from spout_sdk.kafka_settings import KafkaSettings
-from spout_sdk.kafka_sink import KafkaSink
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, TopicDescription
+
+from spout_sdk.errors import AccessError, BrokerUnreachableError, TopicsError
+from spout_sdk.kafka_settings import KafkaSettings, admin_settings
+from tuple_tree.access import Operation, component_role, no_entry, remedy, shortfall
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC
 from tuple_tree.topics import topic_specs
 
 ANSWER_SECONDS: Final = 10.0
 
+_KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+_USED: Final = (Operation.READ, Operation.WRITE)
 
-def check_topics(sink: KafkaSink, kafka: KafkaSettings, manifest: Manifest) -> None:
-    """Checks the topics of a topology.
+
+def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str) -> None:
+    """Checks the topics of a component.
 
     Raises:
+        AccessError: if the broker does not let this user in.
         BrokerUnreachableError: if no broker answers within 10 seconds.
-        TopicsError: if a topic is missing or has another number of partitions.
+        TopicsError: if a topic is missing, has another number of partitions, or may not be used by this user.
     """
-    try:
-        present = sink.metadata(ANSWER_SECONDS).topics
-    except KafkaException as error:
-        raise BrokerUnreachableError(
-            f"no Kafka broker answered at {kafka.get('bootstrap.servers')} within {ANSWER_SECONDS:.0f} s "
-            f"({error.args[0].str()}): start one, or set bootstrap.servers (ACKER_KAFKA__BOOTSTRAP_SERVERS)"
-        ) from error
+    # `acker.topologies` is for commands; spouts and bolts have no use for it.
+    uses = {
+        topic: tuple(each for each in operations if each in _USED)
+        for topic, operations in component_role(manifest, component).topics.items()
+        if topic != TOPOLOGIES_TOPIC
+    }
+    partitions = {spec.name: spec.partitions for spec in topic_specs(manifest)}
     missing = []
-    for spec in topic_specs(manifest):
-        if spec.name == TOPOLOGIES_TOPIC:
-            continue  # spouts and bolts have no use for it
-        if spec.name not in present:
-            missing.append(spec.name)
-        elif len(present[spec.name].partitions) != spec.partitions:
+    for topic, found in _described(kafka, [name for name in partitions if name in uses]).items():
+        if isinstance(found, KafkaError):
+            if found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                missing.append(topic)
+                continue
+            raise TopicsError(f"topic {topic} {shortfall(uses[topic], ())}: {remedy(component)}")
+        operations = found.authorized_operations
+        allowed = None if operations is None else [each.name for each in operations]
+        if lacking := shortfall(uses[topic], allowed):
+            raise TopicsError(f"topic {topic} {lacking}: {remedy(component)}")
+        if len(found.partitions) != partitions[topic]:
             raise TopicsError(
-                f"topic {spec.name} has {len(present[spec.name].partitions)} partitions, but the topology needs "
-                f"{spec.partitions}: the number of tasks or ack_partitions changed; delete the topic, or change it back"
+                f"topic {topic} has {len(found.partitions)} partitions, but the topology needs {partitions[topic]}: "
+                "the number of tasks or ack_partitions changed; delete the topic, or change it back"
             )
     if missing:
         raise TopicsError(
             f"topology {manifest.topology!r} has no topic {', '.join(missing)}: "
             "create them with `acker topics create MODULE:TOPOLOGY`"
         )
+
+
+def _described(kafka: KafkaSettings, topics: list[str]) -> dict[str, TopicDescription | KafkaError]:
+    """What Kafka says of each topic: how it is, that there is none, or that this user may not know."""
+    if not topics:
+        return {}
+    heard: list[KafkaError] = []
+    settings: dict[str, Any] = {**admin_settings(kafka), "error_cb": heard.append}
+    admin = AdminClient(settings)
+    asked = admin.describe_topics(
+        TopicCollection(topics), include_authorized_operations=True, request_timeout=ANSWER_SECONDS
+    )
+    found: dict[str, TopicDescription | KafkaError] = {}
+    for topic, answer in asked.items():
+        try:
+            found[topic] = answer.result()
+        except KafkaException as error:
+            reason = error.args[0]
+            if reason.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+                found[topic] = reason
+                continue
+            admin.poll(0)
+            servers = kafka.get("bootstrap.servers")
+            for each in heard:
+                if each.code() in _KEPT_OUT:
+                    raise AccessError(no_entry(servers, each.str())) from error
+            raise BrokerUnreachableError(
+                f"no Kafka broker answered at {servers} within {ANSWER_SECONDS:.0f} s ({reason.str()}): start one, or "
+                "set bootstrap.servers (ACKER_KAFKA__BOOTSTRAP_SERVERS)"
+            ) from error
+    return found

@@ -7,8 +7,9 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from spout_sdk.errors import BrokerError, SpoutSdkError
+from spout_sdk.errors import AccessError, BrokerError, SpoutSdkError
 from spout_sdk.kafka_settings import KafkaSettings, consumer_settings
+from tuple_tree.access import remedy
 
 logger = logging.getLogger("spout_sdk.kafka")
 
@@ -59,6 +60,7 @@ class KafkaReader:
         on_uncommitted: Callable[[], None] = lambda: None,
     ) -> None:
         self._topic = topic
+        self._group = group
         self._from_end = from_end
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
@@ -143,6 +145,10 @@ class KafkaReader:
         return True
 
     def _ended(self, error: KafkaError) -> BrokerError:
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return AccessError(f"group {self._group} may not be joined by this user: {remedy()}")
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return AccessError(f"topic {self._topic} may not be read by this user: {remedy()}")
         return BrokerError(
             f"reading {self._topic} cannot go on: {error.str()}; check that the topic exists and may be read"
         )

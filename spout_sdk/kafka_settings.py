@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spout_sdk.errors import SpoutSdkError
-from tuple_tree.client_settings import for_consumer, for_producer
+from tuple_tree.client_settings import for_admin, for_consumer, for_producer
 
 logger = logging.getLogger("spout_sdk.kafka")
 
@@ -53,6 +53,11 @@ def tuple_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
 def ack_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
     """The settings of the producer of ack batches and dead letters, which reports everything."""
     return {**_PRODUCER, **_ACKS, **for_producer(kafka), **_FIXED_ACKS, "logger": logger}
+
+
+def admin_settings(kafka: KafkaSettings) -> dict[str, Any]:
+    """The settings of the client that looks at topics before a component starts."""
+    return {**for_admin(kafka), "logger": logger}
 
 
 def checked(kafka: KafkaSettings) -> KafkaSettings:

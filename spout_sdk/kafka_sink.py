@@ -87,10 +87,6 @@ class KafkaSink:
         left = self._tuples.flush(seconds)
         return left + self._acks.flush(max(0.0, deadline - time.monotonic()))
 
-    def metadata(self, seconds: float) -> Any:
-        """The cluster's topics; raises `KafkaException` if nobody answers in time."""
-        return self._acks.list_topics(timeout=seconds)
-
     def _when_room(
         self,
         producer: Producer,

@@ -69,6 +69,16 @@ class LatencyHistogram:
                 break
         return middle
 
+    def shorter_than(self, power: int) -> int:
+        """How many durations are shorter than `2 ** power` microseconds (3 or more): exact, as buckets end there."""
+        end = (power - _SUB_BITS + 1) << _SUB_BITS
+        return sum(count for bucket, count in self._counts.items() if bucket < end)
+
+    @property
+    def seconds(self) -> float:
+        """The sum of all durations, each taken for the middle of its bucket, so within 6.25 %."""
+        return sum(_middle(bucket) * count for bucket, count in self._counts.items())
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LatencyHistogram) and self._counts == other._counts
 

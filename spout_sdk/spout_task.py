@@ -227,7 +227,7 @@ class SpoutTask:
 
         def delivered(failure: Any, _message: Any) -> None:
             if failure is not None:
-                self._failure = DeliveryError("a dead letter", self._dead_letters, 0, str(failure))
+                self._failure = DeliveryError("a dead letter", self._dead_letters, 0, failure)
 
         send_dead_letter(self._sink, self._dead_letters, record, error, f"{self._component}/{self._task}", delivered)
 

@@ -59,6 +59,7 @@ class _Slot:
         self.child: Child | None = None
         self.stats: Stats | None = None
         self.past = Stats(component)
+        self.heard_at = time.monotonic()
         self.error = ""
 
 
@@ -229,10 +230,24 @@ class TopologyRunner:
     def stats(self) -> dict[str, Stats]:
         """Component → the sum over its processes, the ended ones included."""
         total = {component.name: Stats(component.name) for component in self._components}
-        for slot in self._slots:
-            merged = total[slot.component].merge(slot.past)
-            total[slot.component] = merged if slot.stats is None else merged.merge(slot.stats)
+        # What a process did must not be seen twice, or not at all, while it becomes the past: counts never go back.
+        with self._changed:
+            for slot in self._slots:
+                merged = total[slot.component].merge(slot.past)
+                total[slot.component] = merged if slot.stats is None else merged.merge(slot.stats)
         return total
+
+    def silences(self) -> dict[str, float]:
+        """Component → seconds since a process of it last said how it does, of that of which it is the longest ago.
+
+        A process says so about twice a second, from its loop; a component that holds it up, and one that ends again
+        and again before it says anything, are silent.
+        """
+        now = time.monotonic()
+        longest = dict.fromkeys((component.name for component in self._components), 0.0)
+        for slot in self._slots:
+            longest[slot.component] = max(longest[slot.component], now - slot.heard_at)
+        return longest
 
     def _plan(self, processes: Mapping[str, int]) -> None:
         known = {component.name for component in self._components}
@@ -302,6 +317,7 @@ class TopologyRunner:
                 continue
             with self._changed:
                 slot.stats = report.stats
+                slot.heard_at = time.monotonic()
                 self._started.add(slot.component)
                 self._changed.notify_all()
 

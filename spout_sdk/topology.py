@@ -31,6 +31,12 @@ class Topology:
         """The topology's name, the first part of its topics."""
         return self.manifest.topology
 
+    @property
+    def sources(self) -> dict[str, str | None]:
+        """External spout → the topic that it reads; None where a function decides."""
+        declared = {spout.name: self.factories[spout.name] for spout in self.manifest.spouts if spout.external}
+        return {name: given if isinstance(given, str) else None for name, given in declared.items()}
+
     def factory(self, component: str) -> Factory:
         """What makes the instance of a task of this component.
 

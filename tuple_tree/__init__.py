@@ -10,7 +10,7 @@ Rooms:
 - `manifest`: what a topology is, as published in `acker.topologies`.
 - `streams`: the payload codecs of a stream (Avro, JSON, bytes).
 - `rotating_map`: a map whose entries expire in cohorts; `offsets`: which source offsets are still open.
-- `client_settings`: which librdkafka properties are for whom.
+- `client_settings`: which librdkafka properties are for whom; `access`: what each role may do in Kafka.
 - `dead_letters`: what is written beside a record that could not be used.
 - `errors`: the base class of everything raised here.
 """

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from acker_cli.console import print_json, standard_error, standard_output
-from acker_cli.options import ConfigOption, JsonOption, SetOption, examples, help_of
+from acker_cli.options import ConfigOption, JsonOption, SetOption, assigned, examples, help_of
 
 _LOOK_SECONDS: Final = 0.5
 
@@ -44,9 +44,8 @@ def kafka(
     from acker_cli.interruption import interruptible
     from acker_cli.setting_layers import Flags, load
 
-    given = {"local_kafka.port": port, "local_kafka.data_dir": data_dir}
-    flags = [f"{name}={value}" for name, value in given.items() if value is not None]
-    section = load(Flags(config, None, [*(set_ or ()), *flags])).settings.local_kafka
+    flags = assigned(set_, {"local_kafka.port": port, "local_kafka.data_dir": data_dir})
+    section = load(Flags(config, None, flags)).settings.local_kafka
     error = standard_error()
     with interruptible(is_service=True):
         broker = embedded_broker(section, error)

@@ -4,7 +4,16 @@ from typing import Annotated
 
 import typer
 
-from acker_cli.options import ConfigOption, ServersOption, SetOption, TopologyArgument, examples, help_of
+from acker_cli.options import (
+    ConfigOption,
+    MetricsPortOption,
+    ServersOption,
+    SetOption,
+    TopologyArgument,
+    assigned,
+    examples,
+    help_of,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +47,7 @@ def run(
         list[str] | None,
         typer.Option(metavar="NAME=N", help="Processes for a component; 1 each; repeatable.", show_default=False),
     ] = None,
+    metrics_port: MetricsPortOption = None,
     config: ConfigOption = None,
     bootstrap_servers: ServersOption = None,
     set_: SetOption = None,
@@ -58,7 +68,7 @@ def run(
     from acker_cli.topology_reference import load_from_here
     from acker_cli.view import open_view
 
-    loaded = load(Flags(config, bootstrap_servers, set_ or ()))
+    loaded = load(Flags(config, bootstrap_servers, assigned(set_, {"metrics.port": metrics_port})))
     log_to_stderr(loaded.settings.log_level)
     topology = load_from_here(reference)
     plan = RunPlan.checked(
@@ -69,7 +79,7 @@ def run(
             cluster = cleaning.enter_context(embedded_cluster(loaded, standard_error()))
         else:
             cluster = configured_cluster(loaded)
-        prepare_cluster(cluster, topology.manifest, loaded.settings.topics.replication_factor)
+        prepare_cluster(cluster, topology.manifest, loaded.settings.topics.replication_factor, component)
         console = standard_output()
         console.print(f"running {topology.name} on {cluster.bootstrap_servers}; Ctrl-C stops it", markup=False)
         view = cleaning.enter_context(open_view(console))

@@ -1,5 +1,8 @@
 """`acker topics`."""
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from acker_cli.console import print_json, standard_output
@@ -18,6 +21,7 @@ def register(app: typer.Typer) -> None:
                 "acker topics create my_module:topology --set topics.replication_factor=3",
                 "with three copies of each topic",
             ),
+            ("acker topics create my_module:topology --wait 60", "when the brokers may still be starting"),
         ),
     )(create)
     group.command(
@@ -28,11 +32,32 @@ def register(app: typer.Typer) -> None:
             ("acker topics show my_module:topology --json", "the same for programs"),
         ),
     )(show)
+    group.command(
+        "acls",
+        help=help_of(acls),
+        epilog=examples(
+            ("acker topics acls my_module:topology", "all roles, each a user of its own"),
+            ("acker topics acls my_module:topology --role split", "one component"),
+            (
+                "acker topics acls my_module:topology --principal 'User:CN={topology}.{role},O=Example'",
+                "for users who are known by their certificates",
+            ),
+            ("acker topics acls my_module:topology --json", "the same for programs"),
+        ),
+    )(acls)
     app.add_typer(group, name="topics")
 
 
 def create(
     reference: TopologyArgument,
+    wait: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="Wait so long for the brokers: as many as each topic shall have copies.",
+        ),
+    ] = 0.0,
     config: ConfigOption = None,
     bootstrap_servers: ServersOption = None,
     set_: SetOption = None,
@@ -51,7 +76,10 @@ def create(
     loaded = load(Flags(config, bootstrap_servers, set_ or ()))
     manifest = load_from_here(reference).manifest
     catalogue = Catalogue(configured_cluster(loaded).kafka)
-    created = catalogue.create_topics(manifest, loaded.settings.topics.replication_factor)
+    copies = loaded.settings.topics.replication_factor
+    if wait:
+        catalogue.await_brokers(max(1, copies), wait)
+    created = catalogue.create_topics(manifest, copies)
     catalogue.publish(manifest)
     if json_:
         existing = [spec.name for spec in topic_specs(manifest) if spec.name not in created]
@@ -107,3 +135,52 @@ def show(
             output.print("\n".join(found) if found else f"{spec.name} has {spec.partitions} partitions", markup=False)
     if problems:
         raise typer.Exit(1)
+
+
+def acls(
+    reference: TopologyArgument,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this component, or operator or acker; repeatable.", show_default=False),
+    ] = None,
+    principal: Annotated[str, typer.Option(metavar="TEMPLATE", help="Who each role is.")] = "User:{topology}.{role}",
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRINCIPAL", help="Who creates the topics; by the template unless given.", show_default=False
+        ),
+    ] = None,
+    command_config: Annotated[
+        Path, typer.Option(metavar="FILE", help="Properties with which kafka-acls gets in.")
+    ] = Path("admin.properties"),
+    before_2_8: Annotated[
+        bool, typer.Option("--before-2.8", help="For brokers older than Kafka 2.8: allow idempotent writes as well.")
+    ] = False,
+    config: ConfigOption = None,
+    bootstrap_servers: ServersOption = None,
+    set_: SetOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Print the ACLs that each role of a topology needs, as kafka-acls commands.
+
+    The roles are the operator, who creates the topics, the acker workers, and each spout and bolt. Nothing is changed,
+    and no broker is asked: look at the commands, and run them as somebody who may alter ACLs.
+    """
+    from acker_cli.acls import Principals, as_json, chosen_roles, commands
+    from acker_cli.setting_layers import Flags, load
+    from acker_cli.topology_reference import load_from_here
+    from tuple_tree.access import roles
+
+    settings = load(Flags(config, bootstrap_servers, set_ or ())).settings
+    topology = load_from_here(reference)
+    every = roles(topology.manifest, topology.sources, before_2_8=before_2_8)
+    principals = Principals(topology.name, principal, operator).checked(every)
+    chosen = chosen_roles(every, role or ())
+    if json_:
+        print_json({"topology": topology.name, "roles": as_json(chosen, principals)})
+        return
+    servers = "localhost:9092" if settings.is_embedded else settings.bootstrap_servers
+    command = ["kafka-acls", "--bootstrap-server", servers, "--command-config", str(command_config)]
+    output = standard_output()
+    for line in commands(chosen, principals, command):
+        output.print(line, markup=False)

@@ -83,11 +83,11 @@ class LineStore:
 
     def __init__(self, directory: Path, task: int) -> None:
         self._connection = _open(directory / f"lines-{task}.sqlite")
-        self._connection.execute("CREATE TABLE IF NOT EXISTS acked (line INTEGER PRIMARY KEY)")
+        self._connection.execute("CREATE TABLE IF NOT EXISTS acked (line INTEGER PRIMARY KEY, times INTEGER NOT NULL)")
 
     def add(self, line: int) -> None:
-        """Notes that the line is done."""
-        self._connection.execute("INSERT OR IGNORE INTO acked VALUES (?)", (line,))
+        """Notes that the line is done, and how often that was said."""
+        self._connection.execute("INSERT INTO acked VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1", (line,))
 
     def lines(self) -> set[int]:
         """The lines that are done."""
@@ -111,6 +111,14 @@ def acked_lines(directory: Path) -> int:
     """How many lines are done, over all tasks."""
     return sum(
         connection.execute("SELECT count(*) FROM acked").fetchone()[0]
+        for connection in _each(directory, "lines-*.sqlite", "acked")
+    )
+
+
+def lines_acked_again(directory: Path) -> int:
+    """How many lines were acked more than once, which none must be."""
+    return sum(
+        connection.execute("SELECT count(*) FROM acked WHERE times > 1").fetchone()[0]
         for connection in _each(directory, "lines-*.sqlite", "acked")
     )
 

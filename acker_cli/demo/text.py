@@ -7,7 +7,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-_WORD: Final = re.compile(r"[a-z]+(?:'[a-z]+)*")
+WORD: Final = "[a-z]+(?:'[a-z]+)*"
+"""A pattern that Python and Java read alike."""
+_WORD: Final = re.compile(WORD)
 _TEXT: Final = "austen.txt.gz"
 
 

@@ -2,8 +2,9 @@
 
     lines (2 tasks) ──shuffle──▶ split (2 tasks) ──fields: word──▶ count (2 tasks)
 
-`acker demo` starts it, but it is an ordinary topology: `acker run acker_cli.demo.word_count:topology --local`. What
-varies stands in the environment, because every process of the topology builds it for itself.
+`acker demo` starts it, but it is an ordinary topology: `acker run acker_cli.demo.word_count:topology --local`, or each
+component as a service of its own, as in `docker-compose.yml`. What varies stands in the environment, because every
+process of the topology builds it for itself.
 """
 
 import os
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from acker_cli.demo.pace import Pace
 from acker_cli.demo.stores import CountStore, LineStore
 from acker_cli.demo.text import lines, words
 from spout_sdk import (
@@ -56,12 +58,14 @@ class Parameters:
         directory: where the tasks keep their files.
         fail_rate: share of tuples that the bolts fail.
         seed: of the choice which; each task draws its own sequence from it.
+        rate: lines that each task of the spout emits a second, at most; 0 for as many as it can.
     """
 
     name: str = "word-count"
     directory: Path = Path("word-count")
     fail_rate: float = 0.0
     seed: int = 0
+    rate: float = 0.0
 
     def to_environment(self) -> dict[str, str]:
         """The parameters as environment variables."""
@@ -70,6 +74,7 @@ class Parameters:
             f"{_PREFIX}DIRECTORY": str(self.directory.absolute()),
             f"{_PREFIX}FAIL_RATE": str(self.fail_rate),
             f"{_PREFIX}SEED": str(self.seed),
+            f"{_PREFIX}RATE": str(self.rate),
         }
 
     @classmethod
@@ -82,6 +87,7 @@ class Parameters:
             Path(given.get("DIRECTORY", default.directory)),
             float(given.get("FAIL_RATE", default.fail_rate)),
             int(given.get("SEED", default.seed)),
+            float(given.get("RATE", default.rate)),
         )
 
 
@@ -96,6 +102,7 @@ class LineSpout(Spout):
 
     def __init__(self, parameters: Parameters) -> None:
         self._directory = parameters.directory
+        self._pace = Pace(parameters.rate)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         """Finds out what is left to do."""
@@ -108,8 +115,8 @@ class LineSpout(Spout):
         self._todo = deque(line for line in mine if line not in done)
 
     def next_tuple(self) -> None:
-        """Emits one line, if one is left."""
-        if self._todo:
+        """Emits one line, if one is left and it is time for it."""
+        if self._todo and self._pace.allows():
             line = self._todo.popleft()
             self._collector.emit((line, self._text[line]), message_id=line)
 

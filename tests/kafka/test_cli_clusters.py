@@ -76,6 +76,19 @@ def one_line(run: subprocess.CompletedProcess[str]) -> str:
     return run.stderr
 
 
+def test_topics_wait_for_as_many_brokers_as_copies(acker: Acker, topology: str) -> None:
+    one = acker("topics", "create", "my_module:topology", "--wait", "30", "--set", "topics.replication_factor=1")
+    assert one.returncode == 0, one.stderr
+    began = time.monotonic()
+    line = one_line(
+        acker("topics", "create", "my_module:topology", "--wait", "2", "--set", "topics.replication_factor=500")
+    )
+    assert time.monotonic() - began >= 2
+    assert "brokers needed: 500; found after 2 s: " in line
+    line = one_line(acker("topics", "create", "my_module:topology", "--wait", "1", servers="127.0.0.1:1"))
+    assert "brokers needed: 1; found after 1 s: " in line
+
+
 def test_topics_are_created_once_and_shown(acker: Acker, topology: str, bootstrap_servers: str) -> None:
     missing = acker("topics", "show", "my_module:topology", "--json")
     assert missing.returncode == 1

@@ -316,12 +316,13 @@ def test_settings_that_the_guarantees_rest_on_cannot_be_changed(log: AckLog) -> 
 def test_an_open_transaction_is_not_the_end_of_the_partition(bootstrap_servers: str) -> None:
     """An ack that lies in an open transaction is appended, but cannot be read yet: its tree must not time out."""
     with AckLog(bootstrap_servers, tick_ms=250, timeout_ms=1_000) as log, log.worker():
-        log.say(2, init=5)
+        producer = Producer({**log.kafka, "transactional.id": log.topology})
+        producer.init_transactions(30)  # takes seconds where it is the broker's first, longer than the tree may wait
         log.say(4, init=0)
         log.flush()
         log.await_notices([4])
-        producer = Producer({**log.kafka, "transactional.id": log.topology})
-        producer.init_transactions(30)
+        log.say(2, init=5)
+        log.flush()
         producer.begin_transaction()
         root = np.array([2], dtype=np.uint64)
         val = np.array([5], dtype=np.uint64)

@@ -1,14 +1,12 @@
-"""One real broker for the tests of Spark jobs, and one small Spark session a module."""
+"""One small Spark session a module; the broker is that of `tests/conftest.py`."""
 
 import gc
-import os
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
 import spark_jobs
-from local_kafka import LocalKafka
 
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
@@ -16,16 +14,6 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
 }
-
-
-@pytest.fixture(scope="session")
-def bootstrap_servers() -> Iterator[str]:
-    given = os.environ.get("ACKER_KAFKA__BOOTSTRAP_SERVERS")
-    if given:
-        yield given
-        return
-    with LocalKafka() as kafka:
-        yield kafka.bootstrap_servers
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,8 @@ from local_kafka.distribution import (
 )
 from local_kafka.java import Java, find_java, parse_version
 from local_kafka.ports import free_port, is_free
-from local_kafka.properties import DEVELOPMENT, FIXED, broker_properties, render
+from local_kafka.properties import DEVELOPMENT, FIXED, broker_properties, open_listeners, render
+from local_kafka.security import Security, secured_listeners
 
 
 def fake_java(directory: Path, script: str) -> Path:
@@ -111,10 +112,30 @@ def test_properties_render_as_java_reads_them() -> None:
 
 def test_overrides_come_before_the_development_defaults(tmp_path: Path) -> None:
     overrides = {"auto.create.topics.enable": "true", "log.retention.ms": "1000"}
-    properties = broker_properties(port=1, controller_port=2, log_dir=tmp_path, overrides=overrides)
+    properties = broker_properties(
+        listeners=open_listeners(1, 2), controller_port=2, log_dir=tmp_path, overrides=overrides
+    )
     assert properties == {**properties, **overrides}
     assert properties["listeners"] == "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2"
     assert properties["offsets.topic.num.partitions"] == DEVELOPMENT["offsets.topic.num.partitions"]
+
+
+def test_a_locked_door_has_no_listener_without_tls(tmp_path: Path) -> None:
+    security = Security(tmp_path / "broker.pem", tmp_path / "authority.pem", ("broker", "alice"))
+    properties = broker_properties(
+        listeners=secured_listeners(1, 2, 3), controller_port=3, log_dir=tmp_path, overrides=security.properties()
+    )
+    protocols = dict(each.split(":") for each in properties["listener.security.protocol.map"].split(","))
+    listeners = [each.partition("://")[0] for each in properties["listeners"].split(",")]
+    assert [protocols[name] for name in listeners] == ["SASL_SSL", "SSL", "SSL"]
+    assert properties["super.users"] == "User:broker;User:alice"
+    assert properties["listener.name.ssl.ssl.client.auth"] == "required"
+    assert properties["listener.name.controller.ssl.client.auth"] == "required"
+
+
+def test_only_a_locked_door_has_an_address_for_certificates() -> None:
+    with pytest.raises(LocalKafkaError, match="give it a Security"):
+        _ = LocalKafka().certificate_servers
 
 
 @pytest.mark.parametrize("name", sorted(FIXED))
@@ -230,7 +251,7 @@ def test_the_public_names() -> None:
     assert sorted(local_kafka.__all__) == local_kafka.__all__
     for name in local_kafka.__all__:
         exported = getattr(local_kafka, name)
-        assert exported is LocalKafka or issubclass(exported, LocalKafkaError)
+        assert exported in (LocalKafka, Security) or issubclass(exported, LocalKafkaError)
 
 
 def test_java_is_looked_for_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,7 @@ def one_line(run: subprocess.CompletedProcess[str], code: int = 1) -> str:
         (["worker"], "acker worker --topology word-count"),
         (["topics", "create"], "acker topics create my_module:topology"),
         (["topics", "show"], "acker topics show my_module:topology --json"),
+        (["topics", "acls"], "acker topics acls my_module:topology --role split"),
         (["kafka"], "acker kafka --port 9092"),
         (["spark", "submit"], "acker spark submit my_module:topology --component lines"),
         (["config", "show"], "acker config show"),

@@ -157,6 +157,8 @@ def test_rows_hold_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
         ("worker.log_interval_s=soon", ["'soon'", "flag --set", "valid number"]),
         ("worker.commit_interval_s=0", ["greater than 0"]),
         ("local_kafka.port=70000", ["less than or equal to 65535"]),
+        ("metrics.port=-1", ["greater than or equal to 0"]),
+        ("metrics.stuck_after_s=0", ["greater than or equal to 1"]),
         ("log_level=loud", ["'debug', 'info', 'warning' or 'error'"]),
     ],
 )
@@ -176,6 +178,14 @@ def test_a_wrong_secret_is_not_repeated(tmp_path: Path) -> None:
         load(Flags())
     assert "hush" not in str(raised.value)
     assert "kafka.sasl.password" in str(raised.value)
+
+
+@pytest.mark.parametrize("written", ["kafka.sasl.password", "kafka.sasl_password", "kafka.ssl.key.pem"])
+def test_a_secret_is_not_taken_from_a_command_line_that_everybody_reads(written: str) -> None:
+    with pytest.raises(SettingsError, match=r"set it with ACKER_KAFKA__S.*in acker\.toml") as raised:
+        load(Flags(assignments=[f"{written}=hush"]))
+    assert "hush" not in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words
+from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words, lines_acked_again
 
 # Counts words as fast as it can, and says after each commit how many it has.
 _COUNTING = """
@@ -59,6 +59,7 @@ def test_lines_are_done_once(tmp_path: Path) -> None:
         store.add(line)
     assert store.lines() == {3, 5}
     assert acked_lines(tmp_path) == 2
+    assert lines_acked_again(tmp_path) == 1
     store.close()
     again = LineStore(tmp_path, 1)
     assert again.lines() == {3, 5}

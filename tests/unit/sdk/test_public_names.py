@@ -5,6 +5,7 @@ import spout_sdk
 
 def test_the_exported_names() -> None:
     assert sorted(spout_sdk.__all__) == [
+        "AccessError",
         "BasicBolt",
         "BasicCollector",
         "Bolt",

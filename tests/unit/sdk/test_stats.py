@@ -34,6 +34,17 @@ def test_the_ends_of_the_scale() -> None:
         LatencyHistogram().quantile(2)
 
 
+@given(st.lists(st.integers(0, 2**30)), st.integers(3, 30))
+def test_counts_below_a_power_of_two_are_exact(micros: list[int], power: int) -> None:
+    made = histogram([(duration + 0.5) / 1e6 for duration in micros])
+    assert made.shorter_than(power) == sum(duration < 2**power for duration in micros)
+
+
+@given(st.lists(st.floats(1e-5, 1e4), min_size=1))
+def test_the_sum_is_within_a_sixteenth(seconds: list[float]) -> None:
+    assert histogram(seconds).seconds == pytest.approx(sum(seconds), rel=1 / 16 + 1e-3)
+
+
 @given(st.lists(st.floats(0, 1e4)), st.lists(st.floats(0, 1e4)))
 def test_merging_is_recording_all(left: list[float], right: list[float]) -> None:
     merged = histogram(left)

@@ -1,0 +1,107 @@
+"""Whether a word count that runs as services is right: `python -m acker_cli.demo.verification`.
+
+It reads what the tasks keep in `WORD_COUNT_DIRECTORY`, waits until every line is acked, and compares the counts with a
+plain count of the text. Exit code 0 only if each line was acked exactly once and each word was counted as often as it
+stands in the text; 1 if not, or if nothing was acked for `WORD_COUNT_PATIENCE` seconds (120).
+"""
+
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from acker_cli.console import standard_output
+from acker_cli.demo.report import Comparison
+from acker_cli.demo.stores import acked_lines, counted_words, lines_acked_again
+from acker_cli.demo.text import lines, plain_count
+from acker_cli.demo.word_count import Parameters
+from acker_cli.interruption import Interrupted, interruptible
+
+PATIENCE_VARIABLE: Final = "WORD_COUNT_PATIENCE"
+_PATIENCE_SECONDS: Final = 120.0
+_SAY_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.5
+
+
+class Verification:
+    """Waits for the end of a word count, and judges it.
+
+    Args:
+        directory: where the tasks keep their files.
+        total: how many lines the text has.
+        expected: its words.
+        patience: seconds without progress after which it is given up.
+        say: tells a person how it goes.
+        clock: seconds, rising.
+        pause: waits so many seconds; lets them pass unless given.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        total: int,
+        expected: Counter[str],
+        patience: float,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        self._directory = directory
+        self._total = total
+        self._expected = expected
+        self._patience = patience
+        self._say = say
+        self._clock = clock
+        self._pause = pause or threading.Event().wait
+
+    def run(self) -> bool:
+        """Waits until every line is acked, or nothing goes on any more; says and returns whether all is right."""
+        done = self._wait()
+        again = lines_acked_again(self._directory)
+        comparison = Comparison(self._expected, counted_words(self._directory))
+        if done < self._total:
+            self._say(
+                f"given up: no line was acked for {self._patience:g} s. Look into the logs of the spout, the bolts and "
+                f"the ackers, or wait longer with {PATIENCE_VARIABLE}"
+            )
+        self._say(f"{done:,} of {self._total:,} lines acked, {again:,} of them more than once")
+        self._say(comparison.in_words())
+        return done == self._total and not again and comparison.matches
+
+    def _wait(self) -> int:
+        done = -1
+        moved_at = said_at = self._clock()
+        while True:
+            before, done = done, acked_lines(self._directory)
+            now = self._clock()
+            if done != before:
+                moved_at = now
+            if done >= self._total or now - moved_at > self._patience:
+                return done
+            if now - said_at >= _SAY_SECONDS:
+                said_at = now
+                self._say(f"{done:,} of {self._total:,} lines acked")
+            self._pause(_LOOK_SECONDS)
+
+
+def main() -> int:
+    """Verifies what the environment names; returns the exit code."""
+    output = standard_output()
+    parameters = Parameters.from_environment(os.environ)
+    patience = float(os.environ.get(PATIENCE_VARIABLE, _PATIENCE_SECONDS))
+    verification = Verification(
+        parameters.directory, len(lines()), plain_count(), patience, lambda said: output.print(said, markup=False)
+    )
+    try:
+        with interruptible():
+            return 0 if verification.run() else 1
+    except Interrupted as interrupted:
+        return interrupted.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""What a command serves over HTTP, if it is asked to: `/metrics` for Prometheus, and `/health`.
+
+The server has threads of its own, so it answers also while a loop is stuck, and says so.
+"""
+
+import json
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from acker_cli.errors import SettingsError
+from acker_cli.loops import Silences, why_stuck
+from acker_cli.settings import MetricsSection
+
+_log = logging.getLogger(__name__)
+
+METRICS_PATH: Final = "/metrics"
+HEALTH_PATH: Final = "/health"
+SILENCE: Final = "acker_loop_silence_seconds"
+"""Seconds since a loop turned last, by `loop`: `acker`, or a component's name."""
+
+_REQUEST_S: Final = 10.0
+"""How long a client may take over its request."""
+
+_Respond = Callable[..., Any]
+Application = Callable[[dict[str, Any], _Respond], Iterable[bytes]]
+"""What WSGI calls so."""
+
+
+class LoopCollector(Collector):
+    """Shows how long ago loops have turned.
+
+    Args:
+        silences: of the loops.
+    """
+
+    def __init__(self, silences: Silences) -> None:
+        self._silences = silences
+
+    def collect(self) -> Iterator[Metric]:
+        """The one family."""
+        family = GaugeMetricFamily(SILENCE, "Seconds since the loop turned last.", labels=["loop"])
+        for name, silence in self._silences().items():
+            family.add_metric([name], silence)
+        yield family
+
+
+def application(collectors: Iterable[Collector], silences: Silences, stuck_after_s: float) -> Application:
+    """The pages.
+
+    Args:
+        collectors: of what `/metrics` shows, beside the loops and this process.
+        silences: of the loops.
+        stuck_after_s: seconds without a turn after which a loop counts as stuck.
+    """
+    registry = CollectorRegistry()
+    for collector in (*collectors, LoopCollector(silences)):
+        registry.register(collector)
+    ProcessCollector(registry=registry)
+    metrics: Application = make_wsgi_app(registry)
+
+    def respond(environ: dict[str, Any], start_response: _Respond) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == METRICS_PATH:
+            return metrics(environ, start_response)
+        if path == HEALTH_PATH:
+            why = why_stuck(silences(), stuck_after_s)
+            status = HTTPStatus.SERVICE_UNAVAILABLE if why else HTTPStatus.OK
+            said: dict[str, Any] = {"status": "stuck", "why": why} if why else {"status": "ok"}
+        else:
+            status, said = HTTPStatus.NOT_FOUND, {"pages": [METRICS_PATH, HEALTH_PATH]}
+        start_response(f"{status.value} {status.phrase}", [("Content-Type", "application/json")])
+        return [json.dumps(said).encode() + b"\n"]
+
+    return respond
+
+
+@contextmanager
+def metrics_served(section: MetricsSection, collectors: Iterable[Collector], silences: Silences) -> Iterator[None]:
+    """Serves the pages meanwhile; does nothing if no port is set.
+
+    Args:
+        section: where, if at all.
+        collectors: of what `/metrics` shows.
+        silences: of the loops that `/health` judges by.
+
+    Raises:
+        SettingsError: if nothing can listen there.
+    """
+    if section.port is None:
+        yield
+        return
+    server = _listening(section.host, section.port)
+    server.set_app(application(collectors, silences, section.stuck_after_s))
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    host = f"[{section.host}]" if ":" in section.host else section.host
+    _log.info("metrics at http://%s:%d%s, health at %s", host, server.server_port, METRICS_PATH, HEALTH_PATH)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        # Not that of HTTPServer, which asks the name service for a name that nobody needs.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+
+class _SixServer(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Quiet(WSGIRequestHandler):
+    timeout = _REQUEST_S
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - so it is called
+        """Says nothing of a request: they come every few seconds."""
+
+
+def _listening(host: str, port: int) -> _Server:
+    try:
+        return (_SixServer if ":" in host else _Server)((host, port), _Quiet)
+    except OSError as error:
+        raise SettingsError(
+            f"metrics cannot be served at {host}, port {port}: {error.strerror or error}. Each command needs a port of "
+            "its own: set it with --metrics-port, ACKER_METRICS__PORT, or port under [metrics] in acker.toml (0 takes "
+            "a free one), and the address with metrics.host"
+        ) from error

@@ -1,0 +1,79 @@
+"""A broker behind a locked door: TLS on every listener, users, and an authoriser that refuses what no ACL allows.
+
+There are two listeners for clients: one for users with a password (SASL_SSL, SCRAM-SHA-512), and one for users with a
+certificate (SSL). The controller, and the broker's way to itself, take certificates as well. There are no passwords
+here: whoever has a super user's certificate makes the users, through the AdminClient, when the broker runs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+SCRAM_LISTENER: Final = "SASL_SSL"
+CERTIFICATE_LISTENER: Final = "SSL"
+MECHANISM: Final = "SCRAM-SHA-512"
+
+# A certificate is known by its common name, so that user `alice` is the same on both listeners.
+_COMMON_NAME: Final = "RULE:^CN=([^,]+).*$/$1/,DEFAULT"
+_SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """What a broker needs to lock its door.
+
+    Attributes:
+        identity: PEM file with the broker's certificate, which must name 127.0.0.1 and be for servers and clients, the
+            certificates up to the authority if there are any in between, and the private key, in PKCS#8.
+        authority: PEM file with the certificates of those whose signature is trusted.
+        super_users: names of users for whom there are no limits; the common name of the broker's certificate must be
+            one of them.
+    """
+
+    identity: Path
+    authority: Path
+    super_users: tuple[str, ...]
+
+    def client_settings(self) -> dict[str, Any]:
+        """How to get in as the broker itself, as librdkafka properties."""
+        return {
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(self.authority),
+            "ssl.certificate.location": str(self.identity),
+            "ssl.key.location": str(self.identity),
+        }
+
+    def properties(self) -> dict[str, str]:
+        """The broker's properties, but for the listeners."""
+        return {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": ";".join(f"User:{name}" for name in self.super_users),
+            "allow.everyone.if.no.acl.found": "false",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.identity.absolute()),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.authority.absolute()),
+            "ssl.principal.mapping.rules": _COMMON_NAME,
+            "listener.name.ssl.ssl.client.auth": "required",
+            "listener.name.controller.ssl.client.auth": "required",
+            "sasl.enabled.mechanisms": MECHANISM,
+            f"listener.name.sasl_ssl.{MECHANISM.lower()}.sasl.jaas.config": (_SCRAM_MODULE),
+        }
+
+
+def secured_listeners(port: int, certificate_port: int, controller_port: int) -> Mapping[str, str]:
+    """The properties of the listeners, all on 127.0.0.1.
+
+    Args:
+        port: for users with a password.
+        certificate_port: for users with a certificate.
+        controller_port: of the controller.
+    """
+    clients = f"{SCRAM_LISTENER}://127.0.0.1:{port},{CERTIFICATE_LISTENER}://127.0.0.1:{certificate_port}"
+    return {
+        "listeners": f"{clients},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": clients,
+        "listener.security.protocol.map": "SASL_SSL:SASL_SSL,SSL:SSL,CONTROLLER:SSL",
+        "inter.broker.listener.name": CERTIFICATE_LISTENER,
+    }

@@ -1,0 +1,169 @@
+"""How to get into Kafka: librdkafka's security settings for Spark's Java client.
+
+Files are read here, on the driver, and handed on as text, so that executors need none of them. What Java does not have,
+or has otherwise, is refused: a setting that was silently left out might be the one that somebody relies on.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from spark_jobs.errors import SparkJobError
+
+PREFIXES: Final = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
+"""How the names begin that are dealt with here."""
+
+_MODULES: Final = {
+    "PLAIN": "plain.PlainLoginModule",
+    "SCRAM-SHA-256": "scram.ScramLoginModule",
+    "SCRAM-SHA-512": "scram.ScramLoginModule",
+}
+_REFUSED: Final = {
+    "ssl.cipher.suites": "Java has other names for cipher suites: leave it out, and restrict them on the brokers",
+    "ssl.curves.list": "leave it out, and restrict curves on the brokers",
+    "ssl.sigalgs.list": "leave it out, and restrict signatures on the brokers",
+    "ssl.crl.location": "leave it out, and take a revoked certificate's ACLs away",
+    "ssl.ca.certificate.stores": "name a PEM file with ssl.ca.location",
+    "ssl.engine.location": "name a PEM file with ssl.key.location",
+    "ssl.providers": "leave it out",
+}
+_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+_CERTIFICATE: Final = "CERTIFICATE"
+_KEY: Final = "PRIVATE KEY"
+_ENCRYPTED_KEY: Final = "ENCRYPTED PRIVATE KEY"
+_DEFAULT_MECHANISM: Final = "GSSAPI"
+_PROBE: Final = "probe"
+_OFF: Final = ("false", "0", "f", "no", "n")
+
+
+def security_options(kafka: Mapping[str, Any]) -> dict[str, str]:
+    """The Java client's properties that stand for librdkafka's.
+
+    Raises:
+        SparkJobError: if some have no counterpart, or cannot be used; the message says what to do.
+    """
+    if "security.protocol" not in kafka:
+        return {}
+    protocol = str(kafka["security.protocol"]).upper()
+    options = {"security.protocol": protocol}
+    if protocol.startswith("SASL_"):
+        options |= _sasl(kafka)
+    if protocol.endswith("SSL"):
+        options |= _trust(kafka) | _identity(kafka)
+    return options
+
+
+def _sasl(kafka: Mapping[str, Any]) -> dict[str, str]:
+    mechanism = str(kafka.get("sasl.mechanism", kafka.get("sasl.mechanisms", _DEFAULT_MECHANISM))).upper()
+    if mechanism not in _MODULES:
+        raise SparkJobError(
+            f"sasl.mechanism {mechanism} cannot be used in Spark: use one of {', '.join(_MODULES)}, or a certificate "
+            "(security.protocol=SSL)"
+        )
+    said = {}
+    for name in ("username", "password"):
+        if not kafka.get(f"sasl.{name}"):
+            raise SparkJobError(f"sasl.mechanism {mechanism} needs sasl.{name}: set ACKER_KAFKA__SASL_{name.upper()}")
+        said[name] = _quoted(kafka[f"sasl.{name}"])
+    told = " ".join(f'{name}="{value}"' for name, value in said.items())
+    module = f"org.apache.kafka.common.security.{_MODULES[mechanism]}"
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{module} required {told};"}
+
+
+def _quoted(value: object) -> str:
+    """The inside of a quoted string as Java's tokenizer reads it, which ends one at the end of a line."""
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return escaped.replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _trust(kafka: Mapping[str, Any]) -> dict[str, str]:
+    for name, instead in _REFUSED.items():
+        if name in kafka:
+            raise SparkJobError(f"{name} cannot be translated for Spark: {instead}")
+    if str(kafka.get("enable.ssl.certificate.verification", True)).lower() in _OFF:
+        raise SparkJobError(
+            "enable.ssl.certificate.verification=false cannot be translated for Spark, which always verifies: name "
+            "the broker's authority with ssl.ca.location"
+        )
+    options: dict[str, str] = {}
+    algorithm = kafka.get("ssl.endpoint.identification.algorithm")
+    if algorithm is not None:
+        options["ssl.endpoint.identification.algorithm"] = "" if str(algorithm).lower() == "none" else str(algorithm)
+    if kafka.get("ssl.ca.location") == _PROBE:
+        return options
+    text = _text(kafka, "ssl.ca")
+    if text is not None:
+        options |= {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": _certificates(text, "ssl.ca"),
+        }
+    return options
+
+
+def _identity(kafka: Mapping[str, Any]) -> dict[str, str]:
+    """The client's own certificate, if it has one."""
+    if "ssl.keystore.location" in kafka:
+        # PKCS#12 for librdkafka as well; the one file that executors have to have at the same place.
+        options = {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": str(kafka["ssl.keystore.location"])}
+        if "ssl.keystore.password" in kafka:
+            options["ssl.keystore.password"] = str(kafka["ssl.keystore.password"])
+        return options
+    certificate, key = _text(kafka, "ssl.certificate"), _text(kafka, "ssl.key")
+    if certificate is None and key is None:
+        return {}
+    if certificate is None or key is None:
+        lacking = "ssl.certificate" if certificate is None else "ssl.key"
+        raise SparkJobError(f"a certificate and its key belong together: set {lacking}.location or {lacking}.pem too")
+    block, is_encrypted = _key(key)
+    options = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": _certificates(certificate, "ssl.certificate"),
+        "ssl.keystore.key": block,
+    }
+    if is_encrypted:
+        if not kafka.get("ssl.key.password"):
+            raise SparkJobError("the key of ssl.key is encrypted: set ssl.key.password (ACKER_KAFKA__SSL_KEY_PASSWORD)")
+        # Java would take a key that is not encrypted for one that is, were it given a password.
+        options["ssl.key.password"] = str(kafka["ssl.key.password"])
+    return options
+
+
+def _text(kafka: Mapping[str, Any], name: str) -> str | None:
+    """What stands in `name.pem`, or in the file that `name.location` names."""
+    if kafka.get(f"{name}.pem"):
+        return str(kafka[f"{name}.pem"])
+    location = kafka.get(f"{name}.location")
+    if not location:
+        return None
+    path = Path(str(location))
+    if path.is_dir():
+        raise SparkJobError(f"{name}.location {path} is a directory, which cannot be translated for Spark: name a file")
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no PEM"
+        raise SparkJobError(
+            f"{name}.location {path} cannot be read ({why}): it must be a PEM file on the machine of Spark's driver"
+        ) from error
+
+
+def _certificates(text: str, name: str) -> str:
+    found = [block[0] for block in _BLOCK.finditer(text) if block[1] == _CERTIFICATE]
+    if not found:
+        raise SparkJobError(f"{name} has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----")
+    return "\n".join(found)
+
+
+def _key(text: str) -> tuple[str, bool]:
+    """The private key, and whether it is encrypted."""
+    keys = [block for block in _BLOCK.finditer(text) if block[1].endswith(_KEY)]
+    if not keys:
+        raise SparkJobError(f"ssl.key has no private key in PEM, which begins with -----BEGIN {_KEY}-----")
+    kind = keys[0][1]
+    if kind not in (_KEY, _ENCRYPTED_KEY):
+        raise SparkJobError(
+            f"the key of ssl.key is a {kind}, and Java takes PKCS#8 alone: openssl pkcs8 -topk8 -in OLD -out NEW "
+            "converts it, and asks for a password; with -nocrypt it does not"
+        )
+    return keys[0][0], kind == _ENCRYPTED_KEY

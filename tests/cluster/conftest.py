@@ -1,0 +1,27 @@
+"""What the cluster's tests need: an engine, the image, and an end that is tidy however it comes."""
+
+import signal
+import subprocess
+
+import pytest
+
+from tests.cluster.project import Project
+
+
+def pytest_configure() -> None:
+    # As Ctrl-C, so that whatever is running is unwound, and its containers are removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/cluster/" in item.path.as_posix():
+            item.add_marker(pytest.mark.cluster)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def image() -> None:
+    """Builds the image that all services run."""
+    engine = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
+    assert engine.returncode == 0, f"no Docker engine answers: start one, or use .ci/docker. {engine.stderr}"
+    Project().compose("build", "--quiet", "topics", seconds=1500)

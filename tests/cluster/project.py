@@ -1,0 +1,140 @@
+"""The cluster of `docker-compose.yml` under a name of its own: started, looked into, and gone in the end."""
+
+import json
+import os
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from tests.waiting import eventually
+
+ROOT: Final = Path(__file__).parents[2]
+# The same for each run of this checkout, so that what a killed run left behind is removed by the next.
+NAME: Final = f"acker-test-{zlib.crc32(str(ROOT).encode()):08x}"
+NETWORK: Final = f"{NAME}_default"
+_FILES: Final = ("docker-compose.yml", "tests/cluster/compose.test.yml")
+_EACH: Final = ("--profile", "*")
+_TAIL: Final = "60"
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container as compose lists it."""
+
+    id: str
+    name: str
+    service: str
+    state: str
+    health: str
+    exit_code: int
+
+    @property
+    def is_well(self) -> bool:
+        return self.exit_code == 0 if self.state == "exited" else self.health in ("healthy", "")
+
+
+class Project:
+    """Commands of docker on one compose project.
+
+    Args:
+        files: compose files besides those that every test has.
+        environment: what `.env.example` lists.
+    """
+
+    def __init__(self, files: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> None:
+        self._line = ["docker", "compose", "--project-name", NAME, "--env-file", os.devnull]
+        for file in (*_FILES, *files):
+            self._line += ["--file", str(ROOT / file)]
+        self.environment = {"ACKER_IMAGE": "kafka-acker:test", **(environment or {})}
+
+    def compose(self, *arguments: str, seconds: float = 300) -> str:
+        """What `docker compose` prints; fails if it fails."""
+        done = self.attempt(*arguments, seconds=seconds)
+        assert done.returncode == 0, f"docker compose {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def attempt(self, *arguments: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
+        """Runs `docker compose`, whatever comes of it."""
+        return self._run([*self._line, *arguments], seconds)
+
+    def docker(self, *arguments: str, seconds: float = 120) -> str:
+        """What `docker` prints; fails if it fails."""
+        done = self._run(["docker", *arguments], seconds)
+        assert done.returncode == 0, f"docker {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def containers(self, *services: str) -> list[Container]:
+        """Those of some services, or all, ended ones included."""
+        listed = [json.loads(line) for line in self.compose(*_EACH, "ps", "--all", "--format", "json").splitlines()]
+        return [
+            Container(row["ID"], row["Name"], row["Service"], row["State"], row["Health"], row["ExitCode"])
+            for row in sorted(listed, key=lambda row: row["Name"])
+            if not services or row["Service"] in services
+        ]
+
+    def inspected(self, container: Container) -> dict[str, Any]:
+        """All that the engine knows about a container."""
+        found: dict[str, Any] = json.loads(self.docker("inspect", container.id))[0]
+        return found
+
+    def log(self, container: Container) -> str:
+        """What a container has said, in all its lives."""
+        done = self._run(["docker", "logs", container.id], 60)
+        return done.stdout + done.stderr
+
+    def await_health(self, container: Container) -> None:
+        """Waits until a container's health check says that it is well."""
+        look = ("inspect", "--format", "{{.State.Health.Status}}", container.id)
+        eventually(lambda: self.docker(*look).strip() == "healthy", f"{container.name} is healthy", 120)
+
+    def python(self, service: str, script: str) -> str:
+        """What a script prints in a container of a service."""
+        return self.compose("exec", "--no-TTY", service, "python", "-c", script)
+
+    def remove(self) -> None:
+        """Ends everything, and removes it with its volumes."""
+        self._run([*self._line, *_EACH, "down", "--volumes", "--remove-orphans", "--timeout", "5"], 180)
+
+    def show(self, output: TextIO) -> None:
+        """Prints how everything stands, and the last that was said by what is not well, or by all if all is."""
+        output.write(self.attempt(*_EACH, "ps", "--all").stdout)
+        everything = self.containers()
+        ill = [each for each in everything if not each.is_well or self.inspected(each)["RestartCount"]]
+        for container in ill or everything:
+            done = self._run(["docker", "logs", "--tail", _TAIL, container.id], 60)
+            output.write(f"---- {container.name}\n{done.stdout}{done.stderr}\n")
+
+    def _run(self, line: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            line,
+            env={**os.environ, **self.environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+            # Ctrl-C is for the tests, which then tidy up with just these commands.
+            start_new_session=True,
+        )
+
+
+@contextmanager
+def running(
+    *services: str, files: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Iterator[Project]:
+    """Starts services and what they need, and removes all of it in the end; says what was wrong if something was."""
+    project = Project(files, environment)
+    project.remove()
+    try:
+        project.compose("up", "--detach", "--no-build", *services, seconds=600)
+        yield project
+    except BaseException:
+        project.show(sys.stderr)
+        raise
+    finally:
+        project.remove()

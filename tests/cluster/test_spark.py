@@ -1,0 +1,16 @@
+"""The profile `spark`: a Spark cluster runs the word count's middle; with one broker, for that is to work as well."""
+
+import pytest
+
+from tests.cluster.project import running
+
+
+@pytest.mark.timeout(900)
+def test_a_bolt_in_spark_counts_as_the_others_do() -> None:
+    with running("spark-verify", files=["compose.single.yml"]) as project:
+        done = project.attempt("run", "--rm", "--no-TTY", "spark-verify", seconds=800)
+        assert done.returncode == 0, done.stdout
+        assert "counts match: " in done.stdout
+        assert "0 of them more than once" in done.stdout
+        (split,) = project.containers("spark-split")
+        assert "resolving dependencies" not in project.log(split), "the image brings what Spark needs"

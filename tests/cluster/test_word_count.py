@@ -1,0 +1,144 @@
+"""The word count of the compose file: to its end, on a cluster that is left alone and on one that is not."""
+
+from typing import Final
+
+import pytest
+
+from acker_cli.demo.text import lines
+from tests.cluster.ackers import await_shared, owned
+from tests.cluster.project import NETWORK, Container, Project, running
+from tests.waiting import eventually
+
+_TOTAL: Final = len(lines())
+_UP: Final = ("up", "--detach", "--no-build", "--no-deps")
+_BROKERS: Final = ("kafka-1", "kafka-2", "kafka-3")
+_WORKING: Final = ("acker", "split", "count", "lines")
+_RIGHT: Final = f"{_TOTAL:,} of {_TOTAL:,} lines acked, 0 of them more than once\ncounts match: "
+# Slow enough for all that shall happen meanwhile; the rest is counted without it.
+_SLOW: Final = "15"
+_ACKED: Final = """
+from pathlib import Path
+from acker_cli.demo.stores import acked_lines
+print(acked_lines(Path("/var/lib/word-count")))
+"""
+_UNDER_REPLICATED: Final = (
+    "/opt/kafka/bin/kafka-topics.sh", "--bootstrap-server", "127.0.0.1:9092",
+    "--describe", "--under-replicated-partitions",
+)  # fmt: skip
+
+
+def verified(project: Project, *arguments: str) -> tuple[int, str]:
+    """The exit code of `docker compose run --rm verify`, and what it said."""
+    done = project.attempt("run", "--rm", "--no-TTY", *arguments, "verify", seconds=900)
+    return done.returncode, done.stdout
+
+
+def acked(project: Project) -> int:
+    """How many lines are acked so far."""
+    return int(project.python("count", _ACKED))
+
+
+def await_progress(project: Project, what: str) -> None:
+    """Waits until more lines are acked than now, by so many that it is no leftover."""
+    before = acked(project)
+    eventually(lambda: acked(project) > before + 60, f"lines are acked {what}", 120)
+
+
+def await_replicas(project: Project) -> None:
+    """Waits until every broker has what it shall have: only then may the next one go."""
+    line = ("exec", "--no-TTY", "kafka-1", *_UNDER_REPLICATED)
+    eventually(lambda: not project.compose(*line).strip(), "no partition lacks a replica", 120)
+
+
+def stop_and_start_a_broker(project: Project) -> None:
+    project.compose("stop", "kafka-2")
+    await_progress(project, "without a broker")
+    project.compose("start", "kafka-2")
+    project.await_health(*project.containers("kafka-2"))
+    await_replicas(project)
+
+
+def kill_an_acker(project: Project) -> None:
+    victim, other = project.containers("acker")
+    await_shared(project, [victim, other])
+    project.docker("kill", victim.id)
+    await_shared(project, [other])
+    await_progress(project, "by the acker that is left")
+    project.docker("start", victim.id)
+    await_shared(project, [victim, other])
+
+
+def cut_off_an_acker(project: Project) -> None:
+    """It is not dead, and does not know that another one has its partitions by now."""
+    cut_off, other = project.containers("acker")
+    project.docker("network", "disconnect", NETWORK, cut_off.id)
+    eventually(lambda: len(owned(project.log(other))) == 8, "the other acker has all partitions", 90)
+    await_progress(project, "while an acker is cut off")
+    project.docker("network", "connect", NETWORK, cut_off.id)
+    await_shared(project, [cut_off, other])
+
+
+def scale_the_ackers(project: Project) -> None:
+    for count in (3, 1):
+        project.compose(*_UP, "--no-recreate", "--scale", f"acker={count}", "acker")
+        workers = project.containers("acker")
+        assert len(workers) == count
+        await_shared(project, workers)
+        await_progress(project, f"by {count} ackers")
+
+
+def restart_everything(project: Project) -> None:
+    """One after the other, as for an upgrade."""
+    for container in project.containers(*_BROKERS, *_WORKING):
+        project.docker("restart", container.id)
+        project.await_health(container)
+        if container.service in _BROKERS:
+            await_replicas(project)
+
+
+def restarts(project: Project) -> dict[str, int]:
+    """The containers that the engine had to start again, and how often."""
+    counts = {container.name: int(project.inspected(container)["RestartCount"]) for container in project.containers()}
+    return {name: count for name, count in counts.items() if count}
+
+
+def is_hardened(project: Project, container: Container) -> bool:
+    host = project.inspected(container)["HostConfig"]
+    user = project.docker("exec", container.id, "id", "-u").strip()
+    return bool(host["ReadonlyRootfs"]) and host["CapDrop"] == ["ALL"] and user != "0"
+
+
+@pytest.mark.timeout(900)
+def test_on_a_fresh_machine_it_runs_to_its_end_and_verify_says_so() -> None:
+    with running() as project:
+        code, said = verified(project)
+        assert code == 0, said
+        assert _RIGHT in said
+        assert all(is_hardened(project, container) for container in project.containers(*_WORKING))
+        code, said = verified(project, "--env", "WORD_COUNT_DIRECTORY=/tmp/none", "--env", "WORD_COUNT_PATIENCE=1")
+        assert code == 1, said
+        assert "counts differ" in said
+        assert not restarts(project)
+
+
+@pytest.mark.timeout(1800)
+def test_whatever_happens_to_the_cluster_every_line_is_acked_once_and_every_word_counted() -> None:
+    with running(environment={"WORD_COUNT_RATE": _SLOW}) as project:
+        eventually(lambda: acked(project) > 0, "the first lines are acked", 120)
+        for happens in (
+            stop_and_start_a_broker,
+            kill_an_acker,
+            cut_off_an_acker,
+            scale_the_ackers,
+            restart_everything,
+        ):
+            happens(project)
+            await_progress(project, f"after {happens.__name__}")
+        assert acked(project) < _TOTAL, "all of that was to happen while it ran"
+        assert not restarts(project), "what is told to go on goes on by itself"
+        project.environment["WORD_COUNT_RATE"] = "0"
+        project.compose(*_UP, "lines")
+        code, said = verified(project)
+        assert code == 0, said
+        assert _RIGHT in said
+        assert not restarts(project)

@@ -1,0 +1,13 @@
+"""One broker behind a locked door for all tests in this folder; whatever broker the others run on knows no users."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kafka.security.secured import SecuredKafka
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    with SecuredKafka(tmp_path_factory.mktemp("certificates")) as kafka:
+        yield kafka

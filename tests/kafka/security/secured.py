@@ -1,0 +1,203 @@
+"""A Kafka behind a locked door: its users, and the ACLs that they are given."""
+
+import argparse
+import secrets
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from local_kafka import LocalKafka, Security
+from tests.certificates import Authority
+from tests.unit.cli.running import RunningAcker, descendants
+from tests.waiting import eventually
+from tuple_tree.access import Permission, Role
+
+HERE = Path(__file__).parents[3]
+"""Where the modules of the tests are found."""
+
+# Its parameters are optional, and not said to be.
+acl_filter: Any = AclBindingFilter
+
+_BROKER = "broker"
+_SECONDS = 20
+
+
+class SecuredKafka:
+    """A broker that knows no user but itself at first.
+
+    Attributes:
+        authority: whose certificates it trusts.
+        super_user: settings for which there are no limits.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.authority = Authority(directory)
+        security = Security(self.authority.issue(_BROKER).both, self.authority.path, (_BROKER,))
+        self.broker = LocalKafka(security=security)
+        self._security = security
+
+    def __enter__(self) -> Self:
+        self.broker.start()
+        self.super_user = {
+            "bootstrap.servers": self.broker.certificate_servers,
+            **self._security.client_settings(),
+            "log_level": 2,
+        }
+        self._admin = AdminClient(self.super_user)
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.broker.stop()
+
+    def with_certificate(self, user: str) -> dict[str, Any]:
+        """Settings of a user with a certificate."""
+        identity = self.authority.issue(user)
+        return {
+            "bootstrap.servers": self.broker.certificate_servers,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(self.authority.path),
+            "ssl.certificate.location": str(identity.certificate),
+            "ssl.key.location": str(identity.key),
+        }
+
+    def with_password(self, user: str) -> dict[str, Any]:
+        """Settings of a new user with a password."""
+        # With everything that has to be quoted somewhere, but for what ends a line.
+        password = f'{secrets.token_hex(12)} "\\$ü'
+        made = UserScramCredentialUpsertion(
+            user, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), password.encode()
+        )
+        self._admin.alter_user_scram_credentials([made])[user].result(_SECONDS)
+        settings = {
+            "bootstrap.servers": self.broker.bootstrap_servers,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": password,
+            "ssl.ca.location": str(self.authority.path),
+        }
+        eventually(lambda: _answers(settings), f"the broker to know {user}")
+        return settings
+
+    def allow(self, bindings: Iterable[AclBinding]) -> None:
+        """Adds ACLs, and waits until the broker goes by them."""
+        added = list(dict.fromkeys(bindings))
+        for result in self._admin.create_acls(added).values():
+            result.result(_SECONDS)
+        eventually(lambda: set(added) <= self._acls(), "the ACLs")
+
+    def forbid(self, principal: str, topic: str) -> None:
+        """Takes the ACLs of a user for a topic away, and waits until the broker goes by that."""
+        taken = acl_filter(
+            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, principal, None, AclOperation.ANY,
+            AclPermissionType.ANY,
+        )  # fmt: skip
+        for result in self._admin.delete_acls([taken]).values():
+            result.result(_SECONDS)
+        eventually(
+            lambda: not any(acl.name == topic and acl.principal == principal for acl in self._acls()),
+            "no ACLs",
+        )
+
+    def _acls(self) -> set[AclBinding]:
+        every = acl_filter(
+            ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+        )
+        return set(self._admin.describe_acls(every).result(_SECONDS))
+
+
+def environment_of(kafka: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as variables of `acker`."""
+    return {f"ACKER_KAFKA__{name.replace('.', '_').upper()}": str(value) for name, value in kafka.items()}
+
+
+def command_lines(command: RunningAcker) -> str:
+    """The command lines of a command and of all that it has started, as everybody on the machine can read them."""
+    found = ""
+    for pid in {command.process.pid, *descendants(command.process.pid)}:
+        path = Path(f"/proc/{pid}/cmdline")
+        found += path.read_text() if path.exists() else ""
+    return found
+
+
+def bindings_of(role: Role, principal: str) -> list[AclBinding]:
+    """The ACLs of a role."""
+    return [
+        _binding(permission, operation.name, principal)
+        for permission in role.permissions
+        for operation in permission.operations
+    ]
+
+
+def _binding(permission: Permission, operation: str, principal: str) -> AclBinding:
+    return AclBinding(
+        ResourceType[permission.resource.upper()],
+        permission.name,
+        ResourcePatternType.PREFIXED if permission.prefixed else ResourcePatternType.LITERAL,
+        principal,
+        "*",
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+
+
+def printed_bindings(text: str) -> list[AclBinding]:
+    """What `kafka-acls` would add if it were given these lines."""
+    parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--bootstrap-server", required=True)
+    parser.add_argument("--command-config", required=True)
+    parser.add_argument("--add", action="store_true", required=True)
+    parser.add_argument("--allow-principal", required=True)
+    parser.add_argument("--resource-pattern-type", default="literal", choices=("literal", "prefixed"))
+    for several in ("--operation", "--topic", "--group"):
+        parser.add_argument(several, action="append", default=[])
+    found = []
+    for line in text.splitlines():
+        if not line or line.startswith("#"):
+            continue
+        command, *arguments = shlex.split(line)
+        assert command == "kafka-acls"
+        given = parser.parse_args(arguments)
+        for kind, names in ((ResourceType.TOPIC, given.topic), (ResourceType.GROUP, given.group)):
+            found += [
+                AclBinding(
+                    kind,
+                    name,
+                    ResourcePatternType[given.resource_pattern_type.upper()],
+                    given.allow_principal,
+                    "*",
+                    _operation(operation),
+                    AclPermissionType.ALLOW,
+                )
+                for name in names
+                for operation in given.operation
+            ]
+    return found
+
+
+def _operation(spelled: str) -> AclOperation:
+    return next(each for each in AclOperation if each.name.replace("_", "").lower() == spelled.lower())
+
+
+def _answers(settings: Mapping[str, Any]) -> bool:
+    try:
+        AdminClient({**settings, "log_level": 0}).list_topics(timeout=1)
+    except KafkaException:
+        return False
+    return True

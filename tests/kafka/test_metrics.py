@@ -1,0 +1,282 @@
+"""What real commands serve equals the work that was done; health is lost when a loop is stuck, and comes back."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.kafka.ack_log import AckLog
+from tests.unit.acker_worker.folding import column
+from tests.unit.cli.running import RunningAcker, descendants, running_acker
+from tests.waiting import eventually
+from tuple_tree.codec import encode_ack_batch
+from tuple_tree.messages import AckBatch
+
+STUCK_AFTER_S = 2
+
+# The bolt fails some numbers once, and stands still at number 0 for as long as there is a file `hold`.
+_MODULE = """
+import threading
+from collections import deque
+from pathlib import Path
+from spout_sdk import BasicBolt, FailTupleError, Spout, TopologyBuilder, declare
+
+class Numbers(Spout):
+    streams = [declare({{"number": int, "attempt": int}})]
+
+    def open(self, context, collector):
+        self.context, self.collector, self.todo = context, collector, deque((number, 0) for number in range(300))
+
+    def next_tuple(self):
+        if self.todo:
+            number, attempt = self.todo.popleft()
+            self.collector.emit((number, attempt), message_id=number)
+
+    def fail(self, message_id, reason):
+        self.context.count("replayed")
+        self.todo.append((message_id, 1))
+
+class Sink(BasicBolt):
+    def execute(self, tuple_, collector):
+        while tuple_["number"] == 0 and Path("hold").exists():
+            threading.Event().wait(0.05)
+        if tuple_["number"] % 50 == 7 and not tuple_["attempt"]:
+            raise FailTupleError("not at the first attempt")
+
+builder = TopologyBuilder({name!r}, ack_partitions=2)
+builder.set_spout("numbers", Numbers)
+builder.set_bolt("sink", Sink).shuffle_grouping("numbers")
+topology = builder.build()
+"""
+
+
+class Endpoint:
+    """The pages of a running command."""
+
+    def __init__(self, command: RunningAcker) -> None:
+        at = re.compile(r"metrics at (http://127\.0\.0\.1:(\d+))/metrics")
+        command.wait_until(lambda: bool(at.search(command.said)), "the address of the metrics")
+        found = at.search(command.said)
+        assert found is not None
+        self._url, self.port = found[1], int(found[2])
+
+    def samples(self) -> dict[str, float]:
+        """Value by name and labels, without the topology, such as `acker_trees_total{outcome=acked}`."""
+        with urllib.request.urlopen(f"{self._url}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        samples = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                labels = ",".join(f"{name}={value}" for name, value in sample.labels.items() if name != "topology")
+                samples[f"{sample.name}{{{labels}}}"] = sample.value
+        return samples
+
+    def shows(self, expected: Mapping[str, float]) -> None:
+        """Waits until all of that is shown."""
+
+        def otherwise() -> dict[str, object]:
+            shown = self.samples()
+            return {name: shown.get(name) for name, value in expected.items() if shown.get(name) != value}
+
+        try:
+            eventually(lambda: not otherwise(), f"{len(expected)} numbers as expected")
+        except AssertionError as error:
+            error.add_note(f"shown otherwise: {otherwise()}")
+            raise
+
+    def health(self) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"{self._url}/health", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def loses_health(self, loop: str) -> None:
+        def is_lost() -> bool:
+            status, said = self.health()
+            return status == 503 and f"the loop of {loop} has not turned for" in json.loads(said)["why"]
+
+        eventually(is_lost, f"{loop} to be stuck")
+
+    def regains_health(self) -> None:
+        eventually(lambda: self.health()[0] == 200, "health to come back")
+
+
+def acker(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "acker_cli", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def topology(tmp_path: Path, bootstrap_servers: str) -> str:
+    """The name of a topology whose code lies in the working directory, as `numbers_module:topology`."""
+    name = f"metrics-{uuid.uuid4().hex[:8]}"
+    (tmp_path / "numbers_module.py").write_text(_MODULE.format(name=name))
+    created = acker(
+        "topics", "create", "numbers_module:topology", "--bootstrap-servers", bootstrap_servers, cwd=tmp_path
+    )
+    assert created.returncode == 0, created.stderr
+    return name
+
+
+def test_a_worker_shows_the_work_that_it_has_done(bootstrap_servers: str, tmp_path: Path) -> None:
+    worker = ("worker", "--bootstrap-servers", bootstrap_servers, "--topology")
+    with (
+        AckLog(bootstrap_servers, timeout_ms=120_000) as log,
+        running_acker(*worker, log.topology, "--metrics-port", "0", cwd=tmp_path) as command,
+    ):
+        endpoint = Endpoint(command)
+        for root in range(100):
+            log.say(root, init=root + 1)
+        for root in range(60):
+            log.say(root, ack=root + 1)
+        log.say(60, fail="no")
+        log.say(61, reset=True)
+        log.say(62, init=5)  # again
+        log.say(1_000, ack=5)  # an orphan
+        for value in batches_that_are_dropped():
+            log.append(0, value)
+        log.append(1, b"garbage")
+        log.flush()
+        log.await_notices(range(61))
+        endpoint.shows(
+            {
+                "acker_partitions_owned{}": 2,
+                "acker_entries_total{rule=init}": 101,
+                "acker_entries_total{rule=ack}": 61,
+                "acker_entries_total{rule=fail}": 1,
+                "acker_entries_total{rule=reset}": 1,
+                "acker_trees_total{outcome=acked}": 60,
+                "acker_trees_total{outcome=failed}": 1,
+                "acker_trees_total{outcome=timeout}": 0,
+                "acker_notices_total{}": 61,
+                "acker_inits_ignored_total{}": 1,
+                "acker_batches_dropped_total{reason=repeated}": 1,
+                "acker_batches_dropped_total{reason=superseded}": 1,
+                "acker_dead_letters_total{}": 1,
+                # Root 60 is even, and failed.
+                "acker_pending_trees{partition=0}": 19,
+                "acker_pending_trees{partition=1}": 20,
+                "acker_orphans{partition=0}": 1,
+                "acker_orphans{partition=1}": 0,
+                "acker_clock_lag_seconds{partition=0}": 0,
+                **{
+                    f"acker_{kind}_offset{{partition={partition}}}": end
+                    for partition, end in log.end_offsets().items()
+                    for kind in ("position", "committed")
+                },
+            }
+        )
+        assert endpoint.health() == (200, '{"status": "ok"}\n')
+
+        port = str(endpoint.port)
+        second = acker(*worker, log.topology, "--metrics-port", port, cwd=tmp_path)
+        assert second.returncode == 1
+        assert second.stderr.startswith(f"acker: metrics cannot be served at 127.0.0.1, port {port}: Address already")
+        assert second.stderr.count("\n") == 1
+
+        command.process.send_signal(signal.SIGTERM)
+        assert command.process.wait(30) == 0
+
+
+def batches_that_are_dropped() -> list[bytes]:
+    """A writer's batches of which one comes twice, and one after another session was opened."""
+    first, second = b"1" * 16, b"2" * 16
+    opening = encode_ack_batch(AckBatch("other/0", first, 0, opens=True))
+    return [
+        opening,
+        opening,
+        encode_ack_batch(AckBatch("other/0", second, 0, opens=True)),
+        encode_ack_batch(AckBatch("other/0", first, 1, ack_roots=column(2), ack_vals=column(2))),
+    ]
+
+
+DONE = {
+    "acker_component_emitted_total{component=numbers}": 306,
+    "acker_component_transferred_total{component=numbers}": 306,
+    "acker_component_acked_total{component=numbers}": 300,
+    "acker_component_failed_total{component=numbers,reason=failed}": 6,
+    "acker_component_failed_total{component=numbers,reason=timeout}": 0,
+    "acker_component_user_total{component=numbers,counter=replayed}": 6,
+    "acker_component_pending{component=numbers}": 0,
+    "acker_component_max_pending{component=numbers}": 10_000,
+    "acker_component_complete_latency_seconds_count{component=numbers}": 300,
+    "acker_component_executed_total{component=sink}": 306,
+    "acker_component_acked_total{component=sink}": 300,
+    "acker_component_failed_total{component=sink,reason=failed}": 6,
+    "acker_component_processes{component=sink}": 1,
+    "acker_component_tasks_owned{component=sink}": 1,
+    "acker_trees_total{outcome=acked}": 300,
+    "acker_trees_total{outcome=failed}": 6,
+}
+"""What is true once every number was acked."""
+
+
+def test_one_port_shows_all_that_a_command_runs(topology: str, tmp_path: Path, bootstrap_servers: str) -> None:
+    """A process that is stopped like a paused machine says nothing any more; its supervisor says so."""
+    with running_acker(
+        *("run", "numbers_module:topology", "--ackers", "1", "--metrics-port", "0"),
+        *("--set", f"metrics.stuck_after_s={STUCK_AFTER_S}", "--bootstrap-servers", bootstrap_servers),
+        cwd=tmp_path,
+    ) as command:
+        endpoint = Endpoint(command)
+        endpoint.shows(DONE)
+        endpoint.regains_health()  # that it took long to start is no matter here
+        for loop, words in (("sink", "spout_sdk.process"), ("acker", "acker_cli.acker_process")):
+            with stopped(process_of(command.process.pid, words, loop)):
+                endpoint.loses_health(loop)
+            endpoint.regains_health()
+        assert command.end(signal.SIGTERM) == 0
+
+
+def process_of(parent: int, *words: str) -> int:
+    """The process below `parent` whose command line has all of the words."""
+    lines = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(parent)}
+    (found,) = [pid for pid, line in lines.items() if all(word in line for word in words)]
+    return found
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_component_that_is_stuck_is_unhealthy(topology: str, tmp_path: Path, bootstrap_servers: str) -> None:
+    hold = tmp_path / "hold"
+    hold.touch()
+    numbers, sink = (
+        ("run", "numbers_module:topology", "--component", name, "--metrics-port", "0") for name in ("numbers", "sink")
+    )
+    options = ("--set", f"metrics.stuck_after_s={STUCK_AFTER_S}", "--bootstrap-servers", bootstrap_servers)
+    with (
+        running_acker(*numbers, *options, cwd=tmp_path) as spout,
+        running_acker(*sink, *options, "--ackers", "1", cwd=tmp_path) as bolt,
+    ):
+        at_spout, at_bolt = Endpoint(spout), Endpoint(bolt)
+        at_spout.shows({"acker_component_emitted_total{component=numbers}": 300})
+        at_bolt.loses_health("sink")
+        at_spout.regains_health()  # which it may have lost on a busy machine, but not for good
+        hold.unlink()
+        at_bolt.regains_health()
+        at_spout.shows({name: value for name, value in DONE.items() if "component=numbers" in name})
+        at_bolt.shows({name: value for name, value in DONE.items() if "component=numbers" not in name})
+        for command in (spout, bolt):
+            command.process.send_signal(signal.SIGTERM)
+        for command in (spout, bolt):
+            assert command.process.wait(30) == 0, command.said

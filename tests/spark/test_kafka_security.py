@@ -1,0 +1,176 @@
+"""librdkafka's security settings for Spark's Java client."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+
+from spark_jobs import SparkJobError
+from spark_jobs.kafka_options import sink_options, source_options
+from spark_jobs.kafka_security import security_options
+from spark_jobs.spout_landing import replay_topic
+from tests.certificates import Authority, Identity
+from tuple_tree.access import component_role
+from tuple_tree.manifest import Manifest, SpoutManifest
+
+SCRAM = {
+    "security.protocol": "sasl_ssl",
+    "sasl.mechanisms": "scram-sha-512",
+    "sasl.username": "alice",
+    "sasl.password": 'a "quoted" \\ one',
+}
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def identity(authority: Authority) -> Identity:
+    return authority.issue("alice")
+
+
+def tls(authority: Authority, identity: Identity, **more: Any) -> dict[str, Any]:
+    return {
+        "security.protocol": "ssl",
+        "ssl.ca.location": str(authority.path),
+        "ssl.certificate.location": str(identity.certificate),
+        "ssl.key.location": str(identity.key),
+        **more,
+    }
+
+
+def test_a_password_becomes_a_login_module() -> None:
+    assert security_options(SCRAM) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            r'username="alice" password="a \"quoted\" \\ one";'
+        ),
+    }
+
+
+def test_plain_has_a_module_of_its_own() -> None:
+    options = security_options({**SCRAM, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "PLAIN"})
+    assert "plain.PlainLoginModule required" in options["sasl.jaas.config"]
+
+
+def test_the_end_of_a_line_does_not_end_a_password() -> None:
+    assert r'password="a\nb\rc"' in security_options({**SCRAM, "sasl.password": "a\nb\rc"})["sasl.jaas.config"]
+
+
+def test_files_become_text_so_that_executors_need_none(authority: Authority, identity: Identity) -> None:
+    options = security_options(tls(authority, identity))
+    assert options == {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": authority.path.read_text().strip(),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": identity.certificate.read_text().strip(),
+        "ssl.keystore.key": identity.key.read_text().strip(),
+    }
+
+
+def test_one_file_may_hold_the_certificate_and_its_key(authority: Authority, identity: Identity) -> None:
+    both = {"ssl.certificate.location": str(identity.both), "ssl.key.location": str(identity.both)}
+    assert security_options(tls(authority, identity, **both)) == security_options(tls(authority, identity))
+
+
+def test_text_is_taken_as_it_is(authority: Authority, identity: Identity) -> None:
+    text = {
+        "security.protocol": "SSL",
+        "ssl.ca.pem": authority.path.read_text(),
+        "ssl.certificate.pem": identity.certificate.read_text(),
+        "ssl.key.pem": identity.key.read_text(),
+    }
+    assert security_options(text) == security_options(tls(authority, identity))
+
+
+def test_an_encrypted_key_comes_with_its_password_and_no_other_does(authority: Authority, identity: Identity) -> None:
+    encrypted = authority.issue("bob", password="hush")
+    options = security_options(tls(authority, encrypted, **{"ssl.key.password": "hush"}))
+    assert options["ssl.key.password"] == "hush"
+    assert "ssl.key.password" not in security_options(tls(authority, identity, **{"ssl.key.password": "hush"}))
+
+
+def test_a_key_store_is_taken_as_a_file() -> None:
+    options = security_options(
+        {"security.protocol": "SSL", "ssl.keystore.location": "/keys.p12", "ssl.keystore.password": "hush"}
+    )
+    assert options == {
+        "security.protocol": "SSL",
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": "/keys.p12",
+        "ssl.keystore.password": "hush",
+    }
+
+
+@pytest.mark.parametrize(("said", "java"), [("none", ""), ("https", "https")])
+def test_the_check_of_the_hosts_name(said: str, java: str) -> None:
+    kafka = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": said}
+    assert security_options(kafka)["ssl.endpoint.identification.algorithm"] == java
+
+
+def test_what_the_protocol_has_no_use_for_is_left_out() -> None:
+    assert security_options({"sasl.username": "alice"}) == {}
+    assert security_options({**SCRAM, "security.protocol": "plaintext"}) == {"security.protocol": "PLAINTEXT"}
+    assert security_options({"security.protocol": "SSL", "ssl.ca.location": "probe"}) == {"security.protocol": "SSL"}
+
+
+def test_options_of_source_and_sink_have_them() -> None:
+    kafka = {"bootstrap.servers": "k:1", **SCRAM}
+    for options in (source_options(kafka), sink_options(kafka)):
+        assert options["kafka.security.protocol"] == "SASL_SSL"
+        assert 'password="a ' in options["kafka.sasl.jaas.config"]
+        assert not any("sasl.password" in name or "sasl.mechanisms" in name for name in options)
+
+
+TLS = {"security.protocol": "SSL"}
+
+
+@pytest.mark.parametrize(
+    ("kafka", "said"),
+    [
+        ({**SCRAM, "sasl.mechanisms": "GSSAPI"}, r"sasl.mechanism GSSAPI cannot be used in Spark: use one of PLAIN"),
+        ({"security.protocol": "SASL_SSL"}, r"sasl.mechanism GSSAPI cannot be used"),
+        ({**SCRAM, "sasl.password": ""}, r"needs sasl.password: set ACKER_KAFKA__SASL_PASSWORD"),
+        ({**TLS, "enable.ssl.certificate.verification": "false"}, r"name the broker's authority with ssl.ca.location"),
+        ({**TLS, "ssl.crl.location": "/crl.pem"}, r"ssl.crl.location cannot be translated for Spark"),
+        ({**TLS, "ssl.cipher.suites": "ALL"}, r"ssl.cipher.suites cannot be translated"),
+        ({**TLS, "ssl.ca.location": "/"}, r"ssl.ca.location / is a directory.*name a file"),
+        ({**TLS, "ssl.ca.location": "/no/such.pem"}, r"/no/such.pem cannot be read \(No such file.*Spark's driver"),
+        ({**TLS, "ssl.ca.pem": "hush"}, r"ssl.ca has no certificate in PEM"),
+        ({**TLS, "ssl.key.pem": "hush"}, r"belong together: set ssl.certificate.location or ssl.certificate.pem too"),
+        ({**TLS, "ssl.certificate.pem": "x", "ssl.key.pem": "hush"}, r"ssl.key has no private key in PEM"),
+    ],
+)
+def test_what_cannot_be_translated_is_refused(kafka: dict[str, Any], said: str) -> None:
+    with pytest.raises(SparkJobError, match=said) as refused:
+        security_options(kafka)
+    assert "hush" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_key_that_java_does_not_read_says_how_to_convert_it(authority: Authority, identity: Identity) -> None:
+    key = load_pem_private_key(identity.key.read_bytes(), None)
+    old = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    identity.key.write_bytes(old)
+    with pytest.raises(SparkJobError, match=r"is a EC PRIVATE KEY.*openssl pkcs8 -topk8 -in OLD -out NEW") as refused:
+        security_options(tls(authority, identity))
+    assert old.decode().splitlines()[1] not in str(refused.value)
+
+
+def test_an_encrypted_key_without_its_password(authority: Authority) -> None:
+    encrypted = authority.issue("bob", password="hush")
+    with pytest.raises(SparkJobError, match=r"set ssl\.key\.password"):
+        security_options(tls(authority, encrypted))
+
+
+def test_the_role_of_a_spout_lands_its_rows_where_the_job_does() -> None:
+    manifest = Manifest.of(
+        topology="t", max_tree_age_ms=300_000, components=(SpoutManifest(name="files", external=True),)
+    )
+    assert replay_topic("t", "files") in component_role(manifest, "files").topics

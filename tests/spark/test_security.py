@@ -1,0 +1,164 @@
+"""Spark jobs on a Kafka behind a locked door: each with just its ACLs, and nothing of their secrets to be seen."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import spark_jobs
+from acker_worker.catalogue import Catalogue
+from acker_worker.worker import AckerWorker
+from spark_jobs.kafka_options import check_access, check_topics, source_options
+from spark_jobs.main import explained
+from spout_sdk import ComponentRunner, Topology
+from tests.kafka.security.secured import HERE, SecuredKafka, bindings_of, command_lines, environment_of
+from tests.spark import secured_topology
+from tests.spark.rig import topology_name
+from tests.unit.cli.running import RunningAcker, running_acker
+from tests.waiting import eventually
+from tuple_tree.access import acker_role, component_role
+
+MESSAGES = 200
+# Until two Sparks have started on a machine with more to do.
+SECONDS = 240
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    with SecuredKafka(tmp_path_factory.mktemp("certificates")) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def topology(secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> Topology:
+    """With its topics, and messages in its source."""
+    monkeypatch.setenv(secured_topology.NAME, topology_name())
+    built = secured_topology.topology()
+    catalogue = Catalogue(secured.super_user)
+    catalogue.create_topics(built.manifest)
+    catalogue.publish(built.manifest)
+    source = secured_topology.source_topic()
+    admin = AdminClient(secured.super_user)
+    admin.create_topics([NewTopic(source, 2, 1)])[source].result(20)
+    producer = Producer(secured.super_user)
+    for number in range(MESSAGES):
+        producer.produce(source, f"line {number}".encode(), partition=number % 2)
+    assert producer.flush(30) == 0
+    return built
+
+
+def let_in(secured: SecuredKafka, topology: Topology, role: str, way_in: str) -> dict[str, Any]:
+    """A user with just the ACLs of a role."""
+    user = f"{topology.name}.{role}"
+    manifest = topology.manifest
+    needed = acker_role(manifest) if role == "acker" else component_role(manifest, role, topology.sources.get(role))
+    secured.allow(bindings_of(needed, f"User:{user}"))
+    settings: dict[str, Any] = getattr(secured, way_in)(user)
+    return settings
+
+
+def secrets_of(kafka: dict[str, Any]) -> list[str]:
+    """What must not be seen: a password, or the lines of a key, as a whole or as they stand in JSON."""
+    if "sasl.password" in kafka:
+        return [str(kafka["sasl.password"]).partition(" ")[0]]
+    return [line for line in Path(kafka["ssl.key.location"]).read_text().splitlines() if not line.startswith("-")]
+
+
+@pytest.mark.parametrize(("of_spout", "of_bolt"), [("password", "certificate"), ("certificate", "password")])
+def test_a_spout_and_a_bolt(
+    secured: SecuredKafka, topology: Topology, tmp_path: Path, of_spout: str, of_bolt: str
+) -> None:
+    spout = let_in(secured, topology, "lines", f"with_{of_spout}")
+    bolt = let_in(secured, topology, "split", f"with_{of_bolt}")
+    worker = AckerWorker(topology.name, let_in(secured, topology, "acker", "with_certificate"))
+    count = ComponentRunner(topology, "count", let_in(secured, topology, "count", "with_certificate"))
+    with ExitStack() as stack:
+        for service in (worker, count):
+            thread = threading.Thread(target=service.run)
+            thread.start()
+            stack.callback(thread.join, 60)
+            stack.callback(service.stop)
+
+        def submit(component: str, kafka: dict[str, Any], *arguments: str) -> RunningAcker:
+            events = tmp_path / f"events-{component}"
+            events.mkdir()
+            return stack.enter_context(
+                running_acker(
+                    "spark", "submit", f"{secured_topology.__name__}:topology", "--component", component,
+                    "--master", "local[2]", "--checkpoint", str(tmp_path / component), *arguments,
+                    "--", "--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.ui.enabled=false",
+                    "--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.compress=false", "--conf", f"spark.eventLog.dir={events.as_uri()}",
+                    "--driver-memory", "1g",
+                    cwd=HERE, environment=environment_of(kafka),
+                )
+            )  # fmt: skip
+
+        commands = [submit("split", bolt), submit("lines", spout, "--available-now")]
+        eventually(lambda: len(list(tmp_path.glob("events-*/*"))) == 2, "both Sparks to have started", SECONDS)
+        seen = "".join(command_lines(command) for command in commands)
+        assert commands[1].process.wait(SECONDS) == 0, commands[1].said
+        commands[0].process.terminate()
+        assert commands[0].process.wait(60) == 0, commands[0].said
+    assert count.stats.executed >= 2 * MESSAGES
+    events = "".join(log.read_text() for log in tmp_path.glob("events-*/**/*") if log.is_file())
+    assert "SparkListenerSQLExecutionStart" in events
+    assert "java" in seen
+    said = "".join(command.said for command in commands)
+    assert "Traceback" not in said
+    for secret in (*secrets_of(spout), *secrets_of(bolt)):
+        assert secret not in seen
+        assert secret not in said
+        assert secret not in events
+
+
+def test_plans_show_no_secrets(secured: SecuredKafka, topology: Topology, spark: Any, capfd: Any) -> None:
+    """What `explain` prints stands in the UI as well."""
+    for way_in in ("with_password", "with_certificate"):
+        kafka = let_in(secured, topology, "lines", way_in)
+        read = {**source_options(kafka), "subscribe": secured_topology.source_topic()}
+        rows = spark.read.format("kafka").options(**read).load()
+        assert rows.count() == MESSAGES
+        stream = spark.readStream.format("kafka").options(**read).load()
+        for frame in (rows, stream):
+            frame.explain(extended=True)
+            frame.explain(mode="formatted")
+        said = "".join(capfd.readouterr())
+        assert "Physical Plan" in said
+        assert not any(secret in said for secret in secrets_of(kafka))
+
+
+@pytest.mark.parametrize("component", ["lines", "split"])
+def test_a_job_needs_each_of_its_topics(secured: SecuredKafka, topology: Topology, component: str) -> None:
+    role = component_role(topology.manifest, component, topology.sources.get(component))
+    for index, topic in enumerate(role.topics):
+        user = f"{topology.name}.{component}.{index}"
+        kafka = secured.with_certificate(user)
+        secured.allow(acl for acl in bindings_of(role, f"User:{user}") if acl.name != topic)
+        hidden = f"{topic} may not be seen by this user"
+        with pytest.raises(spark_jobs.SparkJobError, match=rf"{hidden}.*--role {component}"):
+            check_access(kafka, role)
+        with pytest.raises(spark_jobs.SparkJobError, match=hidden):
+            check_topics(kafka, {topic: 1})
+
+
+def test_a_job_that_is_not_let_in_hears_why(secured: SecuredKafka, topology: Topology) -> None:
+    kafka = secured.with_password(f"{topology.name}.nobody") | {"sasl.password": "wrong-secret"}
+    with pytest.raises(spark_jobs.SparkJobError, match=r"does not let this client in.*[Aa]uthentication") as refused:
+        check_topics(kafka, {})
+    assert "wrong-secret" not in str(refused.value)
+
+
+def test_what_java_says_of_it_is_found_in_its_page() -> None:
+    page = (
+        "Query x terminated\n\tat a.b.C(D.java)\nCaused by: org.apache.TopicAuthorizationException: Not authorized: [t]"
+    )
+    said = explained("words.split", Exception(page))
+    assert said.startswith("words.split failed: TopicAuthorizationException: Not authorized: [t]; allow it with")
+    assert "--role split" in said
+    assert "\n" not in said
+    assert "from its checkpoint" in explained("words.split", Exception("something else"))

@@ -1,0 +1,130 @@
+"""What each role needs; that it suffices, and that nothing less does, is tested on a broker."""
+
+import pytest
+
+from tuple_tree.access import (
+    CLUSTER,
+    Operation,
+    Role,
+    component_role,
+    remedy,
+    roles,
+    shortfall,
+)
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.streams import declare
+
+WORD = (declare(["word"]),)
+
+
+def manifest(*, acking: bool = True, external: bool = False) -> Manifest:
+    def receives(*sources: str) -> tuple[Subscription, ...]:
+        return tuple(Subscription(source=source, stream="default", grouping="shuffle") for source in sources)
+
+    return Manifest.of(
+        topology="t",
+        acking=acking,
+        max_tree_age_ms=300_000,
+        components=(
+            SpoutManifest(name="a", streams=WORD, external=external),
+            SpoutManifest(name="b", streams=WORD),
+            BoltManifest(name="c", streams=WORD, subscriptions=receives("a", "b", "c"), external=external),
+            BoltManifest(name="d", subscriptions=receives("c")),
+        ),
+    )
+
+
+def uses(role: Role) -> dict[str, str]:
+    """Resource → first letters of the operations, those of commands left out."""
+    letters = {Operation.READ: "r", Operation.WRITE: "w", Operation.CREATE: "c"}
+    return {
+        f"{each.resource}:{each.name}": "".join(sorted(letters[op] for op in each.operations if op in letters))
+        for each in role.permissions
+        if each.name != "acker.topologies"
+    }
+
+
+def test_a_spout_hears_its_own_notices_and_writes_to_its_receivers_alone() -> None:
+    assert uses(component_role(manifest(), "a")) == {
+        "topic:t.notices.a": "r", "topic:t.acks": "w", "topic:t.tuples.c": "w", "topic:t.dead-letters": "w",
+        "group:t.a": "r",
+    }  # fmt: skip
+
+
+def test_a_bolt_that_receives_from_itself_reads_and_writes_one_topic() -> None:
+    assert uses(component_role(manifest(), "c")) == {
+        "topic:t.tuples.c": "rw", "topic:t.acks": "w", "topic:t.tuples.d": "w", "topic:t.dead-letters": "w",
+        "group:t.c": "r",
+    }  # fmt: skip
+
+
+def test_without_acking_there_are_no_acks_and_no_ackers() -> None:
+    untracked = manifest(acking=False)
+    assert [role.name for role in roles(untracked)] == ["operator", "a", "b", "c", "d"]
+    assert uses(component_role(untracked, "a")) == {"topic:t.tuples.c": "w"}
+    assert uses(component_role(untracked, "d")) == {
+        "topic:t.tuples.d": "r", "topic:t.dead-letters": "w", "group:t.d": "r",
+    }  # fmt: skip
+
+
+def test_a_bolt_in_spark_has_no_group_and_asks_for_no_settings() -> None:
+    role = component_role(manifest(external=True), "c")
+    assert "group:t.c" not in uses(role)
+    assert {operation for permission in role.permissions for operation in permission.operations} == {
+        Operation.READ, Operation.WRITE,
+    }  # fmt: skip
+
+
+def test_a_spout_in_spark_reads_its_source_or_lands_it() -> None:
+    of_a_topic = component_role(manifest(external=True), "a", "lines")
+    assert uses(of_a_topic)["topic:lines"] == "r"
+    assert uses(of_a_topic)["group:t.a"] == "r"
+    assert of_a_topic.note == ""
+    of_a_function = component_role(manifest(external=True), "a")
+    assert uses(of_a_function)["topic:t.replay.a"] == "crw"
+    assert "allow Read" in of_a_function.note
+
+
+def test_sources_are_those_of_the_spouts_that_they_are_given_for() -> None:
+    by_name = {role.name: role for role in roles(manifest(external=True), {"a": "lines"})}
+    assert "topic:lines" in uses(by_name["a"])
+    assert "topic:lines" not in uses(by_name["b"])
+
+
+def test_only_the_ackers_write_notices_and_read_acks() -> None:
+    for role in roles(manifest()):
+        for topic, operations in role.topics.items():
+            if topic.startswith("t.notices"):
+                assert (Operation.WRITE in operations) == (role.name == "acker")
+            if topic == "t.acks":
+                assert (Operation.READ in operations) == (role.name == "acker")
+
+
+def test_old_brokers_want_idempotent_writes_allowed_to_all_that_write_so() -> None:
+    assert not any(each.resource == "cluster" for role in roles(manifest()) for each in role.permissions)
+    for role in roles(manifest(), before_2_8=True):
+        allowed = [each.operations for each in role.permissions if each.name == CLUSTER]
+        assert allowed == ([] if role.name == "operator" else [(Operation.IDEMPOTENT_WRITE,)])
+
+
+@pytest.mark.parametrize(
+    ("needed", "allowed", "said"),
+    [
+        ((Operation.READ,), None, ""),
+        ((Operation.READ,), ["READ", "DESCRIBE"], ""),
+        ((Operation.READ,), [], "may not be seen by this user"),
+        ((), [], "may not be seen by this user"),
+        ((Operation.WRITE,), ["READ"], "may not be written by this user"),
+        ((Operation.READ, Operation.WRITE), ["DESCRIBE"], "may not be read or written by this user"),
+        ((Operation.DESCRIBE_CONFIGS,), ["READ"], "may not be asked for its settings by this user"),
+    ],
+)
+def test_what_is_lacking_is_half_a_sentence(
+    needed: tuple[Operation, ...], allowed: list[str] | None, said: str
+) -> None:
+    assert shortfall(needed, allowed) == said
+
+
+def test_the_remedy_names_the_role_where_it_is_known() -> None:
+    assert remedy("split") == "allow it with what acker topics acls MODULE:TOPOLOGY --role split prints"
+    assert "--role" not in remedy()

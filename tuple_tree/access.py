@@ -1,0 +1,224 @@
+"""What each role of a topology does with Kafka, and so which ACLs it needs: these and no more.
+
+Who may read or write a topic may describe it as well, so that is not asked for apart. Only names are known here, no
+client. `docs/security.md` says what follows for whoever gets hold of a role.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final, Literal
+
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
+from tuple_tree.names import (
+    TOPOLOGIES_TOPIC,
+    acker_group,
+    acks_topic,
+    component_group,
+    dead_letters_topic,
+    notices_topic,
+    tuples_topic,
+)
+
+ACKER: Final = "acker"
+"""The role of the acker workers; no component may be called that."""
+
+OPERATOR: Final = "operator"
+"""The role of whoever runs `acker topics create`."""
+
+
+class Operation(Enum):
+    """Kafka's operations; names as in its protocol, values as its command line spells them."""
+
+    READ = "Read"
+    WRITE = "Write"
+    CREATE = "Create"
+    DESCRIBE = "Describe"
+    DESCRIBE_CONFIGS = "DescribeConfigs"
+    IDEMPOTENT_WRITE = "IdempotentWrite"
+
+
+Operations = tuple[Operation, ...]
+Resource = Literal["topic", "group", "cluster"]
+
+CLUSTER: Final = "kafka-cluster"
+"""The one name that a resource of kind cluster has."""
+
+_CREATES: Final[Operations] = (Operation.CREATE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+_READS: Final[Operations] = (Operation.READ,)
+_WRITES: Final[Operations] = (Operation.WRITE,)
+_DONE: Final[Mapping[Operation, str]] = {
+    Operation.READ: "read",
+    Operation.WRITE: "written",
+    Operation.DESCRIBE_CONFIGS: "asked for its settings",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What may be done with one resource, or with all whose names begin alike.
+
+    Attributes:
+        resource: its kind.
+        name: its name, or how the names begin.
+        operations: at least one.
+        prefixed: whether the name is a beginning.
+    """
+
+    resource: Resource
+    name: str
+    operations: Operations
+    prefixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Somebody who talks to Kafka for a topology.
+
+    Attributes:
+        name: `operator`, `acker`, or the component's.
+        title: what it is.
+        permissions: all that it needs.
+        is_component: whether it is a spout or a bolt; one may be called `operator`.
+        note: what cannot be known from the topology; empty if there is nothing.
+    """
+
+    name: str
+    title: str
+    permissions: tuple[Permission, ...]
+    is_component: bool = False
+    note: str = ""
+
+    @property
+    def topics(self) -> dict[str, Operations]:
+        """What it does with the topics that are named one by one."""
+        return {
+            each.name: each.operations for each in self.permissions if each.resource == "topic" and not each.prefixed
+        }
+
+
+def roles(
+    manifest: Manifest, sources: Mapping[str, str | None] | None = None, *, before_2_8: bool = False
+) -> list[Role]:
+    """All roles of a topology.
+
+    Args:
+        manifest: of the topology.
+        sources: external spout → the topic that it reads; None, or nothing, where that is decided elsewhere.
+        before_2_8: whether for brokers older than 2.8, which want a permission of its own for idempotent producers.
+    """
+    known = sources or {}
+    producers = [acker_role(manifest)] if manifest.acking else []
+    producers += [component_role(manifest, each.name, known.get(each.name)) for each in manifest.components]
+    if before_2_8:
+        idempotent = Permission("cluster", CLUSTER, (Operation.IDEMPOTENT_WRITE,))
+        producers = [replace(role, permissions=(*role.permissions, idempotent)) for role in producers]
+    return [operator_role(manifest), *producers]
+
+
+def operator_role(manifest: Manifest) -> Role:
+    """Whoever creates and checks the topics, and publishes the manifest."""
+    return Role(
+        OPERATOR,
+        "whoever runs acker topics create",
+        (
+            Permission("topic", f"{manifest.topology}.", _CREATES, prefixed=True),
+            Permission("topic", TOPOLOGIES_TOPIC, (*_CREATES, Operation.WRITE)),
+        ),
+    )
+
+
+def acker_role(manifest: Manifest) -> Role:
+    """The acker workers: alone in reading acks and in writing notices."""
+    topology = manifest.topology
+    checked = Operation.DESCRIBE_CONFIGS
+    return Role(
+        ACKER,
+        "the acker workers",
+        (
+            Permission("topic", TOPOLOGIES_TOPIC, _READS),
+            Permission("topic", acks_topic(topology), (Operation.READ, checked)),
+            *[Permission("topic", notices_topic(topology, spout.name), _WRITES) for spout in manifest.spouts],
+            Permission("topic", dead_letters_topic(topology), (Operation.WRITE, checked)),
+            Permission("group", acker_group(topology), _READS),
+        ),
+    )
+
+
+def component_role(manifest: Manifest, name: str, source: str | None = None) -> Role:
+    """A spout or a bolt.
+
+    Args:
+        manifest: of the topology.
+        name: of the component.
+        source: the topic that an external spout reads; None where that is decided elsewhere.
+    """
+    component = manifest.component(name)
+    topology = manifest.topology
+    is_spout = isinstance(component, SpoutManifest)
+    uses: dict[str, Operations] = {}
+    if isinstance(component, BoltManifest):
+        _add(uses, tuples_topic(topology, name), _READS)
+    elif manifest.acking:
+        _add(uses, notices_topic(topology, name), _READS)
+    if manifest.acking:
+        _add(uses, acks_topic(topology), _WRITES)
+    for receiver in manifest.bolts:
+        if any(subscription.source == name for subscription in receiver.subscriptions):
+            _add(uses, tuples_topic(topology, receiver.name), _WRITES)
+    if manifest.acking or not is_spout or component.external:
+        _add(uses, dead_letters_topic(topology), _WRITES)
+    # A Spark bolt keeps its offsets in its checkpoint, and a spout without notices has none.
+    grouped = (manifest.acking or component.external) if is_spout else not component.external
+    note = ""
+    if component.external and is_spout:
+        if source is not None:
+            _add(uses, source, _READS)
+        else:
+            # Where its messages land that do not come from a topic.
+            _add(uses, f"{topology}.replay.{name}", (*_READS, *_WRITES, Operation.CREATE))
+            note = "its source is a function: allow Read of the topic as well that this names, if it does"
+    if not component.external:
+        for topic in uses:
+            _add(uses, topic, (Operation.DESCRIBE_CONFIGS,))
+        _add(uses, TOPOLOGIES_TOPIC, _READS)
+    permissions = [Permission("topic", topic, operations) for topic, operations in uses.items()]
+    if grouped:
+        permissions.append(Permission("group", component_group(topology, name), _READS))
+    kind = "spout" if is_spout else "bolt"
+    title = f"{'external ' if component.external else ''}{kind} {name}"
+    return Role(name, title, tuple(permissions), is_component=True, note=note)
+
+
+def _add(uses: dict[str, Operations], topic: str, operations: Operations) -> None:
+    uses[topic] = tuple(dict.fromkeys((*uses.get(topic, ()), *operations)))
+
+
+def remedy(role: str | None = None) -> str:
+    """The end of a message about something that is not allowed."""
+    chosen = "" if role is None else f" --role {role}"
+    return f"allow it with what acker topics acls MODULE:TOPOLOGY{chosen} prints"
+
+
+def shortfall(needed: Operations, allowed: Iterable[str] | None) -> str:
+    """What a user lacks for a topic, as half a sentence about the topic; empty if nothing.
+
+    Args:
+        needed: what its role does with the topic.
+        allowed: what the cluster says that it may do, by the names of `Operation`; None if it does not say.
+    """
+    if allowed is None:
+        return ""
+    may = set(allowed)
+    if not may:
+        return "may not be seen by this user"
+    missing = [_DONE[each] for each in needed if each.name not in may and each in _DONE]
+    return f"may not be {' or '.join(missing)} by this user" if missing else ""
+
+
+def no_entry(servers: object, why: str) -> str:
+    """What is said of a broker that is there, but with which no connection comes about."""
+    return (
+        f"{servers} does not let this client in ({why}): check security.protocol and the sasl. and ssl. settings, "
+        "which acker config show lists"
+    )
