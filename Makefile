@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-spark lint types format bench clean
+.PHONY: help setup demo test lint types format bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -22,11 +22,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Count the words of a book through a real Kafka, every line acked
 	$(BIN)/acker demo
 
-test: $(READY) ## Run the tests, those on a real Kafka included
-	$(BIN)/pytest tests/unit tests/kafka
-
-test-spark: $(READY) ## Run the tests of the Spark jobs, which are under way, on a real Kafka and a real Spark
-	$(BIN)/pytest tests/spark
+test: $(READY) ## Run the tests, those on a real Kafka and a real Spark included
+	$(BIN)/pytest tests/unit tests/kafka tests/spark
 
 lint: $(READY) ## Check style, formatting and the direction of imports
 	$(BIN)/ruff check .
@@ -40,8 +37,9 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## Measure the ledger
+bench: $(READY) ## Measure the ledger and the Spark bolt
 	$(BIN)/python -m benchmarks.ledger --json
+	$(BIN)/python -m benchmarks.spark --json
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -27,8 +27,6 @@ _SPARK: Final = {
     # As many as cores: shuffles of small micro-batches cost more than they bring.
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
     "spark.driver.memory": "1g",
-    # Spark looks for an interruption in the text of an error with a pattern that needs a deep stack for a long text.
-    "spark.driver.extraJavaOptions": f"{spark_jobs.required_settings()['spark.driver.extraJavaOptions']} -Xss8m",
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
