@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-container test-spark test-cluster lint types format bench clean
+.PHONY: help setup demo test test-container test-cluster lint types format bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -22,14 +22,11 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Count the words of a book through a real Kafka, every line acked
 	$(BIN)/acker demo
 
-test: $(READY) ## Run the tests, those on a real Kafka included
-	$(BIN)/pytest tests/unit tests/kafka
+test: $(READY) ## Run the tests, those on a real Kafka and a real Spark included
+	$(BIN)/pytest tests/unit tests/kafka tests/spark
 
 test-container: $(READY) ## Run the tests that need a Kafka on one in a container of apache/kafka
 	ACKER_TEST_KAFKA=container $(BIN)/pytest tests/kafka
-
-test-spark: $(READY) ## Run the tests of the Spark jobs, which are under way, on a real Kafka and a real Spark
-	$(BIN)/pytest tests/spark
 
 test-cluster: $(READY) ## Run the cluster of docker-compose.yml, and kill, cut off and restart what is in it; needs Docker
 	$(BIN)/pytest tests/cluster

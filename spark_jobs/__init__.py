@@ -19,9 +19,9 @@ Rooms, from what users call to what it is made of:
 - `submit` and `main`: a component under spark-submit, from both sides; `declared`: what the topology gives it to run;
   `lifeline`: how the one hears that the other is gone.
 - `running_query`: progress and stopping; `progress`: a line about each micro-batch; `checkpoint`: whom a checkpoint
-  belongs to; `kafka_options`: settings; `kafka_security`: those that say how to get in.
-- Of a bolt: `micro_batch`: everything that a micro-batch writes, in one write; `inbox`: records in; `outputs`: rows
-  out; `ack_batches`: what the ackers are told.
+  belongs to; `kafka_options`: settings; `kafka_security`: those that say how to get in; `plans`: how our own plans run.
+- Of a bolt: `micro_batch`: everything that a micro-batch writes, in one write; `inbox`: records in; `outputs`: what it
+  emits; `deliveries`: rows out; `counts`: how much it is; `ack_batches`: what the ackers are told.
 - Of a spout: `spout_batch`: everything that it writes; `outcomes`: which trees are open; `spout_loop`: hears notices
   and commits; `replays`: what failed, read again by position; `spout_offsets` and `spout_checkpoint`: how far it is,
   in Kafka and in Spark; `spout_landing`: a source that cannot be read by position; `positional_roots`: roots that say

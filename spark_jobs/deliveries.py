@@ -24,7 +24,7 @@ _DELIVERY_TYPE: Final = "struct<topic: string, partition: int, key: binary, edge
 Routes = Sequence[tuple[str, int, Subscription]]
 
 
-def emitted(result: DataFrame, outputs: Outputs, *, numbered: bool) -> DataFrame:
+def emitted(result: DataFrame, outputs: Outputs, *, numbered: bool, carried: bool = False) -> DataFrame:
     """The deliveries of `transform`'s result.
 
     Args:
@@ -32,11 +32,13 @@ def emitted(result: DataFrame, outputs: Outputs, *, numbered: bool) -> DataFrame
         outputs: of the bolt.
         numbered: whether rows with equal inputs and equal content are numbered, to have an edge each. Which of them
             gets which number does not matter, because they are equal: so the edges depend on the data alone.
+        carried: whether each row is an input, and the only one of it; then `val` is there too. Only if there is one
+            delivery to a row.
 
     Returns:
         `partition`, `key`, `value`, `edge` of each delivery; its `root`, or `several` of them, or neither; `topic` and
         `source`, unless they are the same for all; and a row with `fail` for each row that is marked as failed or
-        cannot be encoded.
+        cannot be encoded. `val` is the XOR of `edge` and that of the input, null unless there is one `root`.
     """
     if outputs.is_leaf:
         return _evaluated(result)
@@ -49,6 +51,7 @@ def emitted(result: DataFrame, outputs: Outputs, *, numbered: bool) -> DataFrame
         _stream(result, outputs).alias("_stream"),
         *[F.col(f"`{name}`").cast(kind).alias(FIELD + name) for name, kind in kinds.items()],
         (F.col(FAIL) if FAIL in result.columns else F.lit(None).cast("string")).alias("_said"),
+        *([F.col(TRACKING)["edge"].alias("_came")] if carried else []),
     )
     problem = _by_stream(outputs, lambda schema, _: problem_of(_fields(schema), schema), F.lit("_stream is unknown"))
     rows = rows.withColumn("fail", F.coalesce("_said", problem))
@@ -61,8 +64,9 @@ def emitted(result: DataFrame, outputs: Outputs, *, numbered: bool) -> DataFrame
     only = outputs.only_route
     if only is not None:
         partition, key, edge = _destination(*only)
+        val = [F.col("_came").bitwiseXOR(edge).alias("val")] if carried else []
         return rows.select(
-            partition.alias("partition"), key.alias("key"), "value", "root", "several", edge.alias("edge"), "fail"
+            partition.alias("partition"), key.alias("key"), "value", "root", "several", edge.alias("edge"), "fail", *val
         )
     to = F.when(
         F.col("fail").isNull(),

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructField, StructType
 
 from spark_jobs.anchors import HEADERS_TYPE, anchors_and_source, one_pair, roots_of, several_pairs
+from spark_jobs.counts import observed
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.payloads import FIELD, StreamSchema, is_payload, read_payload, schema_of
 from spark_jobs.tracking import SOURCE, TRACKING, TRACKING_TYPE, tracking_of
@@ -127,11 +128,11 @@ class InboxReader:
             The fields, named `_field_…`; `_source` if there are several; `_id`, the identity of the input; `_root` and
             `_edge` of its anchor, null if it has none or several; these are then in `_several`; and `_dead`: null, or
             what becomes of an input that cannot be used: `key`, `value`, `headers` and the `message` with which its
-            trees fail.
+            trees fail. What of them there is can be `counted`.
         """
         for columns in self._steps:
             records = records.select(*columns)
-        return records
+        return observed(records, F.col(DEAD), F.col(ROOT), F.col(SEVERAL))
 
 
 def _read(distinct: "_Distinct", inbox: Inbox, among: int) -> Column:
@@ -149,7 +150,7 @@ def _fields(inbox: Inbox, schemas: Mapping[str, StreamSchema]) -> list[Column]:
 
 def usable_rows(inputs: DataFrame, inbox: Inbox) -> DataFrame:
     """The rows that `transform` receives."""
-    tracking = tracking_of(F.col(ID), roots_of(F.col(ROOT), F.col(SEVERAL)))
+    tracking = tracking_of(F.col(ID), roots_of(F.col(ROOT), F.col(SEVERAL)), F.col(EDGE))
     fields = [F.col(FIELD + field.name).alias(field.name) for field in inbox.fields]
     source = F.col(SOURCE) if len(inbox.sources) > 1 else F.lit(next(iter(inbox.sources), None)).alias(SOURCE)
     return inputs.where(F.col(DEAD).isNull()).select(*fields, source, tracking.alias(TRACKING))

@@ -8,22 +8,27 @@
 Inputs and deliveries are made and kept by a first job, which counts them, because acks need all of both and tuples need
 the deliveries: so Kafka is read once, and `transform` runs once. What is lost with an executor is made again, with the
 same ids, since every id is a function of the data. The second job writes; the counts tell what it can do without.
+
+Where `transform` makes one row of each, as a `select` does, each delivery carries the edge of its input, and inputs are
+not kept: the few of which that does not tell all, which are dead letters and those of several anchors, are read again.
 """
 
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from spark_jobs.ack_batches import AckLanes
+from spark_jobs.counts import Counts, counted
 from spark_jobs.deliveries import emitted, tuple_records
 from spark_jobs.ids import seed_of
 from spark_jobs.inbox import DEAD, EDGE, ROOT, SEVERAL, Inbox, InboxReader, dead_letters, usable_rows
-from spark_jobs.outputs import Outputs, check_result, multiplies
-from spark_jobs.plans import fixed_plans, kept, write
+from spark_jobs.outputs import Outputs, check_result, keeps_all, multiplies
+from spark_jobs.plans import kept, write
 from tuple_tree.names import tuples_topic
 
 Transform = Callable[[DataFrame], DataFrame]
@@ -79,18 +84,24 @@ class BoltBatch:
             session: its 16 bytes.
         """
         began = time.monotonic()
-        with kept(self._reader(query_id).read(records)) as inputs:
-            result = self.transform(usable_rows(inputs, self.inbox))
-            check_result(result, self.outputs)
-            with kept(emitted(result, self.outputs, numbered=multiplies(result))) as deliveries:
-                counts = _counted(inputs, deliveries)
-                write(self._records(batch_id, session, inputs, deliveries, counts), self.kafka)
+        inputs = self._reader(query_id).read(records)
+        rows = usable_rows(inputs, self.inbox)
+        result = self.transform(rows)
+        check_result(result, self.outputs)
+        carried = self.outputs.only_route is not None and keeps_all(result, rows)
+        numbered = not carried and multiplies(result)
+        with (
+            nullcontext() if carried else kept(inputs),
+            kept(emitted(result, self.outputs, numbered=numbered, carried=carried)) as deliveries,
+        ):
+            counts = counted(deliveries)
+            write(self._records(batch_id, session, inputs, deliveries, counts, carried=carried), self.kafka)
         return Written(
-            rows=counts["rows"],
-            tuples=counts["deliveries"] - counts["failed"],
-            acks=counts["single"] + counts["several"],
-            failed=counts["failed"],
-            dead=counts["dead"],
+            rows=counts.rows,
+            tuples=counts.deliveries - counts.failed,
+            acks=counts.anchors,
+            failed=counts.failed,
+            dead=counts.dead,
             seconds=time.monotonic() - began,
         )
 
@@ -101,18 +112,23 @@ class BoltBatch:
         return self._readers[query_id]
 
     def _records(
-        self, batch_id: int, session: bytes, inputs: DataFrame, deliveries: DataFrame, counts: Mapping[str, int]
+        self,
+        batch_id: int,
+        session: bytes,
+        inputs: DataFrame,
+        deliveries: DataFrame,
+        counts: Counts,
+        *,
+        carried: bool,
     ) -> DataFrame:
         """All that is to be written; what the counts rule out is left out of the plan."""
         records = tuple_records(deliveries, self.outputs)
-        if counts["dead"]:
+        if counts.dead:
             records = records.unionByName(dead_letters(inputs, self.inbox))
-        if self.inbox.manifest.acking and counts["single"] + counts["several"]:
+        if self.inbox.manifest.acking and counts.anchors:
             lanes = AckLanes(self.inbox.manifest, self.inbox.bolt, session, self.lanes)
-            entries = functools.reduce(DataFrame.unionByName, _entries(inputs, deliveries, counts))
-            fails = counts["input_fails"] + counts["delivery_fails"]
-            anchors = counts["single"] + counts["several"]
-            records = records.unionByName(lanes.acks(batch_id, entries, anchors, fails))
+            entries = functools.reduce(DataFrame.unionByName, _entries(inputs, deliveries, counts, carried=carried))
+            records = records.unionByName(lanes.acks(batch_id, entries, counts.anchors, counts.fails))
         return records
 
     def open(self, spark: SparkSession, session: bytes) -> None:
@@ -122,44 +138,21 @@ class BoltBatch:
             write(lanes.openings(spark), self.kafka)
 
 
-def _counted(inputs: DataFrame, deliveries: DataFrame) -> dict[str, int]:
-    """Makes inputs and deliveries, and counts what they are; the first action that touches them."""
-    dead, fail = F.col(DEAD).isNotNull(), F.col("fail").isNotNull()
-    several_inputs = F.coalesce(F.size(F.col(SEVERAL)), F.lit(0))
-    several_roots = F.coalesce(F.size(F.col("several")), F.lit(0))
-    into = {
-        "rows": F.count(F.lit(1)),
-        "dead": F.count_if(dead),
-        "single": F.count(ROOT),
-        "several": F.sum(several_inputs),
-        "input_fails": F.count_if(dead & F.col(ROOT).isNotNull()) + F.sum(F.when(dead, several_inputs).otherwise(0)),
-    }
-    out = {
-        "deliveries": F.count(F.lit(1)),
-        "failed": F.count_if(fail),
-        "several_roots": F.sum(several_roots),
-        "delivery_fails": F.count_if(fail & F.col("root").isNotNull())
-        + F.sum(F.when(fail, several_roots).otherwise(0)),
-    }
-    sums = [
-        rows.agg(F.array(*[F.coalesce(count.cast("bigint"), F.lit(0)) for count in counts.values()]).alias("counts"))
-        for rows, counts in ((inputs, into), (deliveries, out))
-    ]
-    with fixed_plans(inputs.sparkSession):
-        found = sums[0].unionByName(sums[1]).collect()
-    return dict(zip([*into, *out], [*found[0]["counts"], *found[1]["counts"]], strict=True))
-
-
-def _entries(inputs: DataFrame, deliveries: DataFrame, counts: Mapping[str, int]) -> Iterator[DataFrame]:
+def _entries(inputs: DataFrame, deliveries: DataFrame, counts: Counts, *, carried: bool) -> Iterator[DataFrame]:
     """What is to be told about roots: `root`, `val`, and `message`, null unless it failed."""
-    root, edge, message = F.col(ROOT).alias("root"), F.col(EDGE).alias("val"), F.col(DEAD)["message"].alias("message")
     val, fail = F.col("edge").alias("val"), F.col("fail").alias("message")
-    if counts["single"]:
-        yield inputs.where(F.col(ROOT).isNotNull()).select(root, edge, message)
-        yield deliveries.where("root is not null").select("root", val, fail)
-    if counts["several"]:
+    message = F.col(DEAD)["message"].alias("message")
+    single = F.col(ROOT).isNotNull()
+    if counts.single:
+        yield deliveries.where("root is not null").select("root", "val" if carried else val, fail)
+    if counts.single and not carried:
+        yield inputs.where(single).select(F.col(ROOT).alias("root"), F.col(EDGE).alias("val"), message)
+    elif counts.single and counts.dead:
+        dead = inputs.where(single & F.col(DEAD).isNotNull())
+        yield dead.select(F.col(ROOT).alias("root"), F.col(EDGE).alias("val"), message)
+    if counts.several:
         pairs = inputs.where(F.col(SEVERAL).isNotNull()).select(F.inline(SEVERAL), message)
         yield pairs.withColumnRenamed("edge", "val")
-    if counts["several_roots"]:
+    if counts.several_roots:
         # Also where each input had one: an aggregation merges them.
         yield deliveries.where("several is not null").select(F.explode("several").alias("root"), val, fail)

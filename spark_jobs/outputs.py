@@ -36,6 +36,9 @@ _ONE_FROM_ONE: Final = frozenset(
     }
 )
 
+# Nodes that make one row of each, and have one child.
+_ALL_FROM_ALL: Final = frozenset({"Project", "ResolvedHint", "SubqueryAlias"})
+
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
@@ -146,3 +149,13 @@ def multiplies(result: DataFrame) -> bool:
         children = node.children()
         pending += [children.apply(number) for number in range(children.size())]
     return False
+
+
+def keeps_all(result: DataFrame, rows: DataFrame) -> bool:
+    """Whether the plan makes exactly one row of each, as a `select` does."""
+    node, end = result._jdf.queryExecution().analyzed(), rows._jdf.queryExecution().analyzed()
+    while not node.equals(end):
+        if node.nodeName() not in _ALL_FROM_ALL:
+            return False
+        node = node.child()
+    return True

@@ -1,8 +1,8 @@
 """The tracking column: which inputs a row was made from.
 
 `transform` receives it as `_tracking` and has to keep it. It is opaque: an identity, from which the edges of the row's
-tuples are made, and the roots that these will be anchored to. Rows that are selected, filtered, joined or exploded
-keep it by themselves; an aggregation merges it.
+tuples are made, the roots that these will be anchored to, and the edge of the input's one anchor. Rows that are
+selected, filtered, joined or exploded keep it by themselves; an aggregation merges it.
 """
 
 from typing import Final
@@ -15,12 +15,12 @@ SOURCE: Final = "_source"
 STREAM: Final = "_stream"
 FAIL: Final = "_fail"
 
-TRACKING_TYPE: Final = "struct<id: bigint, roots: array<bigint>>"
+TRACKING_TYPE: Final = "struct<id: bigint, roots: array<bigint>, edge: bigint>"
 
 
-def tracking_of(id_: Column, roots: Column) -> Column:
-    """The tracking of one input."""
-    return F.struct(id_.alias("id"), roots.alias("roots"))
+def tracking_of(id_: Column, roots: Column, edge: Column) -> Column:
+    """The tracking of one input; `edge` is null unless it has exactly one anchor."""
+    return F.struct(id_.alias("id"), roots.alias("roots"), edge.alias("edge"))
 
 
 def merge_tracking(tracking: Column | str = TRACKING) -> Column:
@@ -33,7 +33,8 @@ def merge_tracking(tracking: Column | str = TRACKING) -> Column:
     column = F.col(tracking) if isinstance(tracking, str) else tracking
     # Inputs that were exploded into the group twice cancel out of the XOR; the count tells such groups apart.
     id_ = F.xxhash64(F.bit_xor(column["id"]), F.count(F.lit(1)))
-    return tracking_of(id_, F.sort_array(F.array_distinct(F.flatten(F.collect_list(column["roots"])))))
+    roots = F.sort_array(F.array_distinct(F.flatten(F.collect_list(column["roots"]))))
+    return tracking_of(id_, roots, F.lit(None).cast("bigint"))
 
 
 def mark_failed(rows: DataFrame, condition: Column, message: Column | str) -> DataFrame:

@@ -42,7 +42,7 @@ def test_kills_change_no_outcome(bootstrap_servers: str, seed: int) -> None:
     rng = random.Random(seed)
     roots = [rng.getrandbits(64) for _ in range(TREES)]
     failing, forgotten = set(roots[::50]), set(roots[1::50])
-    with AckLog(bootstrap_servers, partitions=4, tick_ms=500, timeout_ms=20_000) as log:
+    with AckLog(bootstrap_servers, partitions=4, tick_ms=500, timeout_ms=45_000) as log:
         share = threading.Semaphore(0)  # the kills let the writer go on, so that all of them meet a load
 
         def write() -> None:
@@ -72,7 +72,7 @@ def test_kills_change_no_outcome(bootstrap_servers: str, seed: int) -> None:
                 kills += 1
         share.release(2)
         with log.worker_process():
-            told = log.await_notices(roots, deadline_s=90)
+            told = log.await_notices(roots, deadline_s=150)
         writer.join()
     expected = {root: "failed" if root in failing else "timeout" if root in forgotten else "ack" for root in roots}
     assert {root: told[root][0] for root in roots} == expected

@@ -92,7 +92,14 @@ def pandas_udf(rows: DataFrame) -> DataFrame:
     return rows.select(make(reverse, "string")("line").alias("word"), "_tracking")
 
 
+def renamed(rows: DataFrame) -> DataFrame:
+    return rows.select(F.col("line").alias("word"), "_tracking")
+
+
+both = pytest.mark.parametrize("transform", [explode, renamed], ids=["several rows of one", "one row of each"])
+
 CASES = {
+    renamed: Counter(LINES),
     only_long: Counter(line.upper() for line in LINES if len(line) > 12),
     counted: Counter(f"{word}={count}" for word, count in WORDS.items()),
     joined: Counter({"one": WORDS["w1"], "uno": WORDS["w1"], "two": WORDS["w2"]}),
@@ -116,21 +123,24 @@ def test_transforms_of_all_kinds(spark: SparkSession, stage: Stage, transform: A
     assert after.open == 0
 
 
-def test_several_roots_and_a_root_in_several_inputs(spark: SparkSession, stage: Stage) -> None:
+@both
+def test_several_roots_and_a_root_in_several_inputs(spark: SparkSession, stage: Stage, transform: Any) -> None:
     one, two, three = next_id(), next_id(), next_id()
     first, second, third = {one: next_id(), two: next_id()}, {two: next_id()}, {three: next_id(), one: next_id()}
     stage.init([{one: first[one] ^ third[one], two: first[two] ^ second[two], three: third[three]}])
     for edges, line in ((first, b"\x06a b"), (second, b"\x06b b"), (third, b"\x02c")):
         stage.send_record(line, edges)
     stage.flush()
-    stage.drain(spark, explode)
+    stage.drain(spark, transform)
     stage.ack_received()
     assert stage.outcome().acked == {one, two, three}
 
 
-def test_marked_rows_fail_their_trees(spark: SparkSession, stage: Stage) -> None:
+@both
+def test_marked_rows_fail_their_trees(spark: SparkSession, stage: Stage, transform: Any) -> None:
     def failing(rows: DataFrame) -> DataFrame:
-        return mark_failed(explode(rows), F.col("word") == "w1", F.concat(F.lit("no "), F.col("word")))
+        found = F.regexp_substr("word", F.lit("w1"))
+        return mark_failed(transform(rows), found.isNotNull(), F.concat(F.lit("no "), found))
 
     roots = stage.send([(line,) for line in LINES])
     stage.drain(spark, failing)
@@ -150,8 +160,9 @@ def test_rows_that_cannot_be_encoded_fail_their_trees(spark: SparkSession, stage
     assert outcome.failed == {roots[1]: "field word of stream default is null, which it may not be"}
 
 
-def test_bad_inputs(spark: SparkSession, stage: Stage) -> None:
-    edges = [{next_id(): next_id()} for _ in range(4)]
+@both
+def test_bad_inputs(spark: SparkSession, stage: Stage, transform: Any) -> None:
+    edges = [*[{next_id(): next_id()} for _ in range(3)], {next_id(): next_id(), next_id(): next_id()}]
     stage.init(edges)
     stage.send_record(b"\x02a", {})
     stage.send_record(b"\x02b", b"x" * 17)
@@ -160,7 +171,7 @@ def test_bad_inputs(spark: SparkSession, stage: Stage) -> None:
     stage.send_record(None, edges[2])
     stage.send_record(b"\x0ae", edges[3])
     stage.flush()
-    stage.drain(spark, explode)
+    stage.drain(spark, transform)
     assert stage.values() == [("a",)], "an untracked tuple passes"
     assert "anchors" not in headers_of(stage.received()[0])
     reasons = {}

@@ -193,7 +193,8 @@ def test_types_that_fit(spark: SparkSession) -> None:
 
 
 def test_merged_tracking_knows_all_roots_whatever_their_order(spark: SparkSession) -> None:
-    rows = [("a", (1, [10, 11])), ("a", (2, [11, -12])), ("b", (1, [10, 11])), ("a", (3, [])), ("b", (1, [10, 11]))]
+    tracking = [("a", 1, [10, 11]), ("a", 2, [11, -12]), ("b", 1, [10, 11]), ("a", 3, []), ("b", 1, [10, 11])]
+    rows = [(word, (id_, roots, None)) for word, id_, roots in tracking]
     results = []
     for order in (rows, rows[::-1]):
         merged = spark.createDataFrame(order, f"word string, _tracking {TRACKING_TYPE}").groupBy("word")
