@@ -31,8 +31,9 @@ Its own pattern knows passwords, but not a private key, or what a password stand
 
 STRING_REDACTION: Final = (
     r'\w*LoginModule required(?: \w+="(?:[^"\\]|\\.)*")+;?|-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]+'
+    r"|password -> .*?(?=, [\w.]+ -> |\),None)"
 )
-"""The same within the text of a plan: that of a stream that was not started yet holds its options once more, as text."""
+"""The same within the text of a plan: that of a stream not started yet holds its options once more, as they are."""
 
 
 def packages() -> tuple[str, ...]:

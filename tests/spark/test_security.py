@@ -92,7 +92,8 @@ def test_a_spout_and_a_bolt(
                     "spark", "submit", f"{secured_topology.__name__}:topology", "--component", component,
                     "--master", "local[2]", "--checkpoint", str(tmp_path / component), *arguments,
                     "--", "--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.ui.enabled=false",
-                    "--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.compress=false", "--conf", f"spark.eventLog.dir={events.as_uri()}",
+                    "--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.compress=false",
+                    "--conf", f"spark.eventLog.dir={events.as_uri()}",
                     "--driver-memory", "1g",
                     cwd=HERE, environment=environment_of(kafka),
                 )
