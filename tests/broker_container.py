@@ -1,5 +1,7 @@
 """Kafka in a container of `apache/kafka`, the same version and configuration as the embedded broker."""
 
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Final
@@ -43,6 +45,8 @@ _LOG_LINES: Final = 30
 
 def container_problem() -> str:
     """Why there can be no container here; empty if there can be one. Fetches the images that are not there."""
+    if problem := _socket_problem(os.environ.get("DOCKER_HOST", "") or "unix:///var/run/docker.sock"):
+        return problem
     try:
         client = docker.from_env()
     except DockerException as error:
@@ -54,6 +58,18 @@ def container_problem() -> str:
         reaper = testcontainers_config.ryuk_image
         if not testcontainers_config.ryuk_disabled and (problem := _image_problem(client, reaper)):
             return f"{problem}; TESTCONTAINERS_RYUK_DISABLED=true does without it"
+    return ""
+
+
+def _socket_problem(host: str) -> str:
+    # Docker's client leaves its socket open when nobody answers.
+    scheme, _, path = host.partition("://")
+    if scheme == "unix":
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(path)
+            except OSError as error:
+                return f"no Docker engine answers ({error.strerror})"
     return ""
 
 
