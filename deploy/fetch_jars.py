@@ -1,16 +1,21 @@
 """Fetches the jars of a list, while the image is built: `python fetch_jars.py LIST DIRECTORY [REPOSITORY]`.
 
-Each line of the list is a SHA-256 and a path in the repository; what does not have that sum is refused.
+Each line of the list is a SHA-256 and a path in the repository; what does not have that sum is refused. Unless told
+otherwise, they come from where Ivy, the resolver that Spark brings, fetches them too: its jar says where.
 """
 
 import hashlib
+import importlib.util
+import re
 import sys
 import urllib.request
+import zipfile
 from pathlib import Path
 from typing import Final
 
-MAVEN_CENTRAL: Final = "https://repo1.maven.org/maven2"
 _SECONDS: Final = 60
+_IVY_RESOLVER: Final = "org/apache/ivy/plugins/resolver/IBiblioResolver.class"
+_ADDRESS: Final = re.compile(rb"https://[a-z0-9./-]+/maven2/")
 
 
 def listed(text: str) -> dict[str, str]:
@@ -34,10 +39,26 @@ def fetch(repository: str, path: str, checksum: str) -> bytes:
     return jar
 
 
+def default_repository() -> str:
+    """The address of Maven Central, as PySpark's Ivy has it.
+
+    Raises:
+        LookupError: if PySpark is not installed, or its Ivy says no address.
+    """
+    pyspark = importlib.util.find_spec("pyspark")
+    jars = sorted(Path(pyspark.origin).parent.glob("jars/ivy-*.jar")) if pyspark and pyspark.origin else []
+    for jar in jars:
+        with zipfile.ZipFile(jar) as ivy:
+            found = _ADDRESS.search(ivy.read(_IVY_RESOLVER))
+        if found:
+            return found.group().decode()
+    raise LookupError("PySpark's Ivy names no repository here: give its address as third argument")
+
+
 def main(arguments: list[str]) -> None:
     """Fetches all of them."""
     jars, directory = listed(Path(arguments[0]).read_text()), Path(arguments[1])
-    repository = arguments[2] if arguments[2:] and arguments[2] else MAVEN_CENTRAL
+    repository = arguments[2] if arguments[2:] and arguments[2] else default_repository()
     for path, checksum in jars.items():
         (directory / Path(path).name).write_bytes(fetch(repository, path, checksum))
 

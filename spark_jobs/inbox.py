@@ -10,24 +10,20 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructField, StructType
 
-from spark_jobs.anchors import HEADERS_TYPE, anchors_and_source, one_pair, roots_of, several_pairs
+from spark_jobs.anchors import anchors_and_source, one_pair, roots_of, several_pairs
 from spark_jobs.counts import observed
+from spark_jobs.dead_letters import dead_letter, dead_letter_records, reason
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.payloads import FIELD, StreamSchema, is_payload, read_payload, schema_of
 from spark_jobs.tracking import SOURCE, TRACKING, TRACKING_TYPE, tracking_of
 from tuple_tree.anchors import PAIR_BYTES, SOURCE_HEADER
-from tuple_tree.dead_letters import PREFIX
 from tuple_tree.manifest import BoltManifest, Manifest
-from tuple_tree.names import dead_letters_topic
 
 ID: Final = "_id"
 ROOT: Final = "_root"
 EDGE: Final = "_edge"
 SEVERAL: Final = "_several"
 DEAD: Final = "_dead"
-
-_LARGEST_VALUE: Final = 1_000_000
-"""Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +154,7 @@ def usable_rows(inputs: DataFrame, inbox: Inbox) -> DataFrame:
 
 def dead_letters(inputs: DataFrame, inbox: Inbox) -> DataFrame:
     """The records of `{topology}.dead-letters`."""
-    dead = F.col(DEAD)
-    return inputs.where(dead.isNotNull()).select(
-        F.lit(dead_letters_topic(inbox.manifest.topology)).alias("topic"),
-        F.lit(0).alias("partition"),
-        dead["key"].alias("key"),
-        dead["value"].alias("value"),
-        dead["headers"].alias("headers"),
-    )
+    return dead_letter_records(inputs, F.col(DEAD), inbox.manifest.topology)
 
 
 def _why_dead(inbox: Inbox, unreadable: Column) -> Column:
@@ -174,9 +163,10 @@ def _why_dead(inbox: Inbox, unreadable: Column) -> Column:
     anchors, source, value = F.col("_anchors"), F.col(SOURCE), F.col("value")
     length = F.length(anchors)
 
-    def why(reason: str, *detail: Column | str) -> Column:
-        said = F.concat(*[F.lit(part) if isinstance(part, str) else part.cast("string") for part in detail])
-        return F.struct(F.lit(reason).alias("reason"), F.substring(said, 1, 500).alias("detail"))
+    def why(word: str, *detail: Column | str) -> Column:
+        return reason(
+            word, F.concat(*[F.lit(part) if isinstance(part, str) else part.cast("string") for part in detail])
+        )
 
     return (
         F.when(
@@ -194,26 +184,11 @@ def _why_dead(inbox: Inbox, unreadable: Column) -> Column:
 
 
 def _dead(inbox: Inbox) -> Column:
-    why, value = F.col("_why"), F.col("value")
-    said = {
-        "topic": F.col("topic"),
-        "partition": F.col("partition"),
-        "offset": F.col("offset"),
-        "reason": why["reason"],
-        "detail": why["detail"],
-        "by": F.concat(F.lit(f"{inbox.bolt}/"), F.col("partition").cast("string")),
-    }
-    headers = [
-        F.struct(F.lit(PREFIX + name).alias("key"), text.cast("string").cast("binary").alias("value"))
-        for name, text in said.items()
-    ]
+    """The dead letter, and the `message` with which its trees fail."""
+    why = F.col("_why")
+    letter = dead_letter(None, why, F.concat(F.lit(f"{inbox.bolt}/"), F.col("partition").cast("string")))
     message = F.concat(F.lit(f"{inbox.bolt}: dead letter, "), why["reason"], F.lit(": "), why["detail"])
-    return F.struct(
-        F.col("key"),
-        F.when(F.length(value) <= _LARGEST_VALUE, value).alias("value"),
-        F.concat(F.coalesce(F.col("headers"), F.array().cast(HEADERS_TYPE)), F.array(*headers)).alias("headers"),
-        message.alias("message"),
-    )
+    return letter.withField("message", message)
 
 
 @dataclass(frozen=True, slots=True)

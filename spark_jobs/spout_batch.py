@@ -13,28 +13,24 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from spark_jobs.ack_batches import AckLanes
-from spark_jobs.anchors import HEADERS_TYPE
+from spark_jobs.dead_letters import REASON_TYPE, dead_letter, dead_letter_records, reason
 from spark_jobs.deliveries import ID, deliveries_of, edges_of, records_of_roots
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.outputs import Outputs, check_fields, outputs_of
 from spark_jobs.payloads import FIELD, StreamSchema, encoded, problem_of, read_fields, read_payload
 from spark_jobs.plans import fixed_plans, write
 from spark_jobs.positional_roots import MAX_SPOUTS, positional_root
-from tuple_tree.dead_letters import PREFIX
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutTask
-from tuple_tree.names import dead_letters_topic, notices_topic
+from tuple_tree.names import notices_topic
 
 TASK: Final = 0
 """The task of the spout that is told all outcomes: one driver keeps the books."""
 
 ATTEMPT: Final = "_attempt"
 GIVEN_UP: Final = "_given_up"
-"""Why a message is no longer tried, a struct of `reason` and `detail`; null where it is."""
+"""Why a message is no longer tried, of type `REASON_TYPE`; null where it is."""
 
-_GIVEN_UP_TYPE: Final = "struct<reason: string, detail: string>"
-_LARGEST_VALUE: Final = 1_000_000
-"""Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
 _READ: Final = "_read"
 _RECORD: Final = "_record"
 _SIMPLE: Final = {"string": "string", "bytes": "binary"}
@@ -90,8 +86,8 @@ class SpoutBatch:
         at = F.col(_RECORD)
         fields = [F.col(FIELD + name) for name in schema.names]
         problem = F.coalesce(problem_of(fields, schema), F.col("_problem"))
-        bad = F.struct(F.lit("bad-payload").alias("reason"), F.substring(problem, 1, 500).alias("detail"))
-        why = F.coalesce(at[GIVEN_UP], F.when(problem.isNotNull(), bad))
+        why = F.coalesce(at[GIVEN_UP], F.when(problem.isNotNull(), reason("bad-payload", problem)))
+        by = F.lit(f"{self.outputs.component}/{TASK}")
         root = positional_root(self.index, at["partition"], at["offset"], at[ATTEMPT])
         payload = F.when(why.isNull(), encoded(fields, schema))
         judged = rows.withColumns({ID: root, "_payload": payload, "_why": why})
@@ -102,7 +98,7 @@ class SpoutBatch:
             ID,
             F.col("_payload").alias("value"),
             F.when(F.col("_why").isNull(), to).alias("to"),
-            F.when(F.col("_why").isNotNull(), self._dead(at, F.col("_why"))).alias("dead"),
+            F.when(F.col("_why").isNotNull(), dead_letter(at, F.col("_why"), by)).alias("dead"),
         )
 
     def found(self, prepared: DataFrame) -> list[Found]:
@@ -134,7 +130,7 @@ class SpoutBatch:
         written = []
         if any(each.dead for each in found):
             alive = prepared.where("dead is null")
-            written.append(self._dead_letters(prepared))
+            written.append(dead_letter_records(prepared, F.col("dead"), self.outputs.manifest.topology))
         written.append(records_of_roots(alive, self.outputs, F.col(ID)))
         if self.outputs.manifest.acking:
             entries = alive.select(F.col(ID).alias("root"), edges_of(F.col("to")).alias("val"))
@@ -163,40 +159,10 @@ class SpoutBatch:
         problem = F.when(F.col(_READ).isNull(), told).alias("_problem")
         return read.select(_RECORD, *[F.col(_READ)[name].alias(FIELD + name) for name in schema.names], problem)
 
-    def _dead_letters(self, prepared: DataFrame) -> DataFrame:
-        dead = F.col("dead")
-        return prepared.where(dead.isNotNull()).select(
-            F.lit(dead_letters_topic(self.outputs.manifest.topology)).alias("topic"),
-            F.lit(0).alias("partition"),
-            dead["key"].alias("key"),
-            dead["value"].alias("value"),
-            dead["headers"].alias("headers"),
-        )
-
-    def _dead(self, at: Column, why: Column) -> Column:
-        said = {
-            "topic": at["topic"],
-            "partition": at["partition"],
-            "offset": at["offset"],
-            "reason": why["reason"],
-            "detail": why["detail"],
-            "by": F.lit(f"{self.outputs.component}/{TASK}"),
-        }
-        ours = [
-            F.struct(F.lit(PREFIX + name).alias("key"), text.cast("string").cast("binary").alias("value"))
-            for name, text in said.items()
-        ]
-        own = F.coalesce(at["headers"], F.array().cast(HEADERS_TYPE))
-        return F.struct(
-            at["key"].alias("key"),
-            F.when(F.length(at["value"]) <= _LARGEST_VALUE, at["value"]).alias("value"),
-            F.concat(own, F.array(*ours)).alias("headers"),
-        )
-
 
 def first_attempt(records: DataFrame) -> DataFrame:
     """Messages that are delivered for the first time."""
-    return records.withColumns({ATTEMPT: F.lit(0), GIVEN_UP: F.lit(None).cast(_GIVEN_UP_TYPE)})
+    return records.withColumns({ATTEMPT: F.lit(0), GIVEN_UP: F.lit(None).cast(REASON_TYPE)})
 
 
 def simple_type(schema: StreamSchema) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.fetch_jars import fetch, listed
+from deploy.fetch_jars import default_repository, fetch, listed
 from spark_jobs.packages import packages
 from tests.unit.test_deployment_doc import NAMES
 
@@ -49,6 +49,13 @@ def test_a_jar_that_was_not_listed_is_refused(tmp_path: Path) -> None:
     assert fetch(repository, "a.jar", hashlib.sha256(b"jar").hexdigest()) == b"jar"
     with pytest.raises(ValueError, match="mistrust the repository"):
         fetch(repository, "a.jar", hashlib.sha256(b"another").hexdigest())
+
+
+def test_jars_come_from_where_ivy_fetches_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert re.fullmatch(r"https://[^/]+/maven2/", default_repository())
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(LookupError, match="give its address as third argument"):
+        default_repository()
 
 
 def test_the_dashboard_shows_metrics_that_are_there() -> None:

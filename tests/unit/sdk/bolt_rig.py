@@ -1,0 +1,70 @@
+"""A bolt's task in the middle of a topology, and what it is fed."""
+
+from typing import Any
+
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    Bolt,
+    FailTupleError,
+    OutputCollector,
+    Spout,
+    TaskContext,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+from tests.unit.sdk.memory import Bench, made
+
+
+class Lines(Spout):
+    streams = (declare({"line": str}), declare({"n": int}, name="numbers", codec="json"))
+
+
+class Manual(Bolt):
+    """Leaves everything to the test."""
+
+    streams = (declare({"word": str}), declare(["raw"], name="raw", codec="bytes"))
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.context = context
+        self.collector = collector
+        self.tuples: list[Tuple] = []
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.tuples.append(tuple_)
+
+
+class Split(BasicBolt):
+    streams = (declare({"word": str}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for word in tuple_["line"].split():
+            if word == "bad":
+                raise ValueError("a bad word")
+            if word == "quiet":
+                raise FailTupleError("try later")
+            collector.emit((word,))
+
+
+class Sink(Bolt):
+    pass
+
+
+def rig(
+    bolt: Any = Manual, *, acking: bool = True, counts: int = 1, holds_back: bool = False
+) -> tuple[Bench, Any, Any]:
+    """A bench, the task of a bolt in its middle, and the bolt."""
+    made_bolts: list[Any] = []
+    builder = TopologyBuilder("words", acking=acking, ack_partitions=3)
+    builder.set_spout("lines", Lines)
+    split = builder.set_bolt("split", made(made_bolts, bolt), tasks=2)
+    split.shuffle_grouping("lines").shuffle_grouping("lines", "numbers")
+    builder.set_bolt("count", Sink, tasks=counts).all_grouping("split")
+    bench = Bench(builder.build(), holds_back=holds_back)
+    task = bench.bolt("split", 1)
+    return bench, task, made_bolts[-1]
+
+
+def feed(bench: Bench, task: Any, line: str, edges: dict[int, int] | None = None) -> None:
+    task.execute(bench.record("split", (line,), edges, task=1))
