@@ -66,7 +66,9 @@ class RunPlan:
             if processes:
                 raise SettingsError("--component runs in this process: take --processes out, or run it several times")
         if ackers and not topology.manifest.acking:
-            raise SettingsError(f"topology {topology.name} has acking off: take --ackers out")
+            raise SettingsError(
+                f"topology {topology.name} promises at_most_once, so it has no ackers: take --ackers out"
+            )
         return cls(topology, reference, component, dict(map(_process_count, processes)), ackers)
 
 

@@ -206,7 +206,8 @@ class AckerWorker:
         manifest = catalogue.manifest(self._topology)
         if not manifest.acking:
             raise AckerWorkerError(
-                f"topology {self._topology} has acking off, so there is nothing to do: build it with acking=True"
+                f"topology {self._topology} promises at_most_once, so there is nothing to do: build it with "
+                'guarantee="at_least_once"'
             )
         catalogue.check_access(acker_role(manifest))
         wanted = {self._topic, dead_letters_topic(self._topology)}

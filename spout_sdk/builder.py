@@ -13,6 +13,7 @@ from tuple_tree.manifest import (
     TREE_AGE_TIMEOUTS,
     BoltManifest,
     Grouping,
+    Guarantee,
     Manifest,
     SpoutManifest,
     Subscription,
@@ -72,7 +73,8 @@ class TopologyBuilder:
 
     Args:
         name: of the topology, the first part of all its topics.
-        acking: False for an untracked topology: no trees, no replays, and a spout's `ack` is called at once.
+        guarantee: `at_least_once` follows trees and replays; `at_most_once` follows none, and a spout's `ack` is called
+            at once; `exactly_once` makes each bolt consume, produce, ack and commit in one Kafka transaction.
         ack_partitions: how many acker partitions there are; never changed while the topology lives.
         message_timeout: seconds without progress after which a tree fails.
         max_tree_age: seconds after which a tree fails whatever its progress; 10 message timeouts unless given.
@@ -87,7 +89,7 @@ class TopologyBuilder:
         self,
         name: str,
         *,
-        acking: bool = True,
+        guarantee: Guarantee = "at_least_once",
         ack_partitions: int = DEFAULT_ACK_PARTITIONS,
         message_timeout: float = 30.0,
         max_tree_age: float | None = None,
@@ -96,7 +98,7 @@ class TopologyBuilder:
     ) -> None:
         _checked_name("topology", name)
         self._name = name
-        self._acking = acking
+        self._guarantee: Guarantee = guarantee
         self._ack_partitions = _at_least_one("ack_partitions", ack_partitions)
         self._timeout_ms = _millis("message_timeout", message_timeout)
         self._max_age_ms = None if max_tree_age is None else _millis("max_tree_age", max_tree_age)
@@ -208,7 +210,7 @@ class TopologyBuilder:
         try:
             manifest = Manifest.of(
                 topology=self._name,
-                acking=self._acking,
+                guarantee=self._guarantee,
                 ack_partitions=self._ack_partitions,
                 tick_ms=self._tick_ms,
                 max_tree_age_ms=TREE_AGE_TIMEOUTS * slowest if self._max_age_ms is None else self._max_age_ms,

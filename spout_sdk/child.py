@@ -18,7 +18,7 @@ class Child:
         reference: `module:attribute` of the topology.
         component: what to run.
         kafka: librdkafka properties.
-        tasks: which tasks of a spout to run with acking off.
+        tasks: which tasks of a spout to run, where there is no group.
         environment: variables to add to this process's.
         log_level: of its root logger.
     """

@@ -35,7 +35,7 @@ class ComponentRunner:
         component: name of a spout or bolt.
         kafka: librdkafka properties; they override the SDK's, but for the group.
         on_stats: called with a `Stats` about every half second and at the end, in the thread of `run`.
-        tasks: which tasks of a spout to run with acking off, where there is no group; all unless given.
+        tasks: which tasks of a spout to run with `at_most_once`, where there is no group; all unless given.
         clock: monotonic seconds.
         entropy: returns that many random bytes.
 

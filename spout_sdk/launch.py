@@ -28,7 +28,7 @@ class Launch:
     Attributes:
         kafka: librdkafka properties.
         reports: file descriptor of the pipe that reports go to.
-        tasks: which tasks of a spout to run with acking off; None for all.
+        tasks: which tasks of a spout to run, where there is no group; None for all.
         path: the supervisor's import path.
         log_level: of the root logger.
     """

@@ -32,7 +32,7 @@ _LONGEST_IDLE: Final = 0.01
 class SpoutLoop:
     """Runs the tasks of a spout that the group gives to this process.
 
-    With acking off there are no notices, and so no group: the process runs the tasks that it is told to.
+    With `at_most_once` there are no notices, and so no group: the process runs the tasks that it is told to.
 
     Args:
         topology: whose.
@@ -42,7 +42,7 @@ class SpoutLoop:
         sink: the environment's sink.
         on_tick: called with the time, every few milliseconds.
         stopping: says whether to end.
-        fixed_tasks: what to run with acking off.
+        fixed_tasks: what to run with `at_most_once`.
     """
 
     def __init__(

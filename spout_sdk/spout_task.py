@@ -214,7 +214,7 @@ class SpoutTask:
         self._call("fail", self._spout.fail, message_id, failure)
 
     def _ack_untracked(self) -> None:
-        """Acks what was emitted with acking off. What `ack` emits in turn is acked after the next call."""
+        """Acks what was emitted untracked. What `ack` emits in turn is acked after the next call."""
         done, self._collector.untracked[:] = self._collector.untracked[:], []
         self._counters.acked += len(done)
         for message_id in done:

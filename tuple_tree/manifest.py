@@ -23,6 +23,10 @@ RESERVED_COMPONENTS: Final = frozenset({"acker"})
 
 Grouping = Literal["shuffle", "fields", "global", "all"]
 
+Guarantee = Literal["at_most_once", "at_least_once", "exactly_once"]
+"""What a topology promises of each tuple: no trees at all; trees and replays; trees, and bolts that consume, produce,
+ack and commit in one Kafka transaction."""
+
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,7 +84,7 @@ class Manifest(_Frozen):
 
     Attributes:
         topology: its name, the first part of all its topics.
-        acking: False for an untracked topology: no inits, no acks, no ackers.
+        guarantee: what it promises; with `at_most_once` there are no inits, no acks and no ackers.
         ack_partitions: P of `root mod P`; never changed while the topology lives.
         tick_ms: width of a ledger bucket in milliseconds; a timeout is kept to within one.
         max_tree_age_ms: no tree stays open longer.
@@ -89,7 +93,7 @@ class Manifest(_Frozen):
 
     version: Literal[1] = 1
     topology: str
-    acking: bool = True
+    guarantee: Guarantee = "at_least_once"
     ack_partitions: int = Field(default=DEFAULT_ACK_PARTITIONS, ge=1)
     tick_ms: int = Field(default=DEFAULT_TICK_MS, ge=1)
     max_tree_age_ms: int = Field(ge=1)
@@ -137,6 +141,11 @@ class Manifest(_Frozen):
                 f"bolt {bolt!r} groups by field {missing[0]!r}, which stream {stream.name!r} of "
                 f"{subscription.source!r} does not have: it has {', '.join(stream.field_names)}"
             )
+
+    @property
+    def acking(self) -> bool:
+        """Whether trees are followed."""
+        return self.guarantee != "at_most_once"
 
     @property
     def spouts(self) -> tuple[SpoutManifest, ...]:

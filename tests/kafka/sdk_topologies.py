@@ -120,7 +120,7 @@ def words() -> Topology:
 
 
 def untracked() -> Topology:
-    builder = _builder(acking=False)
+    builder = _builder(guarantee="at_most_once")
     builder.set_spout("lines", Lines, tasks=3)
     builder.set_bolt("count", Count).shuffle_grouping("lines")
     return builder.build()

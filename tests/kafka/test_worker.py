@@ -145,8 +145,8 @@ class TestRefusals:
         assert "has 2 partitions, but the manifest says 3" in said
 
     def test_acking_off(self, log: AckLog) -> None:
-        log.catalogue.publish(log.manifest.model_copy(update={"acking": False}))
-        assert "acking=True" in self.refused(log)
+        log.catalogue.publish(log.manifest.model_copy(update={"guarantee": "at_most_once"}))
+        assert "at_least_once" in self.refused(log)
 
 
 def test_creating_topics_twice_changes_nothing_and_differences_are_named(log: AckLog) -> None:

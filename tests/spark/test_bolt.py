@@ -267,7 +267,7 @@ def test_a_leaf_acks_and_runs_what_its_function_does(
 
 
 def test_an_untracked_topology(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    stage = Stage(bootstrap_servers, manifest_of(topology_name(), acking=False), tmp_path)
+    stage = Stage(bootstrap_servers, manifest_of(topology_name(), guarantee="at_most_once"), tmp_path)
     stage.send_record(b"\x06a b", {1: 2})
     stage.flush()
     stage.drain(spark, explode)

@@ -120,7 +120,7 @@ def test_messages_that_cannot_be_read_are_dead_letters(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
     stream = declare({"n": int, "word": str}, codec="json")
-    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(stream=stream, acking=False))
+    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(stream=stream, guarantee="at_most_once"))
     stage.produce([b'{"n": 1, "word": "a"}', b"{", None, b'{"n": 2, "word": "b"}'])
     stage.drain(spark)
     assert sorted(value(record) for record in stage.received()) == [b'{"n":1,"word":"a"}', b'{"n":2,"word":"b"}']
@@ -134,7 +134,9 @@ def test_messages_that_cannot_be_read_are_dead_letters(
 def test_fields_are_made_of_kafkas_columns(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     # Called like columns of Kafka's and of ours.
     stream = declare({"id": str, "offset": int}, codec="json")
-    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(stream=stream, group_by="id", acking=False))
+    stage = SpoutStage(
+        bootstrap_servers, tmp_path, spout_manifest(stream=stream, group_by="id", guarantee="at_most_once")
+    )
     stage.produce([b"a", b"b", b"c", b"d"])
     stage.drain(spark, fields={"id": F.upper(F.col("value").cast("string")), "offset": F.col("offset")})
     made = sorted(value(record) for record in stage.received())

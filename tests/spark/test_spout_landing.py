@@ -50,7 +50,7 @@ def test_fields_of_all_types_and_rows_without_payload(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
     stream = declare({"n": int, "word": str}, codec="json")
-    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(stream=stream, acking=False))
+    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(stream=stream, guarantee="at_most_once"))
     files = tmp_path / "files"
     files.mkdir()
     (files / "one.json").write_text('{"n": 1, "word": "a"}\n{"n": 2}\n')

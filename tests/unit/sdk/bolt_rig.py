@@ -15,6 +15,7 @@ from spout_sdk import (
     declare,
 )
 from tests.unit.sdk.memory import Bench, made
+from tuple_tree.manifest import Guarantee
 
 
 class Lines(Spout):
@@ -52,11 +53,11 @@ class Sink(Bolt):
 
 
 def rig(
-    bolt: Any = Manual, *, acking: bool = True, counts: int = 1, holds_back: bool = False
+    bolt: Any = Manual, *, guarantee: Guarantee = "at_least_once", counts: int = 1, holds_back: bool = False
 ) -> tuple[Bench, Any, Any]:
     """A bench, the task of a bolt in its middle, and the bolt."""
     made_bolts: list[Any] = []
-    builder = TopologyBuilder("words", acking=acking, ack_partitions=3)
+    builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=3)
     builder.set_spout("lines", Lines)
     split = builder.set_bolt("split", made(made_bolts, bolt), tasks=2)
     split.shuffle_grouping("lines").shuffle_grouping("lines", "numbers")

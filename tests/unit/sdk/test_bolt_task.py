@@ -181,7 +181,7 @@ def test_untracked_input_is_executed_and_nothing_is_said_about_it() -> None:
 
 
 def test_with_acking_off_not_even_a_session_is_opened() -> None:
-    bench, task, bolt = rig(acking=False)
+    bench, task, bolt = rig(guarantee="at_most_once")
     feed(bench, task, "a", {7: 9})  # of an earlier life of the topology
     bolt.collector.ack(bolt.tuples[0])
     task.flush()

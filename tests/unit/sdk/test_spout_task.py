@@ -23,6 +23,7 @@ from spout_sdk.spout_task import SpoutTask
 from tests.unit.sdk.memory import Bench, MemoryRecord, Sent, made
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.codec import encode_notice_batch
+from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import NoticeBatch
 from tuple_tree.messages import SpoutTask as Owner
 
@@ -65,11 +66,11 @@ class Sink(Bolt):
 
 
 def rig(
-    *, acking: bool = True, max_pending: int = 10, tasks: int = 2, spout: Any = Scripted
+    *, guarantee: Guarantee = "at_least_once", max_pending: int = 10, tasks: int = 2, spout: Any = Scripted
 ) -> tuple[Bench, SpoutTask, Any]:
     spouts: list[Any] = []
     builder = TopologyBuilder(
-        "words", acking=acking, ack_partitions=3, message_timeout=2, max_tree_age=8, max_spout_pending=max_pending
+        "words", guarantee=guarantee, ack_partitions=3, message_timeout=2, max_tree_age=8, max_spout_pending=max_pending
     )
     builder.set_spout("lines", made(spouts, Scripted), tasks=2)
     builder.set_bolt("one", Sink, tasks=tasks).all_grouping("lines")
@@ -207,7 +208,7 @@ def test_a_root_that_is_pending_is_not_drawn_again() -> None:
 
 
 def test_with_acking_off_ack_is_called_as_soon_as_next_tuple_returns() -> None:
-    bench, task, spout = rig(acking=False)
+    bench, task, spout = rig(guarantee="at_most_once")
     spout.todo.extend([(("a",), "m1"), (("b",), None), (("c",), "m2")])
     assert task.emit(100)
     task.flush()

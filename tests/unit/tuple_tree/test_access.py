@@ -11,19 +11,19 @@ from tuple_tree.access import (
     roles,
     shortfall,
 )
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest, Subscription
 from tuple_tree.streams import declare
 
 WORD = (declare(["word"]),)
 
 
-def manifest(*, acking: bool = True, external: bool = False) -> Manifest:
+def manifest(*, guarantee: Guarantee = "at_least_once", external: bool = False) -> Manifest:
     def receives(*sources: str) -> tuple[Subscription, ...]:
         return tuple(Subscription(source=source, stream="default", grouping="shuffle") for source in sources)
 
     return Manifest.of(
         topology="t",
-        acking=acking,
+        guarantee=guarantee,
         max_tree_age_ms=300_000,
         components=(
             SpoutManifest(name="a", streams=WORD, external=external),
@@ -59,7 +59,7 @@ def test_a_bolt_that_receives_from_itself_reads_and_writes_one_topic() -> None:
 
 
 def test_without_acking_there_are_no_acks_and_no_ackers() -> None:
-    untracked = manifest(acking=False)
+    untracked = manifest(guarantee="at_most_once")
     assert [role.name for role in roles(untracked)] == ["operator", "a", "b", "c", "d"]
     assert uses(component_role(untracked, "a")) == {"topic:t.tuples.c": "w"}
     assert uses(component_role(untracked, "d")) == {

@@ -1,14 +1,14 @@
 """The manifest: round trips, and everything that can be wrong with one."""
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tuple_tree.errors import ManifestError
-from tuple_tree.manifest import BoltManifest, Grouping, Manifest, SpoutManifest, Subscription
+from tuple_tree.manifest import BoltManifest, Grouping, Guarantee, Manifest, SpoutManifest, Subscription
 from tuple_tree.streams import Stream, declare
 
 _WORDS = declare({"word": str, "count": int})
@@ -36,7 +36,7 @@ def test_the_published_form() -> None:
     assert json.loads(_manifest().to_json()) == {
         "version": 1,
         "topology": "words",
-        "acking": True,
+        "guarantee": "at_least_once",
         "ack_partitions": 8,
         "tick_ms": 1000,
         "max_tree_age_ms": 300_000,
@@ -108,7 +108,7 @@ def _manifests(draw: st.DrawFn) -> Manifest:
         )
     return Manifest.of(
         topology=draw(_NAMES),
-        acking=draw(st.booleans()),
+        guarantee=draw(st.sampled_from(get_args(Guarantee))),
         ack_partitions=draw(st.integers(1, 100)),
         tick_ms=draw(st.integers(1, 10_000)),
         max_tree_age_ms=draw(st.integers(10_000, 262_142)),

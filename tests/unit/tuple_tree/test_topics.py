@@ -1,15 +1,15 @@
 """The topics of a topology, as the wire contract has them."""
 
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest, Subscription
 from tuple_tree.streams import declare
 from tuple_tree.topics import TopicSpec, topic_specs
 
 
-def _specs(*, acking: bool = True, max_tree_age_ms: int = 300_000) -> dict[str, TopicSpec]:
+def _specs(*, guarantee: Guarantee = "at_least_once", max_tree_age_ms: int = 300_000) -> dict[str, TopicSpec]:
     lines = Subscription(source="lines", stream="default", grouping="shuffle")
     manifest = Manifest.of(
         topology="words",
-        acking=acking,
+        guarantee=guarantee,
         ack_partitions=5,
         max_tree_age_ms=max_tree_age_ms,
         components=(
@@ -37,7 +37,7 @@ def test_names_and_partitions() -> None:
 
 
 def test_an_untracked_topology_needs_no_acks_and_no_notices() -> None:
-    assert set(_specs(acking=False)) == {
+    assert set(_specs(guarantee="at_most_once")) == {
         "acker.topologies",
         "words.tuples.split",
         "words.tuples.count",
