@@ -138,7 +138,7 @@ def _destination(schema: StreamSchema, route: tuple[str, int, Subscription]) -> 
     bolt, tasks, subscription = route
     edge = edge_of(F.col(ID), _seed(schema, bolt))
     key, partition = F.lit(None).cast("binary"), F.lit(0)
-    if subscription.grouping == "shuffle":
+    if subscription.grouping in ("shuffle", "local_or_shuffle", "none"):
         partition = unsigned_mod(F.xxhash64(edge), tasks)
     elif subscription.grouping == "fields":
         key = grouping_key([F.col(FIELD + name) for name in subscription.fields])

@@ -9,10 +9,11 @@
 
 Rooms, from what users write to what runs it:
 
-- `components`: `Spout`, `Bolt`, `BasicBolt`, `Failure`; `tuples`: what bolts receive; `context`: what a task knows.
-- `collectors`: what spouts and bolts emit, ack and fail through.
-- `builder`: `TopologyBuilder`; `external`: components that something else runs; `topology`: what is built, and loading
-  it by reference.
+- `components`: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `Failure`; `tuples`: what bolts receive; `context`: what a
+  task knows.
+- `collectors`: what spouts and bolts emit, ack and fail through; `hooks`: code that is told of it.
+- `builder`: `TopologyBuilder`; `options`: how a bolt behaves; `external`: components that something else runs;
+  `topology`: what is built, and loading it by reference.
 - `groupings`, `emit_plans`: who receives a tuple, worked out per stream beforehand.
 - `ack_buffer`: batches for the ackers; `input_offsets`: what may be committed; `pending`: a spout's open trees.
 - `bolt_task`, `spout_task`: the logic of one task, without I/O; `records`: what it needs of the world;
@@ -27,8 +28,10 @@ Rooms, from what users write to what runs it:
 from spout_sdk.builder import BoltDeclarer, TopologyBuilder
 from spout_sdk.collectors import BasicCollector, OutputCollector, SpoutCollector
 from spout_sdk.component_runner import ComponentRunner
-from spout_sdk.components import BasicBolt, Bolt, Failure, Spout
+from spout_sdk.components import BasicBolt, BatchBolt, Bolt, Failure, Spout
 from spout_sdk.context import TaskContext
+from spout_sdk.counters import Counters
+from spout_sdk.emit_plans import TaskId
 from spout_sdk.errors import (
     AccessError,
     BrokerError,
@@ -39,10 +42,13 @@ from spout_sdk.errors import (
     FailTupleError,
     ProcessError,
     SpoutSdkError,
+    TooManyFailuresError,
     TopicsError,
     TopologyError,
     TupleAlreadyDoneError,
 )
+from spout_sdk.groupings import CustomGrouping
+from spout_sdk.hooks import Emitted, TaskHook
 from spout_sdk.latency import LatencyHistogram
 from spout_sdk.stats import Stats
 from spout_sdk.supervisor import Exit, TopologyRunner
@@ -55,14 +61,18 @@ __all__ = [
     "AccessError",
     "BasicBolt",
     "BasicCollector",
+    "BatchBolt",
     "Bolt",
     "BoltDeclarer",
     "BrokerError",
     "BrokerUnreachableError",
     "ComponentError",
     "ComponentRunner",
+    "Counters",
+    "CustomGrouping",
     "DeliveryError",
     "EmitError",
+    "Emitted",
     "Exit",
     "FailReason",
     "FailTupleError",
@@ -76,6 +86,9 @@ __all__ = [
     "Stats",
     "Stream",
     "TaskContext",
+    "TaskHook",
+    "TaskId",
+    "TooManyFailuresError",
     "TopicsError",
     "Topology",
     "TopologyBuilder",

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -9,7 +10,7 @@ from spout_sdk.bolt_task import BoltTask
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.kafka_settings import KafkaSettings
 from spout_sdk.kafka_sink import KafkaSink
-from spout_sdk.records import TaskEnvironment
+from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.sessions import open_sessions
 from spout_sdk.topology import Topology
 from tuple_tree.names import component_group, tuples_topic
@@ -62,6 +63,7 @@ class BoltLoop:
         self._commit_at = 0.0
         self._tick_at = 0.0
         self._stopping = stopping
+        self._takes_batches = False
 
     @property
     def tasks(self) -> Sequence[int]:
@@ -109,21 +111,39 @@ class BoltLoop:
                 self._tick(clock())
                 records = self._reader.wait(_WAIT_SECONDS)
             began = clock()
-            for record in records:
-                task_ = self._tasks.get(record.partition())  # type: ignore[arg-type]
-                if task_ is None:
-                    continue  # polled before it was revoked
-                task_.execute(record)
-                now = clock()
-                if now >= self._tick_at:
-                    self._tick(now)
-                    if self._stopping():
-                        break
+            if self._takes_batches:
+                self._execute_batches(records)
+            else:
+                self._execute(records)
             seconds = clock() - began
             if seconds > _SLOW_READ_SECONDS:
                 limit = max(1, limit // 2)
             elif seconds < _SLOW_READ_SECONDS / 4:
                 limit = min(_LARGEST_READ, limit * 2)
+
+    def _execute(self, records: Sequence[Record]) -> None:
+        clock = self._clock
+        for record in records:
+            task = self._tasks.get(record.partition())  # type: ignore[arg-type]
+            if task is None:
+                continue  # polled before it was revoked
+            task.execute(record)
+            now = clock()
+            if now >= self._tick_at:
+                self._tick(now)
+                if self._stopping():
+                    break
+
+    def _execute_batches(self, records: Sequence[Record]) -> None:
+        """One call of the bolt for all records of a task."""
+        together: defaultdict[int | None, list[Record]] = defaultdict(list)
+        for record in records:
+            together[record.partition()].append(record)
+        for partition, batch in together.items():
+            task = self._tasks.get(partition)  # type: ignore[arg-type]
+            if task is not None:
+                task.execute_batch(batch)
+                self._tick(self._clock())
 
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS
@@ -153,6 +173,7 @@ class BoltLoop:
         for partition, task in opened.items():
             task.prepare()
             self._tasks[partition] = task
+            self._takes_batches = task.takes_batches
         if opened:
             logger.info("%s has tasks %s", self._component, sorted(self._tasks))
 

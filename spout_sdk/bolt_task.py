@@ -1,19 +1,22 @@
 """One task of a bolt, without I/O: records in, tuples and ack batches out."""
 
 import logging
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from spout_sdk.ack_buffer import AckBuffer
 from spout_sdk.collectors import BasicCollector, OutputCollector
-from spout_sdk.components import BasicBolt, Bolt
+from spout_sdk.components import AnyBolt, BasicBolt, BatchBolt, Bolt
 from spout_sdk.context import TaskContext
+from spout_sdk.counters import SAMPLE
 from spout_sdk.dead_letters import send_dead_letter
 from spout_sdk.emit_plans import emit_plans
-from spout_sdk.errors import ComponentError, DeliveryError, FailTupleError, TopologyError
+from spout_sdk.errors import ComponentError, DeliveryError, FailTupleError, TooManyFailuresError, TopologyError
 from spout_sdk.input_offsets import InputOffsets
+from spout_sdk.options import DEFAULT_OPTIONS, checked_interval
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.topology import Topology
-from spout_sdk.tuples import InputStream, Tuple
+from spout_sdk.tuples import InputStream, Tuple, tick_tuple
 from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, Edges, unpack_anchors
 from tuple_tree.errors import WireError
 from tuple_tree.ids import random_ids
@@ -58,24 +61,31 @@ class BoltTask:
                 environment.sink,
                 self._inputs,
             )
+        self._clock = environment.clock
+        self._context = TaskContext(manifest, component, task, environment.counters, environment.clock)
+        self._hooks = self._context.hooks
+        self._hook_factories = topology.hooks
         next_id = random_ids(environment.entropy).__next__
-        plans = emit_plans(manifest, component, next_id)
-        self._collector = OutputCollector(component, plans, environment, next_id, self._acks, self._inputs)
+        plans = emit_plans(manifest, component, next_id, topology.groupings)
+        self._collector = OutputCollector(self._context, plans, environment, next_id, self._acks, self._inputs)
         self._basic = BasicCollector(self._collector)
-        self._context = TaskContext(
-            manifest.topology, component, task, manifest.component(component).tasks, environment.counters
-        )
+        self._options = topology.options.get(component, DEFAULT_OPTIONS)
+        self._failures_in_a_row = 0
         try:
             bolt = topology.factory(component)()
         except Exception as error:
             raise self._broken("__init__", error) from error
+        self._run: Callable[[Any], None]
         if isinstance(bolt, BasicBolt):
-            self._bolt: Bolt | BasicBolt = bolt
+            self._bolt: AnyBolt = bolt
             self._user_execute: Any = bolt.execute
             self._run = self._execute_basic
         elif isinstance(bolt, Bolt):
             self._bolt = bolt
             self._run = bolt.execute
+        elif isinstance(bolt, BatchBolt):
+            self._bolt = bolt
+            self._run = bolt.execute_batch
         else:
             raise TopologyError(f"component {component!r} makes a {type(bolt).__name__}, which is no bolt: derive it")
 
@@ -91,15 +101,93 @@ class BoltTask:
             ComponentError: if it raised.
         """
         try:
+            for make in self._hook_factories:
+                self._context.add_hook(make())
             if isinstance(self._bolt, BasicBolt):
                 self._bolt.prepare(self._context)
             else:
                 self._bolt.prepare(self._context, self._collector)
         except Exception as error:
             raise self._broken("prepare", error) from error
+        # One clock for a whole batch is cheap, and hooks are told.
+        self._always_timed = self.takes_batches or bool(self._hooks)
+        self._tick_interval = self._options.tick_interval
+        if self._tick_interval is None and not isinstance(self._bolt, BatchBolt):
+            self._tick_interval = checked_interval(self._component, self._bolt.tick_interval)
+        self._tick_at = self._clock() + (self._tick_interval or 0.0)
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether records are executed with `execute_batch` instead of one by one."""
+        return isinstance(self._bolt, BatchBolt)
 
     def execute(self, record: Record) -> None:
-        """Executes a record; whatever the bolt raises fails the tuple, and what cannot be read is a dead letter."""
+        """Executes a record; what cannot be read is a dead letter.
+
+        Raises:
+            ComponentError: if the bolt raised, and its options or the number of failures say that it stops then.
+        """
+        tuple_ = self._read(record)
+        if tuple_ is not None:
+            self._counters.executed += 1
+            self._execute(tuple_, (tuple_,), tuple_)
+
+    def execute_batch(self, records: Sequence[Record]) -> None:
+        """Executes records that were read together, with one call of the bolt.
+
+        Raises:
+            ComponentError: as `execute`.
+        """
+        tuples = [tuple_ for tuple_ in map(self._read, records) if tuple_ is not None]
+        if tuples:
+            self._counters.executed += len(tuples)
+            self._execute(tuples, tuples, tuples[0])
+
+    def tick(self, now: float) -> None:
+        """Sends what has lingered, and tells the bolt that time has passed.
+
+        Raises:
+            DeliveryError: if an ack batch or a dead letter was not delivered; the task cannot go on.
+            ComponentError: as `execute`.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._acks is not None:
+            self._acks.tick(now)
+        if self._tick_interval is not None and now >= self._tick_at:
+            # Counted from now: ticks that were missed are not made up for.
+            self._tick_at = now + self._tick_interval
+            ticked = tick_tuple()
+            self._execute(ticked, (ticked,), ticked)
+
+    def _execute(self, given: Any, tuples: Sequence[Tuple], first: Tuple) -> None:
+        """Calls the bolt.
+
+        Args:
+            given: what it is called with.
+            tuples: all that it is given.
+            first: whose time is taken, now and then.
+        """
+        timed = self._counters.executed % SAMPLE == 1 or self._always_timed
+        if timed:
+            first.began = self._clock()
+        try:
+            self._run(given)
+        except FailTupleError as error:
+            self._fail(tuples, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+            self._raised(tuples, error)
+        else:
+            self._failures_in_a_row = 0
+        if timed and not first.is_tick:
+            seconds = self._clock() - first.began
+            self._counters.execute_latency.record(seconds)
+            for hook in self._hooks:
+                for tuple_ in tuples:
+                    hook.bolt_execute(tuple_, seconds)
+
+    def _read(self, record: Record) -> Tuple | None:
+        """The tuple of a record; None for one that cannot be used, which is kept as a dead letter."""
         offset: int = record.offset()  # type: ignore[assignment]
         self._inputs.start(offset)
         anchors = source = None
@@ -119,38 +207,10 @@ class BoltTask:
             payload = record.value()
             if payload is None:
                 raise WireError("no-payload", "the record has no value")
-            values = codec.decode(payload)
+            return Tuple(codec.decode(payload), edges, offset, record, stream)
         except WireError as error:
             self._reject(record, offset, edges, error)
-            return
-        tuple_ = Tuple(values, edges, offset, record, stream)
-        self._counters.executed += 1
-        try:
-            self._run(tuple_)
-        except FailTupleError as error:
-            self._fail(tuple_, str(error))
-        except Exception as error:  # whatever a user's bolt raises
-            logger.exception(
-                "%s/%d failed the tuple at %s[%d] offset %d, roots %s",
-                self._component,
-                self._task,
-                tuple_.topic,
-                tuple_.partition,
-                offset,
-                _shown(edges),
-            )
-            self._fail(tuple_, f"{type(error).__name__}: {error}")
-
-    def tick(self, now: float) -> None:
-        """Sends what has lingered.
-
-        Raises:
-            DeliveryError: if an ack batch or a dead letter was not delivered; the task cannot go on.
-        """
-        if self._failure is not None:
-            raise self._failure
-        if self._acks is not None:
-            self._acks.tick(now)
+            return None
 
     def flush(self) -> None:
         """Sends all that is buffered, because the input has run dry or the task ends."""
@@ -159,10 +219,11 @@ class BoltTask:
 
     def cleanup(self) -> None:
         """Cleans the bolt up; it may still ack. An exception is only logged, because the task ends anyway."""
-        try:
-            self._bolt.cleanup()
-        except Exception:  # whatever a user's bolt raises
-            logger.exception("%s/%d: cleanup() raised", self._component, self._task)
+        for clean in (self._bolt.cleanup, *(hook.cleanup for hook in self._hooks)):
+            try:
+                clean()
+            except Exception:  # whatever a user's bolt raises
+                logger.exception("%s/%d: cleanup() raised", self._component, self._task)
 
     @property
     def failure(self) -> DeliveryError | None:
@@ -190,9 +251,51 @@ class BoltTask:
             basic.input = None
         self._collector.ack(tuple_)
 
-    def _fail(self, tuple_: Tuple, message: str) -> None:
-        if not tuple_.settled:
-            self._collector.fail(tuple_, message)
+    def _raised(self, tuples: Sequence[Tuple], error: Exception) -> None:
+        """The bolt raised: what becomes of its tuples is for its options to say."""
+        options = self._options
+        self._counters.count_error(error)
+        first = tuples[0]
+        logger.exception(
+            "%s/%d raised at %s[%d] offset %d, roots %s",
+            self._component,
+            self._task,
+            first.topic,
+            first.partition,
+            first.offset,
+            ", ".join(_shown(tuple_.edges) for tuple_ in tuples[:_SHOWN_TUPLES]),
+        )
+        if options.on_exception == "crash":
+            raise ComponentError(self._component, self._task, "execute", error) from error
+        if options.on_exception == "dead_letter":
+            for tuple_ in tuples:
+                if not (tuple_.settled or tuple_.is_tick):
+                    self._set_aside(tuple_, error)
+        else:
+            self._fail(tuples, f"{type(error).__name__}: {error}")
+        self._failures_in_a_row += 1
+        limit = options.max_consecutive_failures
+        if limit is not None and self._failures_in_a_row >= limit:
+            raise TooManyFailuresError(self._component, self._task, limit, error) from error
+
+    def _fail(self, tuples: Sequence[Tuple], message: str) -> None:
+        for tuple_ in tuples:
+            if not tuple_.settled:
+                self._collector.fail(tuple_, message)
+
+    def _set_aside(self, tuple_: Tuple, error: Exception) -> None:
+        """Keeps a tuple as a dead letter; once that is delivered, its trees go on without it."""
+        self._counters.dead_letters += 1
+
+        def delivered(failure: Any, _message: Any) -> None:
+            if failure is not None:
+                self._failure = DeliveryError("a dead letter", self._dead_letters, 0, failure)
+            elif not tuple_.settled:
+                self._collector.ack(tuple_)
+
+        why = WireError("exception", f"{type(error).__name__}: {error}")
+        by = f"{self._component}/{self._task}"
+        send_dead_letter(self._sink, self._dead_letters, tuple_.record, why, by, delivered)
 
     def _reject(self, record: Record, offset: int, edges: Edges, error: WireError) -> None:
         """Keeps the record as a dead letter, and fails its trees: they cannot complete."""
@@ -229,6 +332,9 @@ class BoltTask:
     def _broken(self, method: str, error: Exception) -> ComponentError:
         logger.exception("%s/%d: %s() raised", self._component, self._task, method)
         return ComponentError(self._component, self._task, method, error)
+
+
+_SHOWN_TUPLES: Final = 3
 
 
 def _shown(edges: Edges) -> str:

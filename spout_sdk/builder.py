@@ -1,11 +1,15 @@
 """How a topology is put together; everything that can be wrong with it is found here, before anything runs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from spout_sdk.components import BasicBolt, Bolt, Spout
+from spout_sdk.components import AnyBolt, Spout
+from spout_sdk.emit_plans import Groupings
 from spout_sdk.errors import TopologyError
 from spout_sdk.external import check_source, check_transform
+from spout_sdk.groupings import CustomFactory
+from spout_sdk.hooks import HookFactory
+from spout_sdk.options import DEFAULT_OPTIONS, BoltOptions, OnException, checked_options
 from spout_sdk.topology import Factory, Topology
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.manifest import (
@@ -32,6 +36,7 @@ class BoltDeclarer:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._groupings: dict[tuple[str, str, str], CustomFactory] = {}
         self._subscriptions: list[Subscription] = []
 
     def shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
@@ -53,6 +58,40 @@ class BoltDeclarer:
         """Every task receives a copy of every tuple."""
         return self._subscribe(source, stream, "all")
 
+    def partial_key_grouping(
+        self, source: str, fields: Sequence[str] | str, stream: str = DEFAULT_STREAM
+    ) -> "BoltDeclarer":
+        """Tuples with equal values in these fields go to one of two tasks, to that which was sent less.
+
+        Keeps the load even where few values are frequent; what is kept by field has to be put together afterwards.
+        """
+        return self._subscribe(source, stream, "partial_key", (fields,) if isinstance(fields, str) else tuple(fields))
+
+    def local_or_shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """As `shuffle_grouping`: all tuples pass through Kafka, so no task is nearer than another."""
+        return self._subscribe(source, stream, "local_or_shuffle")
+
+    def none_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """Any task will do; as `shuffle_grouping`."""
+        return self._subscribe(source, stream, "none")
+
+    def direct_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """The component that emits names the task, with `emit_direct`; the stream must be declared `direct`."""
+        return self._subscribe(source, stream, "direct")
+
+    def custom_grouping(self, source: str, factory: CustomFactory, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """A grouping of your own.
+
+        Args:
+            source: the component that emits.
+            factory: a `CustomGrouping` class, or a callable without arguments that returns one, called once for each
+                task that emits.
+            stream: one of the source's.
+        """
+        self._subscribe(source, stream, "custom")
+        self._groupings[source, stream, self._name] = factory
+        return self
+
     def _subscribe(self, source: str, stream: str, grouping: Grouping, fields: tuple[str, ...] = ()) -> "BoltDeclarer":
         for known in self._subscriptions:
             if (known.source, known.stream) == (source, stream):
@@ -66,6 +105,11 @@ class BoltDeclarer:
     def subscriptions(self) -> tuple[Subscription, ...]:
         """What was declared so far."""
         return tuple(self._subscriptions)
+
+    @property
+    def groupings(self) -> Groupings:
+        """The custom groupings that were declared so far."""
+        return self._groupings
 
 
 class TopologyBuilder:
@@ -107,6 +151,16 @@ class TopologyBuilder:
         self._spouts: dict[str, SpoutManifest] = {}
         self._bolts: dict[str, tuple[int, tuple[Stream, ...], BoltDeclarer, bool]] = {}
         self._factories: dict[str, Any] = {}
+        self._options: dict[str, BoltOptions] = {}
+        self._hooks: list[HookFactory] = []
+
+    def add_hook(self, factory: HookFactory) -> None:
+        """Gives every task of the SDK's components a hook.
+
+        Args:
+            factory: a `TaskHook` class, or a callable without arguments that returns one, called once a task.
+        """
+        self._hooks.append(factory)
 
     def set_spout(
         self,
@@ -157,6 +211,9 @@ class TopologyBuilder:
         factory: AnyFactory,
         tasks: int = 1,
         *,
+        on_exception: OnException = "fail",
+        max_consecutive_failures: int | None = None,
+        tick_interval: float | None = None,
         external: bool = False,
         streams: Sequence[Stream] | None = None,
     ) -> BoltDeclarer:
@@ -167,6 +224,12 @@ class TopologyBuilder:
             factory: a `Bolt` or `BasicBolt` class, or a callable without arguments that returns one, called once a
                 task.
             tasks: how many there are.
+            on_exception: what becomes of a tuple whose `execute` raised: `fail` it, `crash` the process, or
+                `dead_letter` its record and ack it.
+            max_consecutive_failures: so many exceptions of `execute` in a row stop the component for good; None for no
+                limit.
+            tick_interval: seconds between tick tuples, which tell `execute` that time has passed; the class's unless
+                given.
             external: whether something else than this SDK runs it, such as Spark. Then the factory is a function that
                 is called there; in Spark, `transform(rows)`.
             streams: what an external bolt emits, as its factory does not say so.
@@ -180,8 +243,15 @@ class TopologyBuilder:
         self._add(name, factory)
         if external:
             check_transform(name, factory)
+        options = BoltOptions(on_exception, max_consecutive_failures, tick_interval)
+        if external and options != DEFAULT_OPTIONS:
+            raise TopologyError(
+                f"bolt {name!r} is external and given on_exception, max_consecutive_failures or tick_interval, which "
+                "only bolts of the SDK have: leave them out"
+            )
+        self._options[name] = checked_options(name, options)
         declarer = BoltDeclarer(name)
-        declared = _declared(name, factory, (Bolt, BasicBolt), external, streams)
+        declared = _declared(name, factory, get_args(AnyBolt), external, streams)
         self._bolts[name] = (_at_least_one(f"tasks of bolt {name!r}", tasks), declared, declarer, external)
         return declarer
 
@@ -220,7 +290,10 @@ class TopologyBuilder:
             raise TopologyError(str(error)) from error
         for bolt in bolts:
             _check_groupable(manifest, bolt)
-        return Topology(manifest, dict(self._factories))
+        groupings = {
+            key: factory for *_, declarer, _ in self._bolts.values() for key, factory in declarer.groupings.items()
+        }
+        return Topology(manifest, dict(self._factories), dict(self._options), groupings, tuple(self._hooks))
 
     def _add(self, name: str, factory: AnyFactory | str) -> None:
         _checked_name("component", name)
@@ -273,7 +346,8 @@ def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tupl
     made = made if isinstance(made, type) else made_by()
     cls = made if isinstance(made, type) else type(made)
     if not issubclass(cls, kinds):
-        wanted = " or ".join(kind.__name__ for kind in kinds)
+        *others, last = (kind.__name__ for kind in kinds)
+        wanted = f"{', '.join(others)} or {last}" if others else last
         raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is no {wanted}: derive it from one")
     return _checked_streams(name, tuple(made.streams))
 

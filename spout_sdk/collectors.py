@@ -4,24 +4,23 @@ A collector belongs to one task and to the thread that runs it.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spout_sdk.ack_buffer import AckBuffer
-from spout_sdk.emit_plans import EmitPlan, unknown_stream
+from spout_sdk.context import TaskContext
+from spout_sdk.counters import Counters
+from spout_sdk.emit_plans import Delivery, EmitPlan, TaskId, unknown_stream
 from spout_sdk.errors import DeliveryError, is_refused
-from spout_sdk.groupings import Choice
+from spout_sdk.hooks import Emitted
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.pending import Pending
 from spout_sdk.records import TaskEnvironment
-from spout_sdk.tuples import Tuple
+from spout_sdk.tuples import NO_OFFSET, Tuple
 from tuple_tree.anchors import ANCHORS_HEADER, new_child, pack_anchors, unpack_anchors
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 logger = logging.getLogger("spout_sdk.collectors")
 
@@ -33,31 +32,36 @@ class _Emitter:
 
     def __init__(
         self,
-        component: str,
+        context: TaskContext,
         plans: dict[str, EmitPlan],
         environment: TaskEnvironment,
         next_id: NextId,
         acks: AckBuffer | None,
     ) -> None:
-        self._component = component
+        self._context = context
+        self._component = context.component
+        self._hooks = context.hooks
         self._plans = plans
         self._counters = environment.counters
         self._send = environment.sink.send
         self._next_id = next_id
         self._acks = acks
 
+    @property
+    def metrics(self) -> Counters:
+        """What the tasks of this process have done; it lives, so read it and leave it."""
+        return self._counters
+
+    def report_error(self, error: BaseException) -> None:
+        """Says that something went wrong and that the task goes on: logged, counted, shown in the stats."""
+        self._counters.count_error(error)
+        logger.error("%s/%d reports an error", self._component, self._context.task, exc_info=error)
+
     def _plan(self, stream: str) -> EmitPlan:
         plan = self._plans.get(stream)
         if plan is None:
             raise unknown_stream(self._component, stream, self._plans)
         return plan
-
-    def _deliveries(self, plan: EmitPlan, values: Sequence[Any]) -> "Iterable[tuple[str, Choice]]":
-        """Every recipient is picked before anything is sent, so that an emit that raises has emitted nothing."""
-        try:
-            return [(topic, choose(values)) for topic, choose in plan.routes]
-        except TypeError as error:
-            raise plan.error(str(error)) from error
 
     def _undelivered(self, anchors: bytes, error: Any, message: Any) -> None:
         """Kafka did not take a tracked tuple: its trees cannot complete, so they fail now and not by time-out."""
@@ -76,17 +80,20 @@ class OutputCollector(_Emitter):
 
     def __init__(
         self,
-        component: str,
+        context: TaskContext,
         plans: dict[str, EmitPlan],
         environment: TaskEnvironment,
         next_id: NextId,
         acks: AckBuffer | None,
         inputs: InputOffsets,
     ) -> None:
-        super().__init__(component, plans, environment, next_id, acks)
+        super().__init__(context, plans, environment, next_id, acks)
         self._inputs = inputs
+        self._clock = environment.clock
 
-    def emit(self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] = (), stream: str = DEFAULT_STREAM) -> None:
+    def emit(
+        self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] = (), stream: str = DEFAULT_STREAM
+    ) -> tuple[TaskId, ...]:
         """Sends a tuple to every subscriber of a stream.
 
         Args:
@@ -94,12 +101,52 @@ class OutputCollector(_Emitter):
             anchors: the input, or the inputs, whose trees the new tuple joins; none for an untracked tuple.
             stream: one of the component's streams.
 
+        Returns:
+            The tasks that receive a copy.
+
         Raises:
-            EmitError: if the stream is unknown, or the values do not fit it; nothing was sent then.
+            EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
             TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then.
         """
         plan = self._plan(stream)
         payload = plan.payload(values)
+        return self._emit(plan, plan.deliveries(values), payload, values, anchors, stream)
+
+    def emit_direct(
+        self,
+        task: TaskId,
+        values: Sequence[Any],
+        anchors: Tuple | Sequence[Tuple] = (),
+        stream: str = DEFAULT_STREAM,
+    ) -> tuple[TaskId, ...]:
+        """Sends a tuple to one task of a subscriber of a direct stream.
+
+        Args:
+            task: one of `context.targets(stream)`, or any `(component, task)`.
+            values: as for `emit`.
+            anchors: as for `emit`.
+            stream: one of the component's direct streams.
+
+        Returns:
+            The task.
+
+        Raises:
+            EmitError: if the stream is not direct, or the task does not receive it; nothing was sent then.
+            TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then.
+        """
+        plan = self._plan(stream)
+        payload = plan.payload(values)
+        return self._emit(plan, plan.delivery(task), payload, values, anchors, stream)
+
+    def _emit(
+        self,
+        plan: EmitPlan,
+        deliveries: list[Delivery],
+        payload: bytes,
+        values: Sequence[Any],
+        anchors: Tuple | Sequence[Tuple],
+        stream: str,
+    ) -> tuple[TaskId, ...]:
         if anchors.__class__ is Tuple:
             anchors = (anchors,)
         for anchor in anchors:
@@ -109,8 +156,9 @@ class OutputCollector(_Emitter):
         counters.emitted += 1
         send = self._send
         next_id = self._next_id
-        for topic, (key, tasks) in self._deliveries(plan, values):
-            counters.transferred += len(tasks)
+        sent = []
+        for route, (key, tasks) in deliveries:
+            topic, ids = route.topic, route.ids
             for task in tasks:
                 edges = new_child(anchors, next_id)
                 if edges:
@@ -125,6 +173,12 @@ class OutputCollector(_Emitter):
                     )
                 else:
                     send(topic, task, key, payload, plan.untracked)
+                sent.append(ids[task])
+        counters.transferred += len(sent)
+        targets = tuple(sent)
+        for hook in self._hooks:
+            hook.emit(Emitted(values, stream, targets))
+        return targets
 
     def ack(self, tuple_: Tuple) -> None:
         """Says that a tuple was processed.
@@ -134,18 +188,34 @@ class OutputCollector(_Emitter):
         """
         if tuple_.settled:
             raise tuple_.already_done("ack")
+        if tuple_.offset == NO_OFFSET:
+            return
         tuple_.settled = True
-        self._counters.acked += 1
+        counters = self._counters
+        counters.acked += 1
+        if tuple_.began:
+            counters.process_latency.record(self._clock() - tuple_.began)
         edges = tuple_.edges
         acks = self._acks
         if not edges or acks is None:
             self._inputs.settle(tuple_.offset)
-            return
-        if len(edges) > 1:
-            self._inputs.split(tuple_.offset, len(edges))
-        out = tuple_.out
-        for root, edge in edges.items():
-            acks.ack(root, edge ^ out, tuple_.offset)
+        else:
+            if len(edges) > 1:
+                self._inputs.split(tuple_.offset, len(edges))
+            out = tuple_.out
+            for root, edge in edges.items():
+                acks.ack(root, edge ^ out, tuple_.offset)
+        for hook in self._hooks:
+            hook.bolt_ack(tuple_)
+
+    def ack_all(self, tuples: Iterable[Tuple]) -> None:
+        """Says that tuples were processed.
+
+        Raises:
+            TupleAlreadyDoneError: if one was acked or failed before; those before it are acked then.
+        """
+        for tuple_ in tuples:
+            self.ack(tuple_)
 
     def fail(self, tuple_: Tuple, message: str = "") -> None:
         """Says that a tuple could not be processed: its trees fail, and their spouts hear the message.
@@ -153,17 +223,21 @@ class OutputCollector(_Emitter):
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
+        if tuple_.offset == NO_OFFSET:
+            return
         tuple_.settle("fail")
         self._counters.count_failed(FailReason.FAILED)
         edges = tuple_.edges
         acks = self._acks
         if not edges or acks is None:
             self._inputs.settle(tuple_.offset)
-            return
-        if len(edges) > 1:
-            self._inputs.split(tuple_.offset, len(edges))
-        for root in edges:
-            acks.fail(root, message, tuple_.offset)
+        else:
+            if len(edges) > 1:
+                self._inputs.split(tuple_.offset, len(edges))
+            for root in edges:
+                acks.fail(root, message, tuple_.offset)
+        for hook in self._hooks:
+            hook.bolt_fail(tuple_, message)
 
     def reset_timeout(self, tuple_: Tuple) -> None:
         """Restarts the clock of the tuple's trees: it is still being worked on. After its ack this does nothing."""
@@ -181,13 +255,36 @@ class BasicCollector:
         self._collector = collector
         self.input: Tuple | None = None
 
-    def emit(self, values: Sequence[Any], stream: str = DEFAULT_STREAM) -> None:
+    def emit(self, values: Sequence[Any], stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
         """Sends a tuple, anchored to the input, to every subscriber of a stream.
 
+        Returns:
+            The tasks that receive a copy.
+
         Raises:
-            EmitError: if the stream is unknown, or the values do not fit it.
+            EmitError: if the stream is unknown or direct, or the values do not fit it.
         """
-        self._collector.emit(values, () if self.input is None else self.input, stream)
+        return self._collector.emit(values, () if self.input is None else self.input, stream)
+
+    def emit_direct(self, task: TaskId, values: Sequence[Any], stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
+        """Sends a tuple, anchored to the input, to one task of a subscriber of a direct stream.
+
+        Returns:
+            The task.
+
+        Raises:
+            EmitError: if the stream is not direct, or the task does not receive it.
+        """
+        return self._collector.emit_direct(task, values, () if self.input is None else self.input, stream)
+
+    def report_error(self, error: BaseException) -> None:
+        """Says that something went wrong and that the task goes on: logged, counted, shown in the stats."""
+        self._collector.report_error(error)
+
+    @property
+    def metrics(self) -> Counters:
+        """What the tasks of this process have done; it lives, so read it and leave it."""
+        return self._collector.metrics
 
     def reset_timeout(self) -> None:
         """Restarts the clock of the input's trees: it is still being worked on."""
@@ -200,19 +297,19 @@ class SpoutCollector(_Emitter):
 
     def __init__(
         self,
-        component: str,
+        context: TaskContext,
         plans: dict[str, EmitPlan],
         environment: TaskEnvironment,
         next_id: NextId,
         acks: AckBuffer | None,
         pending: Pending,
     ) -> None:
-        super().__init__(component, plans, environment, next_id, acks)
+        super().__init__(context, plans, environment, next_id, acks)
         self._pending = pending
         self._clock = environment.clock
         self.untracked: list[Any] = []
 
-    def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+    def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
         """Sends a tuple to every subscriber of a stream.
 
         Args:
@@ -220,44 +317,83 @@ class SpoutCollector(_Emitter):
             message_id: what `ack` or `fail` will be called with; None for a tuple that is not tracked.
             stream: one of the component's streams.
 
+        Returns:
+            The tasks that receive a copy.
+
         Raises:
-            EmitError: if the stream is unknown, or the values do not fit it; nothing was sent then.
+            EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
         """
         plan = self._plan(stream)
         payload = plan.payload(values)
-        deliveries = self._deliveries(plan, values)
-        counters = self._counters
-        counters.emitted += 1
+        return self._emit(plan, plan.deliveries(values), payload, values, message_id, stream)
+
+    def emit_direct(
+        self, task: TaskId, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
+    ) -> tuple[TaskId, ...]:
+        """Sends a tuple to one task of a subscriber of a direct stream.
+
+        Args:
+            task: one of `context.targets(stream)`, or any `(component, task)`.
+            values: as for `emit`.
+            message_id: as for `emit`.
+            stream: one of the component's direct streams.
+
+        Returns:
+            The task.
+
+        Raises:
+            EmitError: if the stream is not direct, or the task does not receive it; nothing was sent then.
+        """
+        plan = self._plan(stream)
+        payload = plan.payload(values)
+        return self._emit(plan, plan.delivery(task), payload, values, message_id, stream)
+
+    def _emit(
+        self,
+        plan: EmitPlan,
+        deliveries: list[Delivery],
+        payload: bytes,
+        values: Sequence[Any],
+        message_id: Any,
+        stream: str,
+    ) -> tuple[TaskId, ...]:
+        self._counters.emitted += 1
         send = self._send
         acks = self._acks
+        sent = []
         if message_id is None or acks is None:
-            for topic, (key, tasks) in deliveries:
-                counters.transferred += len(tasks)
+            for route, (key, tasks) in deliveries:
                 for task in tasks:
-                    send(topic, task, key, payload, plan.untracked)
+                    send(route.topic, task, key, payload, plan.untracked)
+                    sent.append(route.ids[task])
             if message_id is not None:
                 # Not acked from here: the spout may not have written down yet what it has just emitted.
                 self.untracked.append(message_id)
-            return
-        next_id = self._next_id
-        pending = self._pending
-        root = next_id()
-        while root in pending:
+        else:
+            next_id = self._next_id
+            pending = self._pending
             root = next_id()
-        pending.put(root, message_id, self._clock())
-        val = 0
-        for topic, (key, tasks) in deliveries:
-            counters.transferred += len(tasks)
-            for task in tasks:
-                edge = next_id()
-                val ^= edge
-                packed = pack_anchors({root: edge})
-                send(
-                    topic,
-                    task,
-                    key,
-                    payload,
-                    [(ANCHORS_HEADER, packed), plan.source],
-                    partial(self._undelivered, packed),
-                )
-        acks.init(root, val)
+            while root in pending:
+                root = next_id()
+            pending.put(root, message_id, self._clock())
+            val = 0
+            for route, (key, tasks) in deliveries:
+                for task in tasks:
+                    edge = next_id()
+                    val ^= edge
+                    packed = pack_anchors({root: edge})
+                    send(
+                        route.topic,
+                        task,
+                        key,
+                        payload,
+                        [(ANCHORS_HEADER, packed), plan.source],
+                        partial(self._undelivered, packed),
+                    )
+                    sent.append(route.ids[task])
+            acks.init(root, val)
+        self._counters.transferred += len(sent)
+        targets = tuple(sent)
+        for hook in self._hooks:
+            hook.emit(Emitted(values, stream, targets, message_id))
+        return targets

@@ -68,9 +68,12 @@ class Bolt:
 
     Attributes:
         streams: what it emits, made with `declare`.
+        tick_interval: seconds between tick tuples, which tell `execute` that time has passed; None for none. May be
+            set by the instance, and overridden in `set_bolt`.
     """
 
     streams: ClassVar[Sequence[Stream]] = ()
+    tick_interval: float | None = None
 
     def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
         """Called once, before anything else; keep the collector."""
@@ -78,9 +81,36 @@ class Bolt:
     def execute(self, tuple_: "Tuple") -> None:
         """Process a tuple, and ack or fail it, now or later.
 
-        If it raises, the tuple is failed with the exception's type and text, unless it was acked or failed already.
+        If it raises, the tuple is failed with the exception's type and text, unless it was acked or failed already, or
+        the bolt was set with another `on_exception`.
         """
         raise NotImplementedError(f"{type(self).__name__} must define execute()")
+
+    def cleanup(self) -> None:
+        """Called at a clean stop and when the task moves to another process; tuples may still be acked here."""
+
+
+class BatchBolt:
+    """A step of a topology that is called once for all tuples that were read together, and acks them itself.
+
+    Anchor an emit to one of them, or to all: `collector.emit(values, anchors=tuples)`; ack each, or all with
+    `collector.ack_all(tuples)`.
+
+    Attributes:
+        streams: what it emits, made with `declare`.
+    """
+
+    streams: ClassVar[Sequence[Stream]] = ()
+
+    def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
+        """Called once, before anything else; keep the collector."""
+
+    def execute_batch(self, tuples: "Sequence[Tuple]") -> None:
+        """Process tuples, in the order of their offsets, and ack or fail each, now or later.
+
+        If it raises, those that were neither acked nor failed before are failed with the exception's type and text.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define execute_batch()")
 
     def cleanup(self) -> None:
         """Called at a clean stop and when the task moves to another process; tuples may still be acked here."""
@@ -91,9 +121,11 @@ class BasicBolt:
 
     Attributes:
         streams: what it emits, made with `declare`.
+        tick_interval: as in `Bolt`.
     """
 
     streams: ClassVar[Sequence[Stream]] = ()
+    tick_interval: float | None = None
 
     def prepare(self, context: "TaskContext") -> None:
         """Called once, before anything else."""
@@ -106,4 +138,4 @@ class BasicBolt:
         """Called at a clean stop and when the task moves to another process."""
 
 
-AnyBolt = Bolt | BasicBolt
+AnyBolt = Bolt | BasicBolt | BatchBolt

@@ -1,31 +1,59 @@
-"""What a task knows about itself."""
+"""What a task knows about itself and about the topology around it."""
 
 from spout_sdk.counters import Counters
+from spout_sdk.emit_plans import TaskId
+from spout_sdk.hooks import TaskHook
+from spout_sdk.records import Clock
+from tuple_tree.manifest import Manifest
+from tuple_tree.streams import DEFAULT_STREAM
 
 
 class TaskContext:
     """Handed to `open` and `prepare`.
 
     Attributes:
+        manifest: of the topology: its components, streams and groupings.
         topology: name of the topology.
         component: name of the spout or bolt.
         task: which of its tasks this is, from 0.
         tasks: how many it has.
+        hooks: those of this task.
     """
 
-    __slots__ = ("_counters", "component", "task", "tasks", "topology")
+    __slots__ = ("_clock", "_counters", "component", "hooks", "manifest", "task", "tasks", "topology")
 
-    def __init__(self, topology: str, component: str, task: int, tasks: int, counters: Counters) -> None:
-        self.topology = topology
+    def __init__(self, manifest: Manifest, component: str, task: int, counters: Counters, clock: Clock) -> None:
+        self.manifest = manifest
+        self.topology = manifest.topology
         self.component = component
         self.task = task
-        self.tasks = tasks
+        self.tasks = manifest.component(component).tasks
+        self.hooks: list[TaskHook] = []
         self._counters = counters
+        self._clock = clock
+
+    def now(self) -> float:
+        """Monotonic seconds, of the clock that the task goes by: simulated ones in a simulated cluster."""
+        return self._clock()
 
     def count(self, name: str, n: int = 1) -> None:
         """Adds to a counter of your own, which appears in the stats under `counters`."""
         users = self._counters.users
         users[name] = users.get(name, 0) + n
+
+    def add_hook(self, hook: TaskHook) -> None:
+        """Lets a hook hear of what this task does from now on."""
+        hook.prepare(self)
+        self.hooks.append(hook)
+
+    def targets(self, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
+        """All tasks that may receive tuples of a stream of this component."""
+        return tuple(
+            TaskId(bolt.name, task)
+            for bolt in self.manifest.bolts
+            if any((each.source, each.stream) == (self.component, stream) for each in bolt.subscriptions)
+            for task in range(bolt.tasks)
+        )
 
     def __repr__(self) -> str:
         return f"<TaskContext {self.topology}: {self.component}/{self.task} of {self.tasks}>"

@@ -1,7 +1,15 @@
 """What a process counts while it runs; `stats.Stats` is a snapshot of it."""
 
+from typing import Final
+
 from spout_sdk.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
+
+LARGEST_ERROR: Final = 500
+"""Characters of an error that are kept."""
+
+SAMPLE: Final = 20
+"""One in so many executions is timed."""
 
 
 class Counters:
@@ -14,10 +22,15 @@ class Counters:
         acked: trees acked (spout) or inputs acked (bolt).
         failed: trees or inputs failed, by reason.
         ignored_notices: outcomes of roots that the spout does not hold.
+        errors: exceptions of `execute`, and what was reported with `report_error`.
+        last_error: the latest of them, as one line; empty if there was none.
         dead_letters: records that could not be used.
         undelivered: tuples that Kafka did not take.
         users: counters of `TaskContext.count`.
+        throttled_seconds: how long spout tasks were not asked for tuples because too many trees were open.
         complete_latency: from emit to ack, at the spout.
+        execute_latency: of `execute`; of one call in 20, as in Storm, because a clock costs as much as a small bolt.
+        process_latency: from the call of `execute` to the ack; of the same tuples.
     """
 
     __slots__ = (
@@ -25,9 +38,14 @@ class Counters:
         "complete_latency",
         "dead_letters",
         "emitted",
+        "errors",
+        "execute_latency",
         "executed",
         "failed",
         "ignored_notices",
+        "last_error",
+        "process_latency",
+        "throttled_seconds",
         "transferred",
         "undelivered",
         "users",
@@ -40,10 +58,20 @@ class Counters:
         self.acked = 0
         self.failed: dict[str, int] = {}
         self.ignored_notices = 0
+        self.errors = 0
+        self.last_error = ""
         self.dead_letters = 0
         self.undelivered = 0
         self.users: dict[str, int] = {}
+        self.throttled_seconds = 0.0
         self.complete_latency = LatencyHistogram()
+        self.execute_latency = LatencyHistogram()
+        self.process_latency = LatencyHistogram()
+
+    def count_error(self, error: BaseException) -> None:
+        """Counts an exception of the component's code."""
+        self.errors += 1
+        self.last_error = f"{type(error).__name__}: {error}"[:LARGEST_ERROR]
 
     def count_failed(self, reason: FailReason) -> None:
         """Counts a failed tree or input."""

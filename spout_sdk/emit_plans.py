@@ -1,29 +1,68 @@
 """Emit plans: everything about a stream that can be worked out before the first tuple."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from spout_sdk.errors import EmitError
-from spout_sdk.groupings import Choose, choose_for
+from spout_sdk.groupings import Choice, Choose, CustomFactory, choose_for
 from spout_sdk.records import Headers
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.streams import Stream, payload_codec
 
+Groupings = Mapping[tuple[str, str, str], CustomFactory]
+"""Custom groupings by emitting component, stream and receiving bolt."""
+
+
+class TaskId(NamedTuple):
+    """A task of a component.
+
+    Attributes:
+        component: its name.
+        task: which of its tasks, from 0.
+    """
+
+    component: str
+    task: int
+
+    def __str__(self) -> str:
+        return f"{self.component}/{self.task}"
+
+
+class Route:
+    """The way of a stream to one of its subscribers.
+
+    Attributes:
+        topic: the subscriber's inbox.
+        ids: its tasks.
+        choose: its grouping.
+    """
+
+    __slots__ = ("choose", "ids", "topic")
+
+    def __init__(self, topic: str, bolt: str, tasks: int, choose: Choose) -> None:
+        self.topic = topic
+        self.ids = tuple(TaskId(bolt, task) for task in range(tasks))
+        self.choose = choose
+
+
+Delivery = tuple[Route, Choice]
+"""A route, with the key and the tasks of one tuple."""
+
 
 class EmitPlan:
     """How a task emits to one of its streams.
 
     Attributes:
-        routes: topic of a recipient and its grouping, one for each subscription.
+        routes: one for each subscription.
         source: the `source` header.
         untracked: the headers of a tuple without anchors; never changed.
     """
 
     __slots__ = ("_component", "_encode", "_stream", "_width", "routes", "source", "untracked")
 
-    def __init__(self, component: str, stream: Stream, routes: Sequence[tuple[str, Choose]]) -> None:
+    def __init__(self, component: str, stream: Stream, routes: Sequence[Route]) -> None:
         self._component = component
         self._stream = stream
         self._width = len(stream.fields)
@@ -50,6 +89,33 @@ class EmitPlan:
                 f"pass what the stream declares, {_types(self._stream)}"
             ) from error
 
+    def deliveries(self, values: Sequence[Any]) -> list[Delivery]:
+        """Who receives a tuple.
+
+        All are picked before anything is sent, so that an emit that raises has emitted nothing.
+
+        Raises:
+            EmitError: if the values cannot be grouped by, or the stream is direct.
+        """
+        try:
+            return [(route, route.choose(values)) for route in self.routes]
+        except TypeError as error:
+            raise self.error(str(error)) from error
+
+    def delivery(self, task: TaskId) -> list[Delivery]:
+        """The one delivery of a direct emit.
+
+        Raises:
+            EmitError: if the stream is not direct, or the task no subscriber.
+        """
+        if not self._stream.direct:
+            raise self.error("it is not direct: use emit, or declare the stream with direct=True")
+        for route in self.routes:
+            if task in route.ids:
+                return [(route, (None, (task[1],)))]
+        known = ", ".join(f"{route.ids[0]} to {route.ids[-1]}" for route in self.routes) or "none"
+        raise self.error(f"{task!r} does not receive it: its subscribers' tasks are {known}")
+
     def error(self, detail: str) -> EmitError:
         """An `EmitError` about this stream."""
         return EmitError(self._component, self._stream.name, self._stream.field_names, detail)
@@ -64,25 +130,27 @@ def _types(stream: Stream) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in stream.fields)
 
 
-def emit_plans(manifest: Manifest, component: str, next_id: Callable[[], int]) -> dict[str, EmitPlan]:
+def emit_plans(
+    manifest: Manifest, component: str, next_id: Callable[[], int], groupings: Groupings
+) -> dict[str, EmitPlan]:
     """The plans of a task, by stream.
 
     Args:
         manifest: of the topology.
         component: the task's.
         next_id: returns random integers, for where shuffles begin.
+        groupings: the topology's custom ones.
     """
     plans = {}
     for stream in manifest.component(component).streams:
-        routes = [
-            (
-                tuples_topic(manifest.topology, bolt.name),
-                choose_for(subscription, bolt.tasks, stream.field_names, next_id()),
-            )
-            for bolt in manifest.bolts
-            for subscription in bolt.subscriptions
-            if (subscription.source, subscription.stream) == (component, stream.name)
-        ]
+        routes = []
+        for bolt in manifest.bolts:
+            for subscription in bolt.subscriptions:
+                if (subscription.source, subscription.stream) != (component, stream.name):
+                    continue
+                custom = groupings.get((component, stream.name, bolt.name))
+                choose = choose_for(subscription, bolt.tasks, stream.field_names, next_id(), custom)
+                routes.append(Route(tuples_topic(manifest.topology, bolt.name), bolt.name, bolt.tasks, choose))
         plans[stream.name] = EmitPlan(component, stream, routes)
     return plans
 

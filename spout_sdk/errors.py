@@ -5,7 +5,8 @@ SpoutSdkError
 ├── EmitError                values, a stream or an anchor that cannot be emitted
 ├── TupleAlreadyDoneError    a tuple that was acked or failed before
 ├── FailTupleError           raised by *your* bolt: fails the input with a message, without a traceback in the log
-├── ComponentError           your spout or bolt raised outside of `execute`
+├── ComponentError           your spout or bolt raised where its process cannot go on
+│   └── TooManyFailuresError     `execute` raised too often in a row
 ├── BrokerError              Kafka does not do what it must
 │   ├── BrokerUnreachableError   nobody answers at bootstrap.servers
 │   ├── TopicsError              a topic is missing, has the wrong number of partitions, or may not be used
@@ -88,6 +89,19 @@ class ComponentError(SpoutSdkError):
     def __init__(self, component: str, task: int, method: str, error: BaseException) -> None:
         super().__init__(
             f"{component}/{task} stopped: {method}() raised {type(error).__name__}: {error}; the log has the traceback"
+        )
+        self.component = component
+        self.task = task
+
+
+class TooManyFailuresError(ComponentError):
+    """`execute` of a bolt raised so often in a row that it is stopped for good."""
+
+    def __init__(self, component: str, task: int, failures: int, error: BaseException) -> None:
+        SpoutSdkError.__init__(
+            self,
+            f"{component}/{task} stopped: {failures} calls of execute() in a row raised, the last one "
+            f"{type(error).__name__}: {error}; mend the cause and start it again, what it did not ack is read again",
         )
         self.component = component
         self.task = task

@@ -5,13 +5,40 @@ from itertools import cycle, islice
 from typing import Any
 
 from tuple_tree.manifest import Subscription
-from tuple_tree.routing import fields_task, grouping_key
+from tuple_tree.routing import fields_task, grouping_key, partial_key_tasks
 
 Choice = tuple[bytes | None, tuple[int, ...]]
 """The record's key, and the tasks that receive a copy."""
 
 Choose = Callable[[Sequence[Any]], Choice]
 """Picks the tasks for the values of a tuple; raises `TypeError` for values that cannot be grouped by."""
+
+
+class CustomGrouping:
+    """A grouping of your own; each task that emits has an instance of it.
+
+    class ByLength(CustomGrouping):
+        def choose(self, values):
+            return (len(values[0]) % self.tasks,)
+
+    Attributes:
+        tasks: how many the receiving bolt has; set before `prepare`.
+        fields: names of the stream's fields, in the order of the values; set before `prepare`.
+    """
+
+    tasks: int
+    fields: tuple[str, ...]
+
+    def prepare(self) -> None:
+        """Called once, before the first tuple."""
+
+    def choose(self, values: Sequence[Any]) -> Sequence[int]:
+        """The tasks, from 0, that receive a copy; none is allowed, and the tuple goes nowhere then."""
+        raise NotImplementedError(f"{type(self).__name__} must define choose()")
+
+
+CustomFactory = Callable[[], CustomGrouping]
+"""Makes the instance of a task that emits: a class, or anything that is called without arguments."""
 
 
 def shuffle(tasks: int, start: int) -> Choose:
@@ -46,6 +73,20 @@ def fields(tasks: int, positions: tuple[int, ...]) -> Choose:
     return choose
 
 
+def partial_key(tasks: int, positions: tuple[int, ...]) -> Choose:
+    """Equal values of the fields reach one of two tasks, that to which this sender has sent less."""
+    sent = [0] * tasks
+
+    def choose(values: Sequence[Any]) -> Choice:
+        key = grouping_key([values[position] for position in positions])
+        first, second = partial_key_tasks(key, tasks)
+        task = first if sent[first] <= sent[second] else second
+        sent[task] += 1
+        return key, (task,)
+
+    return choose
+
+
 def fixed(tasks: tuple[int, ...]) -> Choose:
     """Always the same tasks: the lowest for a global grouping, every one for an all grouping."""
     choice: Choice = (None, tasks)
@@ -56,7 +97,40 @@ def fixed(tasks: tuple[int, ...]) -> Choose:
     return choose
 
 
-def choose_for(subscription: Subscription, tasks: int, field_names: tuple[str, ...], start: int) -> Choose:
+def custom(grouping: CustomGrouping, tasks: int, field_names: tuple[str, ...]) -> Choose:
+    """What somebody's own grouping says, checked."""
+    grouping.tasks, grouping.fields = tasks, field_names
+    grouping.prepare()
+    name = type(grouping).__name__
+
+    def choose(values: Sequence[Any]) -> Choice:
+        chosen = tuple(grouping.choose(values))
+        for task in chosen:
+            if not (isinstance(task, int) and 0 <= task < tasks):
+                raise TypeError(f"{name}.choose() returned task {task!r}: the bolt has {tasks}, numbered from 0")
+        if len(set(chosen)) < len(chosen):
+            raise TypeError(f"{name}.choose() returned {chosen}: each task may receive one copy")
+        return None, chosen
+
+    return choose
+
+
+def direct() -> Choose:
+    """The one who emits names the task, so nothing is left to choose."""
+
+    def choose(_values: Sequence[Any]) -> Choice:
+        raise TypeError("it is direct: use emit_direct, and say which task receives the tuple")
+
+    return choose
+
+
+def choose_for(
+    subscription: Subscription,
+    tasks: int,
+    field_names: tuple[str, ...],
+    start: int,
+    factory: CustomFactory | None = None,
+) -> Choose:
     """The grouping of a subscription.
 
     Args:
@@ -64,11 +138,23 @@ def choose_for(subscription: Subscription, tasks: int, field_names: tuple[str, .
         tasks: how many the subscribed bolt has.
         field_names: of the stream.
         start: where a shuffle begins.
+        factory: what makes a custom grouping.
     """
-    if subscription.grouping == "shuffle":
-        return shuffle(tasks, start)
-    if subscription.grouping == "fields":
-        return fields(tasks, tuple(field_names.index(name) for name in subscription.fields))
-    if subscription.grouping == "global":
-        return fixed((0,))
-    return fixed(tuple(range(tasks)))
+    positions = tuple(field_names.index(name) for name in subscription.fields)
+    match subscription.grouping:
+        case "fields":
+            return fields(tasks, positions)
+        case "partial_key":
+            return partial_key(tasks, positions)
+        case "global":
+            return fixed((0,))
+        case "all":
+            return fixed(tuple(range(tasks)))
+        case "direct":
+            return direct()
+        case "custom":
+            if factory is None:
+                raise ValueError("a custom grouping lives in the topology's code, and this one is not there")
+            return custom(factory(), tasks, field_names)
+        case "shuffle" | "local_or_shuffle" | "none":
+            return shuffle(tasks, start)

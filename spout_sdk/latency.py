@@ -37,6 +37,12 @@ class LatencyHistogram:
         for bucket, count in other._counts.items():
             self._counts[bucket] = self._counts.get(bucket, 0) + count
 
+    def merged(self, other: "LatencyHistogram") -> Self:
+        """A new histogram of all durations of both."""
+        both = self.copy()
+        both.merge(other)
+        return both
+
     def copy(self) -> Self:
         """An independent copy."""
         return type(self)(self._counts)

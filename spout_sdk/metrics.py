@@ -34,7 +34,7 @@ class Shown:
 
     name: str
     says: str
-    value: Callable[[Stats], int]
+    value: Callable[[Stats], float]
 
 
 GAUGES: Final = (
@@ -62,6 +62,17 @@ COUNTERS: Final = (
         "Outcomes of trees that the spout does not hold.",
         lambda stats: stats.ignored_notices,
     ),
+    Shown(
+        "acker_component_errors_total",
+        "Exceptions of execute, and errors that were reported.",
+        lambda stats: stats.errors,
+    ),
+    # A spout that waits for its bolts nearly all of the time is not what limits the topology.
+    Shown(
+        "acker_component_throttled_seconds_total",
+        "How long spout tasks waited because max_spout_pending trees were open.",
+        lambda stats: stats.throttled_seconds,
+    ),
     Shown("acker_component_dead_letters_total", "Records that could not be used.", lambda stats: stats.dead_letters),
     # Their trees fail at once, so these are replays, not losses.
     Shown("acker_component_undelivered_total", "Tuples that Kafka did not take.", lambda stats: stats.undelivered),
@@ -78,6 +89,15 @@ MAX_PENDING: Final = "acker_component_max_pending"
 """max_spout_pending times the tasks owned: a spout whose pending comes up to it waits for its bolts."""
 LATENCY: Final = "acker_component_complete_latency_seconds"
 """From emit to ack; a histogram."""
+
+# Of bolts only; both histograms, of one call in 20.
+EXECUTE_LATENCY: Final = "acker_component_execute_latency_seconds"
+"""Of `execute`."""
+PROCESS_LATENCY: Final = "acker_component_process_latency_seconds"
+"""From the call of `execute` to the ack."""
+
+_SHORT_POWERS: Final = range(4, 24)
+"""Bounds of what a bolt takes: 16 µs to 8.4 s."""
 
 _LATENCY_POWERS: Final = range(10, 28)
 """Its bounds are powers of two of a microsecond, where the SDK's own buckets end: 1.024 ms to 134 s."""
@@ -113,6 +133,7 @@ class ComponentCollector(Collector):
         yield self._failed(components)
         yield self._user(components)
         yield from self._of_spouts([stats for stats in components if stats.component in self._max_pending])
+        yield from self._of_bolts([stats for stats in components if stats.component not in self._max_pending])
 
     def _failed(self, components: list[Stats]) -> Metric:
         failed = CounterMetricFamily(
@@ -141,11 +162,22 @@ class ComponentCollector(Collector):
         for stats in spouts:
             values = [self._topology, stats.component]
             limit.add_metric(values, self._max_pending[stats.component] * len(stats.tasks))
-            latency.add_metric(values, _buckets(stats.complete_latency), stats.complete_latency.seconds)
+            _add(latency, values, stats.complete_latency, _LATENCY_POWERS)
         yield limit
         yield latency
 
+    def _of_bolts(self, bolts: list[Stats]) -> Iterator[Metric]:
+        labels = ["topology", "component"]
+        execute = HistogramMetricFamily(EXECUTE_LATENCY, "Of execute; of one call in 20.", labels=labels)
+        process = HistogramMetricFamily(PROCESS_LATENCY, "From execute to ack; of one call in 20.", labels=labels)
+        for stats in bolts:
+            values = [self._topology, stats.component]
+            _add(execute, values, stats.execute_latency, _SHORT_POWERS)
+            _add(process, values, stats.process_latency, _SHORT_POWERS)
+        yield execute
+        yield process
 
-def _buckets(latency: LatencyHistogram) -> list[tuple[str, float]]:
-    bounded = [(str(2**power / 1e6), float(latency.shorter_than(power))) for power in _LATENCY_POWERS]
-    return [*bounded, ("+Inf", float(latency.total))]
+
+def _add(family: HistogramMetricFamily, values: list[str], latency: LatencyHistogram, powers: range) -> None:
+    bounded = [(str(2**power / 1e6), float(latency.shorter_than(power))) for power in powers]
+    family.add_metric(values, [*bounded, ("+Inf", float(latency.total))], latency.seconds)

@@ -14,7 +14,14 @@ from types import FrameType
 from typing import Final
 
 from spout_sdk.component_runner import ComponentRunner
-from spout_sdk.errors import AccessError, BrokerUnreachableError, SpoutSdkError, TopicsError, TopologyError
+from spout_sdk.errors import (
+    AccessError,
+    BrokerUnreachableError,
+    SpoutSdkError,
+    TooManyFailuresError,
+    TopicsError,
+    TopologyError,
+)
 from spout_sdk.launch import EXIT_BROKEN, EXIT_CLEAN, EXIT_UNUSABLE, Launch, Report
 from spout_sdk.stats import Stats
 from spout_sdk.topology import load_topology
@@ -55,7 +62,7 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
         )
         _stop_when_told(runner)
         runner.run()
-    except (TopologyError, TopicsError, BrokerUnreachableError, AccessError) as error:
+    except (TopologyError, TopicsError, BrokerUnreachableError, AccessError, TooManyFailuresError) as error:
         reports.send(Report(error=str(error)))
         return EXIT_UNUSABLE
     except SpoutSdkError as error:

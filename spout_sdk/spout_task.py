@@ -68,10 +68,13 @@ class SpoutTask:
                 InputOffsets(),
                 SpoutAddress(notices_topic(manifest.topology, component), task, declared.timeout_ms),
             )
+        self._context = TaskContext(manifest, component, task, environment.counters, environment.clock)
+        self._hooks = self._context.hooks
+        self._hook_factories = topology.hooks
+        self._throttled_since: float | None = None
         next_id = random_ids(environment.entropy).__next__
-        plans = emit_plans(manifest, component, next_id)
-        self._collector = SpoutCollector(component, plans, environment, next_id, self._acks, self._pending)
-        self._context = TaskContext(manifest.topology, component, task, declared.tasks, environment.counters)
+        plans = emit_plans(manifest, component, next_id, topology.groupings)
+        self._collector = SpoutCollector(self._context, plans, environment, next_id, self._acks, self._pending)
         try:
             spout = topology.factory(component)()
         except Exception as error:
@@ -91,6 +94,8 @@ class SpoutTask:
         Raises:
             ComponentError: if it raised.
         """
+        for make in self._hook_factories:
+            self._call("prepare", lambda: self._context.add_hook(make()))  # noqa: B023 - called at once
         self._call("open", self._spout.open, self._context, self._collector)
         self._ack_untracked()
 
@@ -109,9 +114,11 @@ class SpoutTask:
         untracked = self._collector.untracked
         limit = self._max_pending
         before = emitted = counters.emitted
+        self._count_throttled()
         try:
             for _ in range(calls):
                 if len(pending) >= limit:
+                    self._throttled_since = self._clock()
                     break
                 next_tuple()
                 if untracked:
@@ -141,6 +148,7 @@ class SpoutTask:
         counters = self._counters
         latency = counters.complete_latency.record
         ack = self._spout.ack
+        hooks = self._hooks
         message_id: Any = None
         try:
             for root in batch.acked_roots.tolist():
@@ -151,6 +159,8 @@ class SpoutTask:
                 message_id, emitted_at = tree
                 counters.acked += 1
                 latency(now - emitted_at)
+                for hook in hooks:
+                    hook.spout_ack(message_id, now - emitted_at)
                 ack(message_id)
         except Exception as error:
             raise self._broken("ack", error) from error
@@ -184,10 +194,12 @@ class SpoutTask:
 
     def close(self) -> None:
         """Closes the spout. An exception is only logged, because the task ends anyway."""
-        try:
-            self._spout.close()
-        except Exception:  # whatever a user's spout raises
-            logger.exception("%s/%d: close() raised", self._component, self._task)
+        self._count_throttled()
+        for close in (self._spout.close, *(hook.cleanup for hook in self._hooks)):
+            try:
+                close()
+            except Exception:  # whatever a user's spout raises
+                logger.exception("%s/%d: close() raised", self._component, self._task)
 
     @property
     def failure(self) -> DeliveryError | None:
@@ -211,6 +223,8 @@ class SpoutTask:
 
     def _failed(self, message_id: Any, failure: Failure) -> None:
         self._counters.count_failed(failure.reason)
+        for hook in self._hooks:
+            self._call("fail", hook.spout_fail, message_id, failure)
         self._call("fail", self._spout.fail, message_id, failure)
 
     def _ack_untracked(self) -> None:
@@ -218,7 +232,14 @@ class SpoutTask:
         done, self._collector.untracked[:] = self._collector.untracked[:], []
         self._counters.acked += len(done)
         for message_id in done:
+            for hook in self._hooks:
+                self._call("ack", hook.spout_ack, message_id, 0.0)
             self._call("ack", self._spout.ack, message_id)
+
+    def _count_throttled(self) -> None:
+        if self._throttled_since is not None:
+            self._counters.throttled_seconds += self._clock() - self._throttled_since
+            self._throttled_since = None
 
     def _reject(self, record: Record, error: WireError) -> None:
         """Keeps a notice that cannot be read as a dead letter; its trees are given up as lost in the end."""

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from spout_sdk.counters import Counters
 from spout_sdk.errors import SpoutSdkError
@@ -25,10 +25,15 @@ class Stats:
         failed: trees or inputs failed, by reason: `failed`, `timeout`, `too_old`, `lost`.
         pending: trees of a spout that are open now; for a bolt, inputs that are neither acked nor failed.
         ignored_notices: outcomes of roots that the spout does not hold.
+        errors: exceptions of `execute`, and what was reported with `report_error`.
+        last_error: the latest of them; empty if there was none.
         dead_letters: records that could not be used.
         undelivered: tuples that Kafka did not take.
         counters: your own, from `TaskContext.count`.
+        throttled_seconds: how long spout tasks waited because too many trees were open.
         complete_latency: from emit to ack, at the spout.
+        execute_latency: of `execute`; of one call in 20.
+        process_latency: from the call of `execute` to the ack, of the same tuples.
     """
 
     component: str
@@ -41,10 +46,15 @@ class Stats:
     failed: Mapping[str, int] = field(default_factory=dict)
     pending: int = 0
     ignored_notices: int = 0
+    errors: int = 0
+    last_error: str = ""
     dead_letters: int = 0
     undelivered: int = 0
     counters: Mapping[str, int] = field(default_factory=dict)
+    throttled_seconds: float = 0.0
     complete_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    execute_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    process_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
 
     @classmethod
     def snapshot(cls, component: str, pid: int, tasks: Iterable[int], pending: int, counters: Counters) -> "Stats":
@@ -60,16 +70,19 @@ class Stats:
             failed=dict(counters.failed),
             pending=pending,
             ignored_notices=counters.ignored_notices,
+            errors=counters.errors,
+            last_error=counters.last_error,
             dead_letters=counters.dead_letters,
             undelivered=counters.undelivered,
             counters=dict(counters.users),
+            throttled_seconds=counters.throttled_seconds,
             complete_latency=counters.complete_latency.copy(),
+            execute_latency=counters.execute_latency.copy(),
+            process_latency=counters.process_latency.copy(),
         )
 
     def merge(self, other: "Stats") -> "Stats":
         """The sum of two snapshots of different processes of a component."""
-        latency = self.complete_latency.copy()
-        latency.merge(other.complete_latency)
         return Stats(
             component=self.component,
             pids=self.pids + other.pids,
@@ -81,10 +94,15 @@ class Stats:
             failed=_sum(self.failed, other.failed),
             pending=self.pending + other.pending,
             ignored_notices=self.ignored_notices + other.ignored_notices,
+            errors=self.errors + other.errors,
+            last_error=other.last_error or self.last_error,
             dead_letters=self.dead_letters + other.dead_letters,
             undelivered=self.undelivered + other.undelivered,
             counters=_sum(self.counters, other.counters),
-            complete_latency=latency,
+            throttled_seconds=self.throttled_seconds + other.throttled_seconds,
+            complete_latency=self.complete_latency.merged(other.complete_latency),
+            execute_latency=self.execute_latency.merged(other.execute_latency),
+            process_latency=self.process_latency.merged(other.process_latency),
         )
 
     def retired(self) -> "Stats":
@@ -93,13 +111,8 @@ class Stats:
 
     def to_json(self) -> str:
         """The snapshot as one line of JSON."""
-        return json.dumps(
-            {
-                **asdict(replace(self, complete_latency=_EMPTY)),
-                "complete_latency": dict(self.complete_latency.counts),
-            },
-            separators=(",", ":"),
-        )
+        latencies = {name: dict(getattr(self, name).counts) for name in _LATENCIES}
+        return json.dumps({**asdict(replace(self, **_NO_LATENCIES)), **latencies}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, line: str | bytes) -> "Stats":
@@ -110,17 +123,19 @@ class Stats:
         """
         try:
             read: dict[str, Any] = json.loads(line)
-            latency = {int(bucket): int(count) for bucket, count in read.pop("complete_latency").items()}
+            for name in _LATENCIES:
+                read[name] = LatencyHistogram({int(bucket): int(count) for bucket, count in read[name].items()})
             read["pids"] = tuple(read["pids"])
             read["tasks"] = tuple(read["tasks"])
-            return cls(**read, complete_latency=LatencyHistogram(latency))
+            return cls(**read)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise SpoutSdkError(
                 f"not a line of stats ({error!r}): {line[:80]!r}; do both ends run the same version?"
             ) from error
 
 
-_EMPTY = LatencyHistogram()
+_LATENCIES: Final = ("complete_latency", "execute_latency", "process_latency")
+_NO_LATENCIES: Final[dict[str, Any]] = {name: LatencyHistogram() for name in _LATENCIES}
 
 
 def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:

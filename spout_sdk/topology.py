@@ -2,11 +2,14 @@
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spout_sdk.components import AnyBolt, Spout
+from spout_sdk.emit_plans import Groupings
 from spout_sdk.errors import TopologyError
+from spout_sdk.hooks import HookFactory
+from spout_sdk.options import BoltOptions
 from tuple_tree.manifest import Manifest
 
 Factory = Callable[[], Spout | AnyBolt]
@@ -21,10 +24,16 @@ class Topology:
         manifest: what it is, without code.
         factories: component name → what makes the instance of a task; for an external component, what it was declared
             with, which is for whatever runs it.
+        options: of the bolts for which any were given.
+        groupings: the custom ones.
+        hooks: what makes the hooks that every task has.
     """
 
     manifest: Manifest
     factories: Mapping[str, Any]
+    options: Mapping[str, BoltOptions] = field(default_factory=dict)
+    groupings: Groupings = field(default_factory=dict)
+    hooks: tuple[HookFactory, ...] = ()
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
 """The tuple, as a bolt receives it."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from spout_sdk.errors import TupleAlreadyDoneError
 from spout_sdk.records import Record
@@ -37,9 +37,10 @@ class Tuple:
         edges: root → edge id of this delivery; empty for an untracked tuple. For the SDK's use.
         out: XOR of the edge ids of everything emitted anchored to it. For the SDK's use.
         settled: True once it was acked or failed.
+        began: when its execution began, if that is timed; else 0. For the SDK's use.
     """
 
-    __slots__ = ("_input", "_record", "edges", "offset", "out", "settled", "values")
+    __slots__ = ("_input", "_record", "began", "edges", "offset", "out", "settled", "values")
 
     def __init__(self, values: Values, edges: Edges, offset: int, record: Record, input_: InputStream) -> None:
         self.values = values
@@ -47,6 +48,7 @@ class Tuple:
         self.offset = offset
         self.out = 0
         self.settled = False
+        self.began = 0.0
         self._record = record
         self._input = input_
 
@@ -87,6 +89,11 @@ class Tuple:
         return tuple(self._input.fields)
 
     @property
+    def record(self) -> Record:
+        """The record that it was read from."""
+        return self._record
+
+    @property
     def topic(self) -> str:
         """The topic that it lies in."""
         return str(self._record.topic())
@@ -117,6 +124,11 @@ class Tuple:
         """Whether it belongs to any tree."""
         return bool(self.edges)
 
+    @property
+    def is_tick(self) -> bool:
+        """Whether it is a tick tuple: no record, but the time that has come. To ack or fail it changes nothing."""
+        return self._input is _TICKS
+
     def settle(self, action: str) -> None:
         """Marks it as acked or failed; for the SDK's use.
 
@@ -130,3 +142,44 @@ class Tuple:
     def already_done(self, action: str) -> TupleAlreadyDoneError:
         """The error that says that it was acked or failed before; for the SDK's use."""
         return TupleAlreadyDoneError(action, self.topic, self.partition, self.offset)
+
+
+SYSTEM_COMPONENT: Final = "__system"
+TICK_STREAM: Final = "__tick"
+"""Where tick tuples come from, as in Storm."""
+
+_TICKS: Final = InputStream(SYSTEM_COMPONENT, TICK_STREAM, ())
+
+
+class _Tick:
+    """Stands for the record that a tick tuple does not have."""
+
+    def topic(self) -> str | None:
+        return None
+
+    def partition(self) -> int | None:
+        return None
+
+    def offset(self) -> int | None:
+        return None
+
+    def key(self) -> bytes | None:
+        return None
+
+    def value(self) -> bytes | None:
+        return None
+
+    def headers(self) -> Any:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return (0, -1)
+
+
+NO_OFFSET: Final = -1
+"""The offset of a tuple that lies nowhere."""
+
+
+def tick_tuple() -> Tuple:
+    """A new tick tuple; for the SDK's use."""
+    return Tuple((), {}, NO_OFFSET, _Tick(), _TICKS)

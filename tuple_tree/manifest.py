@@ -21,7 +21,15 @@ MAX_TREE_AGE_TICKS: Final = 2**18 - 2
 RESERVED_COMPONENTS: Final = frozenset({"acker"})
 """Component names whose consumer group would be the ackers'."""
 
-Grouping = Literal["shuffle", "fields", "global", "all"]
+Grouping = Literal["shuffle", "local_or_shuffle", "none", "fields", "partial_key", "global", "all", "direct", "custom"]
+"""How the receiving task is picked. `local_or_shuffle` and `none` are a `shuffle`: every tuple passes through its
+recipient's topic, so no task is nearer than another. `custom` is code of the component that emits."""
+
+KEYED: Final = ("fields", "partial_key")
+"""Groupings by fields; the record's key holds them."""
+
+NEED_CODE: Final = ("custom", "direct", "partial_key")
+"""Groupings that only code of the emitting component can follow: its own, or what it remembers of its emits."""
 
 Guarantee = Literal["at_most_once", "at_least_once", "exactly_once"]
 """What a topology promises of each tuple: no trees at all; trees and replays; trees, and bolts that consume, produce,
@@ -39,7 +47,7 @@ class Subscription(_Frozen):
         source: the component that emits.
         stream: one of its streams.
         grouping: how the receiving task is picked.
-        fields: what a fields grouping groups by.
+        fields: what a fields or partial key grouping groups by.
     """
 
     source: str
@@ -133,8 +141,20 @@ class Manifest(_Frozen):
 
     def _check_subscription(self, bolt: str, subscription: Subscription) -> None:
         stream = self.stream(subscription.source, subscription.stream)
-        if subscription.grouping == "fields" and not subscription.fields:
+        if subscription.grouping in KEYED and not subscription.fields:
             raise ValueError(f"bolt {bolt!r} groups {subscription.source!r} by fields, but names none")
+        if stream.direct != (subscription.grouping == "direct"):
+            is_so, wanted = ("direct", "a direct grouping") if stream.direct else ("not direct", "another grouping")
+            raise ValueError(
+                f"bolt {bolt!r} has a {subscription.grouping} grouping of stream {stream.name!r} of "
+                f"{subscription.source!r}, which is {is_so}: use {wanted}, or declare it with "
+                f"direct={not stream.direct}"
+            )
+        if subscription.grouping in NEED_CODE and self.component(subscription.source).external:
+            raise ValueError(
+                f"bolt {bolt!r} has a {subscription.grouping} grouping of {subscription.source!r}, which is external: "
+                "only components of the SDK can follow it, so use a fields or shuffle grouping"
+            )
         missing = [name for name in subscription.fields if name not in stream.field_names]
         if missing:
             raise ValueError(

@@ -9,6 +9,7 @@ from typing import Final
 import xxhash
 
 HASH_SEED: Final = 42
+_SECOND_SEED: Final = 43
 _SEPARATOR: Final = b"\x1f"
 
 
@@ -20,6 +21,14 @@ def acker_partition(root: int, partitions: int) -> int:
 def fields_task(key: bytes, tasks: int) -> int:
     """The task that a fields grouping gives this key: XXH64 with seed 42, unsigned, modulo the tasks."""
     return xxhash.xxh64_intdigest(key, HASH_SEED) % tasks
+
+
+def partial_key_tasks(key: bytes, tasks: int) -> tuple[int, int]:
+    """The two tasks between which a partial key grouping may choose: XXH64 with seeds 42 and 43, modulo the tasks.
+
+    Nasir et al., "The Power of Both Choices", 2015: with two choices a key the load of the tasks stays even.
+    """
+    return fields_task(key, tasks), xxhash.xxh64_intdigest(key, _SECOND_SEED) % tasks
 
 
 def grouping_key(values: Sequence[object]) -> bytes:

@@ -54,6 +54,7 @@ class Stream(BaseModel):
         name: unique within its component.
         fields: in the order in which values are emitted.
         codec: how the payload carries them.
+        direct: whether who emits to it names the task that receives the tuple.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,6 +62,7 @@ class Stream(BaseModel):
     name: str = DEFAULT_STREAM
     fields: tuple[Field, ...]
     codec: Literal["avro", "json", "bytes"] = "avro"
+    direct: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> "Stream":
@@ -101,7 +103,13 @@ class Stream(BaseModel):
         }
 
 
-def declare(fields: Mapping[str, Any] | Sequence[str], name: str = DEFAULT_STREAM, codec: str = "avro") -> Stream:
+def declare(
+    fields: Mapping[str, Any] | Sequence[str],
+    name: str = DEFAULT_STREAM,
+    codec: str = "avro",
+    *,
+    direct: bool = False,
+) -> Stream:
     """Declares a stream the short way.
 
     Args:
@@ -109,6 +117,7 @@ def declare(fields: Mapping[str, Any] | Sequence[str], name: str = DEFAULT_STREA
             one name, which are text, or bytes where the codec is bytes.
         name: the stream's name.
         codec: `avro`, `json` or `bytes`.
+        direct: whether it is emitted to with `emit_direct`, which names the task that receives the tuple.
 
     Raises:
         ValueError: if the stream cannot be.
@@ -120,7 +129,7 @@ def declare(fields: Mapping[str, Any] | Sequence[str], name: str = DEFAULT_STREA
     else:
         pairs = [(field, bytes if codec == "bytes" else str) for field in fields]
     declared = tuple(Field(name=field, type=_AVRO_TYPES.get(_hashable(kind), kind)) for field, kind in pairs)
-    return Stream(name=name, fields=declared, codec=cast(Literal["avro", "json", "bytes"], codec))
+    return Stream(name=name, fields=declared, codec=cast(Literal["avro", "json", "bytes"], codec), direct=direct)
 
 
 def _hashable(kind: Any) -> object:

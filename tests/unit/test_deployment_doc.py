@@ -14,6 +14,7 @@ NAMES = {
     *(shown.name for shown in (*PARTITION_GAUGES, *WORKER_GAUGES, *COUNTERS)),
     *(shown.name for shown in (*components.GAUGES, *components.COUNTERS)),
     *(components.FAILED, components.USER, components.MAX_PENDING, components.LATENCY),
+    *(components.EXECUTE_LATENCY, components.PROCESS_LATENCY),
     metrics_server.SILENCE,
 }
 

@@ -112,7 +112,7 @@ def test_acking_and_failing_twice_raises_and_says_where() -> None:
     acked, failed = bolt.tuples
     collector.ack(acked)
     collector.fail(failed, "no")
-    attempts: list[tuple[str, Callable[[], None]]] = [
+    attempts: list[tuple[str, Callable[[], object]]] = [
         ("ack", lambda: collector.ack(acked)),
         ("fail", lambda: collector.fail(acked)),
         ("ack", lambda: collector.ack(failed)),

@@ -154,7 +154,7 @@ def _timeout_above_age(made: TopologyBuilder) -> None:
         (_reserved_name, "choose another"),
         (_no_tasks, "tasks of bolt 'split' is 0: it must be at least 1"),
         (_an_instance, "is given a Split: pass its class"),
-        (_no_bolt, "makes a Lines, which is no Bolt or BasicBolt: derive it"),
+        (_no_bolt, "makes a Lines, which is no Bolt, BasicBolt or BatchBolt: derive it"),
         (_no_spout_class, "makes a Split, which is no Spout: derive it"),
         (_stream_twice, "declares stream 'default' twice: give one another name"),
         (_timeout_above_age, "raise max_tree_age"),

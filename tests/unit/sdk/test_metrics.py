@@ -57,6 +57,9 @@ def test_every_number_of_a_spout_is_shown() -> None:
             pending=16,
             ignored_notices=17,
             dead_letters=18,
+            errors=22,
+            last_error="is not shown",
+            throttled_seconds=23.5,
             undelivered=19,
             counters={"replayed": 20, 'odd "name"\n': 21},
             complete_latency=latency,
@@ -83,6 +86,8 @@ def test_every_number_of_a_spout_is_shown() -> None:
         key("ignored_notices_total", "lines"): 17,
         key("dead_letters_total", "lines"): 18,
         key("undelivered_total", "lines"): 19,
+        key("errors_total", "lines"): 22,
+        key("throttled_seconds_total", "lines"): 23.5,
         key("user_total", "lines", counter="replayed"): 20,
         key("user_total", "lines", counter='odd "name"\n'): 21,
         key("complete_latency_seconds_count", "lines"): 4,
@@ -99,15 +104,32 @@ def test_a_bolt_has_no_trees() -> None:
     assert samples[key("executed_total", "split")] == 5
     assert samples[key("pending", "split")] == 2
     assert samples[key("failed_total", "split", reason="failed")] == 1
-    assert not any("latency" in name or name == "max_pending" for name, _ in samples)
+    assert not any("complete_latency" in name or name == "max_pending" for name, _ in samples)
+
+
+def test_the_latencies_of_a_bolt() -> None:
+    execute, process = LatencyHistogram(), LatencyHistogram()
+    for seconds in (0.00001, 0.001, 20.0):
+        execute.record(seconds)
+    process.record(0.5)
+    samples = scraped(Stats("split", execute_latency=execute, process_latency=process))
+    bounds = {"1.6e-05": 1, "0.001024": 2, "8.388608": 2, "+Inf": 3}
+    assert {bound: samples[key("execute_latency_seconds_bucket", "split", le=bound)] for bound in bounds} == bounds
+    assert samples[key("process_latency_seconds_count", "split")] == 1
+    assert samples[key("process_latency_seconds_sum", "split")] == pytest.approx(0.5, rel=1 / 16)
 
 
 def test_no_number_of_a_snapshot_is_forgotten() -> None:
     said = {"pids": [1], "tasks": [0], "failed": {"failed": 1}, "counters": {"own": 1}, "complete_latency": {"9": 1}}
-    unchanged, nothing = scraped(Stats("lines")), json.loads(Stats("lines").to_json())
-    for name in nothing.keys() - {"component"}:
-        changed = Stats.from_json(json.dumps({**nothing, name: said.get(name, 5)}))
-        assert scraped(changed) != unchanged, name
+    for latency in ("execute_latency", "process_latency"):
+        said[latency] = said["complete_latency"]
+    for component in ("lines", "split"):
+        unchanged, nothing = scraped(Stats(component)), json.loads(Stats(component).to_json())
+        others = {"complete_latency"} if component == "split" else {"execute_latency", "process_latency"}
+        # The text of an error is no metric: it would be a label of its own each time.
+        for name in nothing.keys() - {"component", "last_error"} - others:
+            changed = Stats.from_json(json.dumps({**nothing, name: said.get(name, 5)}))
+            assert scraped(changed) != unchanged, name
 
 
 def test_components_stand_side_by_side() -> None:

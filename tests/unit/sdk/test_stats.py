@@ -62,6 +62,11 @@ def snapshot(pid: int, *, tasks: tuple[int, ...], pending: int) -> Stats:
     counters.ignored_notices = counters.dead_letters = counters.undelivered = pid
     counters.users = {f"of-{pid}": 1, "both": pid}
     counters.complete_latency.record(pid / 1000)
+    counters.execute_latency.record(pid / 100)
+    counters.process_latency.record(pid / 10)
+    counters.throttled_seconds = float(pid)
+    for number in range(pid):
+        counters.count_error(ValueError(f"{number} of {pid}"))
     return Stats.snapshot("split", pid, tasks, pending, counters)
 
 
@@ -78,10 +83,15 @@ def test_stats_add_up() -> None:
         failed={"timeout": 2, "failed": 1},
         pending=11,
         ignored_notices=4,
+        errors=4,
+        last_error="ValueError: 2 of 3",
         dead_letters=4,
         undelivered=4,
         counters={"of-1": 1, "of-3": 1, "both": 4},
+        throttled_seconds=4.0,
         complete_latency=histogram([0.001, 0.003]),
+        execute_latency=histogram([0.01, 0.03]),
+        process_latency=histogram([0.1, 0.3]),
     )
 
 

@@ -50,6 +50,7 @@ def test_the_published_form() -> None:
                         "name": "default",
                         "fields": [{"name": "word", "type": "string"}, {"name": "count", "type": "long"}],
                         "codec": "avro",
+                        "direct": False,
                     }
                 ],
                 "timeout_ms": 30_000,
@@ -189,7 +190,7 @@ def test_components_are_found_by_name() -> None:
                     },
                 )
             },
-            r"grouping: Input should be 'shuffle', 'fields', 'global' or 'all'$",
+            r"grouping: Input should be 'shuffle', .*, 'direct' or 'custom'$",
         ),
     ],
 )
