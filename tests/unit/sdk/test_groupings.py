@@ -1,12 +1,15 @@
 """Groupings: who receives a tuple."""
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from spout_sdk import CustomGrouping
 from spout_sdk.groupings import choose_for
 from tuple_tree.manifest import Grouping, Subscription
-from tuple_tree.routing import fields_task, grouping_key
+from tuple_tree.routing import fields_task, grouping_key, partial_key_tasks
 
 FIELDS = ("word", "n", "ok")
 
@@ -43,3 +46,61 @@ def test_what_cannot_be_grouped_by_is_refused() -> None:
 def test_global_takes_the_lowest_and_all_takes_every_task() -> None:
     assert choose_for(subscription("global"), 4, FIELDS, start=3)(("w", 1, True)) == (None, (0,))
     assert choose_for(subscription("all"), 4, FIELDS, start=3)(("w", 1, True)) == (None, (0, 1, 2, 3))
+
+
+@pytest.mark.parametrize("grouping", ["none", "local_or_shuffle"])
+def test_what_does_not_care_is_a_shuffle(grouping: Grouping) -> None:
+    choose = choose_for(subscription(grouping), 3, FIELDS, start=1)
+    assert [choose(("w", 1, True)) for _ in range(4)] == [(None, (task,)) for task in (1, 2, 0, 1)]
+
+
+def test_a_partial_key_goes_to_the_emptier_of_two_tasks() -> None:
+    choose = choose_for(subscription("partial_key", "word"), 8, FIELDS, start=0)
+    chosen = Counter(choose(("often", 1, True)) for _ in range(100))
+    two = set(partial_key_tasks(b"often", 8))
+    assert len(two) == 2
+    assert chosen == {(b"often", (task,)): 50 for task in two}
+
+    load = Counter(choose((word, 1, True))[1][0] for word in ["often"] * 500 + [f"w{n}" for n in range(500)])
+    by_fields = Counter(fields_task(word.encode(), 8) for word in ["often"] * 500 + [f"w{n}" for n in range(500)])
+    assert max(load.values()) < max(by_fields.values()) / 1.5
+
+
+class ByLength(CustomGrouping):
+    prepared = False
+
+    def prepare(self) -> None:
+        self.prepared = True
+        assert (self.tasks, self.fields) == (4, FIELDS)
+
+    def choose(self, values: Sequence[Any]) -> Sequence[int]:
+        assert self.prepared
+        return range(len(values[0]))
+
+
+def test_a_custom_grouping_says_who_receives() -> None:
+    choose = choose_for(subscription("custom"), 4, FIELDS, 0, ByLength)
+    assert choose(("abc", 1, True)) == (None, (0, 1, 2))
+    assert choose(("", 1, True)) == (None, ())
+    with pytest.raises(TypeError, match=r"ByLength\.choose\(\) returned task 4: the bolt has 4, numbered from 0"):
+        choose(("abcde", 1, True))
+
+
+class Twice(CustomGrouping):
+    def choose(self, values: Sequence[Any]) -> Sequence[int]:
+        return (1, 1)
+
+
+def test_a_custom_grouping_gives_each_task_one_copy_at_most() -> None:
+    with pytest.raises(TypeError, match="each task may receive one copy"):
+        choose_for(subscription("custom"), 4, FIELDS, 0, Twice)(("a", 1, True))
+
+
+def test_a_custom_grouping_without_its_code_is_refused() -> None:
+    with pytest.raises(ValueError, match="lives in the topology's code"):
+        choose_for(subscription("custom"), 4, FIELDS, 0)
+
+
+def test_a_direct_grouping_chooses_nobody() -> None:
+    with pytest.raises(TypeError, match="use emit_direct"):
+        choose_for(subscription("direct"), 4, FIELDS, 0)(("a", 1, True))
