@@ -95,10 +95,7 @@ def test_a_bolt_is_told_the_tasks() -> None:
 
 def test_a_context_names_all_who_may_receive() -> None:
     _, _, spout = opened()
-    assert spout.context.targets("named") == (
-        *(TaskId("one", n) for n in range(3)),
-        *(TaskId("every", n) for n in (0, 1)),
-    )
+    assert [str(each) for each in spout.context.targets("named")] == ["one/0", "one/1", "one/2", "every/0", "every/1"]
     assert len(spout.context.targets()) == 10
     assert spout.context.targets("nobody") == ()
 
@@ -146,7 +143,7 @@ def test_a_direct_emit_of_a_bolt_is_anchored() -> None:
         (lambda to: to.emit_direct(TaskId("one", 0), ("a",)), "it is not direct: use emit, or declare the stream with"),
         (
             lambda to: to.emit_direct(TaskId("one", 3), ("a",), None, "named"),
-            "its subscribers' tasks are one/0 to one/2",
+            "tasks are one/0 to one/2",
         ),
         (lambda to: to.emit_direct(TaskId("odd", 0), ("a",), None, "named"), "does not receive it"),
         (lambda to: to.emit_direct(TaskId("one", 0), ("a",), None, "other"), "it declares default, named, nobody"),
