@@ -20,6 +20,9 @@ EXIT_BROKEN: Final = 1
 EXIT_UNUSABLE: Final = 2
 """It could not start, and will not until somebody changes something."""
 
+EXIT_GAVE_UP: Final = 3
+"""It ran, and its component's own limit says that it is not to be started again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:

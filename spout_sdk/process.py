@@ -22,7 +22,7 @@ from spout_sdk.errors import (
     TopicsError,
     TopologyError,
 )
-from spout_sdk.launch import EXIT_BROKEN, EXIT_CLEAN, EXIT_UNUSABLE, Launch, Report
+from spout_sdk.launch import EXIT_BROKEN, EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch, Report
 from spout_sdk.stats import Stats
 from spout_sdk.topology import load_topology
 
@@ -62,9 +62,12 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
         )
         _stop_when_told(runner)
         runner.run()
-    except (TopologyError, TopicsError, BrokerUnreachableError, AccessError, TooManyFailuresError) as error:
+    except (TopologyError, TopicsError, BrokerUnreachableError, AccessError) as error:
         reports.send(Report(error=str(error)))
         return EXIT_UNUSABLE
+    except TooManyFailuresError as error:
+        reports.send(Report(error=str(error)))
+        return EXIT_GAVE_UP
     except SpoutSdkError as error:
         reports.send(Report(error=str(error)))
         return EXIT_BROKEN

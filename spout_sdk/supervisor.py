@@ -12,7 +12,7 @@ from typing import Final, Self
 from spout_sdk.child import Child
 from spout_sdk.errors import ProcessError, TopologyError
 from spout_sdk.kafka_settings import KafkaSettings, checked
-from spout_sdk.launch import EXIT_CLEAN, EXIT_UNUSABLE
+from spout_sdk.launch import EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE
 from spout_sdk.stats import Stats
 from spout_sdk.topology import load_topology
 from tuple_tree.manifest import SpoutManifest
@@ -290,7 +290,9 @@ class TopologyRunner:
                 return
             if time.monotonic() - began >= _HEALTHY_SECONDS:
                 backoff = _FIRST_BACKOFF
-            hopeless = code == EXIT_UNUSABLE and slot.component not in self._started
+            # What has run before may have met brokers that are on their way back.
+            unusable = code == EXIT_UNUSABLE and slot.component not in self._started
+            hopeless = unusable or code == EXIT_GAVE_UP
             restarts = self._restart and not hopeless
             exit_ = Exit(slot.component, child.pid, code, slot.error, backoff if restarts else None)
             if code == EXIT_CLEAN:

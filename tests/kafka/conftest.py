@@ -1,9 +1,26 @@
 """Marks the tests that need a real broker; `tests/conftest.py` has it."""
 
+import uuid
+
 import pytest
+
+from spout_sdk import load_topology
+from tests.kafka.sdk_rig import Cluster, Use
+from tests.kafka.sdk_topologies import NAME
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/kafka/" in item.path.as_posix():
             item.add_marker(pytest.mark.kafka)
+
+
+@pytest.fixture
+def use(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Use:
+    def use(topology: str) -> Cluster:
+        monkeypatch.setenv(NAME, f"{topology}-{uuid.uuid4().hex[:8]}")
+        cluster = Cluster(bootstrap_servers, load_topology(f"tests.kafka.sdk_topologies:{topology}").manifest)
+        cluster.create_topics()
+        return cluster
+
+    return use

@@ -2,6 +2,7 @@
 
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,10 @@ class Cluster:
         producer = Producer(self.bootstrap)
         producer.produce(topic, value, partition=partition, headers=headers)
         assert producer.flush(10) == 0
+
+
+Use = Callable[[str], Cluster]
+"""Gives a topology of `sdk_topologies` a fresh name and its topics."""
 
 
 def value(record: Message) -> bytes:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from examples.orders import build
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
@@ -107,6 +108,11 @@ class Hold(Bolt):
             self.held.clear()
 
 
+class Broken(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        raise OSError("no disk")
+
+
 def _builder(**settings: Any) -> TopologyBuilder:
     return TopologyBuilder(os.environ[NAME], ack_partitions=3, **settings)
 
@@ -138,4 +144,15 @@ def holding() -> Topology:
     builder = _builder()
     builder.set_spout("lines", Lines)
     builder.set_bolt("hold", Hold).global_grouping("lines")
+    return builder.build()
+
+
+def orders() -> Topology:
+    return build(os.environ[NAME])
+
+
+def broken() -> Topology:
+    builder = _builder()
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("hold", Broken, max_consecutive_failures=5).shuffle_grouping("lines")
     return builder.build()

@@ -1,36 +1,19 @@
 """A topology on a real Kafka: what is on the wire, and what is committed."""
 
 import threading
-import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable
 
 import pytest
 
 from spout_sdk import ComponentRunner, Stats, TopologyRunner, load_topology
-from tests.kafka.sdk_rig import Cluster, ToyAcker, headers_of
-from tests.kafka.sdk_topologies import LINES, NAME, RELEASE, line
+from tests.kafka.sdk_rig import Cluster, ToyAcker, Use, headers_of
+from tests.kafka.sdk_topologies import LINES, RELEASE, line
 from tests.waiting import eventually
 from tuple_tree.anchors import pack_anchors, unpack_anchors
 from tuple_tree.routing import fields_task
 from tuple_tree.streams import payload_codec
 
 MODULE = "tests.kafka.sdk_topologies"
-
-Use = Callable[[str], Cluster]
-
-
-@pytest.fixture
-def use(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Use:
-    """Gives a topology a fresh name and its topics."""
-
-    def use(topology: str) -> Cluster:
-        monkeypatch.setenv(NAME, f"{topology}-{uuid.uuid4().hex[:8]}")
-        cluster = Cluster(bootstrap_servers, load_topology(f"{MODULE}:{topology}").manifest)
-        cluster.create_topics()
-        return cluster
-
-    return use
 
 
 def expected_words() -> Counter[str]:
