@@ -13,6 +13,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/kafka/" in item.path.as_posix():
             item.add_marker(pytest.mark.kafka)
+            # The others start a broker of their own, whichever runs beside them.
+            if "bootstrap_servers" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.any_broker)
 
 
 @pytest.fixture
