@@ -63,7 +63,12 @@ class BoltTask:
         self._collector = OutputCollector(component, plans, environment, next_id, self._acks, self._inputs)
         self._basic = BasicCollector(self._collector)
         self._context = TaskContext(
-            manifest.topology, component, task, manifest.component(component).tasks, environment.counters
+            manifest.topology,
+            component,
+            task,
+            manifest.component(component).tasks,
+            environment.counters,
+            environment.clock,
         )
         try:
             bolt = topology.factory(component)()

@@ -7,6 +7,7 @@ from spout_sdk.components import BasicBolt, Bolt, Spout
 from spout_sdk.errors import TopologyError
 from spout_sdk.external import check_source, check_transform
 from spout_sdk.topology import Factory, Topology
+from spout_sdk.windows.checks import check_windows
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.manifest import (
     DEFAULT_ACK_PARTITIONS,
@@ -220,6 +221,7 @@ class TopologyBuilder:
             raise TopologyError(str(error)) from error
         for bolt in bolts:
             _check_groupable(manifest, bolt)
+        check_windows(manifest, self._factories)
         return Topology(manifest, dict(self._factories))
 
     def _add(self, name: str, factory: AnyFactory | str) -> None:

@@ -1,6 +1,7 @@
 """What a task knows about itself."""
 
 from spout_sdk.counters import Counters
+from spout_sdk.records import Clock
 
 
 class TaskContext:
@@ -11,15 +12,17 @@ class TaskContext:
         component: name of the spout or bolt.
         task: which of its tasks this is, from 0.
         tasks: how many it has.
+        now: returns the time of the task's clock, in monotonic seconds; in tests with simulated time, the simulated.
     """
 
-    __slots__ = ("_counters", "component", "task", "tasks", "topology")
+    __slots__ = ("_counters", "component", "now", "task", "tasks", "topology")
 
-    def __init__(self, topology: str, component: str, task: int, tasks: int, counters: Counters) -> None:
+    def __init__(self, topology: str, component: str, task: int, tasks: int, counters: Counters, clock: Clock) -> None:
         self.topology = topology
         self.component = component
         self.task = task
         self.tasks = tasks
+        self.now = clock
         self._counters = counters
 
     def count(self, name: str, n: int = 1) -> None:

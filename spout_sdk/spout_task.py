@@ -71,7 +71,9 @@ class SpoutTask:
         next_id = random_ids(environment.entropy).__next__
         plans = emit_plans(manifest, component, next_id)
         self._collector = SpoutCollector(component, plans, environment, next_id, self._acks, self._pending)
-        self._context = TaskContext(manifest.topology, component, task, declared.tasks, environment.counters)
+        self._context = TaskContext(
+            manifest.topology, component, task, declared.tasks, environment.counters, environment.clock
+        )
         try:
             spout = topology.factory(component)()
         except Exception as error:

@@ -117,6 +117,11 @@ class Tuple:
         """Whether it belongs to any tree."""
         return bool(self.edges)
 
+    @property
+    def is_tick(self) -> bool:
+        """Whether it only says that time has passed."""
+        return False
+
     def settle(self, action: str) -> None:
         """Marks it as acked or failed; for the SDK's use.
 
