@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from spout_sdk.collectors import OutputCollector
 from spout_sdk.components import Bolt
@@ -13,6 +13,9 @@ from spout_sdk.windows.policies import SECOND, WindowManager
 from spout_sdk.windows.specs import WindowSpec
 from spout_sdk.windows.window import Window
 from tuple_tree.streams import DEFAULT_STREAM
+
+UNSEEN: Final = "in no window"
+"""The counter, among the user's own, of tuples that left without having been in any window."""
 
 logger = logging.getLogger("spout_sdk.windows")
 
@@ -127,6 +130,9 @@ class WindowedBolt(Bolt):
                 ack(tuple_)
         for tuple_ in manager.left(now):
             ack(tuple_)
+        if manager.unseen:
+            self.context.count(UNSEEN, manager.unseen)
+            manager.unseen = 0
 
     def _run(self, window: Window) -> None:
         self.collector.use(window.tuples)
