@@ -96,7 +96,7 @@ def test_every_spout_upstream_counts_however_far_and_no_other() -> None:
     made.set_bolt("after", Pass).shuffle_grouping("held").shuffle_grouping("numbers")
     made.build()
     made.set_bolt("late", partial(Held, tumbling(seconds=30))).shuffle_grouping("after")
-    with pytest.raises(TopologyError, match="bolt 'late' .* tuples of spout 'numbers' .* after 20 seconds"):
+    with pytest.raises(TopologyError, match=r"bolt 'late' .* tuples of spout 'numbers' .* after 20 seconds"):
         made.build()
 
 
