@@ -82,11 +82,13 @@ class WindowedBolt(Bolt):
         window: which windows, made with `tumbling` or `sliding`; of the class, or set in `__init__`.
         collector: what to emit through; there from `prepare` on.
         context: what the task knows about itself; there from `prepare` on.
+        tick_interval: seconds between the tick tuples that close windows when nothing else comes; `prepare` sets it.
     """
 
     window: WindowSpec
     collector: WindowCollector
     context: TaskContext
+    tick_interval: float | None = None
 
     _clock: Callable[[], float] = staticmethod(_not_prepared)
 
@@ -104,12 +106,8 @@ class WindowedBolt(Bolt):
         self.collector = WindowCollector(collector)
         self._clock = context.now
         self._settling = collector
+        self.tick_interval = self.window.tick_interval
         self._manager = WindowManager.of(self.window, int(context.now() * SECOND))
-
-    @property
-    def tick_interval(self) -> float | None:
-        """Seconds between tick tuples, which close windows when nothing else comes; None if no time matters."""
-        return self.window.tick_interval
 
     def execute(self, tuple_: Tuple) -> None:
         """Puts the tuple into its windows, and closes those that are due; not for you to define."""
