@@ -82,6 +82,7 @@ def test_empty_windows_are_not_handed_over_however_long_it_is_quiet() -> None:
     driven.at(1e9).come()
     driven.at(2e9)
     assert [window.tuples for window in driven.windows] == [[0], [1]]
+    assert driven.windows[1].expired == [0]
 
 
 def test_a_window_by_count_may_close_by_the_clock() -> None:
