@@ -5,6 +5,7 @@ from typing import Final
 
 from spout_sdk.errors import TopologyError
 
+_SHORTEST_TICK_SECONDS: Final = 0.01
 _LONGEST_TICK_SECONDS: Final = 1.0
 _TICKS_A_STEP: Final = 10
 
@@ -36,7 +37,9 @@ class WindowSpec:
     def tick_interval(self) -> float | None:
         """How often, in seconds, the clock has to be looked at; None if no time matters."""
         times = [time for time in (self.seconds, self.every_seconds, self.flush_after) if time is not None]
-        return min(_LONGEST_TICK_SECONDS, min(times) / _TICKS_A_STEP) if times else None
+        if not times:
+            return None
+        return max(_SHORTEST_TICK_SECONDS, min(_LONGEST_TICK_SECONDS, min(times) / _TICKS_A_STEP))
 
     @property
     def longest_hold(self) -> float | None:

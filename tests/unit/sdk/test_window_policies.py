@@ -279,6 +279,7 @@ def test_what_no_window_can_be(make: Callable[[], WindowSpec], says: str) -> Non
         (tumbling(count=3), "tumbling(count=3)", None, None),
         (tumbling(count=3, flush_after=20), "tumbling(count=3, flush_after=20)", 1.0, 21.0),
         (tumbling(seconds=5), "tumbling(seconds=5)", 0.5, 5.5),
+        (tumbling(seconds=0.0625), "tumbling(seconds=0.0625)", 0.01, 0.0725),
         (sliding(count=5, every=2), "sliding(count=5, every=2)", None, None),
         (sliding(seconds=60, every=10), "sliding(seconds=60, every=10)", 1.0, 70.0),
         (sliding(seconds=2, every_count=9), "sliding(seconds=2, every_count=9)", 0.2, 2.2),
