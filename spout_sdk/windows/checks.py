@@ -45,7 +45,13 @@ def _spec(name: str, factory: Any) -> WindowSpec | None:
         made = made.func
     if isinstance(made, type) and not issubclass(made, WindowedBolt):
         return None
-    bolt = factory()
+    try:
+        bolt = factory()
+    except Exception as error:  # whatever a user's bolt raises
+        raise TopologyError(
+            f"bolt {name!r} cannot be made to see its windows: {type(error).__name__}: {error}; what it needs of the "
+            "place where it runs belongs in prepare()"
+        ) from error
     if not isinstance(bolt, WindowedBolt):
         return None
     spec = getattr(bolt, "window", None)

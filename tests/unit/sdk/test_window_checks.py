@@ -114,6 +114,13 @@ def test_a_bolt_without_windows_is_refused() -> None:
         made.build()
 
 
+def test_a_bolt_that_cannot_be_made_is_refused() -> None:
+    made = builder()
+    made.set_bolt("held", Held).shuffle_grouping("numbers")
+    with pytest.raises(TopologyError, match=r"bolt 'held' cannot be made .* missing .* 'window'; what it needs"):
+        made.build()
+
+
 def test_exactly_once_and_windows_do_not_go_together() -> None:
     made = TopologyBuilder("numbers", guarantee="exactly_once")
     made.set_spout("numbers", Numbers)

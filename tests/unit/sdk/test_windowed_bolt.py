@@ -111,6 +111,16 @@ def test_an_emit_is_anchored_to_the_whole_window_and_every_tree_completes() -> N
     assert rig.bench.sink.checksums() == expected
 
 
+def test_an_emit_that_kafka_does_not_take_fails_every_tree_of_the_window() -> None:
+    rig = Rig(partial(Total, tumbling(count=100)))
+    rig.feed(*range(100))
+    (sent,) = rig.bench.sink.to(".sink")
+    assert len(sent.header["anchors"]) == 16 * 100
+    sent.deliver("too large")
+    rig.task.flush()
+    assert set(rig.bench.sink.failed()) == set(range(1000, 1100))
+
+
 def test_an_emit_may_name_its_anchors() -> None:
     class Each(Total):
         def execute_window(self, window: Window) -> None:
