@@ -25,7 +25,8 @@ class Trending(WindowedBolt):
         self.context.count("windows")
 
 
-builder = TopologyBuilder("trending-words", message_timeout=30.0, max_spout_pending=1_000)
+# Lines whose words are in a window are open, so this is also how many of them the last ten seconds can have.
+builder = TopologyBuilder("trending-words", message_timeout=30.0, max_spout_pending=20_000)
 builder.set_spout("lines", Lines)
 builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
 builder.set_bolt("trending", Trending, tasks=2).fields_grouping("split", "word")
