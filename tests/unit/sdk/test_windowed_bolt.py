@@ -313,6 +313,17 @@ def test_after_a_crash_nothing_is_lost() -> None:
         assert again.committable == 10
 
 
+def test_until_its_acks_are_delivered_a_window_is_read_again_after_a_crash() -> None:
+    rig = Rig(partial(Total, tumbling(count=2)))
+    rig.bench.sink.holds_back = True
+    rig.feed(0, 1)
+    assert sorted(rig.acked()) == [0, 1]
+    assert len(rig.bench.sink.to(".sink")) == 1
+    assert rig.task.committable == 0
+    rig.bench.sink.deliver_all()
+    assert rig.task.committable == 2
+
+
 SPECS = st.one_of(
     st.builds(lambda count: tumbling(count=count), st.integers(1, 6)),
     st.builds(lambda tenths: tumbling(seconds=tenths / 10), st.integers(1, 20)),
