@@ -11,6 +11,7 @@ Rooms, from what users write to what runs it:
 
 - `components`: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `Failure`; `tuples`: what bolts receive; `context`: what a
   task knows.
+- `windows`: bolts that work on many tuples at a time.
 - `collectors`: what spouts and bolts emit, ack and fail through; `hooks`: code that is told of it.
 - `builder`: `TopologyBuilder`; `options`: how a bolt behaves; `external`: components that something else runs;
   `topology`: what is built, and loading it by reference.
@@ -54,6 +55,9 @@ from spout_sdk.stats import Stats
 from spout_sdk.supervisor import Exit, TopologyRunner
 from spout_sdk.topology import Topology, load_topology
 from spout_sdk.tuples import Tuple
+from spout_sdk.windows.bolt import WindowCollector, WindowedBolt
+from spout_sdk.windows.specs import WindowSpec, sliding, tumbling
+from spout_sdk.windows.window import Window
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import Stream, declare
 
@@ -96,6 +100,12 @@ __all__ = [
     "TopologyRunner",
     "Tuple",
     "TupleAlreadyDoneError",
+    "Window",
+    "WindowCollector",
+    "WindowSpec",
+    "WindowedBolt",
     "declare",
     "load_topology",
+    "sliding",
+    "tumbling",
 ]

@@ -11,7 +11,14 @@ from spout_sdk.context import TaskContext
 from spout_sdk.counters import SAMPLE
 from spout_sdk.dead_letters import send_dead_letter
 from spout_sdk.emit_plans import emit_plans
-from spout_sdk.errors import ComponentError, DeliveryError, FailTupleError, TooManyFailuresError, TopologyError
+from spout_sdk.errors import (
+    ComponentError,
+    DeliveryError,
+    FailTupleError,
+    HeldTuplesError,
+    TooManyFailuresError,
+    TopologyError,
+)
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.options import DEFAULT_OPTIONS, checked_interval
 from spout_sdk.records import Record, TaskEnvironment
@@ -173,8 +180,10 @@ class BoltTask:
             first.began = self._clock()
         try:
             self._run(given)
-        except FailTupleError as error:
-            self._fail(tuples, str(error))
+        except HeldTuplesError as held:
+            # Calls that only put a tuple aside are no success, so the bolt counts itself.
+            self._failures_in_a_row = held.before
+            self._raised(held.tuples, held.error)
         except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
             self._raised(tuples, error)
         else:
@@ -253,6 +262,9 @@ class BoltTask:
 
     def _raised(self, tuples: Sequence[Tuple], error: Exception) -> None:
         """The bolt raised: what becomes of its tuples is for its options to say."""
+        if isinstance(error, FailTupleError):
+            self._fail(tuples, str(error))
+            return
         options = self._options
         self._counters.count_error(error)
         first = tuples[0]

@@ -11,6 +11,7 @@ from spout_sdk.groupings import CustomFactory
 from spout_sdk.hooks import HookFactory
 from spout_sdk.options import DEFAULT_OPTIONS, BoltOptions, OnException, checked_options
 from spout_sdk.topology import Factory, Topology
+from spout_sdk.windows.checks import check_windows
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.manifest import (
     DEFAULT_ACK_PARTITIONS,
@@ -290,6 +291,7 @@ class TopologyBuilder:
             raise TopologyError(str(error)) from error
         for bolt in bolts:
             _check_groupable(manifest, bolt)
+        check_windows(manifest, self._factories)
         groupings = {
             key: factory for *_, declarer, _ in self._bolts.values() for key, factory in declarer.groupings.items()
         }

@@ -5,6 +5,7 @@ SpoutSdkError
 ├── EmitError                values, a stream or an anchor that cannot be emitted
 ├── TupleAlreadyDoneError    a tuple that was acked or failed before
 ├── FailTupleError           raised by *your* bolt: fails the input with a message, without a traceback in the log
+├── HeldTuplesError          within the SDK: what `execute` raised concerns tuples that the bolt held
 ├── ComponentError           your spout or bolt raised where its process cannot go on
 │   └── TooManyFailuresError     `execute` raised too often in a row
 ├── BrokerError              Kafka does not do what it must
@@ -16,9 +17,12 @@ SpoutSdkError
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tuple_tree.access import remedy
+
+if TYPE_CHECKING:
+    from spout_sdk.tuples import Tuple
 
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
 """Kafka's code."""
@@ -76,6 +80,24 @@ class TupleAlreadyDoneError(SpoutSdkError):
 
 class FailTupleError(SpoutSdkError):
     """Raise it in `execute` to fail the input; the message reaches the spout's `fail`."""
+
+
+class HeldTuplesError(SpoutSdkError):
+    """Raised out of `execute` by a bolt of the SDK's that holds tuples: something was raised that concerns these.
+
+    It never reaches users: the task treats what was raised as it would if these tuples had been executed.
+
+    Attributes:
+        tuples: which the bolt holds no longer.
+        error: what was raised.
+        before: how often that happened in a row before.
+    """
+
+    def __init__(self, tuples: "Sequence[Tuple]", error: Exception, before: int) -> None:
+        super().__init__(f"{type(error).__name__}: {error}")
+        self.tuples = tuples
+        self.error = error
+        self.before = before
 
 
 class ComponentError(SpoutSdkError):

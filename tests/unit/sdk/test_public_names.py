@@ -43,8 +43,14 @@ def test_the_exported_names() -> None:
         "TopologyRunner",
         "Tuple",
         "TupleAlreadyDoneError",
+        "Window",
+        "WindowCollector",
+        "WindowSpec",
+        "WindowedBolt",
         "declare",
         "load_topology",
+        "sliding",
+        "tumbling",
     ]
     for name in spout_sdk.__all__:
         assert getattr(spout_sdk, name).__doc__ or name == "FailReason", name

@@ -1,0 +1,244 @@
+"""When a window closes, and who is in it: Storm's trigger and eviction policies, without a clock and without I/O.
+
+Times are integer nanoseconds, so that the end of a window is exactly the start of the next. A window is half open: a
+tuple that came at its end belongs to the next.
+
+A tuple leaves as soon as it cannot be in the earliest window that may still close. Hence every tuple that is held is in
+the next window, if that closes as early as it can. Storm looks for tuples to let go only when the next window closes,
+which holds those of a tumbling window twice as long.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from spout_sdk.tuples import Tuple
+from spout_sdk.windows.specs import WindowSpec
+from spout_sdk.windows.window import Window
+
+SECOND: Final = 1_000_000_000
+"""In nanoseconds."""
+
+_NONE: Final[tuple[Tuple, ...]] = ()
+
+
+class TriggerPolicy(Protocol):
+    """When windows close.
+
+    Attributes:
+        to_come: how many tuples must come at least before the next window closes.
+    """
+
+    to_come: int
+
+    def count(self) -> None:
+        """A tuple has come."""
+        ...
+
+    def is_due(self, now: int, oldest: int | None, /) -> bool:
+        """Whether a window closes now; `oldest` is when the first tuple that is held came."""
+        ...
+
+    def earliest(self, now: int, /) -> int:
+        """The earliest end of the next window."""
+        ...
+
+    def closed(self) -> None:
+        """The window that was due has closed."""
+        ...
+
+    def passed(self, now: int, /) -> None:
+        """What was due held nothing, so it is passed over, and all that is due besides."""
+        ...
+
+
+class EvictionPolicy(Protocol):
+    """Which tuples leave."""
+
+    def leaves(self, times: Sequence[int], trigger: TriggerPolicy, now: int, /) -> bool:
+        """Whether the oldest of the tuples that came at these times is in no further window."""
+        ...
+
+    def start(self, times: Sequence[int], end: int, /) -> int:
+        """Where the window that ends here began."""
+        ...
+
+
+class CountTrigger:
+    """A window closes after so many tuples, or when one has waited too long."""
+
+    def __init__(self, every: int, flush_after: int | None = None) -> None:
+        self._every = every
+        self._flush_after = flush_after
+        self.to_come = every
+
+    def count(self) -> None:
+        """A tuple has come."""
+        self.to_come -= 1
+
+    def is_due(self, now: int, oldest: int | None) -> bool:
+        """Whether the last of them came, or the first waited for the others long enough."""
+        if self.to_come <= 0:
+            return True
+        return self._flush_after is not None and oldest is not None and now - oldest >= self._flush_after
+
+    def earliest(self, now: int) -> int:
+        """Just behind now: a tuple that comes now is in it."""
+        return now + 1
+
+    def closed(self) -> None:
+        """Counts from the start again."""
+        self.to_come = self._every
+
+    def passed(self, _now: int) -> None:
+        """Counts from the start again."""
+        self.to_come = self._every
+
+
+class TimeTrigger:
+    """A window closes at every multiple of an interval."""
+
+    to_come = 0
+
+    def __init__(self, every: int, now: int) -> None:
+        self._every = every
+        self.passed(now)
+
+    def count(self) -> None:
+        """Tuples don't matter."""
+
+    def is_due(self, now: int, _oldest: int | None) -> bool:
+        """Whether the time has come."""
+        return now >= self._end
+
+    def earliest(self, _now: int) -> int:
+        """The next multiple."""
+        return self._end
+
+    def closed(self) -> None:
+        """On to the next multiple, which may be due as well."""
+        self._end += self._every
+
+    def passed(self, now: int) -> None:
+        """On to the first multiple that is not due."""
+        self._end = (now // self._every + 1) * self._every
+
+
+class CountEviction:
+    """A window holds the newest so many tuples."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def leaves(self, times: Sequence[int], trigger: TriggerPolicy, _now: int) -> bool:
+        """Whether those that came, or must come, before the next window fill it without the oldest."""
+        return len(times) > self._count - trigger.to_come
+
+    def start(self, times: Sequence[int], _end: int) -> int:
+        """When its first tuple came."""
+        return times[0]
+
+
+class TimeEviction:
+    """A window holds the tuples of so long a time."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def leaves(self, times: Sequence[int], trigger: TriggerPolicy, now: int) -> bool:
+        """Whether the oldest came before the earliest start of the next window."""
+        return len(times) > 0 and times[0] < trigger.earliest(now) - self._length
+
+    def start(self, _times: Sequence[int], end: int) -> int:
+        """As long before its end as a window is."""
+        return end - self._length
+
+
+class WindowManager:
+    """The tuples of a task that are in a window or wait for one.
+
+    For each tuple that comes: `due` until there is None, `add`, then `due` again; and `left` after each. On a tick the
+    same without `add`. Each call costs the same whatever is held, but for handing over a window.
+
+    Args:
+        trigger: when windows close.
+        eviction: who leaves.
+    """
+
+    def __init__(self, trigger: TriggerPolicy, eviction: EvictionPolicy) -> None:
+        self._trigger = trigger
+        self._eviction = eviction
+        self._tuples: deque[Tuple] = deque()
+        self._times: deque[int] = deque()
+        self._fresh = 0
+        self._expired: list[Tuple] = []
+        self.unseen = 0
+        """How many tuples left without having been in any window."""
+
+    @classmethod
+    def of(cls, spec: WindowSpec, now: int) -> "WindowManager":
+        """The manager of such windows, from now on."""
+        trigger: TriggerPolicy
+        if spec.every_count is not None:
+            flush_after = None if spec.flush_after is None else round(spec.flush_after * SECOND)
+            trigger = CountTrigger(spec.every_count, flush_after)
+        else:
+            trigger = TimeTrigger(round((spec.every_seconds or 0) * SECOND), now)
+        if spec.count is not None:
+            return cls(trigger, CountEviction(spec.count))
+        return cls(trigger, TimeEviction(round((spec.seconds or 0) * SECOND)))
+
+    def add(self, tuple_: Tuple, now: int) -> None:
+        """A tuple has come; nothing may be due."""
+        self._tuples.append(tuple_)
+        self._times.append(now)
+        self._fresh += 1
+        self._trigger.count()
+
+    def due(self, now: int) -> Window | None:
+        """Closes the next window that is due, unless it is empty; None if there is none."""
+        times = self._times
+        trigger = self._trigger
+        if not trigger.is_due(now, times[0] if times else None):
+            return None
+        if not times:
+            trigger.passed(now)
+            return None
+        end = trigger.earliest(now)
+        start = self._eviction.start(times, end)
+        window = Window(list(self._tuples), self._fresh, self._expired, start / SECOND, end / SECOND)
+        self._fresh = 0
+        self._expired = []
+        trigger.closed()
+        return window
+
+    def left(self, now: int) -> Sequence[Tuple]:
+        """Lets go of the tuples that can be in no further window; each is told once, the oldest first."""
+        times = self._times
+        leaves = self._eviction.leaves
+        if not leaves(times, self._trigger, now):
+            return _NONE
+        gone = []
+        while leaves(times, self._trigger, now):
+            times.popleft()
+            gone.append(self._tuples.popleft())
+        # The newest are the fresh ones, so what is short of them at the other end was in no window.
+        unseen = max(0, self._fresh - len(times))
+        self._fresh -= unseen
+        self.unseen += unseen
+        self._expired += gone[: len(gone) - unseen]
+        return gone
+
+    def clear(self) -> Sequence[Tuple]:
+        """Lets go of everything, as if nothing had come before."""
+        gone = list(self._tuples)
+        self._tuples.clear()
+        self._times.clear()
+        self._fresh = 0
+        self._expired = []
+        return gone
+
+    @property
+    def held(self) -> int:
+        """How many tuples are held."""
+        return len(self._times)

@@ -1,0 +1,147 @@
+"""What kind of windows a bolt works on."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from spout_sdk.errors import TopologyError
+
+_SHORTEST_TICK_SECONDS: Final = 0.01
+_LONGEST_TICK_SECONDS: Final = 1.0
+_TICKS_A_STEP: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSpec:
+    """The length of windows, and how often one closes; `tumbling` and `sliding` make it.
+
+    Attributes:
+        count: how many tuples a window holds at most; None if its length is a time.
+        seconds: how long a window is; None if its length is a count.
+        every_count: a window closes after so many tuples; None if it closes by the clock.
+        every_seconds: a window closes after so many seconds; None if it closes by count.
+        flush_after: seconds after which a tumbling window by count closes although it is not full; None for never.
+    """
+
+    count: int | None
+    seconds: float | None
+    every_count: int | None
+    every_seconds: float | None
+    flush_after: float | None = None
+
+    @property
+    def is_tumbling(self) -> bool:
+        """Whether each tuple is in one window only."""
+        return (self.count, self.seconds) == (self.every_count, self.every_seconds)
+
+    @property
+    def tick_interval(self) -> float | None:
+        """How often, in seconds, the clock has to be looked at; None if no time matters."""
+        times = [time for time in (self.seconds, self.every_seconds, self.flush_after) if time is not None]
+        if not times:
+            return None
+        return max(_SHORTEST_TICK_SECONDS, min(_LONGEST_TICK_SECONDS, min(times) / _TICKS_A_STEP))
+
+    @property
+    def longest_hold(self) -> float | None:
+        """How many seconds a tuple may be held, at most; None where only other tuples push it out.
+
+        That is the length, and what a window may close late: a sliding interval, or else a tick.
+        """
+        length = self.seconds or self.flush_after
+        if length is None or self.tick_interval is None:
+            return None
+        if self.is_tumbling or self.every_seconds is None:
+            return length + self.tick_interval
+        return length + self.every_seconds
+
+    def __str__(self) -> str:
+        length = f"count={self.count}" if self.seconds is None else f"seconds={self.seconds:g}"
+        if self.is_tumbling:
+            flush = "" if self.flush_after is None else f", flush_after={self.flush_after:g}"
+            return f"tumbling({length}{flush})"
+        if self.every_seconds is None:
+            return f"sliding({length}, every{'' if self.seconds is None else '_count'}={self.every_count})"
+        return f"sliding({length}, every{'' if self.count is None else '_seconds'}={self.every_seconds:g})"
+
+
+def tumbling(*, count: int | None = None, seconds: float | None = None, flush_after: float | None = None) -> WindowSpec:
+    """Windows that follow each other: each tuple is in one.
+
+    Args:
+        count: a window closes when it holds so many tuples.
+        seconds: or after so many seconds.
+        flush_after: with `count`: a window that is not full closes all the same when its first tuple has waited so
+            many seconds.
+
+    Raises:
+        TopologyError: for anything but one positive length.
+    """
+    _check_length(count, seconds, "tumbling")
+    if flush_after is not None:
+        if count is None:
+            raise TopologyError("tumbling(seconds=…, flush_after=…): a window by time closes anyway; drop flush_after")
+        _check_seconds("flush_after", flush_after)
+    return WindowSpec(count, seconds, count, seconds, flush_after)
+
+
+def sliding(
+    *,
+    count: int | None = None,
+    seconds: float | None = None,
+    every: float | None = None,
+    every_count: int | None = None,
+    every_seconds: float | None = None,
+) -> WindowSpec:
+    """Windows that overlap: the newest tuples, again and again.
+
+    Args:
+        count: a window holds so many tuples at most.
+        seconds: or those of so many seconds.
+        every: a window closes after so many new tuples if the length is a count, after so many seconds if it is a time.
+        every_count: instead of `every`: after so many new tuples, whatever the length is.
+        every_seconds: instead of `every`: after so many seconds, whatever the length is.
+
+    Raises:
+        TopologyError: for anything but one positive length and one positive interval, or an interval that exceeds a
+            length of its kind: the tuples in between would be in no window.
+    """
+    _check_length(count, seconds, "sliding")
+    if sum(interval is not None for interval in (every, every_count, every_seconds)) != 1:
+        raise TopologyError("sliding() needs one interval: give every, every_count or every_seconds")
+    if every is not None:
+        if count is None:
+            every_seconds = every
+        elif every != int(every):
+            raise TopologyError(f"sliding(count={count}, every={every:g}): a count of tuples is a whole number")
+        else:
+            every_count = int(every)
+    if every_count is not None:
+        _check_count("every", every_count)
+    if every_seconds is not None:
+        _check_seconds("every", every_seconds)
+    for length, interval in ((count, every_count), (seconds, every_seconds)):
+        if length is not None and interval is not None and interval > length:
+            raise TopologyError(
+                f"a window of length {length:g} every {interval:g} leaves out what lies in between, and such tuples "
+                "would be acked unseen: make the interval at most the length"
+            )
+    return WindowSpec(count, seconds, every_count, every_seconds)
+
+
+def _check_length(count: int | None, seconds: float | None, kind: str) -> None:
+    if (count is None) == (seconds is None):
+        raise TopologyError(f"{kind}() needs one length: give count or seconds")
+    if count is not None:
+        _check_count("count", count)
+    if seconds is not None:
+        _check_seconds("seconds", seconds)
+
+
+def _check_count(name: str, count: int) -> None:
+    if not isinstance(count, int) or count < 1:
+        raise TopologyError(f"{name} of a window is {count!r}: it must be a whole number of tuples, at least 1")
+
+
+def _check_seconds(name: str, seconds: float) -> None:
+    if not 0.001 <= seconds < float("inf"):
+        raise TopologyError(f"{name} of a window is {seconds!r} seconds: it must be at least a millisecond")

@@ -1,0 +1,290 @@
+"""When windows close, who is in them and who leaves: Storm's cases, and every kind against its definition."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spout_sdk import TopologyError, WindowSpec, sliding, tumbling
+from spout_sdk.windows.policies import SECOND
+from tests.unit.sdk.windows_rig import Driven
+
+
+def test_a_tumbling_window_by_count_closes_when_it_is_full_and_its_tuples_leave_at_once() -> None:
+    driven = Driven(tumbling(count=3)).come(2)
+    assert (driven.windows, driven.left) == ([], [])
+    driven.come(5)
+    assert [window.tuples for window in driven.windows] == [[0, 1, 2], [3, 4, 5]]
+    assert [window.new for window in driven.windows] == [[0, 1, 2], [3, 4, 5]]
+    assert [window.expired for window in driven.windows] == [[], [0, 1, 2]]
+    assert driven.left_after == {0: 1, 1: 1, 2: 1, 3: 2, 4: 2, 5: 2}
+    assert driven.manager.held == 1
+
+
+def test_a_sliding_window_by_count_begins_partial_and_overlaps() -> None:
+    driven = Driven(sliding(count=5, every=2)).come(8)
+    assert [window.tuples for window in driven.windows] == [[0, 1], [0, 1, 2, 3], [1, 2, 3, 4, 5], [3, 4, 5, 6, 7]]
+    assert [window.new for window in driven.windows] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert [window.expired for window in driven.windows] == [[], [], [0], [1, 2]]
+    # 0 cannot be in the window that ends with 5, and leaves when that with 3 has closed.
+    assert driven.left_after == {0: 2, 1: 3, 2: 3, 3: 4, 4: 4}
+
+
+def test_a_window_that_slides_by_one_closes_with_every_tuple() -> None:
+    driven = Driven(sliding(count=2, every=1)).come(4)
+    assert [window.tuples for window in driven.windows] == [[0], [0, 1], [1, 2], [2, 3]]
+
+
+def test_a_tumbling_window_by_time_is_half_open() -> None:
+    driven = Driven(tumbling(seconds=5), now=100.0).come()
+    driven.at(104.999).come()
+    assert driven.windows == []
+    driven.at(105.0).come()
+    driven.at(109.0).come()
+    assert [(window.tuples, window.start, window.end) for window in driven.windows] == [([0, 1], 100.0, 105.0)]
+    assert driven.left_after == {0: 1, 1: 1}
+    driven.at(110.0)
+    assert [window.tuples for window in driven.windows] == [[0, 1], [2, 3]]
+    assert driven.windows[1].expired == [0, 1]
+    assert driven.manager.held == 0
+
+
+def test_a_tick_that_is_late_moves_no_tuple_into_another_window() -> None:
+    driven = Driven(tumbling(seconds=1)).come()
+    # Nobody looked at the clock for 3.5 seconds; then a tuple comes.
+    driven.at(3.5).come()
+    assert [(window.tuples, window.end) for window in driven.windows] == [([0], 1.0)]
+    driven.at(4.0)
+    assert [(window.tuples, window.start, window.end) for window in driven.windows[1:]] == [([1], 3.0, 4.0)]
+
+
+def test_a_sliding_window_by_time_lets_go_of_what_the_next_cannot_hold() -> None:
+    driven = Driven(sliding(seconds=10, every=5))
+    driven.at(2).come()
+    driven.at(5)
+    assert driven.windows[0].tuples == [0]
+    assert driven.left == []
+    driven.at(7).come()
+    driven.at(10)
+    assert driven.windows[1].tuples == [0, 1]
+    assert driven.windows[1].new == [1]
+    # At 15 a window holds what came from 5 on.
+    assert driven.left == [0]
+    driven.at(15)
+    assert (driven.windows[2].tuples, driven.windows[2].new, driven.windows[2].expired) == ([1], [], [0])
+    assert (driven.windows[2].start, driven.windows[2].end) == (5.0, 15.0)
+    assert driven.left == [0, 1]
+
+
+def test_empty_windows_are_not_handed_over_however_long_it_is_quiet() -> None:
+    driven = Driven(tumbling(seconds=0.001)).come()
+    driven.at(1e9).come()
+    driven.at(2e9)
+    assert [window.tuples for window in driven.windows] == [[0], [1]]
+    assert driven.windows[1].expired == [0]
+
+
+def test_a_window_by_count_may_close_by_the_clock() -> None:
+    driven = Driven(sliding(count=3, every_seconds=10)).come(2)
+    driven.at(10)
+    assert driven.windows[0].tuples == [0, 1]
+    assert driven.left == []
+    driven.come(5)
+    # The newest three are held; 0 and 1 were seen, 2 and 3 were in no window.
+    assert driven.left == [0, 1, 2, 3]
+    assert driven.manager.unseen == 2
+    driven.at(20)
+    assert (driven.windows[1].tuples, driven.windows[1].new) == ([4, 5, 6], [4, 5, 6])
+    assert driven.windows[1].expired == [0, 1]
+    driven.at(30)
+    assert (driven.windows[2].tuples, driven.windows[2].new, driven.windows[2].expired) == ([4, 5, 6], [], [])
+
+
+def test_a_window_by_time_may_close_by_count() -> None:
+    driven = Driven(sliding(seconds=10, every_count=3)).come(2)
+    driven.at(9.5).come()
+    assert [(window.tuples, window.end) for window in driven.windows] == [([0, 1, 2], 9.500000001)]
+    driven.at(10)
+    assert driven.left == [0, 1]
+    driven.come()
+    # Without new tuples the clock alone lets go.
+    driven.at(30)
+    assert driven.left == [0, 1, 2, 3]
+    assert driven.manager.unseen == 1
+    driven.come(2)
+    assert (driven.windows[1].tuples, driven.windows[1].expired) == ([4, 5], [0, 1, 2])
+
+
+def test_a_window_that_is_not_full_is_flushed() -> None:
+    driven = Driven(tumbling(count=3, flush_after=5)).come()
+    driven.at(4).come()
+    driven.at(4.9)
+    assert driven.windows == []
+    driven.at(5)
+    assert [window.tuples for window in driven.windows] == [[0, 1]]
+    assert driven.left == [0, 1]
+    driven.at(20).come(3)
+    assert driven.windows[1].tuples == [2, 3, 4]
+    assert driven.manager.held == 0
+
+
+def test_what_is_cleared_is_in_no_window() -> None:
+    driven = Driven(sliding(count=4, every=2)).come(3)
+    assert [tuple_["n"] for tuple_ in driven.manager.clear()] == [0, 1, 2]
+    driven.come(3)
+    assert driven.windows[1].expired == []
+    assert set(driven.windows[1].tuples) <= {3, 4, 5}
+
+
+TENTH = SECOND // 10
+LENGTHS = st.integers(1, 12)
+GAPS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=60)
+"""Steps: tenths of a second that pass, and how many tuples come then; none is a tick."""
+
+
+def interval_of(kind: Callable[[int, int], WindowSpec]) -> st.SearchStrategy[WindowSpec]:
+    pairs = st.tuples(LENGTHS, LENGTHS).map(sorted)
+    return pairs.map(lambda pair: kind(pair[1], pair[0]))
+
+
+def run(spec: WindowSpec, gaps: list[tuple[int, int]]) -> tuple[Driven, list[int]]:
+    """Drives a manager; returns it and when each tuple came, in tenths of a second."""
+    driven = Driven(spec)
+    tenths = 0
+    came = []
+    for gap, tuples in gaps:
+        tenths += gap
+        driven.at(tenths / 10).come(tuples)
+        came += [tenths] * tuples
+    return driven, came
+
+
+def check_hold(driven: Driven, unseen: int = 0) -> None:
+    """Every tuple left once and in order, or is held; and it left after its last window, at once."""
+    gone = len(driven.left)
+    assert driven.left == list(range(gone))
+    assert driven.manager.held == driven.came - gone
+    seen: set[int] = set()
+    before: set[int] = set()
+    for number, window in enumerate(driven.windows):
+        assert window.tuples == sorted(window.tuples)
+        assert set(window.new) == set(window.tuples) - before
+        assert set(window.expired) == before - set(window.tuples)
+        before = set(window.tuples)
+        for n in window.tuples:
+            assert driven.left_after.get(n, len(driven.windows)) > number
+        seen |= before
+    assert len(set(driven.left) - seen) == driven.manager.unseen == unseen
+
+
+@given(interval_of(lambda length, every: sliding(count=length, every=every)), GAPS)
+def test_by_count_every_kind_is_as_defined(spec: WindowSpec, gaps: list[tuple[int, int]]) -> None:
+    driven, came = run(spec, gaps)
+    length, every = spec.count or 0, spec.every_count or 0
+    ends = range(every, len(came) + 1, every)
+    assert [window.tuples for window in driven.windows] == [list(range(max(0, end - length), end)) for end in ends]
+    check_hold(driven)
+    # As soon as a tuple is in no further window, it is not held any more.
+    next_end = (len(came) // every + 1) * every
+    assert driven.left == list(range(max(0, next_end - length)))
+
+
+@given(interval_of(lambda length, every: sliding(seconds=length / 10, every=every / 10)), GAPS)
+def test_by_time_every_kind_is_as_defined(spec: WindowSpec, gaps: list[tuple[int, int]]) -> None:
+    driven, came = run(spec, gaps)
+    length, every = round((spec.seconds or 0) * 10), round((spec.every_seconds or 0) * 10)
+    now = sum(gap for gap, _ in gaps)
+    windows = []
+    for end in range(every, now + 1, every):
+        held = [n for n, tenths in enumerate(came) if end - length <= tenths < end]
+        if held:
+            windows.append((held, (end - length) * TENTH / SECOND, end * TENTH / SECOND))
+    assert [(window.tuples, window.start, window.end) for window in driven.windows] == windows
+    check_hold(driven)
+    next_end = (now // every + 1) * every
+    assert driven.left == [n for n, tenths in enumerate(came) if tenths < next_end - length]
+
+
+@given(LENGTHS, LENGTHS, GAPS)
+def test_a_count_by_the_clock_is_as_defined(count: int, every: int, gaps: list[tuple[int, int]]) -> None:
+    driven, came = run(sliding(count=count, every_seconds=every / 10), gaps)
+    now = sum(gap for gap, _ in gaps)
+    windows = []
+    for end in range(every, now + 1, every):
+        held = [n for n, tenths in enumerate(came) if tenths < end][-count:]
+        if held:
+            windows.append(held)
+    assert [window.tuples for window in driven.windows] == windows
+    assert driven.left == list(range(max(0, len(came) - count)))
+    check_hold(driven, len(set(driven.left) - {n for held in windows for n in held}))
+
+
+@given(LENGTHS, LENGTHS, GAPS)
+def test_a_time_by_count_is_as_defined(length: int, every: int, gaps: list[tuple[int, int]]) -> None:
+    driven, came = run(sliding(seconds=length / 10, every_count=every), gaps)
+    now = sum(gap for gap, _ in gaps)
+    windows = [
+        [n for n in range(end) if came[n] > came[end - 1] - length] for end in range(every, len(came) + 1, every)
+    ]
+    assert [window.tuples for window in driven.windows] == windows
+    assert driven.left == [n for n, tenths in enumerate(came) if tenths <= now - length]
+    check_hold(driven, len(set(driven.left) - {n for held in windows for n in held}))
+
+
+@given(LENGTHS, LENGTHS, GAPS)
+def test_flushed_windows_hold_every_tuple_once_and_not_for_long(
+    count: int, flush: int, gaps: list[tuple[int, int]]
+) -> None:
+    driven, came = run(tumbling(count=count, flush_after=flush / 10), gaps)
+    now = sum(gap for gap, _ in gaps)
+    assert [n for window in driven.windows for n in window.tuples] == driven.left
+    assert all(1 <= len(window.tuples) <= count for window in driven.windows)
+    assert all(now - came[n] < flush for n in range(len(driven.left), len(came)))
+    check_hold(driven)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: tumbling(), "tumbling() needs one length: give count or seconds"),
+        (lambda: tumbling(count=1, seconds=1), "tumbling() needs one length"),
+        (lambda: tumbling(count=0), "count of a window is 0: it must be a whole number of tuples, at least 1"),
+        (
+            lambda: tumbling(count=1.5),  # type: ignore[arg-type]
+            "count of a window is 1.5",
+        ),
+        (lambda: tumbling(seconds=0), "seconds of a window is 0 seconds: it must be at least a millisecond"),
+        (lambda: tumbling(seconds=float("nan")), "it must be at least a millisecond"),
+        (lambda: tumbling(seconds=1, flush_after=1), "closes anyway; drop flush_after"),
+        (lambda: tumbling(count=1, flush_after=-1), "flush_after of a window is -1 seconds"),
+        (lambda: sliding(count=5), "sliding() needs one interval: give every, every_count or every_seconds"),
+        (lambda: sliding(count=5, every=1, every_count=1), "sliding() needs one interval"),
+        (lambda: sliding(count=5, every=1.5), "a count of tuples is a whole number"),
+        (lambda: sliding(count=5, every=0), "every of a window is 0"),
+        (lambda: sliding(seconds=5, every=0), "every of a window is 0 seconds"),
+        (lambda: sliding(count=5, every=6), "a window of length 5 every 6 leaves out what lies in between"),
+        (lambda: sliding(seconds=5, every=6), "make the interval at most the length"),
+    ],
+)
+def test_what_no_window_can_be(make: Callable[[], WindowSpec], says: str) -> None:
+    with pytest.raises(TopologyError) as raised:
+        make()
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown", "tick", "hold"),
+    [
+        (tumbling(count=3), "tumbling(count=3)", None, None),
+        (tumbling(count=3, flush_after=20), "tumbling(count=3, flush_after=20)", 1.0, 21.0),
+        (tumbling(seconds=5), "tumbling(seconds=5)", 0.5, 5.5),
+        (tumbling(seconds=0.0625), "tumbling(seconds=0.0625)", 0.01, 0.0725),
+        (sliding(count=5, every=2), "sliding(count=5, every=2)", None, None),
+        (sliding(seconds=60, every=10), "sliding(seconds=60, every=10)", 1.0, 70.0),
+        (sliding(seconds=2, every_count=9), "sliding(seconds=2, every_count=9)", 0.2, 2.2),
+        (sliding(count=9, every_seconds=2), "sliding(count=9, every_seconds=2)", 0.2, None),
+    ],
+)
+def test_what_a_spec_says(spec: WindowSpec, shown: str, tick: float | None, hold: float | None) -> None:
+    assert (str(spec), spec.tick_interval, spec.longest_hold) == (shown, tick, hold)

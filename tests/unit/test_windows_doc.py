@@ -1,0 +1,113 @@
+"""The Python of `docs/windows.md` is run as it stands there, and so is the example that it names."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples import trending_words
+from spout_sdk import Bolt, Spout, TopologyBuilder, TopologyError, WindowedBolt, declare, sliding, tumbling
+from tests.unit.sdk.memory import Bench, made
+
+PAGE = (Path(__file__).parents[2] / "docs" / "windows.md").read_text()
+
+
+class Source(Spout):
+    streams = (declare({"word": str}), declare({"celsius": float}, name="weather"))
+
+
+class Sink(Bolt):
+    pass
+
+
+@pytest.fixture
+def page() -> dict[str, Any]:
+    """What the blocks of the page define, one after the other."""
+    names: dict[str, Any] = {}
+    for block in re.findall("^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
+        exec(block, names)
+    return names
+
+
+def bench_of(bolt: type[WindowedBolt]) -> tuple[Bench, Any, Any]:
+    """A bench, the task of a bolt of the page between a spout and a sink, and the bolt."""
+    bolts: list[Any] = []
+    builder = TopologyBuilder("page")
+    builder.set_spout("source", Source)
+    builder.set_bolt("bolt", made(bolts, bolt)).shuffle_grouping("source").shuffle_grouping("source", "weather")
+    if bolt.streams:
+        builder.set_bolt("sink", Sink).shuffle_grouping("bolt")
+    bench = Bench(builder.build())
+    return bench, bench.bolt("bolt"), bolts[-1]
+
+
+def test_words_by_the_hundred(page: dict[str, Any]) -> None:
+    bench, task, _ = bench_of(page["CountWords"])
+    for number in range(100):
+        word = "ab"[number % 2]
+        task.execute(bench.record("bolt", (word,), {1 + number: 9}, source="source/default"))
+    first, second = bench.sink.to(".sink")
+    assert set(first.edges) == set(range(1, 101, 2))
+    assert set(second.edges) == set(range(2, 101, 2))
+    assert bench.counters.acked == 100
+    assert [bolt.name for bolt in page["topology"].manifest.bolts] == ["split", "count"]
+
+
+def test_the_running_average(page: dict[str, Any]) -> None:
+    bench, task, bolt = bench_of(page["Average"])
+    for number in range(1_030):
+        task.execute(bench.record("bolt", (float(number),), source="source/weather"))
+    assert bolt.total == sum(range(30, 1_030))
+    assert bench.counters.emitted == 103
+
+
+def test_an_emit_without_anchors(page: dict[str, Any]) -> None:
+    bench, task, _ = bench_of(page["Trending"])
+    task.execute(bench.record("bolt", ("a",), {7: 9}, source="source/default"))
+    task.tick(bench.clock.advance(2))
+    assert [sent.edges for sent in bench.sink.to(".sink")] == [{}]
+
+
+def test_totals_that_are_reset(page: dict[str, Any]) -> None:
+    bench, task, bolt = bench_of(page["Totals"])
+    for seconds in (5, 5):
+        task.execute(bench.record("bolt", ("abc",), source="source/default"))
+        task.tick(bench.clock.advance(seconds))
+    assert bolt.totals == {"abc": 6}
+    task.execute(bench.record("bolt", (1.0,), {7: 9}, source="source/weather"))
+    task.tick(bench.clock.advance(5))
+    task.flush()
+    assert bolt.totals == {}
+    assert bench.sink.failed()[7].startswith("KeyError: ")
+
+
+def test_the_refusal_reads_as_it_stands_there(page: dict[str, Any]) -> None:
+    with pytest.raises(TopologyError) as raised:
+        page["builder"].build()
+    assert str(raised.value) in PAGE
+
+
+def test_the_table_of_kinds_is_right() -> None:
+    kinds = re.findall(r"^\| `((?:tumbling|sliding)\(.*?\))`", PAGE, re.MULTILINE)
+    assert len(kinds) == 7
+    assert [str(eval(kind, {"tumbling": tumbling, "sliding": sliding})) for kind in kinds] == kinds
+
+
+def test_the_example_tells_the_words_of_the_last_ten_seconds() -> None:
+    bench = Bench(trending_words.topology)
+    split = bench.bolt("split")
+    tasks: list[Any] = [bench.bolt("trending", task) for task in range(2)]
+    seen: list[Counter[str]] = []
+    for second in range(20):
+        split.execute(bench.record("split", ("word" if second < 5 else "word word",), {second + 1: 9}))
+        for sent in bench.sink.to(".trending"):
+            tasks[sent.partition].execute(bench.inbox(sent))
+        bench.sink.tuples.clear()
+        bench.clock.advance(1)
+        for task in tasks:
+            task.tick(bench.clock.now)
+        seen.append(sum((task._bolt.counts for task in tasks), Counter()))
+    assert seen[5] == Counter(word=5 + 2)
+    assert seen[-1] == Counter(word=10 * 2)
