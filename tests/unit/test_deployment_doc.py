@@ -8,7 +8,9 @@ from acker_cli.settings import MetricsSection
 from acker_worker.metrics import COUNTERS, PARTITION_GAUGES, WORKER_GAUGES
 from spout_sdk import metrics as components
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
+DEPLOY = Path(__file__).parents[2] / "deploy"
+GUIDE = (DEPLOY.parent / "docs" / "deployment.md").read_text()
+ALERTS = (DEPLOY / "alerts.yml").read_text()
 
 NAMES = {
     *(shown.name for shown in (*PARTITION_GAUGES, *WORKER_GAUGES, *COUNTERS)),
@@ -24,10 +26,23 @@ def test_every_metric_is_explained() -> None:
 
 
 def test_alerts_name_metrics_that_are_there() -> None:
-    alerts = GUIDE[GUIDE.index("```yaml") : GUIDE.index("## Upgrading")]
-    named = set(re.findall(r"\backer_[a-z_]+", alerts))
+    named = set(re.findall(r"\backer_[a-z_]+", ALERTS))
     assert named
     assert named <= NAMES
+
+
+def test_every_alert_is_explained_and_tested() -> None:
+    alerts = re.findall(r"- alert: (\w+)$", ALERTS, re.MULTILINE)
+    table = GUIDE[GUIDE.index("| alert |") : GUIDE.index("## Upgrading")]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == alerts
+    tested = (DEPLOY / "alerts.test.yml").read_text()
+    assert set(re.findall(r"alertname: (\w+)", tested)) == set(alerts)
+    assert set(re.findall(r"\backer_[a-z_]+", tested)) <= NAMES
+
+
+def test_prometheus_loads_the_alerts() -> None:
+    assert "rule_files: [alerts.yml]" in (DEPLOY / "prometheus.yml").read_text()
+    assert "./deploy/alerts.yml:/etc/prometheus/alerts.yml:ro" in (DEPLOY.parent / "docker-compose.yml").read_text()
 
 
 def test_settings_and_their_defaults_are_told() -> None:
