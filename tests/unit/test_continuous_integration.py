@@ -31,7 +31,9 @@ def run(directory: Path, up: Path | str, *command: str) -> subprocess.CompletedP
 
 def test_all_tests_run_and_those_of_kafka_on_both() -> None:
     commands = [
-        line for line in (_ROOT / ".ci" / "run").read_text().splitlines() if "make " in line and not line.startswith("#")
+        line
+        for line in (_ROOT / ".ci" / "run").read_text().splitlines()
+        if "make " in line and not line.startswith("#")
     ]
     assert commands == [
         "make lint",
