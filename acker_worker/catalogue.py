@@ -18,9 +18,9 @@ from tuple_tree.access import OPERATOR, Role, no_entry, remedy, shortfall
 from tuple_tree.client_settings import for_admin, for_producer
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import TOPOLOGIES_TOPIC
+from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic
 from tuple_tree.topic_watch import TopicWatch
-from tuple_tree.topics import TopicSpec, topic_specs
+from tuple_tree.topics import TopicSpec, short_retention, topic_specs
 
 KafkaSettings = Mapping[str, str | int | float | bool]
 """librdkafka properties, `bootstrap.servers` among them."""
@@ -172,6 +172,15 @@ class Catalogue:
         for topic, needed in role.topics.items():
             if lacking := shortfall(needed, allowed[topic]):
                 raise TopicError(topic, f"{lacking}: {remedy(role.name)}")
+
+    def short_retention(self, manifest: Manifest) -> str | None:
+        """What is to be said of an ack log that forgets too early; None if it does not.
+
+        Raises:
+            BrokerUnreachableError: if no broker answers in time.
+        """
+        topic = acks_topic(manifest.topology)
+        return short_retention(manifest, self._configs([topic])[topic])
 
     def watched(self, topics: list[str]) -> TopicWatch:
         """Watches topics, without ever waiting for an answer."""

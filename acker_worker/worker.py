@@ -215,6 +215,8 @@ class AckerWorker:
         problems = catalogue.problems([spec for spec in topic_specs(manifest) if spec.name in wanted])
         if problems:
             raise problems[0]
+        if said := catalogue.short_retention(manifest):
+            _log.warning("%s", said)
         return manifest
 
     def _work(self) -> None:
