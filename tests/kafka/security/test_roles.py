@@ -76,7 +76,7 @@ def test_a_topology_runs_with_the_acls_that_are_printed(secured: SecuredKafka, w
         for command in commands:
             assert command.process.wait(60) == 0, command.said
             said.append(command.said)
-            assert "Traceback" not in command.said
+            assert "Traceback" not in command.said, command.said
             assert "uthoriz" not in command.said, command.said
     assert "acker_cli" in seen
     for user in users.values():
@@ -103,7 +103,7 @@ def test_all_of_a_topology_as_one_user(secured: SecuredKafka) -> None:
         assert started in seen
     assert user["sasl.password"] not in seen
     assert user["sasl.password"] not in command.said
-    assert "Traceback" not in command.said
+    assert "Traceback" not in command.said, command.said
 
 
 @pytest.fixture(scope="module")
