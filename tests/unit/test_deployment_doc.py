@@ -45,6 +45,17 @@ def test_prometheus_loads_the_alerts() -> None:
     assert "./deploy/alerts.yml:/etc/prometheus/alerts.yml:ro" in (DEPLOY.parent / "docker-compose.yml").read_text()
 
 
+def test_what_processes_are_quoted_with_is_what_they_say() -> None:
+    failures = GUIDE[GUIDE.index("## When something goes wrong") : GUIDE.index("### Dead letters")]
+    quoted = [*re.findall(r"\*([a-z][^*]+)\*", failures), "Retention is too short"]
+    assert len(quoted) >= 5
+    packages = ("tuple_tree", "acker_worker", "spout_sdk", "acker_cli")
+    sources = "".join(path.read_text() for name in packages for path in (DEPLOY.parent / name).rglob("*.py"))
+    said = re.sub(r'"\s+f?"', "", sources)
+    for line in quoted:
+        assert all(part.strip() in said for part in line.split("…")), line
+
+
 def test_settings_and_their_defaults_are_told() -> None:
     for name, field in MetricsSection.model_fields.items():
         default = "none" if field.default is None else f"{field.default:g}" if name != "host" else f"`{field.default}`"
