@@ -40,6 +40,7 @@ COPY --from=build /opt/acker /opt/acker
 ENV PATH=/opt/acker/bin:$PATH \
     PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
     NUMBA_CACHE_DIR=/var/cache/numba NUMBA_CPU_NAME=generic \
+    ACKER_METRICS__PORT=9464 \
     JAVA_HOME=/usr/lib/jvm/default-runtime
 # Java lies in a directory named by the architecture. Numba knows a source file by its time, which not every copy of a
 # layer keeps to the nanosecond.
@@ -52,8 +53,9 @@ WORKDIR /app
 RUN python -c "from acker_worker.ledger import warm_up; warm_up()"
 VOLUME /var/cache/numba
 EXPOSE 9464
-# Where metrics are served; a service that serves none says in its compose file what its health is.
+# Where workers, spouts and bolts serve their metrics unless told otherwise, though to nobody outside: that is
+# ACKER_METRICS__HOST=0.0.0.0. What serves none, such as Spark, says in its compose file what its health is.
 HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=3 \
-  CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/${ACKER_METRICS__PORT:-9464} && printf 'GET /health HTTP/1.0\\r\\n\\r\\n' >&3 && head -1 <&3 | grep -q ' 200 '"]
+  CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/$ACKER_METRICS__PORT && printf 'GET /health HTTP/1.0\\r\\n\\r\\n' >&3 && head -1 <&3 | grep -q ' 200 '"]
 ENTRYPOINT ["acker"]
 CMD ["--help"]

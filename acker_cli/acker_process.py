@@ -11,7 +11,7 @@ import logging
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -31,7 +31,7 @@ class AckerLaunch:
     """
 
     topology: str
-    kafka: Mapping[str, Any]
+    kafka: Mapping[str, Any] = field(repr=False)
     worker: Mapping[str, Any]
     log_level: str
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
@@ -30,7 +30,7 @@ class Cluster:
         is_embedded: whether it goes away with this command.
     """
 
-    kafka: KafkaProperties
+    kafka: KafkaProperties = field(repr=False)
     is_embedded: bool
 
     @property

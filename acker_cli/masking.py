@@ -6,7 +6,7 @@ from typing import Final
 MASK: Final = "********"
 
 _SECRET: Final = re.compile(
-    r"passw|secret|token|credential|private|key\.pem|sasl\.jaas|oauthbearer\.(config|assertion)|(^|[._])pin$",
+    r"passw|secret|token|credential|private|key\.pem|keystore\.key$|sasl\.jaas|oauthbearer\.(config|assertion)|(^|[._])pin$",
     re.IGNORECASE,
 )
 

@@ -19,7 +19,8 @@ _UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A finding would show what was given, which may be a secret in the wrong place.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class WorkerSection(_Section):
@@ -51,7 +52,7 @@ class LocalKafkaSection(_Section):
     heap: str = Field(default="512m", pattern=r"^\d+[kKmMgG]?$")
     cache: _UserPath | None = None
     ivy_settings: _UserPath | None = None
-    properties: dict[str, str] = Field(default_factory=dict)
+    properties: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
 class MetricsSection(_Section):
@@ -93,12 +94,13 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         frozen=True,
         extra="forbid",
+        hide_input_in_errors=True,
         env_prefix=ENV_PREFIX,
         env_nested_delimiter=ENV_DELIMITER,
         env_ignore_empty=True,
     )
 
-    kafka: KafkaProperties = Field(default_factory=dict)
+    kafka: KafkaProperties = Field(default_factory=dict, repr=False)
     worker: WorkerSection = WorkerSection()
     local_kafka: LocalKafkaSection = LocalKafkaSection()
     metrics: MetricsSection = MetricsSection()

@@ -6,19 +6,21 @@ Everything here is bounded in time and turns Kafka's errors into ours.
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType, TopicDescription
 
 from acker_worker.errors import AccessError, BrokerUnreachableError, TopicError, UnknownTopologyError
 from tuple_tree.access import OPERATOR, Role, no_entry, remedy, shortfall
 from tuple_tree.client_settings import for_admin, for_producer
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import TOPOLOGIES_TOPIC
-from tuple_tree.topics import TopicSpec, topic_specs
+from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic
+from tuple_tree.topic_watch import TopicWatch
+from tuple_tree.topics import TopicSpec, short_retention, topic_specs
 
 KafkaSettings = Mapping[str, str | int | float | bool]
 """librdkafka properties, `bootstrap.servers` among them."""
@@ -171,6 +173,23 @@ class Catalogue:
             if lacking := shortfall(needed, allowed[topic]):
                 raise TopicError(topic, f"{lacking}: {remedy(role.name)}")
 
+    def short_retention(self, manifest: Manifest) -> str | None:
+        """What is to be said of an ack log that forgets too early; None if it does not.
+
+        Raises:
+            BrokerUnreachableError: if no broker answers in time.
+        """
+        topic = acks_topic(manifest.topology)
+        return short_retention(manifest, self._configs([topic])[topic])
+
+    def watched(self, topics: list[str]) -> TopicWatch:
+        """Watches topics, without ever waiting for an answer."""
+        wanted = TopicCollection(topics)
+        return TopicWatch(
+            lambda: self._admin.describe_topics(wanted, request_timeout=self._contact_s),
+            _identity,
+        )
+
     def publish(self, manifest: Manifest) -> None:
         """Writes the manifest into `acker.topologies`, where it replaces an earlier one.
 
@@ -322,6 +341,13 @@ class Catalogue:
                 f"no broker answers at {servers} ({error.args[0].str()}). "
                 "Start one, or set --bootstrap-servers or ACKER_KAFKA__BOOTSTRAP_SERVERS to where it is"
             ) from error
+
+
+def _identity(answer: "Future[TopicDescription]") -> str | None:
+    try:
+        return str(answer.result().topic_id)
+    except KafkaException as error:
+        return None if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""
 
 
 def _text(value: str | bytes) -> str:

@@ -138,6 +138,7 @@ class AckerWorker:
             ),
         )
         self._notifier = Notifier(self._topology, self._kafka, catalogue)
+        self._watch = catalogue.watched([self._topic])
         group = {**_CONSUMER, **for_consumer(self._kafka), **_FIXED, "group.id": acker_group(self._topology)}
         self._consumer = Consumer({**group, "logger": _log})
         # An open transaction holds a reader of committed records back, and its idea of the end with it.
@@ -214,22 +215,30 @@ class AckerWorker:
         problems = catalogue.problems([spec for spec in topic_specs(manifest) if spec.name in wanted])
         if problems:
             raise problems[0]
+        if said := catalogue.short_retention(manifest):
+            _log.warning("%s", said)
         return manifest
 
     def _work(self) -> None:
         commits = Interval(self._settings.commit_interval_s, self._clock)
         reports = Interval(self._settings.stats_interval_s, self._clock)
         lines = Interval(self._settings.log_interval_s, self._clock)
+        self._look()
         while not self._stopping.is_set():
             self._take(self._poll())
             self._advance()
             self._notifier.poll()
             if commits.due():
                 self._commit(list(self._owned), _DRAIN_S)
+                self._look()
             if reports.due():
                 self._report()
             if lines.due():
                 self._say()
+
+    def _look(self) -> None:
+        if said := self._watch.look(self._clock()):
+            raise TopicError(*said)
 
     def _poll(self) -> list[Message]:
         """What there is, without waiting for more once something came."""

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaException
 
 from spout_sdk.bolt_loop import BoltLoop
 from spout_sdk.counters import Counters
-from spout_sdk.errors import BrokerError, TopologyError
-from spout_sdk.kafka_checks import check_topics
+from spout_sdk.errors import BrokerError, TopicsError, TopologyError
+from spout_sdk.kafka_checks import check_topics, watched
 from spout_sdk.kafka_settings import KafkaSettings, checked
 from spout_sdk.kafka_sink import KafkaSink
 from spout_sdk.records import Clock, Entropy, TaskEnvironment
@@ -74,13 +74,15 @@ class ComponentRunner:
         Raises:
             BrokerUnreachableError: if no broker answers at the start.
             AccessError: if Kafka does not let this user in, or not into the group of the component.
-            TopicsError: if the topics are not as the manifest says, or this user may not use them.
+            TopicsError: if the topics are not as the manifest says, or this user may not use them; and if one is
+                deleted while it runs.
             ComponentError: if the component raised outside of `execute`.
             BrokerError: if Kafka does not do what it must; a restart reads again what was not committed.
         """
         try:
             sink = KafkaSink(self._kafka, self._counters)
             check_topics(self._kafka, self._topology.manifest, self._component)
+            self._watch = watched(self._kafka, self._topology.manifest, self._component)
             loop = self._loop = self._make_loop(sink)
             logger.info("%s of %s started", self._component, self._topology.name)
             try:
@@ -131,6 +133,8 @@ class ComponentRunner:
         if now >= self._stats_at:
             self._stats_at = now + STATS_SECONDS
             self._report()
+            if said := self._watch.look(now):
+                raise TopicsError("topic {} {}".format(*said))
 
     def _report(self) -> None:
         if self._on_stats is not None:

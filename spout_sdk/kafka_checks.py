@@ -1,9 +1,11 @@
-"""What is checked before a component starts.
+"""What is checked before a component starts, and while it runs.
 
 Kafka answers and lets the user in, the component's topics are as the manifest says, and it may do with them what it
-has to. Of the others, its user may know nothing.
+has to. Of the others, its user may know nothing. While it runs, its topics are watched.
 """
 
+from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -14,6 +16,7 @@ from spout_sdk.kafka_settings import KafkaSettings, admin_settings
 from tuple_tree.access import Operation, component_role, no_entry, remedy, shortfall
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC
+from tuple_tree.topic_watch import TopicWatch
 from tuple_tree.topics import topic_specs
 
 ANSWER_SECONDS: Final = 10.0
@@ -30,12 +33,7 @@ def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str) -> No
         BrokerUnreachableError: if no broker answers within 10 seconds.
         TopicsError: if a topic is missing, has another number of partitions, or may not be used by this user.
     """
-    # `acker.topologies` is for commands; spouts and bolts have no use for it.
-    uses = {
-        topic: tuple(each for each in operations if each in _USED)
-        for topic, operations in component_role(manifest, component).topics.items()
-        if topic != TOPOLOGIES_TOPIC
-    }
+    uses = _uses(manifest, component)
     partitions = {spec.name: spec.partitions for spec in topic_specs(manifest)}
     missing = []
     for topic, found in _described(kafka, [name for name in partitions if name in uses]).items():
@@ -58,6 +56,35 @@ def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str) -> No
             f"topology {manifest.topology!r} has no topic {', '.join(missing)}: "
             "create them with `acker topics create MODULE:TOPOLOGY`"
         )
+
+
+def watched(kafka: KafkaSettings, manifest: Manifest, component: str) -> TopicWatch:
+    """Watches the topics of a component, through a client of its own."""
+    admin = AdminClient({**admin_settings(kafka), "log_level": 2})
+    topics = list(_uses(manifest, component))
+
+    def ask() -> Mapping[str, "Future[TopicDescription]"]:
+        # Kafka's client takes no empty question.
+        return admin.describe_topics(TopicCollection(topics), request_timeout=ANSWER_SECONDS) if topics else {}
+
+    return TopicWatch(ask, _identity)
+
+
+def _identity(answer: "Future[TopicDescription]") -> str | None:
+    try:
+        return str(answer.result().topic_id)
+    except KafkaException as error:
+        return None if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""
+
+
+def _uses(manifest: Manifest, component: str) -> dict[str, tuple[Operation, ...]]:
+    """The topics of a component, and what it does with each."""
+    # `acker.topologies` is for commands; spouts and bolts have no use for it.
+    return {
+        topic: tuple(each for each in operations if each in _USED)
+        for topic, operations in component_role(manifest, component).topics.items()
+        if topic != TOPOLOGIES_TOPIC
+    }
 
 
 def _described(kafka: KafkaSettings, topics: list[str]) -> dict[str, TopicDescription | KafkaError]:

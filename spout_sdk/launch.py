@@ -36,7 +36,7 @@ class Launch:
         log_level: of the root logger.
     """
 
-    kafka: Mapping[str, Any]
+    kafka: Mapping[str, Any] = field(repr=False)
     reports: int
     tasks: tuple[int, ...] | None = None
     path: tuple[str, ...] = ()

@@ -1,5 +1,6 @@
 """Which topics a topology needs, and how they must be configured."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,13 +31,41 @@ class TopicSpec:
 def acks_spec(manifest: Manifest) -> TopicSpec:
     """The ack log: kept for at least three times the largest tree age, on the broker's own time."""
     required = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
-    retention = max(_SHORT_RETENTION_MS, 3 * manifest.max_tree_age_ms)
+    retention = max(_SHORT_RETENTION_MS, _least_retention_ms(manifest))
     return TopicSpec(
         acks_topic(manifest.topology),
         manifest.ack_partitions,
         {**required, "retention.ms": str(retention)},
         required,
     )
+
+
+def short_retention(manifest: Manifest, config: Mapping[str, str | None]) -> str | None:
+    """What is to be said of an ack log that forgets before its trees have ended; None if it does not.
+
+    Somebody may want it that way for a while, to save a disk, so it is no reason not to start: what is forgotten times
+    out, and is replayed.
+
+    Args:
+        manifest: of the topology.
+        config: the topic's settings, as the cluster has them.
+    """
+    least, topic = _least_retention_ms(manifest), acks_topic(manifest.topology)
+    # By size it may be any time, so none is promised.
+    for key, wanted, limit in (("retention.ms", least, least), ("retention.bytes", -1, float("inf"))):
+        value = config.get(key)
+        if value is not None and 0 <= int(value) < limit:
+            return (
+                f"topic {topic} has {key}={value}, but trees may live for {manifest.max_tree_age_ms} ms: those whose "
+                f"beginning is deleted time out when a worker takes over. Change it: kafka-configs --alter "
+                f"--entity-type topics --entity-name {topic} --add-config {key}={wanted}"
+            )
+    return None
+
+
+def _least_retention_ms(manifest: Manifest) -> int:
+    # As long as a tree may live, as long again for the time in which no worker runs, and some to spare.
+    return 3 * manifest.max_tree_age_ms
 
 
 def topic_specs(manifest: Manifest) -> list[TopicSpec]:

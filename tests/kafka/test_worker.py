@@ -43,6 +43,16 @@ GARBAGE = {
 }
 
 
+def set_topic(log: AckLog, key: str, value: str) -> None:
+    """Changes a setting of the ack log, and waits until the broker says so."""
+    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, log.topic, incremental_configs=[entry])
+    admin = AdminClient(log.kafka)
+    for changed in admin.incremental_alter_configs([resource]).values():
+        changed.result()
+    eventually(lambda: log.catalogue._configs([log.topic])[log.topic][key] == value, "the setting to be in force")
+
+
 def test_what_cannot_be_decoded_is_a_dead_letter_and_the_worker_goes_on(log: AckLog) -> None:
     with log.worker() as worker:
         log.say(2, init=9)
@@ -131,13 +141,21 @@ class TestRefusals:
         [("message.timestamp.type", "CreateTime"), ("cleanup.policy", "compact"), ("cleanup.policy", "compact,delete")],
     )
     def test_wrong_setting(self, log: AckLog, key: str, value: str) -> None:
-        entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, log.topic, incremental_configs=[entry])
-        admin = AdminClient(log.kafka)
-        for changed in admin.incremental_alter_configs([resource]).values():
-            changed.result()
-        eventually(lambda: log.catalogue._configs([log.topic])[log.topic][key] == value, "the setting to be in force")
+        set_topic(log, key, value)
         assert f"has {key}={value}, but it must be" in self.refused(log)
+
+    @pytest.mark.parametrize(("key", "value"), [("retention.ms", "3000000"), ("retention.bytes", "1000000")])
+    def test_short_retention_is_a_warning(
+        self, log: AckLog, caplog: pytest.LogCaptureFixture, key: str, value: str
+    ) -> None:
+        """Trees are replayed for it, so it is not refused; but it is said before the first of them is."""
+        set_topic(log, key, value)
+        with log.worker() as worker:
+            eventually(lambda: worker.stats.partitions, "its partitions")
+        said = [record.getMessage() for record in caplog.records if f"{key}={value}" in record.getMessage()]
+        assert len(said) == 1
+        assert f"topic {log.topic} has {key}={value}, but trees may live for 1500000 ms" in said[0]
+        assert f"--add-config {key}={4_500_000 if key == 'retention.ms' else -1}" in said[0]
 
     def test_other_number_of_partitions(self, log: AckLog) -> None:
         log.catalogue.publish(manifest_of(log.topology, partitions=3))

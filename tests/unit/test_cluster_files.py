@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from deploy.fetch_jars import default_repository, fetch, listed
+from spark_jobs import submit
 from spark_jobs.packages import packages
+from spout_sdk import supervisor
 from tests.unit.test_deployment_doc import NAMES
 
 _ROOT = Path(__file__).parents[2]
@@ -34,6 +36,69 @@ def test_every_port_is_bound_to_this_machine() -> None:
     ports = re.findall(r"^    ports: \[(.*)\]$", _COMPOSE, re.MULTILINE)
     assert len(ports) == _COMPOSE.count("ports:") == 6
     assert all(port.startswith('"127.0.0.1:${') for port in ports)
+
+
+def blocks(text: str, indent: int) -> dict[str, str]:
+    """The mappings that stand that deep in a compose file, by their names."""
+    parts = re.split(rf"^ {{{indent}}}([\w-]+):", text, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+_SERVICES = blocks(_COMPOSE[_COMPOSE.index("\nservices:") : _COMPOSE.index("\nvolumes:")], 2)
+_EVERY = ("restart", "deploy", "logging")
+
+
+def test_every_service_is_bounded_and_started_again() -> None:
+    assert {"kafka-1", "acker", "spark-split", "grafana"} <= _SERVICES.keys()
+    for name, text in _SERVICES.items():
+        shared = re.search(r"<<: \*(broker|ours|one-shot)$", text, re.MULTILINE)
+        assert shared or all(f"\n    {key}:" in text for key in _EVERY), name
+        assert "container_name" not in text, "it could not be scaled"
+    for shared_by in ("broker", "ours"):
+        block = _COMPOSE[_COMPOSE.index(f"&{shared_by}\n") :].split("\n\n")[0]
+        assert all(f"\n  {key}:" in block for key in _EVERY)
+    assert _COMPOSE.count("cpus:") == _COMPOSE.count("memory:")
+
+
+def test_whoever_is_told_to_stop_has_the_time_it_takes() -> None:
+    def grace(text: str) -> int:
+        (seconds,) = re.findall(r"stop_grace_period: (\d+)s", text)
+        return int(seconds)
+
+    ours = _COMPOSE[_COMPOSE.index("&ours\n") :].split("\n\n")[0]
+    assert grace(ours) > supervisor.STOP_SECONDS
+    assert grace(_SERVICES["spark-split"]) > submit._STOP_SECONDS
+
+
+def test_nothing_else_gets_into_the_image() -> None:
+    rows = [row for row in (_ROOT / ".dockerignore").read_text().splitlines() if not row.startswith("#")]
+    assert rows[0] == "*"
+    allowed = {row[1:].rstrip("/") for row in rows if row.startswith("!")}
+    assert not [name for name in allowed if any(part.startswith(".") for part in Path(name).parts)]
+    for part in allowed:
+        assert (_ROOT / part).exists(), part
+    packages_ = {path.parent.name for path in _ROOT.glob("*/__init__.py")} - {
+        "tests",
+        "benchmarks",
+        "examples",
+        "deploy",
+    }
+    assert packages_ <= allowed
+
+
+def test_the_image_has_the_versions_that_are_locked() -> None:
+    recipe = (_ROOT / "Dockerfile").read_text()
+    installs = re.findall(r"pip install [^\n]*", recipe)
+    assert len(installs) == 2
+    assert installs[0].startswith("pip install -q -r requirements.txt -c constraints.txt")
+    assert "--no-deps ." in installs[1]
+
+
+def test_the_image_serves_what_its_health_check_asks_for() -> None:
+    recipe = (_ROOT / "Dockerfile").read_text()
+    port = re.findall(r"ACKER_METRICS__PORT=(\d+)", recipe)
+    assert port == re.findall(r"^EXPOSE (\d+)$", recipe, re.MULTILINE)
+    assert "/dev/tcp/127.0.0.1/$ACKER_METRICS__PORT" in recipe
 
 
 def test_the_image_brings_the_packages_that_a_job_asks_for() -> None:

@@ -8,7 +8,9 @@ from acker_cli.settings import MetricsSection
 from acker_worker.metrics import COUNTERS, PARTITION_GAUGES, WORKER_GAUGES
 from spout_sdk import metrics as components
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
+DEPLOY = Path(__file__).parents[2] / "deploy"
+GUIDE = (DEPLOY.parent / "docs" / "deployment.md").read_text()
+ALERTS = (DEPLOY / "alerts.yml").read_text()
 
 NAMES = {
     *(shown.name for shown in (*PARTITION_GAUGES, *WORKER_GAUGES, *COUNTERS)),
@@ -25,10 +27,34 @@ def test_every_metric_is_explained() -> None:
 
 
 def test_alerts_name_metrics_that_are_there() -> None:
-    alerts = GUIDE[GUIDE.index("```yaml") : GUIDE.index("## Upgrading")]
-    named = set(re.findall(r"\backer_[a-z_]+", alerts))
+    named = set(re.findall(r"\backer_[a-z_]+", ALERTS))
     assert named
     assert named <= NAMES
+
+
+def test_every_alert_is_explained_and_tested() -> None:
+    alerts = re.findall(r"- alert: (\w+)$", ALERTS, re.MULTILINE)
+    table = GUIDE[GUIDE.index("| alert |") : GUIDE.index("## Upgrading")]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == alerts
+    tested = (DEPLOY / "alerts.test.yml").read_text()
+    assert set(re.findall(r"alertname: (\w+)", tested)) == set(alerts)
+    assert set(re.findall(r"\backer_[a-z_]+", tested)) <= NAMES
+
+
+def test_prometheus_loads_the_alerts() -> None:
+    assert "rule_files: [alerts.yml]" in (DEPLOY / "prometheus.yml").read_text()
+    assert "./deploy/alerts.yml:/etc/prometheus/alerts.yml:ro" in (DEPLOY.parent / "docker-compose.yml").read_text()
+
+
+def test_what_processes_are_quoted_with_is_what_they_say() -> None:
+    failures = GUIDE[GUIDE.index("## When something goes wrong") : GUIDE.index("### Dead letters")]
+    quoted = [*re.findall(r"\*([a-z][^*]+)\*", failures), "Retention is too short"]
+    assert len(quoted) >= 5
+    packages = ("tuple_tree", "acker_worker", "spout_sdk", "acker_cli")
+    sources = "".join(path.read_text() for name in packages for path in (DEPLOY.parent / name).rglob("*.py"))
+    said = re.sub(r'"\s+f?"', "", sources)
+    for line in quoted:
+        assert all(part.strip() in said for part in line.split("…")), line
 
 
 def test_settings_and_their_defaults_are_told() -> None:

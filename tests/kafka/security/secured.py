@@ -35,7 +35,7 @@ HERE = Path(__file__).parents[3]
 acl_filter: Any = AclBindingFilter
 
 _BROKER = "broker"
-_SECONDS = 20
+_SECONDS = 60
 
 
 class SecuredKafka:
@@ -197,7 +197,7 @@ def _operation(spelled: str) -> AclOperation:
 
 def _answers(settings: Mapping[str, Any]) -> bool:
     try:
-        AdminClient({**settings, "log_level": 0}).list_topics(timeout=1)
+        AdminClient({**settings, "log_level": 0}).list_topics(timeout=5)
     except KafkaException:
         return False
     return True

@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 
 from acker_cli import setting_names as names
+from acker_cli.acker_process import AckerLaunch
+from acker_cli.cluster import Cluster
 from acker_cli.errors import SettingsError
 from acker_cli.masking import MASK, is_secret
 from acker_cli.setting_layers import Flags, LoadedSettings, load
+from spout_sdk.launch import Launch
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +134,8 @@ def test_the_file_may_be_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "kafka.sasl.jaas.config",
         "dashboard.token",
         "local_kafka.properties.ssl.truststore.password",
+        "local_kafka.properties.ssl.keystore.key",
+        "local_kafka.properties.listener.name.secured.scram-sha-512.sasl.jaas.config",
     ],
 )
 def test_secrets_are_masked(name: str) -> None:
@@ -149,6 +154,30 @@ def test_rows_hold_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = load(Flags()).rows()
     assert ("kafka.sasl.password", MASK, "environment ACKER_KAFKA__SASL_PASSWORD") in rows
     assert "hush" not in str(rows)
+
+
+def test_a_secret_in_the_wrong_place_is_not_shown(tmp_path: Path) -> None:
+    """Nor in the error that caused ours, which `--traceback` prints."""
+    for written in ('[kafk]\n"sasl.password" = "hush"\n', '[kafka]\nsasl_password = ["hush"]\n'):
+        (tmp_path / "acker.toml").write_text(written)
+        with pytest.raises(SettingsError) as refused:
+            load(Flags(config=tmp_path / "acker.toml"))
+        assert "hush" not in f"{refused.value} {refused.value.__cause__}"
+
+
+def test_what_holds_settings_does_not_show_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a traceback with values, or a line that somebody logs to find an error."""
+    monkeypatch.setenv("ACKER_KAFKA__SASL_PASSWORD", "hush")
+    loaded = load(Flags())
+    kafka = loaded.settings.kafka
+    assert kafka["sasl.password"] == "hush"
+    for holder in (
+        loaded,
+        Cluster(kafka, is_embedded=False),
+        Launch(kafka, 3),
+        AckerLaunch("words", kafka, {}, "info"),
+    ):
+        assert "hush" not in repr(holder)
 
 
 @pytest.mark.parametrize(

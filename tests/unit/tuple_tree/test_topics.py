@@ -1,13 +1,15 @@
 """The topics of a topology, as the wire contract has them."""
 
+import pytest
+
 from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest, Subscription
 from tuple_tree.streams import declare
-from tuple_tree.topics import TopicSpec, topic_specs
+from tuple_tree.topics import TopicSpec, short_retention, topic_specs
 
 
-def _specs(*, guarantee: Guarantee = "at_least_once", max_tree_age_ms: int = 300_000) -> dict[str, TopicSpec]:
+def _manifest(*, guarantee: Guarantee = "at_least_once", max_tree_age_ms: int = 300_000) -> Manifest:
     lines = Subscription(source="lines", stream="default", grouping="shuffle")
-    manifest = Manifest.of(
+    return Manifest.of(
         topology="words",
         guarantee=guarantee,
         ack_partitions=5,
@@ -19,7 +21,10 @@ def _specs(*, guarantee: Guarantee = "at_least_once", max_tree_age_ms: int = 300
             BoltManifest(name="count", tasks=4, subscriptions=(lines,)),
         ),
     )
-    specs = topic_specs(manifest)
+
+
+def _specs(*, guarantee: Guarantee = "at_least_once", max_tree_age_ms: int = 300_000) -> dict[str, TopicSpec]:
+    specs = topic_specs(_manifest(guarantee=guarantee, max_tree_age_ms=max_tree_age_ms))
     assert len({spec.name for spec in specs}) == len(specs)
     return {spec.name: spec for spec in specs}
 
@@ -63,3 +68,19 @@ def test_only_the_catalogue_is_compacted() -> None:
 def test_what_is_required_is_also_given_at_creation() -> None:
     for spec in _specs().values():
         assert spec.required.items() <= spec.config.items()
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"retention.ms": "300000", "retention.bytes": "-1"}, None),
+        ({"retention.ms": "-1", "retention.bytes": "-1"}, None),
+        ({}, None),
+        ({"retention.ms": "299999", "retention.bytes": "-1"}, "--add-config retention.ms=300000"),
+        ({"retention.ms": "-1", "retention.bytes": "0"}, "--add-config retention.bytes=-1"),
+    ],
+)
+def test_an_ack_log_that_forgets_too_early(config: dict[str, str | None], said: str | None) -> None:
+    found = short_retention(_manifest(max_tree_age_ms=100_000), config)
+    assert (found is None) is (said is None)
+    assert said is None or (found or "").endswith(said)

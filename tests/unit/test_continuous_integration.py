@@ -1,0 +1,85 @@
+"""What runs on each change: nothing is left out because of what a machine has, and what is missing is said."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_DOCKER = _ROOT / ".ci" / "docker"
+
+
+def script(path: Path, *lines: str) -> Path:
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return path
+
+
+def run(directory: Path, up: Path | str, *command: str) -> subprocess.CompletedProcess[str]:
+    """Runs `.ci/docker` where there are no programs but those in a directory, and what a shell needs."""
+    for needed in ("bash", "dirname", "env", "sh"):
+        (directory / needed).symlink_to(Path("/usr/bin") / needed)
+    return subprocess.run(
+        [str(directory / "bash"), str(_DOCKER), *command],
+        env={"PATH": str(directory), "DOCKER_UP": str(up)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_all_tests_run_and_those_of_kafka_on_both() -> None:
+    lines = (_ROOT / ".ci" / "run").read_text().splitlines()
+    commands = [line.partition(" >")[0] for line in lines if "make " in line and not line.startswith("#")]
+    assert commands == [
+        "make lint",
+        "make types",
+        ".ci/docker make test-container",
+        "ACKER_TEST_KAFKA=embedded make test",
+        ".ci/docker make test-cluster",
+    ]
+
+
+def test_what_fails_beside_the_others_fails_the_whole(tmp_path: Path) -> None:
+    """With a `make` that fails for one target."""
+    checkout = tmp_path / "checkout" / ".ci"
+    checkout.mkdir(parents=True)
+    (checkout / "run").write_text((_ROOT / ".ci" / "run").read_text())
+    script(checkout / "docker", 'exec "$@"')
+    script(tmp_path / "make", f'echo "$1 on $ACKER_TEST_KAFKA" >> {tmp_path}/made', '[ "$1" != "$BROKEN" ]')
+    for broken, code in (("none", 0), ("test-container", 1), ("test", 1), ("test-cluster", 1)):
+        done = subprocess.run(
+            ["bash", str(checkout / "run")],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin", "BROKEN": broken},
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode != 0) == (code != 0), broken
+    made = (tmp_path / "made").read_text().splitlines()
+    assert made[:2] == ["lint on ", "types on "]
+    assert "test on embedded" in made
+
+
+def test_a_script_that_cannot_be_run_is_named(tmp_path: Path) -> None:
+    done = run(tmp_path, tmp_path / "none", "env")
+    assert done.returncode == 1
+    assert f"DOCKER_UP={tmp_path / 'none'} is no script that can be run" in done.stderr
+
+
+def test_a_script_that_starts_no_engine_is_not_enough(tmp_path: Path) -> None:
+    script(tmp_path / "docker", "exit 1")
+    done = run(tmp_path, script(tmp_path / "up"), "env")
+    assert done.returncode == 1
+    assert "no Docker engine with compose is running here: start one, or set DOCKER_UP" in done.stderr
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_command_runs_beside_the_engine_that_was_started(tmp_path: Path, code: int) -> None:
+    script(tmp_path / "docker", f'[ -e "{tmp_path}/started" ]')
+    up = script(tmp_path / "up", f': > "{tmp_path}/started"')
+    done = run(tmp_path, up, "sh", "-c", f"env; exit {code}")
+    assert done.returncode == code, done.stderr
+    assert "BUILD_NETWORK=host" in done.stdout
+    assert "TESTCONTAINERS_RYUK_DISABLED=true" in done.stdout

@@ -1,0 +1,84 @@
+from concurrent.futures import Future
+from itertools import count
+
+from tuple_tree.topic_watch import WATCH_SECONDS, TopicWatch
+
+
+class Brokers:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Future[str | None]]] = []
+        self._now = count(0, WATCH_SECONDS)
+        self.watch = TopicWatch(self._ask, lambda answer: answer.result())
+
+    def _ask(self) -> dict[str, Future[str | None]]:
+        self.asked.append({"t.acks": Future(), "t.tuples.b": Future()})
+        return self.asked[-1]
+
+    def round(self, acks: str | None, tuples: str | None = "2") -> tuple[str, str] | None:
+        """What the watch says of these answers to its next question."""
+        now = next(self._now)
+        assert self.watch.look(now) is None
+        for answer, value in zip(self.asked[-1].values(), (acks, tuples), strict=True):
+            assert self.watch.look(now) is None, "half an answer"
+            answer.set_result(value)
+        return self.watch.look(now)
+
+
+def test_topics_that_stay_are_nothing_to_speak_of() -> None:
+    brokers = Brokers()
+    assert [brokers.round("1") for _ in range(5)] == [None] * 5
+    assert len(brokers.asked) == 5
+
+
+def test_it_asks_no_more_often_than_said_and_never_waits() -> None:
+    brokers = Brokers()
+    for now in (0.0, WATCH_SECONDS / 2, 5 * WATCH_SECONDS):
+        assert brokers.watch.look(now) is None
+    assert len(brokers.asked) == 1, "there is no answer yet"
+    for answer in brokers.asked[0].values():
+        answer.set_result("1")
+    assert brokers.watch.look(5 * WATCH_SECONDS) is None
+    assert brokers.watch.look(5 * WATCH_SECONDS) is None
+    assert brokers.watch.look(5.5 * WATCH_SECONDS) is None
+    assert len(brokers.asked) == 2
+
+
+def test_a_deleted_topic_is_named_with_what_to_do() -> None:
+    brokers = Brokers()
+    assert brokers.round("1") is None
+    assert brokers.round("1", None) is None
+    said = brokers.round("1", None)
+    assert said is not None
+    assert said[0] == "t.tuples.b"
+    assert said[1].startswith("was deleted: stop whatever runs of the topology")
+    assert "acker topics create MODULE:TOPOLOGY" in said[1]
+
+
+def test_another_topic_of_the_same_name_is_not_the_same() -> None:
+    brokers = Brokers()
+    assert brokers.round("1") is None
+    assert brokers.round(None) is None
+    said = brokers.round("3")
+    assert said is not None
+    assert said[1].startswith("was deleted, and made anew: ")
+
+
+def test_a_broker_that_knows_less_for_a_moment_is_not_believed() -> None:
+    brokers = Brokers()
+    assert [brokers.round(answer) for answer in ("1", None, "1", None, "1")] == [None] * 5
+
+
+def test_no_answer_is_no_answer() -> None:
+    brokers = Brokers()
+    assert [brokers.round(answer) for answer in ("1", None, "", "", "1", "", "1")] == [None] * 7
+    assert brokers.round(None) is None
+    assert brokers.round("") is None
+    assert brokers.round(None) is not None, "silence in between says nothing"
+
+
+def test_a_topic_that_was_never_there_is_reported_as_well() -> None:
+    brokers = Brokers()
+    assert brokers.round(None) is None
+    assert brokers.round(None) is not None
