@@ -116,8 +116,7 @@ class BoltTask:
                 self._bolt.prepare(self._context, self._collector)
         except Exception as error:
             raise self._broken("prepare", error) from error
-        # One clock for a whole batch is cheap, and hooks are told.
-        self._always_timed = self.takes_batches or bool(self._hooks)
+        self._always_timed = bool(self._hooks)
         self._tick_interval = self._options.tick_interval
         if self._tick_interval is None and not isinstance(self._bolt, BatchBolt):
             self._tick_interval = checked_interval(self._component, self._bolt.tick_interval)
@@ -135,9 +134,14 @@ class BoltTask:
             ComponentError: if the bolt raised, and its options or the number of failures say that it stops then.
         """
         tuple_ = self._read(record)
-        if tuple_ is not None:
-            self._counters.executed += 1
-            self._execute(tuple_, (tuple_,), tuple_)
+        if tuple_ is None:
+            return
+        counters = self._counters
+        counters.executed += 1
+        if counters.executed % SAMPLE == 1 or self._always_timed:
+            self._execute_timed(tuple_, (tuple_,))
+        else:
+            self._execute(tuple_, (tuple_,))
 
     def execute_batch(self, records: Sequence[Record]) -> None:
         """Executes records that were read together, with one call of the bolt.
@@ -148,7 +152,7 @@ class BoltTask:
         tuples = [tuple_ for tuple_ in map(self._read, records) if tuple_ is not None]
         if tuples:
             self._counters.executed += len(tuples)
-            self._execute(tuples, tuples, tuples[0])
+            self._execute_timed(tuples, tuples)
 
     def tick(self, now: float) -> None:
         """Sends what has lingered, and tells the bolt that time has passed.
@@ -165,35 +169,32 @@ class BoltTask:
             # Counted from now: ticks that were missed are not made up for.
             self._tick_at = now + self._tick_interval
             ticked = tick_tuple()
-            self._execute(ticked, (ticked,), ticked)
+            self._execute(ticked, (ticked,))
 
-    def _execute(self, given: Any, tuples: Sequence[Tuple], first: Tuple) -> None:
+    def _execute(self, given: Any, tuples: Sequence[Tuple]) -> None:
         """Calls the bolt.
 
         Args:
             given: what it is called with.
             tuples: all that it is given.
-            first: whose time is taken, now and then.
         """
-        timed = self._counters.executed % SAMPLE == 1 or self._always_timed
-        if timed:
-            first.began = self._clock()
         try:
             self._run(given)
-        except HeldTuplesError as held:
-            # Calls that only put a tuple aside are no success, so the bolt counts itself.
-            self._failures_in_a_row = held.before
-            self._raised(held.tuples, held.error)
         except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
             self._raised(tuples, error)
         else:
             self._failures_in_a_row = 0
-        if timed and not first.is_tick:
-            seconds = self._clock() - first.began
-            self._counters.execute_latency.record(seconds)
-            for hook in self._hooks:
-                for tuple_ in tuples:
-                    hook.bolt_execute(tuple_, seconds)
+
+    def _execute_timed(self, given: Any, tuples: Sequence[Tuple]) -> None:
+        """Calls the bolt, and takes the time: of the first tuple, if there are several."""
+        first = tuples[0]
+        first.began = self._clock()
+        self._execute(given, tuples)
+        seconds = self._clock() - first.began
+        self._counters.execute_latency.record(seconds)
+        for hook in self._hooks:
+            for tuple_ in tuples:
+                hook.bolt_execute(tuple_, seconds)
 
     def _read(self, record: Record) -> Tuple | None:
         """The tuple of a record; None for one that cannot be used, which is kept as a dead letter."""
@@ -262,6 +263,10 @@ class BoltTask:
 
     def _raised(self, tuples: Sequence[Tuple], error: Exception) -> None:
         """The bolt raised: what becomes of its tuples is for its options to say."""
+        if isinstance(error, HeldTuplesError):
+            # Calls that only put a tuple aside are no success, so the bolt counts itself.
+            self._failures_in_a_row = error.before
+            tuples, error = error.tuples, error.error
         if isinstance(error, FailTupleError):
             self._fail(tuples, str(error))
             return

@@ -18,7 +18,7 @@ from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.pending import Pending
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.tuples import NO_OFFSET, Tuple
-from tuple_tree.anchors import ANCHORS_HEADER, new_child, pack_anchors, unpack_anchors
+from tuple_tree.anchors import ANCHORS_HEADER, new_child, pack_anchor, pack_anchors, unpack_anchors
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM
 
@@ -108,9 +108,38 @@ class OutputCollector(_Emitter):
             EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
             TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then.
         """
-        plan = self._plan(stream)
+        plan = self._plans.get(stream)
+        if plan is None:
+            raise unknown_stream(self._component, stream, self._plans)
         payload = plan.payload(values)
-        return self._emit(plan, plan.deliveries(values), payload, values, anchors, stream)
+        route = plan.only_route
+        if route is None or anchors.__class__ is not Tuple or len(anchors.edges) > 1 or self._hooks:
+            return self._emit(plan, plan.deliveries(values), payload, values, anchors, stream)
+        # The common case, spelled out: one anchor in one tree, or in none, and one task that receives the tuple.
+        key, tasks = plan.choice(route, values)
+        if len(tasks) != 1:
+            return self._emit(plan, [(route, (key, tasks))], payload, values, anchors, stream)
+        if anchors.settled:
+            raise anchors.already_done("emit anchored to")
+        counters = self._counters
+        counters.emitted += 1
+        counters.transferred += 1
+        (task,) = tasks
+        for root in anchors.edges:
+            edge = self._next_id()
+            anchors.out ^= edge
+            packed = pack_anchor(root, edge)
+            self._send(
+                route.topic,
+                task,
+                key,
+                payload,
+                [(ANCHORS_HEADER, packed), plan.source],
+                partial(self._undelivered, packed),
+            )
+            return route.alone[task]
+        self._send(route.topic, task, key, payload, plan.untracked)
+        return route.alone[task]
 
     def emit_direct(
         self,
@@ -188,25 +217,28 @@ class OutputCollector(_Emitter):
         """
         if tuple_.settled:
             raise tuple_.already_done("ack")
-        if tuple_.offset == NO_OFFSET:
-            return
-        tuple_.settled = True
+        edges = tuple_.edges
+        acks = self._acks
+        offset = tuple_.offset
+        if not edges or acks is None:
+            if offset == NO_OFFSET:
+                return
+            tuple_.settled = True
+            self._inputs.settle(offset)
+        else:
+            tuple_.settled = True
+            if len(edges) > 1:
+                self._inputs.split(offset, len(edges))
+            out = tuple_.out
+            for root, edge in edges.items():
+                acks.ack(root, edge ^ out, offset)
         counters = self._counters
         counters.acked += 1
         if tuple_.began:
             counters.process_latency.record(self._clock() - tuple_.began)
-        edges = tuple_.edges
-        acks = self._acks
-        if not edges or acks is None:
-            self._inputs.settle(tuple_.offset)
-        else:
-            if len(edges) > 1:
-                self._inputs.split(tuple_.offset, len(edges))
-            out = tuple_.out
-            for root, edge in edges.items():
-                acks.ack(root, edge ^ out, tuple_.offset)
-        for hook in self._hooks:
-            hook.bolt_ack(tuple_)
+        if self._hooks:
+            for hook in self._hooks:
+                hook.bolt_ack(tuple_)
 
     def ack_all(self, tuples: Iterable[Tuple]) -> None:
         """Says that tuples were processed.

@@ -36,14 +36,16 @@ class Route:
     Attributes:
         topic: the subscriber's inbox.
         ids: its tasks.
+        alone: each of them as the only one that receives a tuple.
         choose: its grouping.
     """
 
-    __slots__ = ("choose", "ids", "topic")
+    __slots__ = ("alone", "choose", "ids", "topic")
 
     def __init__(self, topic: str, bolt: str, tasks: int, choose: Choose) -> None:
         self.topic = topic
         self.ids = tuple(TaskId(bolt, task) for task in range(tasks))
+        self.alone = tuple((task,) for task in self.ids)
         self.choose = choose
 
 
@@ -56,11 +58,12 @@ class EmitPlan:
 
     Attributes:
         routes: one for each subscription.
+        only_route: the one, if there is no other.
         source: the `source` header.
         untracked: the headers of a tuple without anchors; never changed.
     """
 
-    __slots__ = ("_component", "_encode", "_stream", "_width", "routes", "source", "untracked")
+    __slots__ = ("_component", "_encode", "_stream", "_width", "only_route", "routes", "source", "untracked")
 
     def __init__(self, component: str, stream: Stream, routes: Sequence[Route]) -> None:
         self._component = component
@@ -68,6 +71,7 @@ class EmitPlan:
         self._width = len(stream.fields)
         self._encode = payload_codec(stream).encode
         self.routes = tuple(routes)
+        self.only_route = self.routes[0] if len(self.routes) == 1 else None
         self.source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
         self.untracked: Headers = [self.source]
 
@@ -97,8 +101,16 @@ class EmitPlan:
         Raises:
             EmitError: if the values cannot be grouped by, or the stream is direct.
         """
+        return [(route, self.choice(route, values)) for route in self.routes]
+
+    def choice(self, route: Route, values: Sequence[Any]) -> Choice:
+        """Key and tasks of a tuple on one route.
+
+        Raises:
+            EmitError: as `deliveries`.
+        """
         try:
-            return [(route, route.choose(values)) for route in self.routes]
+            return route.choose(values)
         except TypeError as error:
             raise self.error(str(error)) from error
 

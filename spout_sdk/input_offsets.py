@@ -12,15 +12,13 @@ class InputOffsets:
     when the last of them was delivered.
     """
 
-    __slots__ = ("_offsets", "_parts")
+    __slots__ = ("_offsets", "_parts", "start")
 
     def __init__(self) -> None:
         self._offsets = OffsetManager()
         self._parts: dict[int, int] = {}
-
-    def start(self, offset: int) -> None:
+        self.start = self._offsets.start
         """Opens an offset; they must come in rising order."""
-        self._offsets.start(offset)
 
     def split(self, offset: int, parts: int) -> None:
         """Says that this offset is done after so many calls of `settle` instead of one."""
@@ -42,9 +40,7 @@ class InputOffsets:
             for offset in offsets:
                 self.settle(offset)
             return
-        done = self._offsets.done
-        for offset in offsets:
-            done(offset)
+        self._offsets.all_done(offsets)
 
     @property
     def committable(self) -> int | None:

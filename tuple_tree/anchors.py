@@ -60,11 +60,12 @@ def ack_vals(anchor: Anchor) -> list[tuple[int, int]]:
     return [(root, edge ^ out) for root, edge in anchor.edges.items()]
 
 
+pack_anchor: Final = _one_pair.pack
+"""The value of the `anchors` header of one root and one edge: 16 bytes."""
+
+
 def pack_anchors(edges: Edges) -> bytes:
     """The value of the `anchors` header: `16 * len(edges)` bytes."""
-    if len(edges) == 1:
-        for root, edge in edges.items():
-            return _one_pair.pack(root, edge)
     return b"".join(_one_pair.pack(root, edge) for root, edge in edges.items())
 
 

@@ -6,6 +6,7 @@ Offsets need not be contiguous: compaction and transaction markers leave gaps.
 """
 
 from collections import deque
+from collections.abc import Iterable
 
 
 class OffsetManager:
@@ -48,6 +49,20 @@ class OffsetManager:
             last = open_.popleft()
             self._ahead.remove(last)
         self._committable = last + 1
+
+    def all_done(self, offsets: Iterable[int]) -> None:
+        """Closes offsets that were started; quickest if they come in the order in which they were."""
+        open_ = self._open
+        last = None
+        for offset in offsets:
+            if open_ and offset == open_[0] and not self._ahead:
+                last = open_.popleft()
+            else:
+                if last is not None:
+                    self._committable, last = last + 1, None
+                self.done(offset)
+        if last is not None:
+            self._committable = last + 1
 
     @property
     def committable(self) -> int | None:

@@ -80,6 +80,13 @@ class OffsetMachine(RuleBasedStateMachine):
         self.manager.done(offset)
         self.done_.add(offset)
 
+    @precondition(lambda self: self.started)
+    @rule(data=st.data(), in_order=st.booleans())
+    def all_done(self, data: st.DataObject, in_order: bool) -> None:
+        offsets = data.draw(st.lists(st.sampled_from(self.started), max_size=8))
+        self.manager.all_done(sorted(offsets) if in_order else offsets)
+        self.done_.update(offsets)
+
     @invariant()
     def commits_one_after_the_done_prefix(self) -> None:
         if not hasattr(self, "manager"):
