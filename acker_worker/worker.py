@@ -130,13 +130,7 @@ class AckerWorker:
         catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
         self._manifest = self._checked(catalogue)
         warm_up()
-        self._ledger_settings = LedgerSettings(
-            tick_ms=self._manifest.tick_ms,
-            max_age_ms=self._manifest.max_tree_age_ms,
-            orphan_timeout_ms=max(
-                (spout.timeout_ms for spout in self._manifest.spouts), default=self._manifest.max_tree_age_ms
-            ),
-        )
+        self._ledger_settings = LedgerSettings.of(self._manifest)
         self._notifier = Notifier(self._topology, self._kafka, catalogue)
         group = {**_CONSUMER, **for_consumer(self._kafka), **_FIXED, "group.id": acker_group(self._topology)}
         self._consumer = Consumer({**group, "logger": _log})
