@@ -23,6 +23,7 @@ from acker_worker.notifier import Notifier
 from acker_worker.owned import Owned
 from acker_worker.progress import Progress
 from acker_worker.stats import WorkerStats, summed
+from acker_worker.watermarks import watermarks
 from tuple_tree.access import ACKER, acker_role, remedy
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.manifest import Manifest
@@ -356,7 +357,7 @@ class AckerWorker:
             return
         starts = []
         for committed in consumer.committed(partitions, timeout=_CONTACT_S):
-            low, high = consumer.get_watermark_offsets(committed, timeout=_CONTACT_S, cached=False)
+            low, high = watermarks(consumer, committed, _CONTACT_S)
             progress, loss = (None, None)
             if committed.offset >= 0:
                 progress, loss = Progress.of(committed.offset, committed.metadata).within(low, high)
