@@ -191,7 +191,7 @@ class Contract:
 
     def test_notices_reach_the_task_that_emitted(self, world: World) -> None:
         messages, executed = Messages(), Executed(ack)
-        builder = world.builder()
+        builder = world.builder(ack_partitions=2)
         builder.set_spout("says", partial(Says, messages), tasks=3)
         builder.set_bolt("does", partial(Does, executed), tasks=2).shuffle_grouping("says")
         with world.run(builder.build()) as running:
@@ -247,7 +247,7 @@ class Contract:
         assert failure.message.startswith("one: dead letter, ")
 
     def test_untracked_tuples_have_no_tree(self, world: World) -> None:
-        builder = world.builder()
+        builder = world.builder(ack_partitions=2)
         messages, _, two = line(builder, pass_on)
         messages.say("untracked", message_id=None)
         topology = builder.build()
