@@ -332,7 +332,8 @@ class SimulatedCluster:
         self._tasks[component, number] = running(self._world, component, number)
 
     def _retire(self, component: str, number: int) -> None:
-        self._retired[component] = self._retired[component].merge(self._task(component, number).stats.retired())
+        retired = self._task(component, number).stats.retired()
+        self._retired[component] = self._retired[component].merge(retired)
 
     def _known(self, component: str) -> Journal:
         journal = self._journals.get(component)
