@@ -107,7 +107,7 @@ class SimulatedCluster:
         """
         self._run(lambda: False, limit, idle_is_enough=True)
 
-    def run_until(self, condition: Callable[[], bool], limit: int = LIMIT) -> None:
+    def run_until(self, condition: Callable[[], object], limit: int = LIMIT) -> None:
         """Works until a condition holds, which is looked at after every turn; no time passes.
 
         Args:
@@ -291,7 +291,7 @@ class SimulatedCluster:
         """
         return self._spout_task(component, task).task.spout
 
-    def _run(self, condition: Callable[[], bool], limit: int, *, idle_is_enough: bool) -> None:
+    def _run(self, condition: Callable[[], object], limit: int, *, idle_is_enough: bool) -> None:
         broker, chance = self.broker, self._chance
         began = broker.appended
         rounds = 0

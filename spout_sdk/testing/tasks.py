@@ -24,6 +24,9 @@ from tuple_tree.names import component_group, notices_topic, tuples_topic
 COMMIT_SECONDS: Final = 1.0
 """Seconds between the commits of a bolt task, as in a process."""
 
+LINGER_TURNS: Final = 4
+"""Turns in a row after which what is buffered has lingered: no time passes, and yet it must not wait for ever."""
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -61,6 +64,12 @@ class _Running:
         self._sink = MemorySink(world.broker, self._counters)
         self._environment = TaskEnvironment(self._sink, self._counters, world.clock, world.chance.entropy())
         self._group = component_group(world.topology.name, name)
+        self._busy_turns = 0
+
+    def _is_to_flush(self, busy: bool) -> bool:
+        """Whether to send what is buffered: there is nothing more to do, or it has lingered."""
+        self._busy_turns = self._busy_turns + 1 if busy else 0
+        return self._busy_turns % LINGER_TURNS == 0
 
     def _opened(self, task: BoltTask | SpoutTask) -> None:
         """Opens the session of a task, before it does anything."""
@@ -109,7 +118,7 @@ class RunningSpout(_Running):
         heard = self._hear(limit)
         self._sink.poll()
         self.task.tick(self._clock())
-        if not (emitted or heard):
+        if self._is_to_flush(emitted or heard):
             self.task.flush()
             self._sink.poll()
         return emitted or heard
@@ -170,7 +179,7 @@ class RunningBolt(_Running):
         now = self._clock()
         self._sink.poll()
         self.task.tick(now)
-        if self._commits_each_turn or not records:
+        if self._commits_each_turn or self._is_to_flush(bool(records)):
             self.task.flush()
             self._sink.poll()
         if self._commits_each_turn or now >= self._commit_at:
