@@ -64,6 +64,7 @@ class SimulatedCluster:
         self.clock = SimulatedClock()
         self.broker = MemoryBroker(topic_specs(manifest), lambda: self.clock.broker_ms)
         self._step_ms = _millis("step", step)
+        self._closed = False
         self._chance = Chance(seed)
         self._journals = {one.name: Journal(manifest, self.clock) for one in manifest.components}
         self._paused: set[str] = set()
@@ -90,8 +91,10 @@ class SimulatedCluster:
 
     def close(self) -> None:
         """Ends every task in order, the spouts first: closed or cleaned up, its acks sent, its offset committed."""
-        for task in reversed(self._tasks.values()):
-            task.end()
+        if not self._closed:
+            self._closed = True
+            for task in reversed(self._tasks.values()):
+                task.end()
 
     # What makes it work.
 
@@ -179,6 +182,7 @@ class SimulatedCluster:
             SimulationError: if there is no such task.
             ComponentError: if the successor cannot be made, opened or prepared.
         """
+        self._check_open()
         self._retire(component, task)
         self._begin(component, task)
 
@@ -189,6 +193,7 @@ class SimulatedCluster:
             SimulationError: if there is no such task.
             ComponentError: if the successor cannot be made, opened or prepared.
         """
+        self._check_open()
         self._task(component, task).end()
         self._retire(component, task)
         self._begin(component, task)
@@ -292,6 +297,7 @@ class SimulatedCluster:
         return self._spout_task(component, task).task.spout
 
     def _run(self, condition: Callable[[], object], limit: int, *, idle_is_enough: bool) -> None:
+        self._check_open()
         broker, chance = self.broker, self._chance
         began = broker.appended
         rounds = 0
@@ -325,6 +331,10 @@ class SimulatedCluster:
         if SimulatedAcker.name not in paused:
             turns += [(acker.name, acker.turn) for acker in self._ackers]
         return turns
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SimulationError("the cluster is closed: it can be read, but does not work any more")
 
     def _begin(self, component: str, number: int) -> None:
         is_spout = isinstance(self.topology.manifest.component(component), SpoutManifest)

@@ -77,6 +77,7 @@ class Journal:
         self.emitted: list[Emitted] = []
         self.outcomes: list[Outcome] = []
         self._handed_over: list[MemoryRecord] = []
+        self._executed: list[tuple[int, Values]] = []
         self._inbox_prefix = f"{manifest.topology}.tuples."
         self._codecs = _codecs(manifest)
         self._clock = clock
@@ -122,12 +123,11 @@ class Journal:
 
     def executed(self, task: int | None) -> list[Values]:
         """The values of what was executed, by all tasks or one; records that could not be read are left out."""
-        return [
-            values
-            for record in self._handed_over
-            if task is None or record.partition_ == task
-            for values in self._read(record)
-        ]
+        # Decoded when somebody asks, and once.
+        for record in self._handed_over:
+            self._executed += [(record.partition_, values) for values in self._read(record)]
+        self._handed_over.clear()
+        return [values for number, values in self._executed if task is None or number == task]
 
     def _read(self, record: MemoryRecord) -> list[Values]:
         headers: dict[str, Any] = dict(record.headers_ or ())

@@ -416,6 +416,16 @@ class TestTrouble:
                 cluster.broker.append("words.acks", 8, None, b"", None)
 
 
+def test_a_closed_cluster_can_only_be_read() -> None:
+    with fed("a") as cluster:
+        cluster.run_until_idle()
+    cluster.close()
+    assert cluster.acked("lines") == [0]
+    for work in (cluster.run_until_idle, partial(cluster.advance, 1), partial(cluster.kill, "split")):
+        with pytest.raises(SimulationError, match="the cluster is closed"):
+            work()
+
+
 class TestNoEnd:
     class Endless(Lines):
         def next_tuple(self) -> None:
