@@ -87,9 +87,12 @@ class Branch(BasicBolt):
 
 
 class Pair(Bolt):
-    """Passes tuples on in pairs, anchored to both; a single one waits."""
+    """Passes tuples on in pairs, anchored to both; a single one may wait, and so time out."""
 
     streams = (declare({"numbers": {"type": "array", "items": "long"}, "leaves": {"type": "array", "items": "long"}}),)
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         self.collector = collector
@@ -97,7 +100,7 @@ class Pair(Bolt):
 
     def execute(self, tuple_: Tuple) -> None:
         self.held.append(tuple_)
-        if len(self.held) == 2:
+        if len(self.held) == 2 or self.story.chance.random() < 0.3:
             self.collector.emit(([one["number"] for one in self.held], [one["leaf"] for one in self.held]), self.held)
             for one in self.held:
                 self.collector.ack(one)
@@ -119,7 +122,7 @@ def topology(story: Story, guarantee: Guarantee) -> Topology:
     )
     builder.set_spout("numbers", partial(Numbers, story))
     builder.set_bolt("branch", partial(Branch, story), tasks=2).shuffle_grouping("numbers")
-    builder.set_bolt("pair", Pair, tasks=2).shuffle_grouping("branch")
+    builder.set_bolt("pair", partial(Pair, story), tasks=2).shuffle_grouping("branch")
     builder.set_bolt("leaf", partial(Leaf, story), tasks=2).shuffle_grouping("pair")
     return builder.build()
 
