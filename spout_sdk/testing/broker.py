@@ -10,6 +10,7 @@ from typing import Final
 from confluent_kafka import KafkaError
 
 from spout_sdk.records import Headers
+from spout_sdk.testing.chance import EPOCH_MS
 from spout_sdk.testing.errors import SimulationError
 from tuple_tree.topics import TopicSpec
 
@@ -30,10 +31,10 @@ class MemoryRecord:
     topic_: str
     partition_: int
     offset_: int
-    key_: bytes | None
     value_: bytes | None
-    headers_: Headers | None
-    timestamp_: tuple[int, int]
+    headers_: Headers | None = None
+    key_: bytes | None = None
+    timestamp_: tuple[int, int] = (_CREATE_TIME, EPOCH_MS)
 
     def topic(self) -> str:
         """The topic that it lies in."""
@@ -120,7 +121,7 @@ class MemoryBroker:
         """
         log = self._log(topic, partition)
         stamp = (self._time_type[topic], self._now_ms())
-        record = MemoryRecord(topic, partition, len(log), key, value, headers or None, stamp)
+        record = MemoryRecord(topic, partition, len(log), value, headers or None, key, stamp)
         if _size(record) > LARGEST_RECORD:
             return record, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
         log.append(record)
