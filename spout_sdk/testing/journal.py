@@ -78,6 +78,7 @@ class Journal:
         self.outcomes: list[Outcome] = []
         self._handed_over: list[MemoryRecord] = []
         self._executed: list[tuple[int, Values]] = []
+        self._emitting = False
         self._inbox_prefix = f"{manifest.topology}.tuples."
         self._codecs = _codecs(manifest)
         self._clock = clock
@@ -149,8 +150,14 @@ class Journal:
         bind = signature(emit).bind
 
         def recorded(*args: Any, **kwargs: Any) -> Any:
-            sink.sent = []
-            result = emit(*args, **kwargs)
+            if self._emitting:  # one way to emit, called by another
+                return emit(*args, **kwargs)
+            self._emitting = True
+            sink.sent.clear()
+            try:
+                result = emit(*args, **kwargs)
+            finally:
+                self._emitting = False
             said = bind(*args, **kwargs).arguments
             self.emitted.append(self._emitted(said, number, sink.sent))
             return result
