@@ -5,8 +5,8 @@ Rooms, from the inside out:
 - `kernels`: the rules, compiled, over one flat table; `ledger`: that table, its spouts and its cohorts.
 - `sessions`: which ack batches are repeats; `progress`: what is committed beside an offset.
 - `fold`: records of one partition in, notices out, without Kafka and without a clock.
-- `owned`, `intervals`: what the worker knows around a fold.
-- `worker`: polls, folds, sends and commits; `notifier`: delivers; `stats`: what it did; `metrics`: the same
-  for Prometheus.
+- `owned`, `intervals`, `watermarks`: what the worker knows around a fold.
+- `notices`: outcomes as batches; `notifier`: delivers them.
+- `worker`: polls, folds, sends and commits; `stats`: what it did; `metrics`: the same for Prometheus.
 - `catalogue`: topics and manifests in the cluster. `errors`: the hierarchy.
 """

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from acker_worker import kernels
 from acker_worker.errors import LedgerError
 from tuple_tree.ids import IdColumn
+from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SpoutTask
 
 MAX_LOAD: Final = 0.66
@@ -58,6 +59,12 @@ class LedgerSettings:
                 f"the largest tree age of {self.max_age_ms} ms is {self.max_age_ticks} ticks of {self.tick_ms} ms, "
                 f"more than the ledger's {kernels.TICK_SPAN // 4 - 1}: make the tick longer"
             )
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "LedgerSettings":
+        """Those of a topology; a record whose spout is not known yet is kept as long as the slowest spout's."""
+        slowest = max((spout.timeout_ms for spout in manifest.spouts), default=manifest.max_tree_age_ms)
+        return cls(manifest.tick_ms, manifest.max_tree_age_ms, slowest)
 
     def lifetime_ticks(self, timeout_ms: int) -> int:
         """Ticks from the last progress of a record to its expiry."""

@@ -6,30 +6,25 @@ it is covered.
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
 
 from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.errors import DeliveryError
 from acker_worker.fold import Rejected, Told
+from acker_worker.notices import notice_batches
 from tuple_tree.access import ACKER, remedy
 from tuple_tree.client_settings import for_producer
 from tuple_tree.codec import encode_notice_batch
 from tuple_tree.dead_letters import Headers, dead_letter_headers
-from tuple_tree.ids import IdColumn
 from tuple_tree.messages import NoticeBatch, SpoutTask
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 
 _log = logging.getLogger(__name__)
 
-_BATCH_ROOTS: Final = 16_384
-"""Most roots in one notice batch: 128 KiB of ids, far from a broker's largest record."""
-_BATCH_FAILS: Final = 256
-"""Most failed roots in one, since each may carry a text: half a megabyte if all are as long as they may be."""
 _RECHECK_S: Final = 5.0
 """How long a spout that does not exist is taken not to exist."""
 _POLL_S: Final = 0.1
@@ -81,7 +76,7 @@ class Notifier:
         """
         for spout, outcomes in told.items():
             known = self._exists(spout)
-            for notice in _batches(partition, position, outcomes):
+            for notice in notice_batches(partition, position, outcomes):
                 if known:
                     delivered = partial(self._on_notice, spout, notice)
                     self._send(spout.topic, spout.task, encode_notice_batch(notice), [], delivered)
@@ -195,19 +190,3 @@ class Notifier:
             return
         # With our headers it outgrew the topic's limit. Where it lay is in the headers, so it can be fetched there.
         self._send(self._dead_letters_topic, 0, None, headers, partial(self._on_dead_letter, headers))
-
-
-def _batches(partition: int, position: int, told: Told) -> Iterator[NoticeBatch]:
-    if told.acked:
-        acked: IdColumn = np.concatenate(told.acked) if len(told.acked) > 1 else told.acked[0]
-        for start in range(0, len(acked), _BATCH_ROOTS):
-            yield NoticeBatch(partition, position, acked_roots=acked[start : start + _BATCH_ROOTS])
-    for start in range(0, len(told.failed), _BATCH_FAILS):
-        roots, reasons, messages = zip(*told.failed[start : start + _BATCH_FAILS], strict=True)
-        yield NoticeBatch(
-            partition,
-            position,
-            failed_roots=np.array(roots, dtype=np.uint64),
-            fail_reasons=np.array(reasons, dtype=np.uint8),
-            fail_messages=messages,
-        )

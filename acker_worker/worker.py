@@ -23,6 +23,7 @@ from acker_worker.notifier import Notifier
 from acker_worker.owned import Owned
 from acker_worker.progress import Progress
 from acker_worker.stats import WorkerStats, summed
+from acker_worker.watermarks import watermarks
 from tuple_tree.access import ACKER, acker_role, remedy
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.manifest import Manifest
@@ -130,13 +131,7 @@ class AckerWorker:
         catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
         self._manifest = self._checked(catalogue)
         warm_up()
-        self._ledger_settings = LedgerSettings(
-            tick_ms=self._manifest.tick_ms,
-            max_age_ms=self._manifest.max_tree_age_ms,
-            orphan_timeout_ms=max(
-                (spout.timeout_ms for spout in self._manifest.spouts), default=self._manifest.max_tree_age_ms
-            ),
-        )
+        self._ledger_settings = LedgerSettings.of(self._manifest)
         self._notifier = Notifier(self._topology, self._kafka, catalogue)
         self._watch = catalogue.watched([self._topic])
         group = {**_CONSUMER, **for_consumer(self._kafka), **_FIXED, "group.id": acker_group(self._topology)}
@@ -371,7 +366,7 @@ class AckerWorker:
             return
         starts = []
         for committed in consumer.committed(partitions, timeout=_CONTACT_S):
-            low, high = consumer.get_watermark_offsets(committed, timeout=_CONTACT_S, cached=False)
+            low, high = watermarks(consumer, committed, _CONTACT_S)
             progress, loss = (None, None)
             if committed.offset >= 0:
                 progress, loss = Progress.of(committed.offset, committed.metadata).within(low, high)

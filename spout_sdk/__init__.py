@@ -24,6 +24,7 @@ Rooms, from what users write to what runs it:
 - `launch`, `process`, `child`, `supervisor`: a topology in many processes.
 - `counters`, `latency`, `stats`: what was done; `metrics`: the same for Prometheus.
 - `errors`: everything that is raised, drawn as a tree.
+- `testing`: a whole topology in one process, for tests; imported explicitly.
 """
 
 from spout_sdk.builder import BoltDeclarer, TopologyBuilder

@@ -236,6 +236,16 @@ class BoltTask:
                 logger.exception("%s/%d: cleanup() raised", self._component, self._task)
 
     @property
+    def bolt(self) -> Bolt | BasicBolt:
+        """The user's instance."""
+        return self._bolt
+
+    @property
+    def collector(self) -> OutputCollector:
+        """What the bolt emits, acks and fails through."""
+        return self._collector
+
+    @property
     def failure(self) -> DeliveryError | None:
         """Why the task cannot go on; None as long as it can."""
         if self._failure is None and self._acks is not None:

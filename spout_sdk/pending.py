@@ -1,6 +1,7 @@
 """The open trees of a spout task."""
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Final
 
 from tuple_tree.rotating_map import RotatingMap
@@ -52,6 +53,13 @@ class Pending:
             self._count -= len(lost)
             for message_id, _ in lost.values():
                 self._on_lost(message_id)
+
+    @property
+    def message_ids(self) -> list[Any]:
+        """The message ids of the open trees, in the order in which they began."""
+        # The youngest bucket comes first.
+        trees = [self._trees.get(root) for root in self._trees]
+        return [message_id for message_id, _ in sorted(filter(None, trees), key=itemgetter(1))]
 
     def __contains__(self, root: int) -> bool:
         return root in self._trees

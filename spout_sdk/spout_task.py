@@ -202,6 +202,21 @@ class SpoutTask:
                 logger.exception("%s/%d: close() raised", self._component, self._task)
 
     @property
+    def spout(self) -> Spout:
+        """The user's instance."""
+        return self._spout
+
+    @property
+    def collector(self) -> SpoutCollector:
+        """What the spout emits through."""
+        return self._collector
+
+    @property
+    def pending_messages(self) -> list[Any]:
+        """The message ids of the open trees, in the order in which they began."""
+        return self._pending.message_ids
+
+    @property
     def failure(self) -> DeliveryError | None:
         """Why the task cannot go on; None as long as it can."""
         if self._failure is None and self._acks is not None:

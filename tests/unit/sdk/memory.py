@@ -1,4 +1,4 @@
-"""Records, a sink and a clock in memory, for driving tasks without Kafka."""
+"""A sink and a clock in memory, for driving tasks without Kafka."""
 
 import random
 from collections import defaultdict
@@ -10,46 +10,13 @@ from spout_sdk.bolt_task import BoltTask
 from spout_sdk.counters import Counters
 from spout_sdk.records import Delivered, Headers, TaskEnvironment
 from spout_sdk.spout_task import SpoutTask
+from spout_sdk.testing import MemoryRecord
 from spout_sdk.topology import Topology
 from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, Edges, pack_anchors, unpack_anchors
 from tuple_tree.codec import decode_ack_batch
 from tuple_tree.messages import AckBatch
 from tuple_tree.names import tuples_topic
 from tuple_tree.streams import payload_codec
-
-
-@dataclass
-class MemoryRecord:
-    """A record as a consumer returns it."""
-
-    topic_: str
-    partition_: int
-    offset_: int
-    value_: bytes | None
-    headers_: Headers | None = None
-    key_: bytes | None = None
-    timestamp_ms: int = 1_700_000_000_000
-
-    def topic(self) -> str | None:
-        return self.topic_
-
-    def partition(self) -> int | None:
-        return self.partition_
-
-    def offset(self) -> int | None:
-        return self.offset_
-
-    def key(self) -> bytes | None:
-        return self.key_
-
-    def value(self) -> bytes | None:
-        return self.value_
-
-    def headers(self) -> Any:
-        return self.headers_
-
-    def timestamp(self) -> tuple[int, int]:
-        return (1, self.timestamp_ms)
 
 
 @dataclass

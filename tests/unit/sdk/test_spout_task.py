@@ -20,7 +20,8 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.spout_task import SpoutTask
-from tests.unit.sdk.memory import Bench, MemoryRecord, Sent, made
+from spout_sdk.testing import MemoryRecord
+from tests.unit.sdk.memory import Bench, Sent, made
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.codec import encode_notice_batch
 from tuple_tree.manifest import Guarantee

@@ -1,0 +1,38 @@
+"""How outcomes become notice batches: small enough for any broker, whoever sends them."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from acker_worker.fold import Told
+from tuple_tree.ids import IdColumn
+from tuple_tree.messages import NoticeBatch
+
+_BATCH_ROOTS: Final = 16_384
+"""Most roots in one notice batch: 128 KiB of ids, far from a broker's largest record."""
+_BATCH_FAILS: Final = 256
+"""Most failed roots in one, since each may carry a text: half a megabyte if all are as long as they may be."""
+
+
+def notice_batches(partition: int, position: int, told: Told) -> Iterator[NoticeBatch]:
+    """The outcomes for one spout task, in the order in which they were decided, acks first.
+
+    Args:
+        partition: of the ack log.
+        position: the fold has applied everything before this offset.
+        told: what the fold said.
+    """
+    if told.acked:
+        acked: IdColumn = np.concatenate(told.acked) if len(told.acked) > 1 else told.acked[0]
+        for start in range(0, len(acked), _BATCH_ROOTS):
+            yield NoticeBatch(partition, position, acked_roots=acked[start : start + _BATCH_ROOTS])
+    for start in range(0, len(told.failed), _BATCH_FAILS):
+        roots, reasons, messages = zip(*told.failed[start : start + _BATCH_FAILS], strict=True)
+        yield NoticeBatch(
+            partition,
+            position,
+            failed_roots=np.array(roots, dtype=np.uint64),
+            fail_reasons=np.array(reasons, dtype=np.uint8),
+            fail_messages=messages,
+        )

@@ -1,0 +1,36 @@
+"""The testing kit: a whole topology in one process, with the real ledger and simulated time, and without Kafka.
+
+    from spout_sdk.testing import SimulatedCluster
+
+    with SimulatedCluster(topology, sources={"lines": [("to be or not to be",)]}) as cluster:
+        cluster.run_until_idle()
+        assert cluster.acked("lines") == [0]
+
+Rooms: `cluster`: what tests use, and `completed`, the same in one call; `sources`: mocked spouts and other stand-ins;
+`journal`, `dead_letter`: what can be read. Behind it: `broker`, topics in memory; `sink`, what tasks send through;
+`tasks`, the loops of a process, a turn at a time; `acker`, the real fold, fed from memory; `chance`, time and
+randomness, which repeat; `errors`.
+
+It is not imported by `spout_sdk`, because the ledger's compiler takes a second to import.
+"""
+
+from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
+from spout_sdk.testing.cluster import SimulatedCluster
+from spout_sdk.testing.completed import complete_topology
+from spout_sdk.testing.dead_letter import DeadLetter
+from spout_sdk.testing.errors import NotIdleError, SimulationError
+from spout_sdk.testing.journal import Emitted, Outcome
+from spout_sdk.testing.sources import FixedTuple
+
+__all__ = [
+    "DeadLetter",
+    "Emitted",
+    "FixedTuple",
+    "MemoryBroker",
+    "MemoryRecord",
+    "NotIdleError",
+    "Outcome",
+    "SimulatedCluster",
+    "SimulationError",
+    "complete_topology",
+]

@@ -1,0 +1,117 @@
+"""The acker of a simulated cluster: the real fold of each partition, read from the log in memory.
+
+It does what `acker_worker.worker` does: folds what it reads, tells the spouts, moves its clock on once it has read
+everything, and commits behind what it has told. All decisions are the fold's.
+"""
+
+from typing import Final
+
+from acker_worker.fold import Counters, LogRecord, PartitionFold, Step
+from acker_worker.ledger import LedgerSettings
+from acker_worker.notices import notice_batches
+from acker_worker.progress import Progress
+from spout_sdk.testing.broker import Commit, MemoryBroker
+from spout_sdk.testing.chance import SimulatedClock
+from tuple_tree.codec import encode_notice_batch
+from tuple_tree.dead_letters import dead_letter_headers
+from tuple_tree.manifest import Manifest
+from tuple_tree.messages import NoticeBatch, SpoutTask
+from tuple_tree.names import acker_group, acks_topic, dead_letters_topic, notices_topic
+
+COMMIT_MS: Final = 1_000
+"""Milliseconds between commits, as of a worker that nobody has told otherwise."""
+
+
+class SimulatedAcker:
+    """One partition of the ack log.
+
+    Args:
+        manifest: of the topology.
+        partition: number of the partition.
+        broker: where the log lies.
+        clock: the simulated time.
+    """
+
+    name: Final = "acker"
+
+    def __init__(self, manifest: Manifest, partition: int, broker: MemoryBroker, clock: SimulatedClock) -> None:
+        self._manifest = manifest
+        self._broker = broker
+        self._clock = clock
+        self._topic = acks_topic(manifest.topology)
+        self._group = acker_group(manifest.topology)
+        self._dead_letters = dead_letters_topic(manifest.topology)
+        self._notices_prefix = notices_topic(manifest.topology, "")
+        self._partition = partition
+        self._settings = LedgerSettings.of(manifest)
+        self._commit_at = 0
+        self._committed: Progress | None = None
+        self._fold = self._taken_over()
+
+    @property
+    def counters(self) -> Counters:
+        """What its fold has seen and done since it was last killed."""
+        return self._fold.counters
+
+    @property
+    def pending(self) -> int:
+        """Trees that are open."""
+        return len(self._fold.ledger) - self._fold.ledger.orphans
+
+    def kill(self) -> None:
+        """Forgets everything; the next owner folds from where the commit says."""
+        self._fold = self._taken_over()
+
+    def turn(self, limit: int) -> bool:
+        """Folds some records, or moves the clock on; says whether there was anything to do."""
+        fold, broker_ms = self._fold, self._clock.broker_ms
+        records = self._broker.fetch(self._topic, self._partition, fold.position, limit)
+        done = True
+        if records:
+            self._tell(fold.apply([LogRecord(one.offset_, one.timestamp_[1], one.value_) for one in records]))
+        elif fold.rebuilding:
+            self._tell(fold.advance(fold.clock_ms))
+        elif fold.expires_by(broker_ms):
+            # Everything that was appended up to now is read: this is the only reader of a log that stands still.
+            self._tell(fold.advance(broker_ms))
+        else:
+            done = False
+        if broker_ms >= self._commit_at:
+            self._commit_at = broker_ms + COMMIT_MS
+            self.commit()
+        return done
+
+    def commit(self) -> None:
+        """Commits what was folded and told."""
+        if self._fold.rebuilding:
+            return
+        progress = self._fold.progress
+        if progress != self._committed:
+            self._committed = progress
+            commit = Commit(progress.offset, progress.metadata())
+            self._broker.commit(self._group, self._topic, self._partition, commit)
+
+    def _taken_over(self) -> PartitionFold:
+        committed = self._broker.committed(self._group, self._topic, self._partition)
+        progress = None if committed is None else Progress.of(committed.offset, committed.metadata)
+        self._committed = progress
+        return PartitionFold(self._partition, self._manifest.ack_partitions, self._settings, progress)
+
+    def _tell(self, step: Step) -> None:
+        for spout, outcomes in step.told.items():
+            for notice in notice_batches(self._partition, self._fold.position, outcomes):
+                self._notify(spout, notice)
+        for rejected in step.rejected:
+            self._bury(rejected.record.value, rejected.record.offset, rejected.reason, rejected.detail)
+
+    def _notify(self, spout: SpoutTask, notice: NoticeBatch) -> None:
+        value = encode_notice_batch(notice)
+        if spout.topic.startswith(self._notices_prefix) and self._broker.has(spout.topic, spout.task):
+            self._broker.append(spout.topic, spout.task, None, value, None)
+        else:
+            detail = f"there is no {spout.topic} task {spout.task} in this topology"
+            self._bury(value, notice.acks_offset, "unknown-spout", detail)
+
+    def _bury(self, value: bytes | None, offset: int, reason: str, detail: str) -> None:
+        headers = dead_letter_headers(self._topic, self._partition, offset, reason=reason, detail=detail, by="acker")
+        self._broker.append(self._dead_letters, 0, None, value, [*headers])

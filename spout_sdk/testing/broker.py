@@ -1,0 +1,185 @@
+"""A broker in memory: topics, partitions, append times, and the offsets that groups have committed.
+
+It keeps everything, and delivers what is sent at once and in order.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+from spout_sdk.records import Headers
+from spout_sdk.testing.chance import EPOCH_MS
+from spout_sdk.testing.errors import SimulationError
+from tuple_tree.topics import TopicSpec
+
+LARGEST_RECORD: Final = 1_048_588
+"""Bytes of a record that Kafka takes unless told otherwise."""
+_RECORD_OVERHEAD: Final = 70
+_LOG_APPEND_TIME: Final = 2
+_CREATE_TIME: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecord:
+    """A record as a consumer returns it.
+
+    Its attributes are read through methods, as those of `confluent_kafka.Message`.
+    """
+
+    topic_: str
+    partition_: int
+    offset_: int
+    value_: bytes | None
+    headers_: Headers | None = None
+    key_: bytes | None = None
+    timestamp_: tuple[int, int] = (_CREATE_TIME, EPOCH_MS)
+
+    def topic(self) -> str:
+        """The topic that it lies in."""
+        return self.topic_
+
+    def partition(self) -> int:
+        """The partition that it lies in."""
+        return self.partition_
+
+    def offset(self) -> int:
+        """Its offset in the partition."""
+        return self.offset_
+
+    def key(self) -> bytes | None:
+        """Its key."""
+        return self.key_
+
+    def value(self) -> bytes | None:
+        """Its value."""
+        return self.value_
+
+    def headers(self) -> Headers | None:
+        """Its headers; None if it has none."""
+        return self.headers_
+
+    def timestamp(self) -> tuple[int, int]:
+        """Type and milliseconds since the epoch."""
+        return self.timestamp_
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What a group has committed of a partition.
+
+    Attributes:
+        offset: where to read on.
+        metadata: what was said beside it.
+    """
+
+    offset: int
+    metadata: str = ""
+
+
+class MemoryBroker:
+    """Topics in memory.
+
+    Args:
+        topics: which there are; no others can be written or read.
+        now_ms: the broker's time, in milliseconds since 1970.
+
+    Attributes:
+        appended: how many records were appended in all.
+    """
+
+    def __init__(self, topics: Sequence[TopicSpec], now_ms: Callable[[], int]) -> None:
+        self._logs: dict[str, list[list[MemoryRecord]]] = {
+            spec.name: [[] for _ in range(spec.partitions)] for spec in topics
+        }
+        self._time_type = {
+            spec.name: _LOG_APPEND_TIME
+            if spec.config.get("message.timestamp.type") == "LogAppendTime"
+            else _CREATE_TIME
+            for spec in topics
+        }
+        self._now_ms = now_ms
+        self._commits: dict[tuple[str, str, int], Commit] = {}
+        self.appended = 0
+
+    @property
+    def topics(self) -> list[str]:
+        """The names of the topics."""
+        return list(self._logs)
+
+    def append(
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers | None
+    ) -> tuple[MemoryRecord, KafkaError | None]:
+        """Appends a record, unless it is too large.
+
+        Returns:
+            The record, and why it was not appended, or None.
+
+        Raises:
+            SimulationError: if there is no such topic and partition.
+        """
+        log = self._log(topic, partition)
+        stamp = (self._time_type[topic], self._now_ms())
+        record = MemoryRecord(topic, partition, len(log), value, headers or None, key, stamp)
+        if _size(record) > LARGEST_RECORD:
+            return record, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+        log.append(record)
+        self.appended += 1
+        return record, None
+
+    def fetch(self, topic: str, partition: int, offset: int, limit: int) -> list[MemoryRecord]:
+        """The records from an offset on, `limit` at most.
+
+        Raises:
+            SimulationError: if there is no such topic and partition.
+        """
+        return self._log(topic, partition)[offset : offset + limit]
+
+    def end(self, topic: str, partition: int) -> int:
+        """The offset of the next record; Kafka's high watermark.
+
+        Raises:
+            SimulationError: if there is no such topic and partition.
+        """
+        return len(self._log(topic, partition))
+
+    def records(self, topic: str) -> list[MemoryRecord]:
+        """Everything in a topic, partition by partition.
+
+        Raises:
+            SimulationError: if there is no such topic.
+        """
+        return [record for log in self._partitions(topic) for record in log]
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether there is such a topic and partition."""
+        return 0 <= partition < len(self._logs.get(topic, ()))
+
+    def commit(self, group: str, topic: str, partition: int, commit: Commit) -> None:
+        """Commits for a group."""
+        self._commits[group, topic, partition] = commit
+
+    def committed(self, group: str, topic: str, partition: int) -> Commit | None:
+        """What a group has committed; None if it has not."""
+        return self._commits.get((group, topic, partition))
+
+    def _log(self, topic: str, partition: int) -> list[MemoryRecord]:
+        logs = self._partitions(topic)
+        if not 0 <= partition < len(logs):
+            raise SimulationError(f"topic {topic} has no partition {partition}: it has {len(logs)}, numbered from 0")
+        return logs[partition]
+
+    def _partitions(self, topic: str) -> list[list[MemoryRecord]]:
+        logs = self._logs.get(topic)
+        if logs is None:
+            raise SimulationError(f"there is no topic {topic!r}: there is {', '.join(self._logs)}")
+        return logs
+
+
+def _size(record: MemoryRecord) -> int:
+    """About as many bytes as Kafka counts."""
+    size = _RECORD_OVERHEAD + len(record.key_ or b"") + len(record.value_ or b"")
+    for name, value in record.headers_ or ():
+        size += len(name) + len(value or b"")
+    return size

@@ -1,0 +1,78 @@
+"""Simulated time and chance: both repeat."""
+
+import hashlib
+import random
+from typing import Final
+
+EPOCH_MS: Final = 1_700_000_000_000
+"""The broker's time at the beginning, in milliseconds since 1970."""
+
+
+class SimulatedClock:
+    """A clock that only moves when told to; in whole milliseconds, as Kafka's, so that nothing is rounded twice.
+
+    Attributes:
+        elapsed_ms: milliseconds since the beginning.
+    """
+
+    __slots__ = ("elapsed_ms",)
+
+    def __init__(self) -> None:
+        self.elapsed_ms = 0
+
+    def __call__(self) -> float:
+        """Seconds since the beginning; what tasks get for a clock."""
+        return self.elapsed_ms / 1000
+
+    @property
+    def broker_ms(self) -> int:
+        """The broker's time, in milliseconds since 1970."""
+        return EPOCH_MS + self.elapsed_ms
+
+
+class SeededEntropy:
+    """Bytes for ids that repeat with the seed.
+
+    Not those of `random.Random`: its generator is linear over GF(2), so fixed sets of its outputs XOR to zero, and edge
+    ids must not.
+
+    Args:
+        seed: equal seeds give equal bytes.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        self._draws = 0
+
+    def __call__(self, count: int) -> bytes:
+        """That many bytes."""
+        self._draws += 1
+        return hashlib.shake_128(f"{self._seed}/{self._draws}".encode()).digest(count)
+
+
+class Chance:
+    """What is left to chance in a simulation, in an order that repeats with the seed.
+
+    Args:
+        seed: of the simulation.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._random = random.Random(seed)  # noqa: S311 - no secret, only an order
+        self._sources = 0
+
+    def entropy(self) -> SeededEntropy:
+        """A source of random bytes of its own, for one task."""
+        self._sources += 1
+        return SeededEntropy(f"{self._seed}/{self._sources}")
+
+    def order(self, count: int) -> list[int]:
+        """The numbers below `count`, in a random order."""
+        order = list(range(count))
+        self._random.shuffle(order)
+        return order
+
+    def up_to(self, most: int) -> int:
+        """A number from 1 to `most`."""
+        return 1 + int(self._random.random() * most)

@@ -1,0 +1,382 @@
+"""The simulated cluster: a whole topology in one process, on a broker in memory, with simulated time."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from types import TracebackType
+from typing import Any, Final
+
+from spout_sdk.components import Failure
+from spout_sdk.stats import Stats
+from spout_sdk.testing.acker import SimulatedAcker
+from spout_sdk.testing.broker import MemoryBroker
+from spout_sdk.testing.chance import Chance, SimulatedClock
+from spout_sdk.testing.dead_letter import DeadLetter, dead_letter
+from spout_sdk.testing.errors import NotIdleError, SimulationError
+from spout_sdk.testing.journal import Emitted, Journal, Outcome
+from spout_sdk.testing.sources import NUMBERED, FixedTuple, Source, replaced
+from spout_sdk.testing.tasks import RunningBolt, RunningSpout, World
+from spout_sdk.topology import Factory, Topology
+from tuple_tree.manifest import SpoutManifest
+from tuple_tree.names import component_group, dead_letters_topic, tuples_topic
+from tuple_tree.streams import DEFAULT_STREAM, Values
+from tuple_tree.topics import topic_specs
+
+LARGEST_TURN: Final = 16
+"""Records that a task reads, and tuples that a spout emits, at most before somebody else has a turn."""
+
+LIMIT: Final = 100_000
+"""Records that may be sent, and rounds, before a cluster counts as one that never comes to rest."""
+
+
+class SimulatedCluster:
+    """Runs a topology: its tasks as they are, the real ledger, a broker in memory, and simulated time.
+
+    Nothing happens by itself: `run_until_idle`, `run_until` and `advance` let it work. Tasks and ackers take turns in
+    an order that is random and repeats with the seed. Each component acts as if each of its tasks had a process of its
+    own.
+
+    Args:
+        topology: what `TopologyBuilder.build` returned.
+        seed: of everything that is left to chance: the order of turns, and all ids.
+        sources: spouts to be mocked, and what they emit: values, or `FixedTuple`s. What fails is not emitted again.
+        bolts: bolts to be replaced, external ones for instance, by another class or callable.
+        paused: components that do nothing until `resume`d; `acker` is one of them.
+        step: how far `advance` moves the time at once, in seconds.
+
+    Raises:
+        SimulationError: if a stand-in is for nothing, or something external has none.
+        ComponentError: if a component cannot be made, opened or prepared.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        seed: int = 0,
+        sources: Mapping[str, Iterable[Sequence[Any] | FixedTuple]] | None = None,
+        bolts: Mapping[str, Factory] | None = None,
+        paused: Iterable[str] = (),
+        step: float = 0.1,
+    ) -> None:
+        self._sources = {name: Source(messages) for name, messages in (sources or {}).items()}
+        self.topology = replaced(topology, self._sources, bolts or {})
+        manifest = self.topology.manifest
+        self.clock = SimulatedClock()
+        self.broker = MemoryBroker(topic_specs(manifest), lambda: self.clock.broker_ms)
+        self._step_ms = _millis("step", step)
+        self._closed = False
+        self._chance = Chance(seed)
+        self._journals = {one.name: Journal(manifest, self.clock) for one in manifest.components}
+        self._paused: set[str] = set()
+        for name in paused:
+            self.pause(name)
+        self._retired: dict[str, Stats] = {one.name: Stats(one.name) for one in manifest.components}
+        partitions = range(manifest.ack_partitions if manifest.acking else 0)
+        self._ackers = [SimulatedAcker(manifest, partition, self.broker, self.clock) for partition in partitions]
+        self._world = World(self.topology, self.broker, self.clock, self._chance, self._journals)
+        self._tasks: dict[tuple[str, int], RunningBolt | RunningSpout] = {}
+        # Bolts first, as a spout may emit when it is opened.
+        for bolt in manifest.bolts:
+            for number in range(bolt.tasks):
+                self._begin(bolt.name, number)
+        for spout in manifest.spouts:
+            for number in range(spout.tasks):
+                self._begin(spout.name, number)
+
+    def __enter__(self) -> "SimulatedCluster":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every task in order, the spouts first: closed or cleaned up, its acks sent, its offset committed."""
+        if not self._closed:
+            self._closed = True
+            for task in reversed(self._tasks.values()):
+                task.end()
+
+    # What makes it work.
+
+    def run_until_idle(self, limit: int = LIMIT) -> None:
+        """Works until nothing is left to do now; no time passes.
+
+        Args:
+            limit: records and rounds after which it is given up.
+
+        Raises:
+            NotIdleError: if there is no end to it.
+            ComponentError: if a component raised outside of `execute`.
+        """
+        self._run(lambda: False, limit, idle_is_enough=True)
+
+    def run_until(self, condition: Callable[[], object], limit: int = LIMIT) -> None:
+        """Works until a condition holds, which is looked at after every turn; no time passes.
+
+        Args:
+            condition: says whether to stop; what it raises is raised here.
+            limit: records and rounds after which it is given up.
+
+        Raises:
+            NotIdleError: if nothing is left to do, or there is no end to it, and the condition does not hold.
+            ComponentError: if a component raised outside of `execute`.
+        """
+        self._run(condition, limit, idle_is_enough=False)
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass, a step at a time, and works after each until nothing is left to do.
+
+        A tree fails between its message timeout and a tick later, as everywhere.
+
+        Raises:
+            NotIdleError: if there is no end to the work at some time.
+            ComponentError: if a component raised outside of `execute`.
+        """
+        self.run_until_idle()
+        left = _millis("seconds", seconds)
+        while left:
+            passed = min(left, self._step_ms)
+            left -= passed
+            self.clock.elapsed_ms += passed
+            self.run_until_idle()
+
+    def feed(
+        self,
+        spout: str,
+        values: Sequence[Any],
+        message_id: Any = NUMBERED,
+        stream: str = DEFAULT_STREAM,
+    ) -> Any:
+        """Gives a mocked spout one more message; it is emitted when the cluster works.
+
+        Args:
+            spout: one of `sources`.
+            values: one for each field of the stream.
+            message_id: what its outcome is told with: its number unless given; None for an untracked tuple.
+            stream: one of the spout's streams.
+
+        Returns:
+            The message id.
+
+        Raises:
+            SimulationError: if the spout is not mocked.
+        """
+        source = self._sources.get(spout)
+        if source is None:
+            self._known(spout)
+            raise SimulationError(
+                f"{spout!r} cannot be fed, because it runs for real: mock it, SimulatedCluster(…, "
+                f"sources={{{spout!r}: []}})"
+            )
+        return source.add(FixedTuple(values, stream, message_id))
+
+    # Trouble.
+
+    def kill(self, component: str, task: int = 0) -> None:
+        """Ends a task as SIGKILL would; its successor begins at once, from the committed offset.
+
+        A bolt commits about every second, so what it executed since then is executed again. A spout forgets what is
+        pending.
+
+        Raises:
+            SimulationError: if there is no such task.
+            ComponentError: if the successor cannot be made, opened or prepared.
+        """
+        self._check_open()
+        self._retire(component, task)
+        self._begin(component, task)
+
+    def restart(self, component: str, task: int = 0) -> None:
+        """Moves a task as a clean stop would: ended in order, and begun anew.
+
+        Raises:
+            SimulationError: if there is no such task.
+            ComponentError: if the successor cannot be made, opened or prepared.
+        """
+        self._check_open()
+        self._task(component, task).end()
+        self._retire(component, task)
+        self._begin(component, task)
+
+    def kill_acker(self) -> None:
+        """Ends all ackers as SIGKILL would; their successors rebuild their ledgers from the log."""
+        for acker in self._ackers:
+            acker.kill()
+
+    def pause(self, component: str) -> None:
+        """Stops a component, as SIGSTOP would: it emits, executes and hears nothing; `acker` stops the ackers.
+
+        Raises:
+            SimulationError: if there is no such component.
+        """
+        if component != SimulatedAcker.name:
+            self._known(component)
+        self._paused.add(component)
+
+    def resume(self, component: str) -> None:
+        """Lets a paused component go on.
+
+        Raises:
+            SimulationError: if it is not paused.
+        """
+        if component not in self._paused:
+            raise SimulationError(f"{component!r} is not paused: {', '.join(sorted(self._paused)) or 'nothing'} is")
+        self._paused.remove(component)
+
+    # What can be read.
+
+    @property
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return self.clock()
+
+    def emitted(self, component: str, stream: str | None = None) -> list[Values]:
+        """The values that a component emitted, in order; of all its streams, or of one."""
+        return [one.values for one in self.emissions(component) if stream is None or one.stream == stream]
+
+    def emissions(self, component: str) -> list[Emitted]:
+        """Every call of `emit` by a component, in order: values, stream, task, message id, roots and more."""
+        return list(self._known(component).emitted)
+
+    def executed(self, component: str, task: int | None = None) -> list[Values]:
+        """The values that a bolt executed, in order; by all its tasks, or by one."""
+        return self._known(component).executed(task)
+
+    def acked(self, component: str) -> list[Any]:
+        """The message ids that a spout's `ack` was called with, or the values of a bolt's inputs that were acked."""
+        return [one.what for one in self.outcomes(component) if one.failure is None]
+
+    def failed(self, component: str) -> list[tuple[Any, Failure]]:
+        """The message ids that a spout's `fail` was called with, or the values of a bolt's failed inputs, and why."""
+        return [(one.what, one.failure) for one in self.outcomes(component) if one.failure is not None]
+
+    def outcomes(self, component: str) -> list[Outcome]:
+        """What was acked and failed, in order, with task and time."""
+        return list(self._known(component).outcomes)
+
+    def pending(self, spout: str) -> list[Any]:
+        """The message ids of a spout's open trees, task by task, in the order in which they were emitted."""
+        self._known(spout)
+        running = [self._spout_task(spout, number) for name, number in self._tasks if name == spout]
+        return [message_id for task in running for message_id in task.task.pending_messages]
+
+    def stats(self, component: str) -> Stats:
+        """What a component's tasks have done, those that were killed included."""
+        self._known(component)
+        running = [task for (name, _), task in self._tasks.items() if name == component]
+        return reduce(Stats.merge, (task.stats for task in running), self._retired[component])
+
+    def committed(self, bolt: str) -> dict[int, int]:
+        """Task → offset of its inbox that is committed; tasks that have committed nothing are left out."""
+        self._known(bolt)
+        topic, group = tuples_topic(self.topology.name, bolt), component_group(self.topology.name, bolt)
+        commits = {number: self.broker.committed(group, topic, number) for name, number in self._tasks if name == bolt}
+        return {number: commit.offset for number, commit in commits.items() if commit is not None}
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """The records that could not be used, in order."""
+        return [dead_letter(record) for record in self.broker.records(dead_letters_topic(self.topology.name))]
+
+    def bolt(self, component: str, task: int = 0) -> Any:
+        """The instance of a bolt's task, as your factory made it.
+
+        Raises:
+            SimulationError: if there is no such task.
+        """
+        running = self._task(component, task)
+        if not isinstance(running, RunningBolt):
+            raise SimulationError(f"{component!r} is a spout: ask for spout({component!r})")
+        return running.task.bolt
+
+    def spout(self, component: str, task: int = 0) -> Any:
+        """The instance of a spout's task, as your factory made it.
+
+        Raises:
+            SimulationError: if there is no such task.
+        """
+        return self._spout_task(component, task).task.spout
+
+    def _run(self, condition: Callable[[], object], limit: int, *, idle_is_enough: bool) -> None:
+        self._check_open()
+        broker, chance = self.broker, self._chance
+        began = broker.appended
+        rounds = 0
+        while not condition():
+            before = broker.appended
+            turns = self._turns()
+            busy = []
+            for number in chance.order(len(turns)):
+                name, turn = turns[number]
+                if turn(chance.up_to(LARGEST_TURN)):
+                    busy.append(name)
+                if not idle_is_enough and condition():
+                    return
+            if not busy and broker.appended == before:
+                if idle_is_enough:
+                    return
+                raise NotIdleError(f"nothing is left to do, and the condition does not hold; {self._state()}")
+            rounds += 1
+            if rounds + broker.appended - began > limit:
+                raise NotIdleError(
+                    f"after {broker.appended - began:,} records and {rounds:,} rounds there is still something to do, "
+                    f"for {', '.join(sorted({*busy})) or 'nobody'}; {self._state()}. A spout that never runs dry, or "
+                    "that emits at once what always fails, has no end: mock it with sources={…}, use run_until(), or "
+                    "raise the limit"
+                )
+
+    def _turns(self) -> list[tuple[str, Callable[[int], bool]]]:
+        paused = self._paused
+        turns: list[tuple[str, Callable[[int], bool]]]
+        turns = [(task.name, task.turn) for task in self._tasks.values() if task.name not in paused]
+        if SimulatedAcker.name not in paused:
+            turns += [(acker.name, acker.turn) for acker in self._ackers]
+        return turns
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SimulationError("the cluster is closed: it can be read, but does not work any more")
+
+    def _begin(self, component: str, number: int) -> None:
+        is_spout = isinstance(self.topology.manifest.component(component), SpoutManifest)
+        running = RunningSpout if is_spout else RunningBolt
+        self._tasks[component, number] = running(self._world, component, number)
+
+    def _retire(self, component: str, number: int) -> None:
+        retired = self._task(component, number).stats.retired()
+        self._retired[component] = self._retired[component].merge(retired)
+
+    def _known(self, component: str) -> Journal:
+        journal = self._journals.get(component)
+        if journal is None:
+            raise SimulationError(
+                f"topology {self.topology.name!r} has no component {component!r}: it has {', '.join(self._journals)}"
+            )
+        return journal
+
+    def _task(self, component: str, number: int) -> RunningBolt | RunningSpout:
+        self._known(component)
+        running = self._tasks.get((component, number))
+        if running is None:
+            tasks = self.topology.manifest.component(component).tasks
+            raise SimulationError(f"{component!r} has no task {number}: it has {tasks}, numbered from 0")
+        return running
+
+    def _spout_task(self, component: str, number: int) -> RunningSpout:
+        running = self._task(component, number)
+        if not isinstance(running, RunningSpout):
+            raise SimulationError(f"{component!r} is a bolt: this is only known of spouts")
+        return running
+
+    def _state(self) -> str:
+        """What is open, for an error."""
+        spouts = [spout.name for spout in self.topology.manifest.spouts]
+        stats = {name: self.stats(name) for name in spouts}
+        told = (f"{name} emitted {one.emitted:,}, {one.pending:,} are pending" for name, one in stats.items())
+        return f"{self.now:g} s after the beginning {'; '.join(told)}"
+
+
+def _millis(what: str, seconds: float) -> int:
+    millis = round(seconds * 1000)
+    if millis < 1:
+        raise SimulationError(f"{what} is {seconds}: it must be at least a millisecond")
+    return millis

@@ -1,0 +1,116 @@
+"""Mocked sources: what stands in for a spout, and emits what the test says."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spout_sdk.collectors import SpoutCollector
+from spout_sdk.components import Spout
+from spout_sdk.context import TaskContext
+from spout_sdk.testing.errors import SimulationError
+from spout_sdk.topology import Factory, Topology
+from tuple_tree.manifest import BoltManifest, SpoutManifest
+from tuple_tree.streams import DEFAULT_STREAM
+
+
+class _Numbered:
+    """Stands for the message id that is the number of the message."""
+
+    def __repr__(self) -> str:
+        return "NUMBERED"
+
+
+NUMBERED: Any = _Numbered()
+"""The message id of a message that is given none: how many the source was given before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedTuple:
+    """A message of a mocked source.
+
+    Attributes:
+        values: one for each field of the stream.
+        stream: one of the spout's streams.
+        message_id: what its outcome is told with: its number unless given; None for an untracked tuple.
+    """
+
+    values: Sequence[Any]
+    stream: str = DEFAULT_STREAM
+    message_id: Any = NUMBERED
+
+
+class Source:
+    """The messages of a mocked spout that are not emitted yet; its tasks take what is next.
+
+    Args:
+        messages: what there is from the beginning: values, or `FixedTuple`s.
+    """
+
+    def __init__(self, messages: Iterable[Sequence[Any] | FixedTuple]) -> None:
+        self._waiting: deque[FixedTuple] = deque()
+        self._given = 0
+        for message in messages:
+            self.add(message if isinstance(message, FixedTuple) else FixedTuple(message))
+
+    def add(self, message: FixedTuple) -> Any:
+        """Adds a message; returns its message id."""
+        if message.message_id is NUMBERED:
+            message = FixedTuple(message.values, message.stream, self._given)
+        self._given += 1
+        self._waiting.append(message)
+        return message.message_id
+
+    def take(self) -> FixedTuple | None:
+        """The next message; None if there is none."""
+        return self._waiting.popleft() if self._waiting else None
+
+
+class FixedSpout(Spout):
+    """Emits the messages of a source, each once: what fails is told, and not emitted again.
+
+    Args:
+        source: where they are.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def open(self, _context: TaskContext, collector: SpoutCollector) -> None:
+        """Keeps the collector."""
+        self._collector = collector
+
+    def next_tuple(self) -> None:
+        """Emits one message, if there is one."""
+        message = self._source.take()
+        if message is not None:
+            self._collector.emit(message.values, message_id=message.message_id, stream=message.stream)
+
+
+def replaced(topology: Topology, sources: Mapping[str, Source], bolts: Mapping[str, Factory]) -> Topology:
+    """The topology with stand-ins for some spouts and bolts; what remains must be of the SDK.
+
+    Raises:
+        SimulationError: if a stand-in is for nothing, or something external has none.
+    """
+    manifest = topology.manifest
+    factories: dict[str, Any] = dict(topology.factories)
+    for kind, named, given in (("spout", SpoutManifest, sources), ("bolt", BoltManifest, bolts)):
+        for name in given:
+            if not any(one.name == name and isinstance(one, named) for one in manifest.components):
+                known = ", ".join(one.name for one in manifest.components if isinstance(one, named))
+                raise SimulationError(f"topology {topology.name!r} has no {kind} {name!r} to replace: it has {known}")
+    for name, source in sources.items():
+        factories[name] = lambda source=source: FixedSpout(source)
+    factories.update(bolts)
+    components = []
+    for one in manifest.components:
+        stands_in = one.name in sources or one.name in bolts
+        if one.external and not stands_in:
+            argument = "sources" if isinstance(one, SpoutManifest) else "bolts"
+            raise SimulationError(
+                f"component {one.name!r} is external, so it cannot be run here: give it a stand-in, "
+                f"{argument}={{{one.name!r}: ...}}"
+            )
+        components.append(one.model_copy(update={"external": False}) if stands_in else one)
+    return Topology(manifest.model_copy(update={"components": tuple(components)}), factories)

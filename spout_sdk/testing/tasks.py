@@ -1,0 +1,206 @@
+"""The tasks of a simulated cluster: what the loops of a process do, a turn at a time.
+
+A turn does what `bolt_loop` and `spout_loop` do between two looks at Kafka: read, execute or emit, tick, flush when
+there is nothing more, commit now and then.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spout_sdk.bolt_task import BoltTask
+from spout_sdk.counters import Counters
+from spout_sdk.errors import DeliveryError
+from spout_sdk.records import TaskEnvironment
+from spout_sdk.spout_task import SpoutTask
+from spout_sdk.stats import Stats
+from spout_sdk.testing.broker import Commit, MemoryBroker, MemoryRecord
+from spout_sdk.testing.chance import Chance, SimulatedClock
+from spout_sdk.testing.journal import Journal
+from spout_sdk.testing.sink import MemorySink
+from spout_sdk.topology import Topology
+from tuple_tree.names import component_group, notices_topic, tuples_topic
+
+COMMIT_SECONDS: Final = 1.0
+"""Seconds between the commits of a bolt task, as in a process."""
+
+LINGER_TURNS: Final = 4
+"""Turns in a row after which what is buffered has lingered: no time passes, and yet it must not wait for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What tasks live in.
+
+    Attributes:
+        topology: whose tasks.
+        broker: where its topics are.
+        clock: the simulated time.
+        chance: where their ids come from.
+        journals: component → where it is written down what its tasks do.
+    """
+
+    topology: Topology
+    broker: MemoryBroker
+    clock: SimulatedClock
+    chance: Chance
+    journals: Mapping[str, Journal]
+
+
+class _Running:
+    """What spout and bolt tasks have in common.
+
+    Attributes:
+        name: the component.
+        number: which of its tasks.
+    """
+
+    def __init__(self, world: World, name: str, number: int) -> None:
+        self.name = name
+        self.number = number
+        self._broker = world.broker
+        self._clock = world.clock
+        self._counters = Counters()
+        self._sink = MemorySink(world.broker, self._counters)
+        self._environment = TaskEnvironment(self._sink, self._counters, world.clock, world.chance.entropy())
+        self._group = component_group(world.topology.name, name)
+        self._busy_turns = 0
+
+    def _is_to_flush(self, busy: bool) -> bool:
+        """Whether to send what is buffered: there is nothing more to do, or it has lingered."""
+        self._busy_turns = self._busy_turns + 1 if busy else 0
+        return self._busy_turns % LINGER_TURNS == 0
+
+    def _opened(self, task: BoltTask | SpoutTask) -> None:
+        """Opens the session of a task, before it does anything."""
+        task.open_session()
+        self._sink.poll()
+        failure: DeliveryError | None = task.failure
+        if failure is not None:
+            raise failure
+
+    def _snapshot(self, pending: int) -> Stats:
+        stats = Stats.snapshot(self.name, 0, (self.number,), pending, self._counters)
+        return replace(stats, pids=())
+
+
+class RunningSpout(_Running):
+    """A task of a spout.
+
+    Args:
+        world: what it lives in.
+        name: the component.
+        number: which of its tasks.
+
+    Raises:
+        ComponentError: if the spout cannot be made or opened.
+    """
+
+    def __init__(self, world: World, name: str, number: int) -> None:
+        super().__init__(world, name, number)
+        topic = notices_topic(world.topology.name, name)
+        self._topic = topic if world.broker.has(topic, number) else None
+        # A new session holds no trees, so earlier outcomes are nobody's.
+        self._position = world.broker.end(topic, number) if self._topic else 0
+        self.task = SpoutTask(world.topology, name, number, self._environment)
+        self._opened(self.task)
+        world.journals[name].watch_spout(self.task, number, self._sink)
+        self.task.open()
+
+    @property
+    def stats(self) -> Stats:
+        """What it has done."""
+        return self._snapshot(self.task.pending)
+
+    def turn(self, limit: int) -> bool:
+        """Emits, hears and ticks; says whether there was anything to do."""
+        emitted = self.task.emit(limit)
+        heard = self._hear(limit)
+        self._sink.poll()
+        self.task.tick(self._clock())
+        if self._is_to_flush(emitted or heard):
+            self.task.flush()
+            self._sink.poll()
+        return emitted or heard
+
+    def end(self) -> None:
+        """Ends it in order: closed, and everything that it emitted delivered."""
+        self.task.close()
+        self.task.flush()
+        self._sink.poll()
+
+    def _hear(self, limit: int) -> bool:
+        if self._topic is None:
+            return False
+        records = self._broker.fetch(self._topic, self.number, self._position, limit)
+        for record in records:
+            self._position = record.offset_ + 1
+            self.task.handle(record)
+        return bool(records)
+
+
+class RunningBolt(_Running):
+    """A task of a bolt; it reads on from what its predecessor has committed.
+
+    Args:
+        world: what it lives in.
+        name: the component.
+        number: which of its tasks.
+
+    Raises:
+        ComponentError: if the bolt cannot be made or prepared.
+    """
+
+    def __init__(self, world: World, name: str, number: int) -> None:
+        super().__init__(world, name, number)
+        self._topic = tuples_topic(world.topology.name, name)
+        self._journal = world.journals[name]
+        self._commits_each_turn = world.topology.manifest.guarantee == "exactly_once"
+        self._commit_at = 0.0
+        committed = world.broker.committed(self._group, self._topic, number)
+        self._position = committed.offset if committed else 0
+        self.task = BoltTask(world.topology, name, number, self._environment)
+        self._opened(self.task)
+        self._journal.watch_bolt(self.task, number, self._sink)
+        self.task.prepare()
+
+    @property
+    def stats(self) -> Stats:
+        """What it has done."""
+        return self._snapshot(self.task.open_inputs)
+
+    def turn(self, limit: int) -> bool:
+        """Reads, executes and ticks; says whether there was anything to read."""
+        records = self._broker.fetch(self._topic, self.number, self._position, limit)
+        if records:
+            self._position = records[-1].offset_ + 1
+            self._journal.hand_over(records)
+            self._execute(records)
+        now = self._clock()
+        self._sink.poll()
+        self.task.tick(now)
+        if self._commits_each_turn or self._is_to_flush(bool(records)):
+            self.task.flush()
+            self._sink.poll()
+        if self._commits_each_turn or now >= self._commit_at:
+            self._commit_at = now + COMMIT_SECONDS
+            self._commit()
+        return bool(records)
+
+    def end(self) -> None:
+        """Ends it in order: its last acks out and delivered, then the commit."""
+        self.task.cleanup()
+        self.task.flush()
+        self._sink.poll()
+        self._commit()
+
+    def _execute(self, records: Sequence[MemoryRecord]) -> None:
+        """Hands records over, in order."""
+        execute = self.task.execute
+        for record in records:
+            execute(record)
+
+    def _commit(self) -> None:
+        offset = self.task.committable
+        if offset is not None:
+            self._broker.commit(self._group, self._topic, self.number, Commit(offset))

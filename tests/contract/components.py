@@ -1,0 +1,136 @@
+"""A spout that says what it is told, and bolts that do what they are told; they also run in other threads."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spout_sdk import Bolt, Failure, OutputCollector, Spout, SpoutCollector, TaskContext, Tuple, declare
+
+STREAMS = (declare({"word": str, "number": int}),)
+
+Execute = Callable[[Tuple, OutputCollector], None]
+
+
+@dataclass
+class Messages:
+    """What a spout has to say, and what it heard of it.
+
+    Attributes:
+        waiting: values and message id of what is not emitted yet.
+        acked: task and message id.
+        failed: task, message id and why.
+        replays: whether what fails is emitted again.
+        tasks: the spout's tasks that have opened.
+    """
+
+    waiting: deque[tuple[Sequence[Any], Any]] = field(default_factory=deque)
+    acked: list[tuple[int, Any]] = field(default_factory=list)
+    failed: list[tuple[int, Any, Failure]] = field(default_factory=list)
+    replays: bool = False
+    tasks: set[int] = field(default_factory=set)
+
+    def say(self, word: str, number: int = 0, message_id: Any = "word") -> None:
+        """Lets the spout emit this; its message id is the word unless given."""
+        self.waiting.append(((word, number), word if message_id == "word" else message_id))
+
+    @property
+    def acked_ids(self) -> list[Any]:
+        return [message_id for _, message_id in self.acked]
+
+    @property
+    def failed_ids(self) -> list[Any]:
+        return [message_id for _, message_id, _ in self.failed]
+
+
+class Says(Spout):
+    """Emits what waits in its messages."""
+
+    streams = STREAMS
+
+    def __init__(self, messages: Messages) -> None:
+        self.messages = messages
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        self.task = context.task
+        self.collector = collector
+        self.values: dict[Any, Sequence[Any]] = {}
+        self.messages.tasks.add(self.task)
+
+    def next_tuple(self) -> None:
+        try:
+            values, message_id = self.messages.waiting.popleft()
+        except IndexError:
+            return
+        if message_id is not None:
+            self.values[message_id] = values
+        self.collector.emit(values, message_id=message_id)
+
+    def ack(self, message_id: Any) -> None:
+        self.messages.acked.append((self.task, message_id))
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        self.messages.failed.append((self.task, message_id, reason))
+        if self.messages.replays:
+            self.messages.waiting.append((self.values[message_id], message_id))
+
+
+@dataclass
+class Executed:
+    """What the tasks of a bolt do and did.
+
+    Attributes:
+        execute: what they do with a tuple.
+        seen: task, word and number, in the order in which they were executed.
+    """
+
+    execute: Execute
+    seen: list[tuple[int, str, int]] = field(default_factory=list)
+
+    @property
+    def words(self) -> list[str]:
+        return [word for _, word, _ in self.seen]
+
+
+class Does(Bolt):
+    """Does what it is told."""
+
+    streams = STREAMS
+
+    def __init__(self, executed: Executed) -> None:
+        self.executed = executed
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.task = context.task
+        self.collector = collector
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.executed.seen.append((self.task, tuple_["word"], tuple_["number"]))
+        self.executed.execute(tuple_, self.collector)
+
+
+def ack(tuple_: Tuple, collector: OutputCollector) -> None:
+    collector.ack(tuple_)
+
+
+def pass_on(tuple_: Tuple, collector: OutputCollector) -> None:
+    collector.emit(tuple_.values, tuple_)
+    collector.ack(tuple_)
+
+
+class Hold:
+    """Holds the tuples of some words, acks others, and acks all when it is told the word `release`."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+        self.held: list[Tuple] = []
+
+    def __call__(self, tuple_: Tuple, collector: OutputCollector) -> None:
+        if tuple_["word"] == "release":
+            for held in self.held:
+                collector.ack(held)
+            self.held.clear()
+        if tuple_["word"] in self._words:
+            self.held.append(tuple_)
+        else:
+            collector.ack(tuple_)

@@ -1,0 +1,81 @@
+"""The contract's world in memory: the simulated cluster."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from spout_sdk import Stats, Topology, TopologyBuilder
+from spout_sdk.testing import SimulatedCluster
+from tests.contract.world import Read
+
+T = TypeVar("T")
+
+STEP_S = 0.1
+DEADLINE_S = 60
+
+
+class InMemory:
+    """A topology on a simulated cluster."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+
+    @property
+    def topology(self) -> Topology:
+        return self.cluster.topology
+
+    def eventually(self, condition: Callable[[], T], what: str) -> T:
+        self.cluster.run_until_idle()
+        end = self.cluster.now + DEADLINE_S
+        while not (value := condition()):
+            assert self.cluster.now < end, f"not within {DEADLINE_S} s: {what}"
+            self.cluster.advance(STEP_S)
+        return value
+
+    def let_pass(self, seconds: float) -> None:
+        self.cluster.advance(seconds)
+
+    def records(self, topic: str) -> list[Read]:
+        return [
+            Read(
+                record.partition(),
+                record.offset(),
+                record.key(),
+                record.value(),
+                tuple((name, value) for name, value in record.headers() or () if isinstance(value, bytes)),
+                record.timestamp()[0],
+            )
+            for record in self.cluster.broker.records(topic)
+        ]
+
+    def append(self, topic: str, partition: int, value: bytes, headers: list[tuple[str, bytes]]) -> None:
+        self.cluster.broker.append(topic, partition, None, value, [*headers])
+
+    def committed(self, bolt: str) -> dict[int, int]:
+        tasks = self.topology.manifest.component(bolt).tasks
+        return {**dict.fromkeys(range(tasks), 0), **self.cluster.committed(bolt)}
+
+    def stats(self, component: str) -> Stats:
+        return self.cluster.stats(component)
+
+    def kill_acker(self) -> None:
+        self.cluster.kill_acker()
+
+
+class InMemoryWorld:
+    """Simulated clusters.
+
+    Args:
+        seed: of each.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def builder(self, **settings: Any) -> TopologyBuilder:
+        return TopologyBuilder("contract", **settings)
+
+    @contextmanager
+    def run(self, topology: Topology, *, acker_dies: bool = False) -> Iterator[InMemory]:
+        with SimulatedCluster(topology, seed=self._seed) as cluster:
+            yield InMemory(cluster)

@@ -1,0 +1,76 @@
+"""What the contract suite needs of a world in which topologies run."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from spout_sdk import Stats, Topology, TopologyBuilder
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Read:
+    """A record, as both worlds can tell."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    timestamp_type: int
+
+    @property
+    def header(self) -> dict[str, bytes]:
+        return dict(self.headers)
+
+
+class Running(Protocol):
+    """A topology that runs."""
+
+    @property
+    def topology(self) -> Topology: ...
+
+    def eventually(self, condition: Callable[[], T], what: str) -> T:
+        """The condition's first true value; lets the topology work and time pass until then."""
+        ...
+
+    def let_pass(self, seconds: float) -> None:
+        """Lets the topology work for so long."""
+        ...
+
+    def records(self, topic: str) -> list[Read]:
+        """Everything in a topic, partition by partition."""
+        ...
+
+    def append(self, topic: str, partition: int, value: bytes, headers: list[tuple[str, bytes]]) -> None:
+        """Writes a record, as somebody else would."""
+        ...
+
+    def committed(self, bolt: str) -> dict[int, int]:
+        """Task → committed offset, 0 where nothing is committed."""
+        ...
+
+    def stats(self, component: str) -> Stats: ...
+
+    def kill_acker(self) -> None:
+        """Kills the ackers the hard way; others take over."""
+        ...
+
+
+class World(Protocol):
+    """Where topologies run."""
+
+    def builder(self, **settings: object) -> TopologyBuilder:
+        """A builder of a topology that nobody else has."""
+        ...
+
+    def run(self, topology: Topology, *, acker_dies: bool = False) -> AbstractContextManager[Running]:
+        """Runs a topology.
+
+        Args:
+            topology: which.
+            acker_dies: whether `kill_acker` will be called.
+        """
+        ...

@@ -1,0 +1,163 @@
+"""Random trouble on a simulated cluster: whatever dies, an acked message was processed, and every message is acked."""
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    Bolt,
+    FailTupleError,
+    Failure,
+    OutputCollector,
+    Spout,
+    SpoutCollector,
+    TaskContext,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+from spout_sdk.testing import NotIdleError, SimulatedCluster
+from tuple_tree.manifest import Guarantee
+
+MESSAGES = 60
+LEAVES = 3
+BOLTS = ("branch", "pair", "leaf")
+
+
+class Story:
+    """What happened outside of the topology, where no kill reaches."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.waiting = list(range(MESSAGES))
+        self.open: set[int] = set()
+        self.processed: dict[int, set[int]] = {number: set() for number in range(MESSAGES)}
+        self.acked: set[int] = set()
+
+
+class Numbers(Spout):
+    """Emits each number until it is acked, also those that a killed predecessor had emitted."""
+
+    streams = (declare({"number": int}),)
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        self.collector = collector
+        self.story.waiting += sorted(self.story.open)
+        self.story.open.clear()
+
+    def next_tuple(self) -> None:
+        if self.story.waiting:
+            number = self.story.waiting.pop()
+            self.story.open.add(number)
+            self.collector.emit((number,), message_id=number)
+
+    def ack(self, message_id: Any) -> None:
+        assert self.story.processed[message_id] == set(range(LEAVES)), message_id
+        self.story.acked.add(message_id)
+        self.story.open.discard(message_id)
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        self.story.open.discard(message_id)
+        self.story.waiting.append(message_id)
+
+
+class Branch(BasicBolt):
+    """Makes a tuple for each leaf, and fails now and then."""
+
+    streams = (declare({"number": int, "leaf": int}),)
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for leaf in range(LEAVES):
+            if self.story.chance.random() < 0.02:
+                raise FailTupleError("now and then")
+            collector.emit((tuple_["number"], leaf))
+
+
+class Pair(Bolt):
+    """Passes tuples on in pairs, anchored to both; a single one may wait, and so time out."""
+
+    streams = (declare({"numbers": {"type": "array", "items": "long"}, "leaves": {"type": "array", "items": "long"}}),)
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+        self.held: list[Tuple] = []
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.held.append(tuple_)
+        if len(self.held) == 2 or self.story.chance.random() < 0.3:
+            self.collector.emit(([one["number"] for one in self.held], [one["leaf"] for one in self.held]), self.held)
+            for one in self.held:
+                self.collector.ack(one)
+            self.held.clear()
+
+
+class Leaf(BasicBolt):
+    def __init__(self, story: Story) -> None:
+        self.story = story
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for number, leaf in zip(tuple_["numbers"], tuple_["leaves"], strict=True):
+            self.story.processed[number].add(leaf)
+
+
+def topology(story: Story, guarantee: Guarantee) -> Topology:
+    builder = TopologyBuilder(
+        "trouble", guarantee=guarantee, ack_partitions=3, message_timeout=5, max_spout_pending=20, max_tree_age=20
+    )
+    builder.set_spout("numbers", partial(Numbers, story))
+    builder.set_bolt("branch", partial(Branch, story), tasks=2).shuffle_grouping("numbers")
+    builder.set_bolt("pair", partial(Pair, story), tasks=2).shuffle_grouping("branch")
+    builder.set_bolt("leaf", partial(Leaf, story), tasks=2).shuffle_grouping("pair")
+    return builder.build()
+
+
+def misfortunes(cluster: SimulatedCluster, chance: random.Random) -> list[Callable[[], None]]:
+    def pause() -> None:
+        component = chance.choice(["numbers", "branch", "pair", "leaf", "acker"])
+        cluster.pause(component)
+        cluster.advance(chance.choice([0.1, 3, 12]))
+        cluster.resume(component)
+
+    return [
+        pause,
+        cluster.kill_acker,
+        lambda: cluster.kill("numbers"),
+        *[partial(how, bolt, task) for how in (cluster.kill, cluster.restart) for bolt in BOLTS for task in range(2)],
+        lambda: cluster.advance(chance.random()),
+        lambda: cluster.advance(7),
+    ]
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("seed", range(25))
+def test_whatever_dies(seed: int, guarantee: Guarantee) -> None:
+    chance = random.Random(seed)
+    story = Story(chance)
+    with SimulatedCluster(topology(story, guarantee), seed=seed) as cluster:
+        broker = cluster.broker
+        for _ in range(12):
+            end = broker.appended + chance.randrange(60)
+            with suppress(NotIdleError):
+                cluster.run_until(lambda end=end: broker.appended >= end)  # type: ignore[misc]
+            chance.choice(misfortunes(cluster, chance))()
+        for _ in range(200):
+            if len(story.acked) == MESSAGES:
+                break
+            cluster.advance(1)
+        assert len(story.acked) == MESSAGES
