@@ -16,7 +16,7 @@ from spout_sdk import (
     BasicCollector,
     BatchBolt,
     Bolt,
-    Emitted,
+    EmitInfo,
     Failure,
     OutputCollector,
     Spout,
@@ -127,7 +127,7 @@ class Audit(TaskHook):
     def prepare(self, context: TaskContext) -> None:
         self.context = context
 
-    def emit(self, emitted: Emitted) -> None:
+    def emit(self, emitted: EmitInfo) -> None:
         for task in emitted.tasks:
             self.context.count(f"{emitted.stream} to {task}")
 

@@ -50,7 +50,7 @@ from spout_sdk.errors import (
     TupleAlreadyDoneError,
 )
 from spout_sdk.groupings import CustomGrouping
-from spout_sdk.hooks import Emitted, TaskHook
+from spout_sdk.hooks import EmitInfo, TaskHook
 from spout_sdk.latency import LatencyHistogram
 from spout_sdk.stats import Stats
 from spout_sdk.supervisor import Exit, TopologyRunner
@@ -77,7 +77,7 @@ __all__ = [
     "CustomGrouping",
     "DeliveryError",
     "EmitError",
-    "Emitted",
+    "EmitInfo",
     "Exit",
     "FailReason",
     "FailTupleError",

@@ -236,7 +236,7 @@ class BoltTask:
                 logger.exception("%s/%d: cleanup() raised", self._component, self._task)
 
     @property
-    def bolt(self) -> Bolt | BasicBolt:
+    def bolt(self) -> AnyBolt:
         """The user's instance."""
         return self._bolt
 

@@ -13,7 +13,7 @@ from spout_sdk.context import TaskContext
 from spout_sdk.counters import Counters
 from spout_sdk.emit_plans import Delivery, EmitPlan, TaskId, unknown_stream
 from spout_sdk.errors import DeliveryError, is_refused
-from spout_sdk.hooks import Emitted
+from spout_sdk.hooks import EmitInfo
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.pending import Pending
 from spout_sdk.records import TaskEnvironment
@@ -206,7 +206,7 @@ class OutputCollector(_Emitter):
         counters.transferred += len(sent)
         targets = tuple(sent)
         for hook in self._hooks:
-            hook.emit(Emitted(values, stream, targets))
+            hook.emit(EmitInfo(values, stream, targets))
         return targets
 
     def ack(self, tuple_: Tuple) -> None:
@@ -427,5 +427,5 @@ class SpoutCollector(_Emitter):
         self._counters.transferred += len(sent)
         targets = tuple(sent)
         for hook in self._hooks:
-            hook.emit(Emitted(values, stream, targets, message_id))
+            hook.emit(EmitInfo(values, stream, targets, message_id))
         return targets

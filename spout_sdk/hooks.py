@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Emitted:
+class EmitInfo:
     """A tuple was emitted.
 
     Attributes:
@@ -41,7 +41,7 @@ class TaskHook:
     def cleanup(self) -> None:
         """The task ends."""
 
-    def emit(self, emitted: Emitted) -> None:
+    def emit(self, emitted: EmitInfo) -> None:
         """A spout or bolt has emitted."""
 
     def spout_ack(self, message_id: Any, seconds: float) -> None:

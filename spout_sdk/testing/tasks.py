@@ -196,6 +196,9 @@ class RunningBolt(_Running):
 
     def _execute(self, records: Sequence[MemoryRecord]) -> None:
         """Hands records over, in order."""
+        if self.task.takes_batches:
+            self.task.execute_batch(records)
+            return
         execute = self.task.execute
         for record in records:
             execute(record)

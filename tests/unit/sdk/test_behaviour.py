@@ -153,10 +153,12 @@ def test_an_exception_fails_what_the_batch_had_not_settled() -> None:
 
 def test_what_cannot_be_read_is_left_out_of_the_batch() -> None:
     bench, task, bolt = behave(Together)
-    records = batch(bench, ("a", {1: 11}), ("b", {2: 12}))
-    records.insert(1, bench.raw("split", b"\xff\xff", None, task=1))
-    records[1].offset_, records[2].offset_ = 1, 2
-    task.execute_batch(records)
+    first, unreadable, second = (
+        bench.record("split", ("a",), {1: 11}, task=1),
+        bench.raw("split", b"\xff\xff", None, task=1),
+        bench.record("split", ("b",), {2: 12}, task=1),
+    )
+    task.execute_batch([first, unreadable, second])
     task.execute_batch([bench.raw("split", b"\xff\xff", None, task=1)])
     assert bolt.calls == [["a", "b"]]
     assert bench.counters.dead_letters == 2

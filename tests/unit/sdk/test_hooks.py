@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import Emitted, Failure, TaskContext, TaskHook, TaskId, TopologyBuilder, Tuple
+from spout_sdk import EmitInfo, Failure, TaskContext, TaskHook, TaskId, TopologyBuilder, Tuple
 from spout_sdk.counters import SAMPLE
 from tests.unit.sdk import test_spout_task as spouts
 from tests.unit.sdk.bolt_rig import Lines, Manual, Sink, Split, feed, rig
@@ -17,7 +17,7 @@ from tuple_tree.messages import FailReason
 class Counting(TaskHook):
     def __init__(self) -> None:
         self.heard: Counter[str] = Counter()
-        self.emitted: list[Emitted] = []
+        self.emitted: list[EmitInfo] = []
         self.seconds: list[float] = []
         self.ids: list[Any] = []
 
@@ -27,7 +27,7 @@ class Counting(TaskHook):
     def cleanup(self) -> None:
         self.heard["cleanup"] += 1
 
-    def emit(self, emitted: Emitted) -> None:
+    def emit(self, emitted: EmitInfo) -> None:
         self.heard["emit"] += 1
         self.emitted.append(emitted)
 
@@ -74,7 +74,7 @@ def test_a_hook_of_the_topology_hears_all_that_a_bolt_does() -> None:
         "bolt_fail ValueError: a bad word": 1,
         "cleanup": 1,
     }
-    assert hook.emitted[0] == Emitted(("a",), "default", (TaskId("count", 0),))
+    assert hook.emitted[0] == EmitInfo(("a",), "default", (TaskId("count", 0),))
     assert bench.counters.execute_latency.total == 3
 
 
@@ -95,7 +95,7 @@ def test_a_hook_of_a_spout_hears_outcomes() -> None:
 
 def test_what_a_hook_raises_counts_as_raised_by_the_bolt() -> None:
     class Angry(TaskHook):
-        def emit(self, emitted: Emitted) -> None:
+        def emit(self, emitted: EmitInfo) -> None:
             raise OSError("no disk")
 
     class Hooked(Split):

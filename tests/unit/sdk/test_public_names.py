@@ -19,7 +19,7 @@ def test_the_exported_names() -> None:
         "CustomGrouping",
         "DeliveryError",
         "EmitError",
-        "Emitted",
+        "EmitInfo",
         "Exit",
         "FailReason",
         "FailTupleError",

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from spout_sdk import Tuple, WindowSpec
+from spout_sdk.testing import MemoryRecord
 from spout_sdk.tuples import InputStream
 from spout_sdk.windows.policies import SECOND, WindowManager
-from tests.unit.sdk.memory import MemoryRecord
 
 _STREAM = InputStream("lines", "default", ("n",))
 
