@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spout_sdk.collectors import SpoutCollector
@@ -113,4 +113,5 @@ def replaced(topology: Topology, sources: Mapping[str, Source], bolts: Mapping[s
                 f"{argument}={{{one.name!r}: ...}}"
             )
         components.append(one.model_copy(update={"external": False}) if stands_in else one)
-    return Topology(manifest.model_copy(update={"components": tuple(components)}), factories)
+    changed = manifest.model_copy(update={"components": tuple(components)})
+    return replace(topology, manifest=changed, factories=factories)

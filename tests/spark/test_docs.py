@@ -1,6 +1,5 @@
 """The Python of `docs/spark.md` is run as it stands there, on a real broker."""
 
-import re
 import threading
 from collections import Counter
 from pathlib import Path
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 import spark_jobs
 from spout_sdk import ComponentRunner, Topology, TopologyBuilder, declare
 from tests.kafka.sdk_rig import Cluster, ToyAcker
+from tests.pages import blocks
 from tests.spark.rig import Stage, topology_name
 from tests.spark.test_bolt import LINES, WORDS
 from tests.spark.topologies import manifest_of
@@ -21,14 +21,12 @@ from tests.waiting import eventually
 from tuple_tree.names import tuples_topic
 from tuple_tree.streams import payload_codec
 
-PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
-
 
 @pytest.fixture
 def page(spark: SparkSession, tmp_path: Path) -> dict[str, Any]:
     """What the blocks of the page define, one after the other; topic and directory are the test's own."""
     names: dict[str, Any] = {"topic": topology_name()}
-    for block in re.findall("^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+    for block in blocks("docs/spark.md"):
         exec(block.replace("lines-of-text", names["topic"]).replace("/shared/text", str(tmp_path)), names)
     return names
 

@@ -1,27 +1,19 @@
 """The Python of `docs/testing.md`, and the tests in the README, are run as they stand there."""
 
-import re
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
-
-def blocks(page: str) -> list[str]:
-    return re.findall("^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+from tests.pages import blocks, names_of
 
 
 def named_tests(names: dict[str, Any]) -> list[str]:
     return [name for name in names if name.startswith("test_")]
 
 
-PAGE: dict[str, Any] = {"__name__": "page"}
-for block in blocks("docs/testing.md"):
-    exec(block, PAGE)
+PAGE = names_of("docs/testing.md")
 
 
 @pytest.mark.parametrize("name", named_tests(PAGE))

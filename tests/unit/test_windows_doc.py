@@ -2,16 +2,16 @@
 
 import re
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from examples import trending_words
 from spout_sdk import Bolt, Spout, TopologyBuilder, TopologyError, WindowedBolt, declare, sliding, tumbling
+from tests.pages import ROOT, names_of
 from tests.unit.sdk.memory import Bench, made
 
-PAGE = (Path(__file__).parents[2] / "docs" / "windows.md").read_text()
+PAGE = (ROOT / "docs" / "windows.md").read_text()
 
 
 class Source(Spout):
@@ -25,10 +25,7 @@ class Sink(Bolt):
 @pytest.fixture
 def page() -> dict[str, Any]:
     """What the blocks of the page define, one after the other."""
-    names: dict[str, Any] = {}
-    for block in re.findall("^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
-        exec(block, names)
-    return names
+    return names_of("docs/windows.md")
 
 
 def bench_of(bolt: type[WindowedBolt]) -> tuple[Bench, Any, Any]:

@@ -1,6 +1,7 @@
 """Emitting: who receives a tuple, and that the emitter is told."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,7 +59,7 @@ def opened() -> tuple[Bench, Any, Any]:
     spouts: list[Any] = []
     topology = wide()
     factories = {**topology.factories, "lines": made(spouts, Wide)}
-    bench = Bench(Topology(topology.manifest, factories, groupings=topology.groupings))
+    bench = Bench(replace(topology, factories=factories))
     task = bench.spout("lines")
     return bench, task, spouts[0]
 
