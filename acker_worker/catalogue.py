@@ -54,14 +54,17 @@ class Catalogue:
         settings: dict[str, Any] = {**_QUIET, **for_admin(kafka), "error_cb": self._heard.append}
         self._admin = AdminClient(settings)
 
-    def topics(self) -> dict[str, int]:
+    def topics(self, contact_s: float | None = None) -> dict[str, int]:
         """All topics with their numbers of partitions.
+
+        Args:
+            contact_s: how long a broker may take to answer this time, in seconds.
 
         Raises:
             BrokerUnreachableError: if no broker answers in time.
         """
         with self._contact():
-            metadata = self._admin.list_topics(timeout=self._contact_s)
+            metadata = self._admin.list_topics(timeout=contact_s or self._contact_s)
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
 
     def await_brokers(self, count: int, seconds: float) -> None:
@@ -308,6 +311,9 @@ class Catalogue:
 
     @contextmanager
     def _contact(self) -> Iterator[None]:
+        # What was heard before is of another time: brokers that restart say all kinds of things.
+        self._admin.poll(0)
+        self._heard.clear()
         try:
             yield
         except KafkaException as error:
