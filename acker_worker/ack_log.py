@@ -4,7 +4,7 @@ What becomes of the records, and of partitions that come and go, is the worker's
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -20,6 +20,8 @@ _log = logging.getLogger(__name__)
 
 CONTACT_S: Final = 5.0
 """How long a broker may take to answer, in seconds."""
+_PATIENCE_S: Final = 60.0
+"""After so many seconds another commit is tried, whatever became of the last one."""
 _POLL_S: Final = 0.02
 _POLL_RECORDS: Final = 500
 
@@ -47,11 +49,16 @@ _FENCED: Final = (
 _HOPELESS: Final = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
     KafkaError._AUTHENTICATION,
 )
+_GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_RECREATE: Final = (
+    "Open trees have no ledger any more: if it was deleted by mistake, stop the topology, create the topic again with "
+    "acker topics create MODULE:TOPOLOGY, and start it again"
+)
 
+Reached = Mapping[int, Progress]
+"""How far partitions of the ack log were told."""
 Rebalance = Callable[[list[TopicPartition]], None]
 """Called with the partitions that come or go, within `AckLogReader.poll` and `AckLogReader.close`."""
 
@@ -62,15 +69,27 @@ class AckLogReader:
     Args:
         topology: whose log.
         kafka: librdkafka properties.
+        on_committed: called with what was committed, within `poll` and `close`.
+        clock: seconds, rising.
     """
 
-    def __init__(self, topology: str, kafka: KafkaSettings) -> None:
+    def __init__(
+        self,
+        topology: str,
+        kafka: KafkaSettings,
+        on_committed: Callable[[Reached], None],
+        clock: Callable[[], float],
+    ) -> None:
         self.topic = acks_topic(topology)
         self._group = acker_group(topology)
         group = {**_CONSUMER, **for_consumer(kafka), **_FIXED, "group.id": self._group}
-        self._consumer = Consumer({**group, "logger": _log})
+        self._consumer = Consumer({**group, "on_commit": self._answered, "logger": _log})
         # An open transaction holds a reader of committed records back, and its idea of the end with it.
         self._watermarks = Consumer({**group, "isolation.level": "read_uncommitted", "logger": _log})
+        self._on_committed = on_committed
+        self._clock = clock
+        self._asked: dict[frozenset[tuple[int, int]], Reached] = {}
+        self._asked_at = 0.0
         self._raised: Exception | None = None
 
     def join(self, on_assign: Rebalance, on_revoke: Rebalance, on_lost: Rebalance) -> None:
@@ -134,34 +153,43 @@ class AckLogReader:
         """
         return self._bounds(self._watermarks, partition)[1]
 
-    def commit(self, reached: Sequence[tuple[int, Progress]]) -> bool:
-        """Commits how far partitions were told.
+    @property
+    def committing(self) -> bool:
+        """Whether a commit is not answered yet; one for which that takes very long is not waited for any more."""
+        return bool(self._asked) and self._clock() - self._asked_at < _PATIENCE_S
 
-        Returns:
-            False if that was refused, and has to be made up for.
+    def commit(self, reached: Reached) -> None:
+        """Begins to commit how far partitions were told; the answer comes within `poll` or `close`.
 
-        Raises:
-            TopicError: if there is no such topic any more.
+        It is not waited for: librdkafka keeps a commit for as long as there is no broker.
         """
+        if not self.committing:
+            self._asked.clear()
+        self._asked[_offsets(reached)] = reached
+        self._asked_at = self._clock()
+        offsets = [
+            TopicPartition(self.topic, partition, progress.offset, progress.metadata())
+            for partition, progress in reached.items()
+        ]
         try:
-            self._consumer.commit(
-                offsets=[
-                    TopicPartition(self.topic, partition, progress.offset, progress.metadata())
-                    for partition, progress in reached
-                ],
-                asynchronous=False,
-            )
+            self._consumer.commit(offsets=offsets, asynchronous=True)
         except KafkaException as error:
-            fenced = error.args[0].code() in _FENCED
-            _log.log(
-                logging.INFO if fenced else logging.WARNING,
-                "%s: commit of %d partitions refused, will be made up for: %s",
-                self.topic,
-                len(reached),
-                error.args[0].str(),
-            )
-            return False
-        return True
+            self._answered(error.args[0], offsets)
+
+    def _answered(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        reached = self._asked.pop(frozenset((each.partition, each.offset) for each in partitions), None)
+        refused = error or next((each.error for each in partitions if each.error), None)
+        if refused is None:
+            self._on_committed(reached or {})
+            return
+        if refused.code() in _GONE:
+            self._raised = TopicError(self.topic, f"is gone: {refused.str()}. {_RECREATE}")
+            return
+        _log.log(
+            logging.INFO if refused.code() in _FENCED else logging.WARNING,
+            "%s: commit of %d partitions refused, will be made up for: %s",
+            *(self.topic, len(partitions), refused.str()),
+        )
 
     def check(self, error: KafkaError, partition: int | None = None) -> None:
         """Judges an error that came in place of a record; one that passes by itself is logged.
@@ -172,7 +200,9 @@ class AckLogReader:
         if error.fatal() or error.code() in _HOPELESS:
             where = self.topic if partition is None or partition < 0 else f"{self.topic}[{partition}]"
             self.check_allowed(error, where)
-            raise TopicError(where, f"cannot be read any more: {error.str()}. Check that it exists and may be read")
+            raise TopicError(where, f"cannot be read any more: {error.str()}. Check that it may be read")
+        if error.code() in _GONE:
+            raise TopicError(self.topic, f"is gone: {error.str()}. {_RECREATE}")
         _log.warning("%s: %s", self.topic, error.str())
 
     def check_allowed(self, error: KafkaError, where: str) -> None:
@@ -204,3 +234,7 @@ class AckLogReader:
                 self._raised = error
 
         return guarded
+
+
+def _offsets(reached: Reached) -> frozenset[tuple[int, int]]:
+    return frozenset((partition, progress.offset) for partition, progress in reached.items())

@@ -28,7 +28,8 @@ CONTACT_S: Final = 8.0
 _SHORTEST_CONTACT_S: Final = 1.0
 _LOOK_S: Final = 0.2
 _QUIET: Final = {"log_level": 0, "socket.connection.setup.timeout.ms": 5_000}
-_GROUP: Final = "acker.catalogue"
+CATALOGUE_GROUP: Final = "acker.catalogue"
+"""In whose name manifests are read by those who have no group of their own; nobody joins it."""
 _REFUSED: Final = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -46,7 +47,7 @@ class Catalogue:
         group: in whose name manifests are read, for it may be that the user is allowed no other; it is not joined.
     """
 
-    def __init__(self, kafka: KafkaSettings, contact_s: float = CONTACT_S, group: str = _GROUP) -> None:
+    def __init__(self, kafka: KafkaSettings, contact_s: float = CONTACT_S, group: str = CATALOGUE_GROUP) -> None:
         self._kafka = dict(kafka)
         self._contact_s = contact_s
         self._group = group
@@ -180,12 +181,24 @@ class Catalogue:
         Raises:
             BrokerUnreachableError: if it is not acknowledged in time.
         """
+        self._write(manifest.topology, manifest.to_json())
+
+    def withdraw(self, topology: str) -> None:
+        """Takes the manifest of a topology out of `acker.topologies`, whether there is one or not.
+
+        Raises:
+            BrokerUnreachableError: if that is not acknowledged in time.
+            TopicError: if it may not be written.
+        """
+        self._write(topology, None)
+
+    def _write(self, topology: str, value: bytes | None) -> None:
         failures: list[KafkaError] = []
         producer = Producer({**_QUIET, **for_producer(self._kafka), "acks": "all"})
         producer.produce(
             TOPOLOGIES_TOPIC,
-            key=manifest.topology.encode(),
-            value=manifest.to_json(),
+            key=topology.encode(),
+            value=value,
             partition=0,
             on_delivery=lambda error, _message: failures.append(error) if error else None,
         )
@@ -194,7 +207,8 @@ class Catalogue:
             raise TopicError(TOPOLOGIES_TOPIC, f"may not be written by this user: {remedy(OPERATOR)}")
         if left or failures:
             why = failures[0].str() if failures else f"no acknowledgement within {self._contact_s:g} s"
-            raise BrokerUnreachableError(f"the manifest of {manifest.topology} could not be published: {why}")
+            done = "withdrawn" if value is None else "published"
+            raise BrokerUnreachableError(f"the manifest of {topology} could not be {done}: {why}")
 
     def manifest(self, topology: str) -> Manifest:
         """The manifest of a topology.

@@ -14,7 +14,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from acker_worker.ack_log import AckLogReader
+from acker_worker.ack_log import AckLogReader, Reached
 from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.errors import AckerWorkerError
 from acker_worker.fold import Counters, LogRecord, PartitionFold, Step
@@ -100,7 +100,7 @@ class AckerWorker:
         warm_up()
         self._ledger_settings = ledger_settings(self._manifest)
         self._notifier = Notifier(self._topology, self._kafka, catalogue)
-        self._reader = AckLogReader(self._topology, self._kafka)
+        self._reader = AckLogReader(self._topology, self._kafka, self._on_committed, self._clock)
         try:
             self._reader.join(self._on_assign, self._on_revoke, self._on_lost)
             _log.info("acker worker of %s started", self._topology)
@@ -177,7 +177,7 @@ class AckerWorker:
             self._take(self._reader.poll())
             self._advance()
             self._notifier.poll()
-            if commits.due():
+            if commits.due() and not self._reader.committing:
                 self._commit(list(self._owned), _DRAIN_S)
             if reports.due():
                 self._report()
@@ -250,13 +250,16 @@ class AckerWorker:
         ahead = [self._owned[p] for p in partitions if p in self._owned and self._owned[p].ahead]
         if not ahead:
             return
-        reached = [(owned, owned.fold.progress) for owned in ahead]
+        reached = {owned.partition: owned.fold.progress for owned in ahead}
         if not self._notifier.drain(drain_s):
             _log.warning("%s: notices are not acknowledged yet, so nothing is committed", self._topic)
             return
-        if self._reader.commit([(owned.partition, progress) for owned, progress in reached]):
-            for owned, progress in reached:
-                owned.committed = progress
+        self._reader.commit(reached)
+
+    def _on_committed(self, reached: Reached) -> None:
+        for partition, progress in reached.items():
+            if partition in self._owned:
+                self._owned[partition].committed = progress
 
     def _on_assign(self, partitions: list[TopicPartition]) -> None:
         if not partitions or self._stopping.is_set():

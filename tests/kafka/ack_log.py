@@ -225,7 +225,7 @@ class AckLog:
 class WorkerThread:
     """An acker worker in a thread, with what it last said of itself."""
 
-    def __init__(self, log: AckLog, on_stats: Callable[[WorkerStats], None]) -> None:
+    def __init__(self, log: AckLog, on_stats: Callable[[WorkerStats], None] = lambda _stats: None) -> None:
         self.stats = WorkerStats()
         self._on_stats = on_stats
         self.error: BaseException | None = None
