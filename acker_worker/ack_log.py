@@ -52,10 +52,6 @@ _HOPELESS: Final = (
     KafkaError._AUTHENTICATION,
 )
 _GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
-_RECREATE: Final = (
-    "Open trees have no ledger any more: if it was deleted by mistake, stop the topology, create the topic again with "
-    "acker topics create MODULE:TOPOLOGY, and start it again"
-)
 
 Reached = Mapping[int, Progress]
 """How far partitions of the ack log were told."""
@@ -183,7 +179,7 @@ class AckLogReader:
             self._on_committed(reached or {})
             return
         if refused.code() in _GONE:
-            self._raised = TopicError(self.topic, f"is gone: {refused.str()}. {_RECREATE}")
+            self._raised = gone(self.topic, f"is gone: {refused.str()}")
             return
         _log.log(
             logging.INFO if refused.code() in _FENCED else logging.WARNING,
@@ -202,7 +198,7 @@ class AckLogReader:
             self.check_allowed(error, where)
             raise TopicError(where, f"cannot be read any more: {error.str()}. Check that it may be read")
         if error.code() in _GONE:
-            raise TopicError(self.topic, f"is gone: {error.str()}. {_RECREATE}")
+            raise gone(self.topic, f"is gone: {error.str()}")
         _log.warning("%s: %s", self.topic, error.str())
 
     def check_allowed(self, error: KafkaError, where: str) -> None:
@@ -234,6 +230,15 @@ class AckLogReader:
                 self._raised = error
 
         return guarded
+
+
+def gone(topic: str, how: str) -> TopicError:
+    """The error of a worker whose ack log is no more."""
+    return TopicError(
+        topic,
+        f"{how}: its open trees have no ledger any more. If that was a mistake, stop the topology, run acker topics "
+        "create MODULE:TOPOLOGY, and start it again: what was not acked has to be emitted again",
+    )
 
 
 def _offsets(reached: Reached) -> frozenset[tuple[int, int]]:

@@ -68,6 +68,26 @@ class Catalogue:
             metadata = self._admin.list_topics(timeout=contact_s or self._contact_s)
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
 
+    def topic_id(self, topic: str, contact_s: float | None = None) -> str | None:
+        """What tells a topic from one of the same name that was deleted; None if there is none.
+
+        Args:
+            topic: its name.
+            contact_s: as above.
+
+        Raises:
+            BrokerUnreachableError: if no broker answers in time.
+            AccessError: if it may not be described.
+        """
+        with self._contact():
+            asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=contact_s or self._contact_s)
+            try:
+                return str(asked[topic].result().topic_id)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+                return None
+
     def await_brokers(self, count: int, seconds: float) -> None:
         """Waits until so many brokers are up: a topic cannot have more copies than there are brokers.
 

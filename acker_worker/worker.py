@@ -14,9 +14,9 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from acker_worker.ack_log import AckLogReader, Reached
+from acker_worker.ack_log import AckLogReader, Reached, gone
 from acker_worker.catalogue import Catalogue, KafkaSettings
-from acker_worker.errors import AckerWorkerError
+from acker_worker.errors import AckerWorkerError, BrokerUnreachableError
 from acker_worker.fold import Counters, LogRecord, PartitionFold, Step
 from acker_worker.intervals import Interval
 from acker_worker.ledger import LedgerSettings, warm_up
@@ -33,6 +33,9 @@ _log = logging.getLogger(__name__)
 
 _DRAIN_S: Final = 1.0
 _LAST_DRAIN_S: Final = 10.0
+_IDENTITY_S: Final = 10.0
+"""How often it is looked whether the ack log is still the one that was begun with."""
+_LOOK_UP_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +98,12 @@ class AckerWorker:
         Raises:
             AckerWorkerError: if it cannot start, or cannot go on; the message says why and what to do.
         """
-        catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
-        self._manifest = self._checked(catalogue)
+        self._catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
+        self._manifest = self._checked(self._catalogue)
+        self._topic_id = self._catalogue.topic_id(self._topic)
         warm_up()
         self._ledger_settings = ledger_settings(self._manifest)
-        self._notifier = Notifier(self._topology, self._kafka, catalogue)
+        self._notifier = Notifier(self._topology, self._kafka, self._catalogue)
         self._reader = AckLogReader(self._topology, self._kafka, self._on_committed, self._clock)
         try:
             self._reader.join(self._on_assign, self._on_revoke, self._on_lost)
@@ -173,16 +177,29 @@ class AckerWorker:
         commits = Interval(self._settings.commit_interval_s, self._clock)
         reports = Interval(self._settings.stats_interval_s, self._clock)
         lines = Interval(self._settings.log_interval_s, self._clock)
+        identities = Interval(_IDENTITY_S, self._clock)
         while not self._stopping.is_set():
             self._take(self._reader.poll())
             self._advance()
             self._notifier.poll()
             if commits.due() and not self._reader.committing:
                 self._commit(list(self._owned), _DRAIN_S)
+            if identities.due():
+                self._check_identity()
             if reports.due():
                 self._report()
             if lines.due():
                 self._say()
+
+    def _check_identity(self) -> None:
+        """Ends the worker if its ack log was deleted: an idle one would not notice, and one of the same name is new."""
+        try:
+            found = self._catalogue.topic_id(self._topic, _LOOK_UP_S)
+        except BrokerUnreachableError as error:
+            _log.warning("%s: %s", self._topic, error)
+            return
+        if found != self._topic_id:
+            raise gone(self._topic, "was deleted" if found is None else "was deleted and created again")
 
     def _take(self, messages: list[Message]) -> None:
         batches: dict[int, list[LogRecord]] = defaultdict(list)
