@@ -6,7 +6,8 @@ Rooms, from the inside out:
 - `sessions`: which ack batches are repeats; `progress`: what is committed beside an offset.
 - `fold`: records of one partition in, notices out, without Kafka and without a clock.
 - `owned`, `intervals`: what the worker knows around a fold.
-- `worker`: polls, folds, sends and commits; `notifier`: delivers; `stats`: what it did; `metrics`: the same
-  for Prometheus.
+- `worker`: polls, folds, sends and commits; `ack_log`: its place in the consumer group; `notifier`: delivers; `stats`:
+  what it did; `metrics`: the same for Prometheus.
+- `service`: all topologies in one process; `served`: one of them, its worker in a thread; `published`: which there are.
 - `catalogue`: topics and manifests in the cluster. `errors`: the hierarchy.
 """

@@ -1,10 +1,11 @@
 """What is published in `acker.topologies`, followed: what stands there, then each change as it comes."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -54,9 +55,9 @@ class PublishedTopologies:
     def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._catalogue = Catalogue(kafka)
         # Not joined, but librdkafka wants a name.
-        self._consumer = Consumer({**for_consumer(kafka), **_FIXED, "group.id": CATALOGUE_GROUP, "logger": _log})
+        self._settings: dict[str, Any] = {**for_consumer(kafka), **_FIXED, "group.id": CATALOGUE_GROUP, "logger": _log}
+        self._consumer: Consumer | None = None
         self._looks = Interval(_LOOK_S, clock)
-        self._reading = False
         self._first: dict[str, Published] | None = {}
 
     def open(self) -> None:
@@ -68,8 +69,8 @@ class PublishedTopologies:
         """
         if TOPOLOGIES_TOPIC not in self._catalogue.topics():
             return
+        self._consumer = Consumer(self._settings)
         self._consumer.assign([TopicPartition(TOPOLOGIES_TOPIC, 0, 0)])
-        self._reading = True
 
     def poll(self, timeout_s: float) -> list[Published]:
         """The changes that came, in order; at first, and all at once, the latest record of each topology.
@@ -81,8 +82,9 @@ class PublishedTopologies:
             TopicError: if the topic may not be read.
             AccessError: if the group may not be used, or this user is not let in any more.
         """
-        if not self._reading and self._looks.due():
-            self._open_again()
+        if self._consumer is None:
+            self._open_again(timeout_s)
+            return []
         first = self._consumer.poll(timeout_s)
         messages = [] if first is None else [first, *self._consumer.consume(_RECORDS, 0)]
         changes: list[Published] = []
@@ -92,9 +94,14 @@ class PublishedTopologies:
 
     def close(self) -> None:
         """Stops reading."""
-        self._consumer.close()
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
 
-    def _open_again(self) -> None:
+    def _open_again(self, timeout_s: float) -> None:
+        if not self._looks.due():
+            threading.Event().wait(timeout_s)
+            return
         try:
             self.open()
         except BrokerUnreachableError as error:
@@ -121,8 +128,7 @@ class PublishedTopologies:
         if problem := _refusal(error):
             raise problem
         if error.code() in _GONE:
-            self._consumer.unassign()
-            self._reading = False
+            self.close()
         _log.warning("%s: %s", TOPOLOGIES_TOPIC, error.str())
         return []
 

@@ -103,8 +103,11 @@ def test_what_is_published_while_it_runs_is_served_beside_the_rest(servers: str)
             is_served(first, 4)
             assert set(service.service.topologies()) == {first.topology, second.topology}
             assert set(service.service.silences()) == {first.topology, second.topology}
-            for log, trees in ((first, 2), (second, 1)):
-                eventually(lambda log=log, trees=trees: service.stats[log.topology].trees_acked == trees, "its numbers")
+
+            def acked() -> list[int]:
+                return [service.stats[log.topology].trees_acked for log in (first, second)]
+
+            eventually(lambda: acked() == [2, 1], "the numbers of both")
 
 
 def test_it_starts_before_there_is_anything_to_serve() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from acker_cli import metrics_server
 from acker_cli.settings import MetricsSection
-from acker_worker.metrics import COUNTERS, PARTITION_GAUGES, WORKER_GAUGES
+from acker_worker.metrics import COUNTERS, PARTITION_GAUGES, SERVING, WORKER_GAUGES
 from spout_sdk import metrics as components
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
@@ -15,6 +15,7 @@ NAMES = {
     *(shown.name for shown in (*components.GAUGES, *components.COUNTERS)),
     *(components.FAILED, components.USER, components.MAX_PENDING, components.LATENCY),
     metrics_server.SILENCE,
+    SERVING,
 }
 
 
