@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from acker_worker.catalogue import CATALOGUE_GROUP, Catalogue, KafkaSettings
 from acker_worker.errors import AccessError, AckerWorkerError, BrokerUnreachableError, TopicError
 from acker_worker.intervals import Interval
-from tuple_tree.access import remedy
+from tuple_tree.access import ACKER, Operation, Permission, Role, remedy
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.names import TOPOLOGIES_TOPIC
 
@@ -27,6 +27,10 @@ _FIXED: Final[dict[str, str | int | float | bool]] = {
     "enable.auto.commit": False,
     "enable.partition.eof": True,
 }
+
+_READER: Final = Role(
+    ACKER, "acker workers of all topologies", (Permission("topic", TOPOLOGIES_TOPIC, (Operation.READ,)),)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,10 @@ class PublishedTopologies:
 
         Raises:
             BrokerUnreachableError: if no broker answers in time.
+            TopicError: if this user may not read it.
             AccessError: if this user is not let in.
         """
+        self._catalogue.check_access(_READER)
         if TOPOLOGIES_TOPIC not in self._catalogue.topics():
             return
         self._consumer = Consumer(self._settings)
@@ -136,7 +142,7 @@ class PublishedTopologies:
 def _refusal(error: KafkaError) -> AckerWorkerError | None:
     """What is to be said of an error that does not pass by itself."""
     if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        return TopicError(TOPOLOGIES_TOPIC, f"may not be read by this user: {remedy()}")
+        return TopicError(TOPOLOGIES_TOPIC, f"may not be read by this user: {remedy(ACKER)}")
     if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
         return AccessError(
             f"group {CATALOGUE_GROUP} may not be used by this user, and a worker of all topologies reads "
