@@ -148,7 +148,7 @@ class Removal:
                     "on where it ended; --force does not wait for them"
                 )
             if not told:
-                self._say(f"waiting until {_listed({group: count})} no more …")
+                self._say(f"waiting for {count} acker workers to let go …")
                 told = True
             threading.Event().wait(_LOOK_S)
 

@@ -20,6 +20,9 @@ _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 2.0
 """How often it is looked whether the topic has come to be."""
+_IDENTITY_S: Final = 10.0
+"""How often it is looked whether it is still the same topic."""
+_IDENTITY_CONTACT_S: Final = 2.0
 _RECORDS: Final = 500
 _GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _FIXED: Final[dict[str, str | int | float | bool]] = {
@@ -61,7 +64,9 @@ class PublishedTopologies:
         # Not joined, but librdkafka wants a name.
         self._settings: dict[str, Any] = {**for_consumer(kafka), **_FIXED, "group.id": CATALOGUE_GROUP, "logger": _log}
         self._consumer: Consumer | None = None
+        self._topic_id: str | None = None
         self._looks = Interval(_LOOK_S, clock)
+        self._identities = Interval(_IDENTITY_S, clock)
         self._first: dict[str, Published] | None = {}
 
     def open(self) -> None:
@@ -73,7 +78,8 @@ class PublishedTopologies:
             AccessError: if this user is not let in.
         """
         self._catalogue.check_access(_READER)
-        if TOPOLOGIES_TOPIC not in self._catalogue.topics():
+        self._topic_id = self._catalogue.topic_id(TOPOLOGIES_TOPIC)
+        if self._topic_id is None:
             return
         self._consumer = Consumer(self._settings)
         self._consumer.assign([TopicPartition(TOPOLOGIES_TOPIC, 0, 0)])
@@ -88,6 +94,8 @@ class PublishedTopologies:
             TopicError: if the topic may not be read.
             AccessError: if the group may not be used, or this user is not let in any more.
         """
+        if self._consumer is not None and self._identities.due():
+            self._check_identity()
         if self._consumer is None:
             self._open_again(timeout_s)
             return []
@@ -103,6 +111,17 @@ class PublishedTopologies:
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
+
+    def _check_identity(self) -> None:
+        """Begins again if the topic was deleted: one of the same name has other records at the same offsets."""
+        try:
+            found = self._catalogue.topic_id(TOPOLOGIES_TOPIC, _IDENTITY_CONTACT_S)
+        except BrokerUnreachableError as error:
+            _log.warning("%s: %s", TOPOLOGIES_TOPIC, error)
+            return
+        if found != self._topic_id:
+            _log.warning("%s was deleted: what is served goes on, and what is published from now on", TOPOLOGIES_TOPIC)
+            self.close()
 
     def _open_again(self, timeout_s: float) -> None:
         if not self._looks.due():

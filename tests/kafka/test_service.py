@@ -117,6 +117,18 @@ def test_it_starts_before_there_is_anything_to_serve() -> None:
             is_served(log, 2)
 
 
+def test_it_survives_the_loss_of_all_manifests() -> None:
+    with LocalKafka() as kafka, topology_of(kafka.bootstrap_servers) as old, running(kafka.bootstrap_servers):
+        is_served(old, 2)
+        for _ in range(5):
+            old.catalogue.publish(old.manifest)
+        old.delete_topic(TOPOLOGIES_TOPIC)
+        with topology_of(kafka.bootstrap_servers) as new:
+            # At an offset that the old topic had as well.
+            is_served(new, 2)
+            is_served(old, 4)
+
+
 def test_without_a_broker_it_does_not_start() -> None:
     with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1"):
         AckerService({"bootstrap.servers": "127.0.0.1:1", "log_level": 2}).run()
