@@ -20,8 +20,10 @@ _log = logging.getLogger(__name__)
 
 CONTACT_S: Final = 5.0
 """How long a broker may take to answer, in seconds."""
-_PATIENCE_S: Final = 60.0
-"""After so many seconds another commit is tried, whatever became of the last one."""
+ANSWER_S: Final = 30.0
+"""How long a commit may take while brokers answer, in seconds."""
+_ABANDONED: Final[list[Consumer]] = []
+"""Kept, because to forget them is to close them."""
 _POLL_S: Final = 0.02
 _POLL_RECORDS: Final = 500
 
@@ -151,16 +153,19 @@ class AckLogReader:
 
     @property
     def committing(self) -> bool:
-        """Whether a commit is not answered yet; one for which that takes very long is not waited for any more."""
-        return bool(self._asked) and self._clock() - self._asked_at < _PATIENCE_S
+        """Whether a commit is not answered yet."""
+        return bool(self._asked)
+
+    @property
+    def unanswered_s(self) -> float:
+        """Seconds since the commit began that is not answered yet; 0 if there is none."""
+        return self._clock() - self._asked_at if self._asked else 0.0
 
     def commit(self, reached: Reached) -> None:
         """Begins to commit how far partitions were told; the answer comes within `poll` or `close`.
 
         It is not waited for: librdkafka keeps a commit for as long as there is no broker.
         """
-        if not self.committing:
-            self._asked.clear()
         self._asked[_offsets(reached)] = reached
         self._asked_at = self._clock()
         offsets = [
@@ -213,8 +218,16 @@ class AckLogReader:
             raise TopicError(where, f"may not be read by this user: {remedy(ACKER)}")
 
     def close(self) -> None:
-        """Leaves the group."""
+        """Leaves the group.
+
+        A consumer that has lost a commit would wait for its answer for ever. It is no member any more, and is kept as
+        it is until the process ends.
+        """
         self._watermarks.close()
+        if self.unanswered_s > ANSWER_S:
+            _log.warning("%s: a consumer is given up, for it waits for a commit that has no answer", self.topic)
+            _ABANDONED.append(self._consumer)
+            return
         self._consumer.close()
 
     def _bounds(self, consumer: Consumer, partition: int) -> tuple[int, int]:

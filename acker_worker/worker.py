@@ -14,7 +14,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from acker_worker.ack_log import AckLogReader, Reached, gone
+from acker_worker.ack_log import ANSWER_S, AckLogReader, Reached, gone
 from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.errors import AckerWorkerError, BrokerUnreachableError
 from acker_worker.fold import Counters, LogRecord, PartitionFold, Step
@@ -87,6 +87,7 @@ class AckerWorker:
         self._rebuild_s = 0.0
         self._said = WorkerStats()
         self._known = manifest
+        self._unanswered_at = clock()
 
     def stop(self) -> None:
         """Asks `run` to end cleanly; may be called from a signal handler or another thread."""
@@ -197,7 +198,14 @@ class AckerWorker:
             found = self._catalogue.topic_id(self._topic, _LOOK_UP_S)
         except BrokerUnreachableError as error:
             _log.warning("%s: %s", self._topic, error)
+            self._unanswered_at = self._clock()
             return
+        # librdkafka may lose a commit that was on its way when the brokers went, and then never joins again.
+        if min(self._clock() - self._unanswered_at, self._reader.unanswered_s) > ANSWER_S:
+            raise AckerWorkerError(
+                f"the acker worker of {self._topology} cannot go on: a commit has had no answer for "
+                f"{self._reader.unanswered_s:.0f} s, though the brokers are well. Nothing is lost: start it again"
+            )
         if found != self._topic_id:
             raise gone(self._topic, "was deleted" if found is None else "was deleted and created again")
 

@@ -4,6 +4,7 @@ On a broker of its own, for it would serve what other tests have left as well.
 """
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from acker_worker import worker
+from acker_worker.ack_log import AckLogReader
 from acker_worker.catalogue import Catalogue
 from acker_worker.errors import BrokerUnreachableError
 from acker_worker.service import AckerService
@@ -166,6 +169,30 @@ def test_a_manifest_that_cannot_be_used_is_said_and_passed_over(
         is_served(log, 2)
         log.catalogue.withdraw("broken")
         eventually(lambda: "broken" not in service.service.topologies(), "it to be forgotten")
+
+
+def test_a_commit_that_is_never_answered_starts_the_worker_again(
+    servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It happens when a broker goes down at the wrong moment, which no broker does on demand."""
+    monkeypatch.setattr(worker, "ANSWER_S", 1.0)
+    monkeypatch.setattr(worker, "_IDENTITY_S", 0.5)
+    with topology_of(servers) as log, running(servers) as service:
+        is_served(log, 2)
+        with monkeypatch.context() as patched:
+            patched.setattr(AckLogReader, "unanswered_s", 5.0)
+            eventually(lambda: "a commit has had no answer for 5 s" in caplog.text, "the worker to give up")
+        eventually(lambda: service.owns(log), "it to be served again")
+        is_served(log, 4)
+
+
+def test_a_consumer_that_waits_for_ever_is_not_waited_for(
+    servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = AckLogReader("nobody", {"bootstrap.servers": servers}, lambda _reached: None, time.monotonic)
+    monkeypatch.setattr(AckLogReader, "unanswered_s", 31.0)
+    reader.close()
+    assert "nobody.acks: a consumer is given up" in caplog.text
 
 
 def test_what_is_withdrawn_is_let_go_of_and_the_rest_is_served(servers: str) -> None:
