@@ -204,9 +204,9 @@ class AckLog:
         return ends
 
     @contextmanager
-    def worker(self, on_stats: Callable[[WorkerStats], None] = lambda _stats: None) -> Iterator["WorkerThread"]:
+    def worker(self) -> Iterator["WorkerThread"]:
         """A worker in a thread of the test; stopped cleanly at the end."""
-        thread = WorkerThread(self, on_stats)
+        thread = WorkerThread(self)
         thread.start()
         try:
             yield thread
@@ -237,9 +237,8 @@ class AckLog:
 class WorkerThread:
     """An acker worker in a thread, with what it last said of itself."""
 
-    def __init__(self, log: AckLog, on_stats: Callable[[WorkerStats], None] = lambda _stats: None) -> None:
+    def __init__(self, log: AckLog) -> None:
         self.stats = WorkerStats()
-        self._on_stats = on_stats
         self.error: BaseException | None = None
         kafka = {**log.kafka, "session.timeout.ms": 6_000}
         self._worker = AckerWorker(
@@ -260,7 +259,6 @@ class WorkerThread:
 
     def _keep(self, stats: WorkerStats) -> None:
         self.stats = stats
-        self._on_stats(stats)
 
     def _run(self) -> None:
         try:

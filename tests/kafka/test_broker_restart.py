@@ -1,14 +1,10 @@
-"""Workers and components ride out a restart of their only broker, and can be stopped while there is none."""
+"""Workers ride out a restart of their only broker."""
 
 import itertools
 import socket
-import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,19 +13,16 @@ from confluent_kafka import Consumer, TopicPartition
 from acker_worker.catalogue import Catalogue
 from acker_worker.fold import Told
 from acker_worker.notifier import Notifier
-from acker_worker.service import AckerService
+from acker_worker.stats import WorkerStats
 from local_kafka import LocalKafka
-from spout_sdk import ComponentRunner, Stats, Topology, load_topology
 from tests.kafka.ack_log import AckLog
-from tests.kafka.sdk_topologies import NAME
+from tests.kafka.test_service import running
 from tests.waiting import eventually
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.messages import SpoutTask
 
 STUCK_AFTER_S = 30
 """What `/health` calls stuck unless it is told otherwise."""
-STOPPED_S = 60
-"""How long everything may take to stop where no broker answers."""
 
 
 @pytest.fixture
@@ -91,99 +84,28 @@ def told_to(log: AckLog) -> list[list[int]]:
 
 
 def test_a_worker_goes_on_when_its_broker_is_back_and_its_loop_turns_meanwhile(broker: LocalKafka) -> None:
-    with AckLog(broker.bootstrap_servers, timeout_ms=2_000) as log:
-        turns: list[float] = []
-        with log.worker(lambda _stats: turns.append(time.monotonic())) as worker:
-            log.say(3, init=5)
-            log.say(3, ack=5)
-            log.flush()
-            log.await_notices([3])
-            log.say(2, init=5)
-            log.flush()
-            eventually(lambda: worker.stats.pending == 1, "the tree")
-            broker.stop()
-            down = time.monotonic()
-            # The tree is due, so the worker asks for the end of the log again and again, and has to commit.
-            eventually(lambda: turns[-1] > down + 15, "the loop to turn while there is no broker", 120)
-            assert 2 not in log.read_notices()
-            broker.start()
-            log.say(4, init=5)
-            log.say(4, ack=5)
-            log.flush()
-            notices = log.await_notices([2, 4], deadline_s=120)
-            assert (notices[2], notices[4]) == (["timeout"], ["ack"])
-            assert worker.error is None
-        assert max(after - before for before, after in itertools.pairwise(turns)) < STUCK_AFTER_S
+    with AckLog(broker.bootstrap_servers, timeout_ms=2_000) as log, running(broker.bootstrap_servers) as service:
 
+        def stats() -> WorkerStats:
+            return service.stats.get(log.topology, WorkerStats())
 
-class RunningComponent:
-    """A component in a thread, and when it said something of itself."""
-
-    def __init__(self, topology: Topology, name: str, kafka: dict[str, Any]) -> None:
-        self.turns: list[float] = []
-        self.stats = Stats(name)
-        self.error: BaseException | None = None
-        self._runner = ComponentRunner(topology, name, kafka, on_stats=self._keep)
-        self._thread = threading.Thread(target=self._run, name=name)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._runner.stop()
-
-    def join(self, seconds: float) -> bool:
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
-
-    def _keep(self, stats: Stats) -> None:
-        self.turns.append(time.monotonic())
-        self.stats = stats
-
-    def _run(self) -> None:
-        try:
-            self._runner.run()
-        except BaseException as error:  # noqa: BLE001  # kept for the test's own thread
-            self.error = error
-
-
-def turning(part: RunningComponent, since: float) -> Callable[[], bool]:
-    return lambda: part.turns[-1] > since
-
-
-def test_components_go_on_when_their_broker_is_back(broker: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(NAME, f"restart-{uuid.uuid4().hex[:8]}")
-    topology = load_topology("tests.kafka.sdk_topologies:endless")
-    kafka: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 2}
-    catalogue = Catalogue(kafka)
-    catalogue.create_topics(topology.manifest)
-    catalogue.publish(topology.manifest)
-    # One that is started again if librdkafka does not get over it.
-    worker = AckerService(kafka)
-    following = threading.Thread(target=worker.run, name="worker")
-    following.start()
-    parts = [RunningComponent(topology, part.name, kafka) for part in topology.manifest.components]
-    spout = parts[0]
-    with ExitStack() as cleaning:
-        for part in parts:
-            cleaning.callback(part.join, STOPPED_S)
-            cleaning.callback(part.stop)
-        cleaning.callback(following.join, STOPPED_S)
-        cleaning.callback(worker.stop)
-        eventually(lambda: spout.stats.acked > 100, "lines to be acked", 120)
+        log.say(3, init=5)
+        log.say(3, ack=5)
+        log.flush()
+        log.await_notices([3])
+        log.say(2, init=5)
+        log.flush()
+        eventually(lambda: stats().pending == 1, "the tree")
         broker.stop()
         down = time.monotonic()
-        for part in parts:
-            eventually(turning(part, down + 15), f"{part.stats.component} to turn its loop", 120)
+        # The tree is due, so the worker asks for the end of the log again and again, and has to commit.
+        eventually(lambda: service.said_at[-1] > down + 15, "the loop to turn while there is no broker", 120)
+        assert 2 not in log.read_notices()
         broker.start()
-        before = spout.stats.acked
-        eventually(lambda: spout.stats.acked > before + 100, "more lines to be acked", 300)
-        broker.stop()
-        began = time.monotonic()
-        worker.stop()
-        for part in parts:
-            part.stop()
-        assert [part.stats.component for part in parts if not part.join(STOPPED_S)] == []
-        following.join(STOPPED_S)
-        assert not following.is_alive()
-        assert time.monotonic() - began < STOPPED_S
-    for part in parts:
-        assert max(after - before for before, after in itertools.pairwise(part.turns)) < STUCK_AFTER_S
+        log.say(4, init=5)
+        log.say(4, ack=5)
+        log.flush()
+        notices = log.await_notices([2, 4], deadline_s=180)
+        assert notices[4] == ["ack"]
+        assert set(notices[2]) == {"timeout"}
+        assert max(after - before for before, after in itertools.pairwise(service.said_at)) < STUCK_AFTER_S

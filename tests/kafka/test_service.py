@@ -37,6 +37,7 @@ class ServiceThread:
     def __init__(self, servers: str) -> None:
         self.stats: dict[str, WorkerStats] = {}
         self.turns = 0
+        self.said_at: list[float] = []
         self.error: BaseException | None = None
         kafka: dict[str, str | int | float | bool] = {
             "bootstrap.servers": servers,
@@ -54,6 +55,7 @@ class ServiceThread:
 
     def _keep(self, topology: str, stats: WorkerStats) -> None:
         self.stats[topology] = stats
+        self.said_at.append(time.monotonic())
 
     def _turn(self) -> None:
         self.turns += 1
