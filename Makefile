@@ -43,8 +43,9 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## Measure the ledger and the Spark bolt
+bench: $(READY) ## Measure the ledger, many topologies, and the Spark bolt
 	$(BIN)/python -m benchmarks.ledger --json
+	$(BIN)/python -m benchmarks.topologies --json
 	$(BIN)/python -m benchmarks.spark --json
 
 clean: ## Remove the virtual environment and caches

@@ -12,7 +12,7 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from acker_cli.commands import config, demo, kafka, run, spark, topics, worker
+from acker_cli.commands import config, demo, kafka, run, spark, topics, topologies, worker
 from acker_cli.console import standard_error
 from acker_cli.interruption import Interrupted
 from acker_cli.options import examples
@@ -34,7 +34,7 @@ app = typer.Typer(
     epilog=examples(
         ("acker demo", "count the words of two novels through a real Kafka"),
         ("acker run my_module:topology --local", "run your topology, broker and ackers included"),
-        ("acker worker --topology word-count", "follow the tuple trees of a topology on your cluster"),
+        ("acker worker", "follow the tuple trees of the topologies on your cluster"),
     ),
 )
 
@@ -67,6 +67,7 @@ run.register(app)
 worker.register(app)
 spark.register(app)
 topics.register(app)
+topologies.register(app)
 kafka.register(app)
 config.register(app)
 

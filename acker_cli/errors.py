@@ -3,6 +3,7 @@
 CliError
 ├── SettingsError     a setting that cannot be used; names the flag, the variable and the file key that set it
 ├── ProcessError      a child process that cannot be kept running
+├── RemovalError      a topology that cannot be deleted now
 └── DemoError         the demo could not be carried out
 """
 
@@ -17,6 +18,10 @@ class SettingsError(CliError):
 
 class ProcessError(CliError):
     """A child process that cannot be kept running."""
+
+
+class RemovalError(CliError):
+    """A topology that cannot be deleted now."""
 
 
 class DemoError(CliError):

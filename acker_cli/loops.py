@@ -7,6 +7,12 @@ from typing import Final
 ACKER_LOOP: Final = "acker"
 """The loop of acker workers; the others have their component's name, and none may be called so."""
 
+
+def loop_of(topology: str) -> str:
+    """The loop of one topology's worker in a process that serves all."""
+    return f"{ACKER_LOOP} of {topology}"
+
+
 Silences = Callable[[], Mapping[str, float]]
 """Returns, by loop, the seconds since it turned last."""
 

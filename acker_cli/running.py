@@ -204,7 +204,7 @@ def _collectors(
     components = ComponentCollector(manifest, lambda: latest().components.values())
     if not has_ackers:
         return [components]
-    return [components, WorkerCollector(manifest.topology, lambda: latest().ackers or WorkerStats())]
+    return [components, WorkerCollector(lambda: {manifest.topology: latest().ackers or WorkerStats()})]
 
 
 def _acker_pool(plan: RunPlan, cluster: Cluster, settings: Settings) -> AckerPool:

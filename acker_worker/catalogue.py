@@ -30,7 +30,8 @@ CONTACT_S: Final = 8.0
 _SHORTEST_CONTACT_S: Final = 1.0
 _LOOK_S: Final = 0.2
 _QUIET: Final = {"log_level": 0, "socket.connection.setup.timeout.ms": 5_000}
-_GROUP: Final = "acker.catalogue"
+CATALOGUE_GROUP: Final = "acker.catalogue"
+"""In whose name manifests are read by those who have no group of their own; nobody joins it."""
 _REFUSED: Final = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -48,7 +49,7 @@ class Catalogue:
         group: in whose name manifests are read, for it may be that the user is allowed no other; it is not joined.
     """
 
-    def __init__(self, kafka: KafkaSettings, contact_s: float = CONTACT_S, group: str = _GROUP) -> None:
+    def __init__(self, kafka: KafkaSettings, contact_s: float = CONTACT_S, group: str = CATALOGUE_GROUP) -> None:
         self._kafka = dict(kafka)
         self._contact_s = contact_s
         self._group = group
@@ -56,15 +57,38 @@ class Catalogue:
         settings: dict[str, Any] = {**_QUIET, **for_admin(kafka), "error_cb": self._heard.append}
         self._admin = AdminClient(settings)
 
-    def topics(self) -> dict[str, int]:
+    def topics(self, contact_s: float | None = None) -> dict[str, int]:
         """All topics with their numbers of partitions.
+
+        Args:
+            contact_s: how long a broker may take to answer this time, in seconds.
 
         Raises:
             BrokerUnreachableError: if no broker answers in time.
         """
         with self._contact():
-            metadata = self._admin.list_topics(timeout=self._contact_s)
+            metadata = self._admin.list_topics(timeout=contact_s or self._contact_s)
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+
+    def topic_id(self, topic: str, contact_s: float | None = None) -> str | None:
+        """What tells a topic from one of the same name that was deleted; None if there is none.
+
+        Args:
+            topic: its name.
+            contact_s: as above.
+
+        Raises:
+            BrokerUnreachableError: if no broker answers in time.
+            AccessError: if it may not be described.
+        """
+        with self._contact():
+            asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=contact_s or self._contact_s)
+            try:
+                return str(asked[topic].result().topic_id)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+                return None
 
     def await_brokers(self, count: int, seconds: float) -> None:
         """Waits until so many brokers are up: a topic cannot have more copies than there are brokers.
@@ -196,12 +220,24 @@ class Catalogue:
         Raises:
             BrokerUnreachableError: if it is not acknowledged in time.
         """
+        self._write(manifest.topology, manifest.to_json())
+
+    def withdraw(self, topology: str) -> None:
+        """Takes the manifest of a topology out of `acker.topologies`, whether there is one or not.
+
+        Raises:
+            BrokerUnreachableError: if that is not acknowledged in time.
+            TopicError: if it may not be written.
+        """
+        self._write(topology, None)
+
+    def _write(self, topology: str, value: bytes | None) -> None:
         failures: list[KafkaError] = []
         producer = Producer({**_QUIET, **for_producer(self._kafka), "acks": "all"})
         producer.produce(
             TOPOLOGIES_TOPIC,
-            key=manifest.topology.encode(),
-            value=manifest.to_json(),
+            key=topology.encode(),
+            value=value,
             partition=0,
             on_delivery=lambda error, _message: failures.append(error) if error else None,
         )
@@ -210,7 +246,8 @@ class Catalogue:
             raise TopicError(TOPOLOGIES_TOPIC, f"may not be written by this user: {remedy(OPERATOR)}")
         if left or failures:
             why = failures[0].str() if failures else f"no acknowledgement within {self._contact_s:g} s"
-            raise BrokerUnreachableError(f"the manifest of {manifest.topology} could not be published: {why}")
+            done = "withdrawn" if value is None else "published"
+            raise BrokerUnreachableError(f"the manifest of {topology} could not be {done}: {why}")
 
     def manifest(self, topology: str) -> Manifest:
         """The manifest of a topology.
@@ -327,6 +364,9 @@ class Catalogue:
 
     @contextmanager
     def _contact(self) -> Iterator[None]:
+        # What was heard before is of another time: brokers that restart say all kinds of things.
+        self._admin.poll(0)
+        self._heard.clear()
         try:
             yield
         except KafkaException as error:

@@ -155,36 +155,62 @@ COUNTERS: Final = (
 )
 
 
+SERVING: Final = "acker_serving"
+"""1 while the worker of a topology is at work or starting, 0 while it cannot be; only where a process serves all."""
+
+
 class WorkerCollector(Collector):
-    """Shows the latest snapshot of a worker, or the sum over several.
+    """Shows the latest snapshots of workers, told apart by their topology.
 
     Args:
-        topology: whose; the label of everything.
-        latest: returns that snapshot; called at every scrape, in the server's thread.
+        latest: returns, by topology, the snapshot of its worker, or the sum over several; called at every scrape, in
+            the server's thread.
     """
 
-    def __init__(self, topology: str, latest: Callable[[], WorkerStats]) -> None:
-        self._topology = topology
+    def __init__(self, latest: Callable[[], Mapping[str, WorkerStats]]) -> None:
         self._latest = latest
 
     def collect(self) -> Iterator[Metric]:
         """One family for each line of the tables."""
-        stats = self._latest()
+        workers = self._latest()
         for gauge in WORKER_GAUGES:
             family = GaugeMetricFamily(gauge.name, gauge.says, labels=["topology"])
-            family.add_metric([self._topology], gauge.value(stats))
+            for topology, stats in workers.items():
+                family.add_metric([topology], gauge.value(stats))
             yield family
         for shown in PARTITION_GAUGES:
             family = GaugeMetricFamily(shown.name, shown.says, labels=["topology", "partition"])
-            for partition in stats.by_partition:
-                value = shown.value(partition)
-                if value >= 0:
-                    family.add_metric([self._topology, str(partition.partition)], value)
+            for topology, stats in workers.items():
+                for partition in stats.by_partition:
+                    value = shown.value(partition)
+                    if value >= 0:
+                        family.add_metric([topology, str(partition.partition)], value)
             yield family
         for counted in COUNTERS:
             labels = ["topology", counted.label] if counted.label else ["topology"]
             counter = CounterMetricFamily(counted.name, counted.says, labels=labels)
-            for value_of_label, count in counted.values.items():
-                values = [self._topology, value_of_label] if counted.label else [self._topology]
-                counter.add_metric(values, count(stats))
+            for topology, stats in workers.items():
+                for value_of_label, count in counted.values.items():
+                    values = [topology, value_of_label] if counted.label else [topology]
+                    counter.add_metric(values, count(stats))
             yield counter
+
+
+class ServingCollector(Collector):
+    """Shows which topologies a process serves, and which it cannot.
+
+    Args:
+        serving: returns, by topology, whether its worker is at work; called as above.
+    """
+
+    def __init__(self, serving: Callable[[], Mapping[str, bool]]) -> None:
+        self._serving = serving
+
+    def collect(self) -> Iterator[Metric]:
+        """The one family."""
+        family = GaugeMetricFamily(
+            SERVING, "1 while the topology's worker is at work, 0 while it cannot be.", labels=["topology"]
+        )
+        for topology, serving in self._serving().items():
+            family.add_metric([topology], int(serving))
+        yield family

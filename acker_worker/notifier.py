@@ -1,19 +1,21 @@
 """Delivers notices to spouts, and unusable records to the dead letters.
 
 Notices go out as soon as they are decided. `drain` says when all of them were acknowledged, so what is committed after
-it is covered.
+it is covered. Those for a spout of which no broker says whether it exists are kept until one does.
 """
 
 import logging
+import math
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
 from acker_worker.catalogue import Catalogue, KafkaSettings
-from acker_worker.errors import DeliveryError
+from acker_worker.errors import BrokerUnreachableError, DeliveryError
 from acker_worker.fold import Rejected, Told
 from acker_worker.notices import notice_batches
 from tuple_tree.access import ACKER, remedy
@@ -27,6 +29,8 @@ _log = logging.getLogger(__name__)
 
 _RECHECK_S: Final = 5.0
 """How long a spout that does not exist is taken not to exist."""
+_LOOK_UP_S: Final = 2.0
+"""How long a broker may take to say which topics there are, and how long it is not asked after it did not answer."""
 _POLL_S: Final = 0.1
 
 _PRODUCER: Final[dict[str, str | int | float | bool]] = {
@@ -63,6 +67,8 @@ class Notifier:
         self._clock = clock
         self._topics: dict[str, int] = {}
         self._missing: dict[SpoutTask, float] = {}
+        self._waiting: deque[tuple[SpoutTask, NoticeBatch]] = deque()
+        self._ask_at = -math.inf
         self._failure: KafkaError | None = None
         self._producer = Producer({**_PRODUCER, **for_producer(kafka), **_FIXED, "logger": _log})
 
@@ -75,13 +81,9 @@ class Notifier:
             told: outcomes by spout task.
         """
         for spout, outcomes in told.items():
-            known = self._exists(spout)
             for notice in notice_batches(partition, position, outcomes):
-                if known:
-                    delivered = partial(self._on_notice, spout, notice)
-                    self._send(spout.topic, spout.task, encode_notice_batch(notice), [], delivered)
-                else:
-                    self._undeliverable(spout, notice)
+                self._waiting.append((spout, notice))
+        self._forward()
 
     def reject(self, partition: int, rejected: Rejected) -> None:
         """Sends a record of the ack log to the dead letters."""
@@ -105,7 +107,8 @@ class Notifier:
         Raises:
             DeliveryError: if something was refused; then nothing may be committed any more.
         """
-        left = self._producer.flush(timeout_s)
+        self._forward()
+        left = self._producer.flush(timeout_s) + len(self._waiting)
         if self._failure is not None:
             refused = self._failure.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
             raise DeliveryError(
@@ -115,11 +118,26 @@ class Notifier:
         return left == 0
 
     def poll(self) -> None:
-        """Serves delivery reports."""
+        """Serves delivery reports, and looks after what waits."""
+        self._forward()
         self._producer.poll(0)
 
-    def _exists(self, spout: SpoutTask) -> bool:
-        """Whether the spout's topic is one of the topology's, and exists with that task."""
+    def _forward(self) -> None:
+        """Sends what waits, in order, up to a spout of which it is not known whether it exists."""
+        while self._waiting:
+            spout, notice = self._waiting[0]
+            exists = self._exists(spout)
+            if exists is None:
+                return
+            self._waiting.popleft()
+            if exists:
+                delivered = partial(self._on_notice, spout, notice)
+                self._send(spout.topic, spout.task, encode_notice_batch(notice), [], delivered)
+            else:
+                self._undeliverable(spout, notice)
+
+    def _exists(self, spout: SpoutTask) -> bool | None:
+        """Whether the spout's topic is one of the topology's, and exists with that task; None if no broker says so."""
         if not spout.topic.startswith(self._notices_prefix):
             return False
         if spout.task < self._topics.get(spout.topic, 0):
@@ -127,7 +145,15 @@ class Notifier:
         now = self._clock()
         if now - self._missing.get(spout, -_RECHECK_S) < _RECHECK_S:
             return False
-        self._topics = self._catalogue.topics()
+        if now < self._ask_at:
+            return None
+        try:
+            self._topics = self._catalogue.topics(_LOOK_UP_S)
+        except BrokerUnreachableError as error:
+            # The broker will be back, and so will the question: an outcome is neither lost nor sent to nobody.
+            _log.warning("%s: notices for %s wait, %s", self._acks_topic, spout.topic, error)
+            self._ask_at = self._clock() + _LOOK_UP_S
+            return None
         exists = spout.task < self._topics.get(spout.topic, 0)
         if not exists:
             self._missing[spout] = now

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
+from acker_worker.ack_log import ANSWER_S, AckLogReader, Reached
 from acker_worker.catalogue import Catalogue, KafkaSettings
-from acker_worker.errors import AccessError, AckerWorkerError, TopicError
+from acker_worker.errors import AckerWorkerError, TopicError
 from acker_worker.fold import Counters, LogRecord, PartitionFold, Step
 from acker_worker.intervals import Interval
 from acker_worker.ledger import LedgerSettings, warm_up
@@ -23,51 +24,15 @@ from acker_worker.notifier import Notifier
 from acker_worker.owned import Owned
 from acker_worker.progress import Progress
 from acker_worker.stats import WorkerStats, summed
-from acker_worker.watermarks import watermarks
-from tuple_tree.access import ACKER, acker_role, remedy
-from tuple_tree.client_settings import for_consumer
+from tuple_tree.access import acker_role
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
 from tuple_tree.topics import topic_specs
 
 _log = logging.getLogger(__name__)
 
-_POLL_S: Final = 0.02
-_POLL_RECORDS: Final = 500
 _DRAIN_S: Final = 1.0
 _LAST_DRAIN_S: Final = 10.0
-_CONTACT_S: Final = 5.0
-
-_CONSUMER: Final[dict[str, str | int | float | bool]] = {
-    "session.timeout.ms": 10_000,
-    "heartbeat.interval.ms": 2_000,
-    # A consumer whose queue is full would otherwise rest for a second before it fetches again.
-    "fetch.queue.backoff.ms": 50,
-}
-# What the worker does rests on these, so nobody's settings change them.
-_FIXED: Final[dict[str, str | int | float | bool]] = {
-    "auto.offset.reset": "earliest",
-    "enable.auto.commit": False,
-    "enable.partition.eof": True,
-    "isolation.level": "read_committed",
-    "partition.assignment.strategy": "cooperative-sticky",
-}
-# The group moved on without us: whoever owns the partition now goes on from the last commit.
-_FENCED: Final = (
-    KafkaError.ILLEGAL_GENERATION,
-    KafkaError.UNKNOWN_MEMBER_ID,
-    KafkaError.REBALANCE_IN_PROGRESS,
-    KafkaError._ASSIGNMENT_LOST,
-)
-_HOPELESS: Final = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._AUTHENTICATION,
-)
-
-_Rebalance = Callable[[Consumer, list[TopicPartition]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +59,7 @@ class AckerWorker:
         settings: how it goes about its work.
         on_stats: called with a snapshot every `stats_interval_s`, and at the end.
         clock: seconds, rising.
+        manifest: of the topology, where it is known already; else it is looked up.
     """
 
     def __init__(
@@ -103,6 +69,7 @@ class AckerWorker:
         settings: WorkerSettings | None = None,
         on_stats: Callable[[WorkerStats], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        manifest: Manifest | None = None,
     ) -> None:
         self._topology = topology
         self._topic = acks_topic(topology)
@@ -116,7 +83,7 @@ class AckerWorker:
         self._rebuilds = 0
         self._rebuild_s = 0.0
         self._said = WorkerStats()
-        self._raised: Exception | None = None
+        self._known = manifest
 
     def stop(self) -> None:
         """Asks `run` to end cleanly; may be called from a signal handler or another thread."""
@@ -128,30 +95,22 @@ class AckerWorker:
         Raises:
             AckerWorkerError: if it cannot start, or cannot go on; the message says why and what to do.
         """
-        catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
-        self._manifest = self._checked(catalogue)
+        self._catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
+        self._manifest = self._checked(self._catalogue)
         warm_up()
         self._ledger_settings = LedgerSettings.of(self._manifest)
-        self._notifier = Notifier(self._topology, self._kafka, catalogue)
-        self._watch = catalogue.watched([self._topic])
-        group = {**_CONSUMER, **for_consumer(self._kafka), **_FIXED, "group.id": acker_group(self._topology)}
-        self._consumer = Consumer({**group, "logger": _log})
-        # An open transaction holds a reader of committed records back, and its idea of the end with it.
-        self._watermarks = Consumer({**group, "isolation.level": "read_uncommitted", "logger": _log})
+        self._notifier = Notifier(self._topology, self._kafka, self._catalogue)
+        self._watch = self._catalogue.watched([self._topic])
+        self._reader = AckLogReader(self._topology, self._kafka, self._on_committed, self._clock)
         try:
-            self._consumer.subscribe(
-                [self._topic],
-                on_assign=self._guarded(self._on_assign),
-                on_revoke=self._guarded(self._on_revoke),
-                on_lost=self._guarded(self._on_lost),
-            )
+            self._reader.join(self._on_assign, self._on_revoke, self._on_lost)
             _log.info("acker worker of %s started", self._topology)
             self._work()
             self._commit(list(self._owned), _LAST_DRAIN_S)
             self._report()
         except KafkaException as error:
             self._owned.clear()
-            self._check_allowed(error.args[0], self._topic)
+            self._reader.check_allowed(error.args[0], self._topic)
             raise AckerWorkerError(
                 f"the acker worker of {self._topology} cannot go on: {error.args[0].str()}. Nothing is lost: start it "
                 "again once the brokers are well, or let another worker take over"
@@ -161,8 +120,7 @@ class AckerWorker:
             self._owned.clear()
             raise
         finally:
-            self._watermarks.close()
-            self._consumer.close()
+            self._reader.close()
         _log.info("acker worker of %s stopped, its partitions are released", self._topology)
 
     @property
@@ -199,7 +157,7 @@ class AckerWorker:
         )
 
     def _checked(self, catalogue: Catalogue) -> Manifest:
-        manifest = catalogue.manifest(self._topology)
+        manifest = self._known or catalogue.manifest(self._topology)
         if not manifest.acking:
             raise AckerWorkerError(
                 f"topology {self._topology} promises at_most_once, so there is nothing to do: build it with "
@@ -218,31 +176,29 @@ class AckerWorker:
         commits = Interval(self._settings.commit_interval_s, self._clock)
         reports = Interval(self._settings.stats_interval_s, self._clock)
         lines = Interval(self._settings.log_interval_s, self._clock)
-        self._look()
         while not self._stopping.is_set():
-            self._take(self._poll())
+            self._take(self._reader.poll())
             self._advance()
             self._notifier.poll()
-            if commits.due():
+            if commits.due() and not self._reader.committing:
                 self._commit(list(self._owned), _DRAIN_S)
-                self._look()
+            self._look()
             if reports.due():
                 self._report()
             if lines.due():
                 self._say()
 
     def _look(self) -> None:
-        if said := self._watch.look(self._clock()):
+        """Ends the worker if its ack log was deleted, which an idle one would not notice, or if it is stuck."""
+        now = self._clock()
+        if said := self._watch.look(now):
             raise TopicError(*said)
-
-    def _poll(self) -> list[Message]:
-        """What there is, without waiting for more once something came."""
-        first = self._consumer.poll(_POLL_S)
-        messages = [] if first is None else [first, *self._consumer.consume(_POLL_RECORDS, 0)]
-        if self._raised is not None:
-            raised, self._raised = self._raised, None
-            raise raised
-        return messages
+        # librdkafka may lose a commit that was on its way when the brokers went, and then never joins again.
+        if min(now - self._watch.unanswered_at, self._reader.unanswered_s) > ANSWER_S:
+            raise AckerWorkerError(
+                f"the acker worker of {self._topology} cannot go on: a commit has had no answer for "
+                f"{self._reader.unanswered_s:.0f} s, though the brokers are well. Nothing is lost: start it again"
+            )
 
     def _take(self, messages: list[Message]) -> None:
         batches: dict[int, list[LogRecord]] = defaultdict(list)
@@ -266,21 +222,10 @@ class AckerWorker:
                 self._rebuilt(owned)
 
     def _on_error(self, error: KafkaError, partition: int | None, offset: int | None) -> None:
-        if error.code() == KafkaError._PARTITION_EOF and partition in self._owned and offset is not None:
+        if error.code() != KafkaError._PARTITION_EOF:
+            self._reader.check(error, partition)
+        elif partition in self._owned and offset is not None:
             self._owned[partition].end = offset
-        elif error.fatal() or error.code() in _HOPELESS:
-            where = self._topic if partition is None or partition < 0 else f"{self._topic}[{partition}]"
-            self._check_allowed(error, where)
-            raise TopicError(where, f"cannot be read any more: {error.str()}. Check that it exists and may be read")
-        elif error.code() != KafkaError._PARTITION_EOF:
-            _log.warning("%s: %s", self._topic, error.str())
-
-    def _check_allowed(self, error: KafkaError, where: str) -> None:
-        """Raises what is to be said of an error if it says that something is not allowed."""
-        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            raise AccessError(f"group {acker_group(self._topology)} may not be joined by this user: {remedy(ACKER)}")
-        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise TopicError(where, f"may not be read by this user: {remedy(ACKER)}")
 
     def _advance(self) -> None:
         """Moves the clocks of partitions that are read to their end.
@@ -296,9 +241,7 @@ class AckerWorker:
             if not fold.rebuilding and not fold.expires_by(now_ms):
                 continue
             try:
-                _, high = self._watermarks.get_watermark_offsets(
-                    TopicPartition(self._topic, partition), timeout=_CONTACT_S, cached=False
-                )
+                high = self._reader.end(partition)
             except KafkaException as error:
                 # The others would wait as long for the same brokers.
                 _log.warning("%s[%d]: the clock stands, %s", self._topic, partition, error.args[0].str())
@@ -323,50 +266,25 @@ class AckerWorker:
         ahead = [self._owned[p] for p in partitions if p in self._owned and self._owned[p].ahead]
         if not ahead:
             return
-        reached = [(owned, owned.fold.progress) for owned in ahead]
+        reached = {owned.partition: owned.fold.progress for owned in ahead}
         if not self._notifier.drain(drain_s):
             _log.warning("%s: notices are not acknowledged yet, so nothing is committed", self._topic)
             return
-        try:
-            self._consumer.commit(
-                offsets=[
-                    TopicPartition(self._topic, owned.partition, progress.offset, progress.metadata())
-                    for owned, progress in reached
-                ],
-                asynchronous=False,
-            )
-        except KafkaException as error:
-            fenced = error.args[0].code() in _FENCED
-            _log.log(
-                logging.INFO if fenced else logging.WARNING,
-                "%s: commit of %d partitions refused, will be made up for: %s",
-                self._topic,
-                len(reached),
-                error.args[0].str(),
-            )
-            return
-        for owned, progress in reached:
-            owned.committed = progress
+        self._reader.commit(reached)
 
-    def _guarded(self, callback: _Rebalance) -> _Rebalance:
-        """Keeps an exception for the loop: one that crosses librdkafka's callbacks loses its type and its place."""
+    def _on_committed(self, reached: Reached) -> None:
+        for partition, progress in reached.items():
+            if partition in self._owned:
+                self._owned[partition].committed = progress
 
-        def guarded(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            try:
-                callback(consumer, partitions)
-            except (AckerWorkerError, KafkaException) as error:
-                self._raised = error
-
-        return guarded
-
-    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, partitions: list[TopicPartition]) -> None:
         if not partitions or self._stopping.is_set():
             # A worker that is leaving may still be handed the partitions of another one: they wait for the next.
-            consumer.incremental_assign([])
+            self._reader.start([])
             return
         starts = []
-        for committed in consumer.committed(partitions, timeout=_CONTACT_S):
-            low, high = watermarks(consumer, committed, _CONTACT_S)
+        for committed in self._reader.committed(partitions):
+            low, high = self._reader.watermarks(committed.partition)
             progress, loss = (None, None)
             if committed.offset >= 0:
                 progress, loss = Progress.of(committed.offset, committed.metadata).within(low, high)
@@ -377,19 +295,19 @@ class AckerWorker:
             )
             self._owned[committed.partition] = Owned(fold, progress, self._clock())
             starts.append(TopicPartition(self._topic, committed.partition, fold.position))
-        consumer.incremental_assign(starts)
+        self._reader.start(starts)
         _log.info("took over partitions %s of %s", sorted(start.partition for start in starts), self._topic)
 
-    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, partitions: list[TopicPartition]) -> None:
         self._commit([partition.partition for partition in partitions], _LAST_DRAIN_S)
-        self._on_lost(consumer, partitions)
+        self._on_lost(partitions)
 
-    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_lost(self, partitions: list[TopicPartition]) -> None:
         for partition in partitions:
             owned = self._owned.pop(partition.partition, None)
             if owned is not None:
                 self._past = summed([self._past, owned.fold.counters])
-        consumer.incremental_unassign(partitions)
+        self._reader.release(partitions)
         _log.info("released partitions %s of %s", sorted(p.partition for p in partitions), self._topic)
 
     def _rebuilt(self, owned: Owned) -> None:

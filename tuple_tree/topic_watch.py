@@ -26,6 +26,9 @@ class TopicWatch:
         ask: sends a question; topic → what will hold the answer.
         identity: reads an answer: what tells a topic from others of its name; None if there is no such topic, and ""
             if there was no answer.
+
+    Attributes:
+        unanswered_at: when a question was last found to have no answer; 0 if each had one.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class TopicWatch:
         self._identity = identity
         self._asked: Mapping[str, Future[Any]] = {}
         self._ask_at = 0.0
+        self.unanswered_at = 0.0
         self._known: dict[str, str] = {}
         self._odd: dict[str, int] = {}
 
@@ -52,7 +56,10 @@ class TopicWatch:
                 return None
             answers, self._asked = self._asked, {}
             for topic, answer in answers.items():
-                if said := self._judged(topic, self._identity(answer)):
+                found = self._identity(answer)
+                if found == "":
+                    self.unanswered_at = now
+                elif said := self._judged(topic, found):
                     return topic, said
         elif now >= self._ask_at:
             self._ask_at = now + WATCH_SECONDS
@@ -60,8 +67,6 @@ class TopicWatch:
         return None
 
     def _judged(self, topic: str, found: str | None) -> str:
-        if found == "":
-            return ""
         if found is not None and found == self._known.setdefault(topic, found):
             self._odd.pop(topic, None)
             return ""

@@ -5,7 +5,7 @@
 - `stores`: what spout and count bolt keep on disk, where no kill loses it and no replay counts twice.
 - `pace`: how fast the spout emits, if not as fast as it can.
 - `chaos`: who is killed, and when.
-- `session`: one run from start to end; `cleanup`: what it leaves on a cluster that is not its own: nothing.
+- `session`: one run from start to end; on a cluster that is not its own it leaves nothing.
 - `report`: what came out, and whether it is what a plain count says; `verification`: the same of a word count whose
   parts are services, as in `docker-compose.yml`.
 """

@@ -13,7 +13,6 @@ from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_cli.cluster import Cluster
 from acker_cli.demo.chaos import Chaos, Victim
-from acker_cli.demo.cleanup import remove_topology
 from acker_cli.demo.report import Comparison, DemoReport
 from acker_cli.demo.stores import acked_lines, counted_words
 from acker_cli.demo.text import lines, plain_count
@@ -21,8 +20,10 @@ from acker_cli.demo.word_count import BOLTS, COUNT, REFERENCE, SPLIT, Parameters
 from acker_cli.settings import KafkaProperties
 from acker_cli.snapshot import Progress, TopologySnapshot
 from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
+from acker_cli.topology_removal import Removal, remains_of
 from acker_cli.view import View
 from acker_worker.catalogue import Catalogue
+from acker_worker.errors import AckerWorkerError
 from acker_worker.stats import WorkerStats
 from spout_sdk import load_topology
 from tuple_tree.manifest import Manifest
@@ -85,9 +86,20 @@ def _removed_afterwards(kafka: KafkaProperties, manifest: Manifest, view: View) 
     try:
         yield
     finally:
-        left = remove_topology(kafka, manifest)
+        left = _remove(kafka, manifest.topology)
         if left:
-            view.note(f"could not be removed from the cluster, please do: {', '.join(left)}")
+            view.note(f"left on the cluster: {left}. Remove it: acker topologies delete {manifest.topology}")
+
+
+def _remove(kafka: KafkaProperties, topology: str) -> str:
+    """Deletes the topology; returns what is left of it, and why."""
+    try:
+        catalogue = Catalogue(kafka)
+        removal = Removal(kafka, remains_of(topology, catalogue.manifests(), catalogue.topics()), lambda _line: None)
+        removal.withdraw(force=True)
+        return "; ".join(removal.delete())
+    except AckerWorkerError as error:
+        return f"{topology} ({error})"
 
 
 class _Session:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import TracebackType
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from acker_worker.catalogue import Catalogue
 from acker_worker.stats import WorkerStats
@@ -117,6 +118,17 @@ class AckLog:
     ) -> None:
         self._producer.produce(self.topic, value, partition=partition, on_delivery=on_delivery or _must_arrive)
         self._producer.poll(0)
+
+    def append_to(self, topic: str, partition: int, value: bytes) -> None:
+        """Writes a record into another topic of the topology, and waits until it is there."""
+        self._producer.produce(topic, value, partition=partition, on_delivery=_must_arrive)
+        self.flush()
+
+    def delete_topic(self, topic: str) -> None:
+        """Deletes a topic, and waits until it is gone."""
+        admin = AdminClient(self.kafka)
+        admin.delete_topics([topic])[topic].result()
+        eventually(lambda: topic not in self.catalogue.topics(), f"{topic} to be gone")
 
     def flush(self) -> None:
         assert self._producer.flush(30) == 0

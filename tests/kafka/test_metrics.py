@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.kafka.ack_log import AckLog
@@ -73,14 +74,25 @@ class Endpoint:
 
     def samples(self) -> dict[str, float]:
         """Value by name and labels, without the topology, such as `acker_trees_total{outcome=acked}`."""
-        with urllib.request.urlopen(f"{self._url}/metrics", timeout=10) as answer:
-            text = answer.read().decode()
         samples = {}
-        for family in text_string_to_metric_families(text):
+        for family in self._families():
             for sample in family.samples:
                 labels = ",".join(f"{name}={value}" for name, value in sample.labels.items() if name != "topology")
                 samples[f"{sample.name}{{{labels}}}"] = sample.value
         return samples
+
+    def by_topology(self, name: str) -> dict[str, float]:
+        """Value of one metric by its topology."""
+        return {
+            sample.labels["topology"]: sample.value
+            for family in self._families()
+            for sample in family.samples
+            if sample.name == name
+        }
+
+    def _families(self) -> list[Metric]:
+        with urllib.request.urlopen(f"{self._url}/metrics", timeout=10) as answer:
+            return list(text_string_to_metric_families(answer.read().decode()))
 
     def shows(self, expected: Mapping[str, float]) -> None:
         """Waits until all of that is shown."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from acker_cli import metrics_server
 from acker_cli.settings import MetricsSection
-from acker_worker.metrics import COUNTERS, PARTITION_GAUGES, WORKER_GAUGES
+from acker_worker.metrics import COUNTERS, PARTITION_GAUGES, SERVING, WORKER_GAUGES
 from spout_sdk import metrics as components
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -18,6 +18,7 @@ NAMES = {
     *(components.FAILED, components.USER, components.MAX_PENDING, components.LATENCY),
     *(components.EXECUTE_LATENCY, components.PROCESS_LATENCY),
     metrics_server.SILENCE,
+    SERVING,
 }
 
 

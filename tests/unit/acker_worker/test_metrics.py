@@ -17,7 +17,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 def scraped(stats: WorkerStats) -> Samples:
     registry = CollectorRegistry()
-    registry.register(WorkerCollector("words", lambda: stats))
+    registry.register(WorkerCollector(lambda: {"words": stats}))
     text = generate_latest(registry).decode()
     return {
         (sample.name, frozenset(sample.labels.items()) - {("topology", "words")}): sample.value

@@ -52,6 +52,9 @@ def one_line(run: subprocess.CompletedProcess[str], code: int = 1) -> str:
         (["demo"], "acker demo --fail-rate 0.02 --kill"),
         (["run"], "acker run my_module:topology --component split"),
         (["worker"], "acker worker --topology word-count"),
+        (["topologies", "list"], "acker topologies list --json"),
+        (["topologies", "show"], "acker topologies show word-count"),
+        (["topologies", "delete"], "acker topologies delete word-count --yes"),
         (["topics", "create"], "acker topics create my_module:topology"),
         (["topics", "show"], "acker topics show my_module:topology --json"),
         (["topics", "acls"], "acker topics acls my_module:topology --role split"),
@@ -67,7 +70,7 @@ def test_every_help_text_has_examples(acker: Acker, command: list[str], example:
     assert f"$ {example}" in run.stdout
 
 
-@pytest.mark.parametrize("command", [[], ["topics"], ["config"]])
+@pytest.mark.parametrize("command", [[], ["topics"], ["topologies"], ["config"]])
 def test_without_more_there_is_help(acker: Acker, command: list[str]) -> None:
     run = acker(*command)
     assert run.returncode == 0
@@ -93,7 +96,8 @@ def test_version(acker: Acker) -> None:
     ("arguments", "said"),
     [
         (["bogus"], "No such command 'bogus'"),
-        (["worker"], "Missing option '--topology'"),
+        (["topologies", "show"], "Missing argument 'NAME'"),
+        (["topologies", "delete"], "Missing argument 'NAME'"),
         (["run"], "Missing argument 'MODULE:TOPOLOGY'"),
         (["demo", "--fail-rate", "2"], "--fail-rate"),
     ],
@@ -108,6 +112,8 @@ def test_a_command_line_that_cannot_be_understood(acker: Acker, arguments: list[
     ("arguments", "said"),
     [
         (["worker", "--topology", "x"], "ACKER_KAFKA__BOOTSTRAP_SERVERS"),
+        (["worker"], "ACKER_KAFKA__BOOTSTRAP_SERVERS"),
+        (["topologies", "list"], "ACKER_KAFKA__BOOTSTRAP_SERVERS"),
         (["run", "nosuchmodule:topology", "--local"], "No module named 'nosuchmodule'"),
         (["run", "json:loads", "--local"], "'json:loads' raised TypeError"),
         (["run", "json:decoder", "--local"], "not a Topology"),

@@ -36,7 +36,7 @@ class Pages:
         self.loop = Loop("acker", self.clock)
         self.stats = WorkerStats(records=3)
         self._application = application(
-            [WorkerCollector("words", lambda: self.stats)], self.loop.silences, STUCK_AFTER_S
+            [WorkerCollector(lambda: {"words": self.stats})], self.loop.silences, STUCK_AFTER_S
         )
 
     def get(self, path: str) -> tuple[str, str]:

@@ -1,0 +1,100 @@
+"""What `acker worker` runs: the worker of one topology, or one of all, with what it shows and says of itself."""
+
+import dataclasses
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from prometheus_client.registry import Collector
+from rich.console import Console
+
+from acker_cli.loops import ACKER_LOOP, Loop, Silences, loop_of
+from acker_cli.settings import KafkaProperties
+from acker_worker.metrics import ServingCollector, WorkerCollector
+from acker_worker.service import AckerService
+from acker_worker.stats import WorkerStats
+from acker_worker.worker import AckerWorker, WorkerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A worker that can be run.
+
+    Attributes:
+        run: works until `stop` is called.
+        stop: asks it to end.
+        silences: of its loops.
+        collectors: of what it shows to Prometheus.
+    """
+
+    run: Callable[[], None]
+    stop: Callable[[], None]
+    silences: Silences
+    collectors: Sequence[Collector]
+
+
+def one_topology(topology: str, kafka: KafkaProperties, settings: WorkerSettings, output: Console | None) -> Working:
+    """The worker of one topology.
+
+    Args:
+        topology: its name.
+        kafka: librdkafka properties.
+        settings: how it goes about its work.
+        output: where its numbers go as lines of JSON; None if nowhere.
+    """
+    loop = Loop(ACKER_LOOP)
+    latest = WorkerStats()
+
+    def on_stats(stats: WorkerStats) -> None:
+        nonlocal latest
+        latest = stats
+        loop.turned()
+        if output is not None:
+            output.print(_line(topology, stats), markup=False)
+
+    worker = AckerWorker(topology, kafka, settings, on_stats)
+    return Working(worker.run, worker.stop, loop.silences, [WorkerCollector(lambda: {topology: latest})])
+
+
+def all_topologies(kafka: KafkaProperties, settings: WorkerSettings, output: Console | None) -> Working:
+    """The worker of all topologies; arguments as above."""
+    loop = Loop(ACKER_LOOP)
+    printing = threading.Lock()
+    broken: list[BrokenPipeError] = []
+
+    def on_stats(topology: str, stats: WorkerStats) -> None:
+        if output is None:
+            return
+        try:
+            with printing:
+                output.print(_line(topology, stats), markup=False)
+        except BrokenPipeError as error:
+            # Nobody reads any more. That concerns all topologies, not the one in whose thread it came out.
+            broken.append(error)
+            service.stop()
+
+    service = AckerService(kafka, settings, on_stats, loop.turned)
+
+    def run() -> None:
+        service.run()
+        if broken:
+            raise broken[0]
+
+    def silences() -> dict[str, float]:
+        of_topologies = {loop_of(topology): silence for topology, silence in service.silences().items()}
+        return {**loop.silences(), **of_topologies}
+
+    return Working(
+        run,
+        service.stop,
+        silences,
+        [
+            WorkerCollector(lambda: {name: served.stats for name, served in service.topologies().items()}),
+            ServingCollector(lambda: {name: served.serving for name, served in service.topologies().items()}),
+        ],
+    )
+
+
+def _line(topology: str, stats: WorkerStats) -> str:
+    return json.dumps({"topology": topology, **dataclasses.asdict(stats)}, separators=(",", ":"))

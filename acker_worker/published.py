@@ -1,0 +1,170 @@
+"""What is published in `acker.topologies`, followed: what stands there, then each change as it comes."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from acker_worker.catalogue import CATALOGUE_GROUP, Catalogue, KafkaSettings
+from acker_worker.errors import AccessError, AckerWorkerError, BrokerUnreachableError, TopicError
+from acker_worker.intervals import Interval
+from tuple_tree.access import ACKER, Operation, Permission, Role, remedy
+from tuple_tree.client_settings import for_consumer
+from tuple_tree.names import TOPOLOGIES_TOPIC
+
+_log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 2.0
+"""How often it is looked whether the topic has come to be."""
+_IDENTITY_S: Final = 10.0
+"""How often it is looked whether it is still the same topic."""
+_IDENTITY_CONTACT_S: Final = 2.0
+_RECORDS: Final = 500
+_GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_FIXED: Final[dict[str, str | int | float | bool]] = {
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+}
+
+_READER: Final = Role(
+    ACKER, "acker workers of all topologies", (Permission("topic", TOPOLOGIES_TOPIC, (Operation.READ,)),)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A record of `acker.topologies`.
+
+    Attributes:
+        topology: its key.
+        value: the manifest's JSON; None if the topology was withdrawn.
+    """
+
+    topology: str
+    value: bytes | None
+
+
+class PublishedTopologies:
+    """Follows `acker.topologies` from its beginning.
+
+    If the topic is deleted, nothing is withdrawn by that; it is read from the beginning once it is there again.
+
+    Args:
+        kafka: librdkafka properties.
+        clock: seconds, rising.
+    """
+
+    def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._catalogue = Catalogue(kafka)
+        # Not joined, but librdkafka wants a name.
+        self._settings: dict[str, Any] = {**for_consumer(kafka), **_FIXED, "group.id": CATALOGUE_GROUP, "logger": _log}
+        self._consumer: Consumer | None = None
+        self._topic_id: str | None = None
+        self._looks = Interval(_LOOK_S, clock)
+        self._identities = Interval(_IDENTITY_S, clock)
+        self._first: dict[str, Published] | None = {}
+
+    def open(self) -> None:
+        """Begins to read, if the topic exists.
+
+        Raises:
+            BrokerUnreachableError: if no broker answers in time.
+            TopicError: if this user may not read it.
+            AccessError: if this user is not let in.
+        """
+        self._catalogue.check_access(_READER)
+        self._topic_id = self._catalogue.topic_id(TOPOLOGIES_TOPIC)
+        if self._topic_id is None:
+            return
+        self._consumer = Consumer(self._settings)
+        self._consumer.assign([TopicPartition(TOPOLOGIES_TOPIC, 0, 0)])
+
+    def poll(self, timeout_s: float) -> list[Published]:
+        """The changes that came, in order; at first, and all at once, the latest record of each topology.
+
+        Args:
+            timeout_s: how long to wait for the first change, in seconds.
+
+        Raises:
+            TopicError: if the topic may not be read.
+            AccessError: if the group may not be used, or this user is not let in any more.
+        """
+        if self._consumer is not None and self._identities.due():
+            self._check_identity()
+        if self._consumer is None:
+            self._open_again(timeout_s)
+            return []
+        first = self._consumer.poll(timeout_s)
+        messages = [] if first is None else [first, *self._consumer.consume(_RECORDS, 0)]
+        changes: list[Published] = []
+        for message in messages:
+            changes += self._taken(message)
+        return changes
+
+    def close(self) -> None:
+        """Stops reading."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def _check_identity(self) -> None:
+        """Begins again if the topic was deleted: one of the same name has other records at the same offsets."""
+        try:
+            found = self._catalogue.topic_id(TOPOLOGIES_TOPIC, _IDENTITY_CONTACT_S)
+        except BrokerUnreachableError as error:
+            _log.warning("%s: %s", TOPOLOGIES_TOPIC, error)
+            return
+        if found != self._topic_id:
+            _log.warning("%s was deleted: what is served goes on, and what is published from now on", TOPOLOGIES_TOPIC)
+            self.close()
+
+    def _open_again(self, timeout_s: float) -> None:
+        if not self._looks.due():
+            threading.Event().wait(timeout_s)
+            return
+        try:
+            self.open()
+        except BrokerUnreachableError as error:
+            _log.warning("%s is not followed: %s", TOPOLOGIES_TOPIC, error)
+
+    def _taken(self, message: Message) -> list[Published]:
+        error, key, value = message.error(), message.key(), message.value()
+        if error is not None:
+            return self._on_error(error)
+        if key is None:
+            _log.warning("%s offset %s has no key and is passed over", TOPOLOGIES_TOPIC, message.offset())
+            return []
+        name = key.decode(errors="replace")
+        change = Published(name, value)
+        if self._first is None:
+            return [change]
+        self._first[name] = change
+        return []
+
+    def _on_error(self, error: KafkaError) -> list[Published]:
+        if error.code() == KafkaError._PARTITION_EOF:
+            first, self._first = self._first, None
+            return [] if first is None else list(first.values())
+        if problem := _refusal(error):
+            raise problem
+        if error.code() in _GONE:
+            self.close()
+        _log.warning("%s: %s", TOPOLOGIES_TOPIC, error.str())
+        return []
+
+
+def _refusal(error: KafkaError) -> AckerWorkerError | None:
+    """What is to be said of an error that does not pass by itself."""
+    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        return TopicError(TOPOLOGIES_TOPIC, f"may not be read by this user: {remedy(ACKER)}")
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return AccessError(
+            f"group {CATALOGUE_GROUP} may not be used by this user, and a worker of all topologies reads "
+            f"{TOPOLOGIES_TOPIC} in its name: allow Read for that group, or name one with --topology"
+        )
+    return None

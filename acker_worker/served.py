@@ -1,0 +1,210 @@
+"""One of several topologies that a process serves: its worker, in a thread, which is started again when it ends.
+
+Whatever befalls a worker ends its thread and nothing else.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from acker_worker.errors import AckerWorkerError
+from acker_worker.stats import WorkerStats
+from acker_worker.ledger import LedgerSettings
+from tuple_tree.manifest import Manifest
+
+_log = logging.getLogger(__name__)
+
+_FIRST_BACKOFF_S: Final = 0.5
+_LONGEST_BACKOFF_S: Final = 30.0
+_HEALTHY_S: Final = 60.0
+"""A worker that has worked so long begins with the first back-off again."""
+
+OnStats = Callable[[WorkerStats], None]
+
+
+class Worker(Protocol):
+    """What an `AckerWorker` is here."""
+
+    def run(self) -> None:
+        """Works until `stop` is called."""
+
+    def stop(self) -> None:
+        """Asks `run` to end."""
+
+
+MakeWorker = Callable[[Manifest, OnStats], Worker]
+"""Makes the worker of a manifest."""
+
+
+class _Run:
+    """A worker at work."""
+
+    def __init__(self, manifest: Manifest, make: MakeWorker, on_stats: OnStats, now: float) -> None:
+        self.manifest = manifest
+        self.began = now
+        self.stopping = False
+        self.error: Exception | None = None
+        self._worker = make(manifest, on_stats)
+        self._thread = threading.Thread(target=self._work, name=f"acker-{manifest.topology}", daemon=True)
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        self.stopping = True
+        self._worker.stop()
+
+    def join(self, seconds: float) -> bool:
+        self._thread.join(max(0.0, seconds))
+        return self.over
+
+    def _work(self) -> None:
+        try:
+            self._worker.run()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other topologies go on
+            self.error = error
+
+
+class Served:
+    """Serves one topology. Nothing happens behind the caller's back: `check` does what there is to do.
+
+    Args:
+        topology: its name.
+        make: makes a worker.
+        on_stats: called in the worker's thread with its snapshots.
+        clock: seconds, rising.
+    """
+
+    def __init__(
+        self,
+        topology: str,
+        make: MakeWorker,
+        on_stats: OnStats = lambda _stats: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._topology = topology
+        self._make = make
+        self._on_stats = on_stats
+        self._clock = clock
+        self._wanted: Manifest | None = None
+        self._run: _Run | None = None
+        self._stats = WorkerStats()
+        self._heard_at = clock()
+        self._start_at = clock()
+        self._backoff_s = _FIRST_BACKOFF_S
+        self.problem = ""
+        """Why it is not served now; empty if nothing is in the way."""
+
+    @property
+    def stats(self) -> WorkerStats:
+        """The last that its worker said."""
+        return self._stats
+
+    @property
+    def serving(self) -> bool:
+        """Whether a worker is at work, or starting."""
+        return self._run is not None and not self._run.over
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing is to be served any more, and no worker is left."""
+        return self._wanted is None and self._run is None and not self.problem
+
+    @property
+    def silence_s(self) -> float | None:
+        """Seconds since the worker's loop turned last; None while there is none."""
+        return self._clock() - self._heard_at if self.serving else None
+
+    def publish(self, manifest: Manifest) -> None:
+        """Serves the topology by this manifest from now on; its worker is stopped if what it rests on has changed."""
+        self.problem = ""
+        if not manifest.acking:
+            self._end(f"topology {self._topology} promises at_most_once: nothing is to be followed", logging.DEBUG)
+            return
+        self._wanted = manifest
+        self._start_at, self._backoff_s = self._clock(), _FIRST_BACKOFF_S
+        if self._run is None or self._run.stopping:
+            return
+        before = self._run.manifest
+        if manifest.ack_partitions != before.ack_partitions:
+            _log.error(
+                "topology %s was published with %d ack partitions and has %d: they never change while it lives, so its "
+                "worker goes on with %d. Publish it with that number again, or under a new name",
+                *(self._topology, manifest.ack_partitions, before.ack_partitions, before.ack_partitions),
+            )
+        elif LedgerSettings.of(manifest) != LedgerSettings.of(before):
+            _log.info("topology %s was published with other time-outs: its worker starts again", self._topology)
+            self._run.stop()
+
+    def refuse(self, why: str) -> None:
+        """Notes that what was published cannot be used; a worker of an earlier manifest goes on."""
+        _log.error("topology %s cannot be served as it was published: %s", self._topology, why)
+        if not self.serving:
+            self.problem = why
+
+    def withdraw(self) -> None:
+        """Stops serving it: it was deleted."""
+        self.problem = ""
+        self._end(f"topology {self._topology} was withdrawn: its worker stops", logging.INFO)
+
+    def check(self) -> None:
+        """Starts the worker if there is to be one, and looks after one that has ended."""
+        now = self._clock()
+        if self._run is not None and self._run.over:
+            self._bury(self._run, now)
+        if self._run is None and self._wanted is not None and now >= self._start_at:
+            self._heard_at = now
+            self._run = _Run(self._wanted, self._make, self._hear, now)
+
+    def stop(self) -> None:
+        """Asks the worker to end; `join` waits for it."""
+        self._wanted = None
+        if self._run is not None:
+            self._run.stop()
+
+    def join(self, seconds: float) -> bool:
+        """Waits for the worker's end.
+
+        Returns:
+            False if it still works when the time is over.
+        """
+        if self._run is None:
+            return True
+        ended = self._run.join(seconds)
+        if ended and self._run.error is not None:
+            _log.error("%s", self._run.error)
+        return ended
+
+    def _end(self, why: str, level: int) -> None:
+        _log.log(level, "%s", why)
+        self.stop()
+
+    def _hear(self, stats: WorkerStats) -> None:
+        self._heard_at = self._clock()
+        self._stats = stats
+        self.problem = ""
+        self._on_stats(stats)
+
+    def _bury(self, run: _Run, now: float) -> None:
+        self._run = None
+        self._stats = self._stats.retired()
+        if run.error is None or self._wanted is None:
+            # As it was asked to, or as good as.
+            if run.error is not None:
+                _log.error("%s", run.error)
+            return
+        if now - run.began >= _HEALTHY_S:
+            self._backoff_s = _FIRST_BACKOFF_S
+        is_ours = isinstance(run.error, AckerWorkerError)
+        self.problem = str(run.error) if is_ours else f"{type(run.error).__name__}: {run.error}"
+        _log.error(
+            "topology %s is not served, tried again in %.1f s: %s",
+            *(self._topology, self._backoff_s, self.problem),
+            exc_info=None if is_ours else run.error,
+        )
+        self._start_at = now + self._backoff_s
+        self._backoff_s = min(_LONGEST_BACKOFF_S, 2 * self._backoff_s)

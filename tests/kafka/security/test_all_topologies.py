@@ -1,0 +1,119 @@
+"""A worker of all topologies serves what its user may, and `acker topologies` does what it is said to need."""
+
+import subprocess
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
+from acker_worker.catalogue import CATALOGUE_GROUP, Catalogue
+from acker_worker.errors import AccessError, TopicError
+from acker_worker.service import AckerService
+from tests.kafka.ack_log import manifest_of
+from tests.kafka.security.secured import SecuredKafka, bindings_of
+from tests.kafka.security.test_roles import run_acker
+from tests.waiting import eventually
+from tuple_tree.access import acker_role
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import TOPOLOGIES_TOPIC
+
+
+@pytest.fixture
+def topologies(secured: SecuredKafka) -> Iterator[list[Manifest]]:
+    """Two topologies on the broker."""
+    catalogue = Catalogue(secured.super_user)
+    manifests = [manifest_of(f"all-{uuid.uuid4().hex[:8]}") for _ in range(2)]
+    for manifest in manifests:
+        catalogue.create_topics(manifest)
+        catalogue.publish(manifest)
+    yield manifests
+    for manifest in manifests:
+        catalogue.withdraw(manifest.topology)
+
+
+def allowed(
+    user: str, kind: ResourceType, name: str, *operations: AclOperation, prefixed: bool = False
+) -> list[AclBinding]:
+    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
+    return [
+        AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+        for operation in operations
+    ]
+
+
+def test_it_serves_what_it_may_and_says_what_it_may_not(secured: SecuredKafka, topologies: list[Manifest]) -> None:
+    mine, other = topologies
+    user = f"ackers-{uuid.uuid4().hex[:8]}"
+    secured.allow(bindings_of(acker_role(mine), f"User:{user}"))
+    secured.allow(allowed(user, ResourceType.GROUP, CATALOGUE_GROUP, AclOperation.READ))
+    service = AckerService({**secured.with_certificate(user), "log_level": 2})
+    thread = threading.Thread(target=service.run, name="service")
+    thread.start()
+    try:
+        eventually(lambda: {mine.topology, other.topology} <= set(service.topologies()), "both to be known")
+        eventually(lambda: service.topologies()[mine.topology].stats.partitions == 2, "one to be served")
+        eventually(lambda: service.topologies()[other.topology].problem, "the other to be refused")
+        assert "may not be seen by this user" in service.topologies()[other.topology].problem
+        assert service.topologies()[mine.topology].serving
+    finally:
+        service.stop()
+        thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_it_needs_the_group_of_the_catalogue(secured: SecuredKafka, topologies: list[Manifest]) -> None:
+    user = f"ackers-{uuid.uuid4().hex[:8]}"
+    secured.allow(bindings_of(acker_role(topologies[0]), f"User:{user}"))
+    with pytest.raises(AccessError, match=f"group {CATALOGUE_GROUP} may not be used by this user"):
+        AckerService({**secured.with_certificate(user), "log_level": 2}).run()
+
+
+def test_it_needs_the_manifests(secured: SecuredKafka) -> None:
+    settings = {**secured.with_certificate(f"ackers-{uuid.uuid4().hex[:8]}"), "log_level": 2}
+    with pytest.raises(TopicError, match=f"{TOPOLOGIES_TOPIC} may not be seen by this user.*--role acker"):
+        AckerService(settings).run()
+
+
+def test_who_may_see_and_delete_a_topology(secured: SecuredKafka, topologies: list[Manifest]) -> None:
+    mine = topologies[0]
+    name, prefix = mine.topology, f"{mine.topology}."
+    user = f"owner-{uuid.uuid4().hex[:8]}"
+    kafka: dict[str, Any] = secured.with_certificate(user)
+
+    def topologies_command(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return run_acker("topologies", *arguments, kafka=kafka, name=name)
+
+    secured.allow(
+        [
+            *allowed(user, ResourceType.TOPIC, TOPOLOGIES_TOPIC, AclOperation.READ),
+            *allowed(user, ResourceType.GROUP, CATALOGUE_GROUP, AclOperation.READ),
+            *allowed(user, ResourceType.TOPIC, prefix, AclOperation.DESCRIBE, prefixed=True),
+        ]
+    )
+    blind = topologies_command("list")
+    assert blind.returncode == 0, blind.stderr
+    row = next(line.split() for line in blind.stdout.splitlines() if line.startswith(name))
+    assert row[-3:] == ["-", "-", "-"], "of groups that it may not describe it shows nothing"
+
+    secured.allow(allowed(user, ResourceType.GROUP, prefix, AclOperation.DESCRIBE, prefixed=True))
+    shown = topologies_command("show", name)
+    assert shown.returncode == 0, shown.stderr
+
+    refused = topologies_command("delete", name, "--yes")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"acker: topic {TOPOLOGIES_TOPIC} may not be written by this user")
+    secured.allow(allowed(user, ResourceType.TOPIC, TOPOLOGIES_TOPIC, AclOperation.WRITE))
+    refused = topologies_command("delete", name, "--yes")
+    assert refused.returncode == 1
+    assert (
+        f"may not be deleted by this user: allow Delete for topics and groups that begin with {prefix}"
+        in refused.stderr
+    )
+    for kind in (ResourceType.TOPIC, ResourceType.GROUP):
+        secured.allow(allowed(user, kind, prefix, AclOperation.DELETE, prefixed=True))
+    deleted = topologies_command("delete", name, "--yes")
+    assert deleted.returncode == 0, deleted.stderr
+    assert not any(topic.startswith(prefix) for topic in Catalogue(secured.super_user).topics())

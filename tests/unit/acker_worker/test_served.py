@@ -1,0 +1,230 @@
+"""One topology of several: when its worker is started, stopped, and started again."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from acker_worker.errors import TopicError
+from acker_worker.served import OnStats, Served
+from acker_worker.stats import WorkerStats
+from tests.waiting import eventually
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.streams import declare
+
+
+def manifest_of(
+    ack_partitions: int = 2, tick_ms: int = 1_000, timeout_ms: int = 30_000, guarantee: str = "at_least_once"
+) -> Manifest:
+    subscription = Subscription(source="lines", stream="default", grouping="shuffle")
+    return Manifest.of(
+        topology="words",
+        guarantee=guarantee,
+        ack_partitions=ack_partitions,
+        tick_ms=tick_ms,
+        max_tree_age_ms=300_000,
+        components=(
+            SpoutManifest(name="lines", streams=(declare(["line"]),), timeout_ms=timeout_ms),
+            BoltManifest(name="count", subscriptions=(subscription,)),
+        ),
+    )
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class PlayedWorker:
+    """A worker whose test says when it ends."""
+
+    def __init__(self, manifest: Manifest, on_stats: OnStats) -> None:
+        self.manifest = manifest
+        self.on_stats = on_stats
+        self.asked_to_stop = False
+        self._error: Exception | None = None
+        self._end = threading.Event()
+
+    def run(self) -> None:
+        self._end.wait(60)
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        self.asked_to_stop = True
+        self._end.set()
+
+    def fail(self, error: Exception) -> None:
+        self._error = error
+        self._end.set()
+
+
+class Rig:
+    """A topology that is served by played workers."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.workers: list[PlayedWorker] = []
+        self.said: list[WorkerStats] = []
+        self.served = Served("words", self._make, self.said.append, self.clock)
+
+    def _make(self, manifest: Manifest, on_stats: OnStats) -> PlayedWorker:
+        self.workers.append(PlayedWorker(manifest, on_stats))
+        return self.workers[-1]
+
+    def ends(self) -> None:
+        """Waits until the worker has ended, and has it noticed."""
+        eventually(lambda: not self.served.serving, "the worker to end")
+        self.served.check()
+
+    def fails(self, error: Exception) -> None:
+        self.workers[-1].fail(error)
+        self.ends()
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    rig = Rig()
+    yield rig
+    rig.served.stop()
+    assert rig.served.join(60)
+
+
+def test_a_worker_works_from_the_manifest_on(rig: Rig) -> None:
+    rig.served.check()
+    assert rig.workers == []
+    rig.served.publish(manifest_of())
+    rig.served.check()
+    rig.served.check()
+    assert [worker.manifest for worker in rig.workers] == [manifest_of()]
+    assert rig.served.serving
+    rig.clock.now += 5
+    assert rig.served.silence_s == 5
+    rig.workers[0].on_stats(WorkerStats(partitions=2, records=7))
+    assert (rig.served.silence_s, rig.served.stats.records) == (0, 7)
+    assert rig.said == [WorkerStats(partitions=2, records=7)]
+
+
+def test_the_same_manifest_again_changes_nothing(rig: Rig) -> None:
+    rig.served.publish(manifest_of())
+    rig.served.check()
+    rig.served.publish(manifest_of())
+    rig.served.check()
+    assert len(rig.workers) == 1
+    assert not rig.workers[0].asked_to_stop
+
+
+@pytest.mark.parametrize("changed", [manifest_of(tick_ms=500), manifest_of(timeout_ms=10_000)])
+def test_other_time_outs_start_the_worker_again(rig: Rig, changed: Manifest, caplog: pytest.LogCaptureFixture) -> None:
+    rig.served.publish(manifest_of())
+    rig.served.check()
+    with caplog.at_level("INFO"):
+        rig.served.publish(changed)
+    assert "topology words was published with other time-outs: its worker starts again" in caplog.messages
+    rig.ends()
+    assert [worker.manifest for worker in rig.workers] == [manifest_of(), changed]
+    assert rig.served.serving
+
+
+def test_a_running_topology_keeps_its_ack_partitions(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.served.publish(manifest_of())
+    rig.served.check()
+    rig.served.publish(manifest_of(ack_partitions=4))
+    rig.served.check()
+    assert "published with 4 ack partitions and has 2" in caplog.text
+    assert len(rig.workers) == 1
+    assert not rig.workers[0].asked_to_stop
+
+
+def test_one_that_was_deleted_and_published_again_may_have_others(rig: Rig) -> None:
+    rig.served.publish(manifest_of())
+    rig.served.check()
+    rig.served.withdraw()
+    rig.served.publish(manifest_of(ack_partitions=4))
+    rig.ends()
+    assert [worker.manifest.ack_partitions for worker in rig.workers] == [2, 4]
+
+
+def test_what_was_withdrawn_is_gone_once_its_worker_has_ended(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.served.publish(manifest_of())
+    rig.served.check()
+    rig.workers[0].on_stats(WorkerStats(partitions=2, records=7))
+    with caplog.at_level("INFO"):
+        rig.served.withdraw()
+    assert "topology words was withdrawn: its worker stops" in caplog.messages
+    gone = [rig.served.gone]
+    rig.ends()
+    assert [*gone, rig.served.gone] == [False, True]
+    assert rig.served.silence_s is None
+    assert (rig.served.stats.partitions, rig.served.stats.records) == (0, 7)
+
+
+def test_without_acking_there_is_no_worker(rig: Rig) -> None:
+    rig.served.publish(manifest_of(guarantee="at_most_once"))
+    rig.served.check()
+    assert rig.workers == []
+    assert rig.served.gone
+
+
+def test_a_worker_that_ends_is_started_again_later_and_later(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.served.publish(manifest_of())
+    rig.served.check()
+    for pause in (0.5, 1, 2, 4, 8, 16, 30, 30):
+        caplog.clear()
+        rig.fails(TopicError("words.acks", "does not exist. Create it"))
+        assert rig.served.problem == "topic words.acks does not exist. Create it"
+        assert f"topology words is not served, tried again in {pause:.1f} s: topic words.acks does" in caplog.text
+        assert "Traceback" not in caplog.text
+        assert rig.served.silence_s is None, "what waits is not stuck"
+        count = len(rig.workers)
+        rig.clock.now += pause - 0.01
+        rig.served.check()
+        assert len(rig.workers) == count
+        rig.clock.now += 0.01
+        rig.served.check()
+        assert len(rig.workers) == count + 1
+    rig.workers[-1].on_stats(WorkerStats(partitions=2))
+    assert rig.served.problem == ""
+    rig.clock.now += 60
+    rig.fails(TopicError("words.acks", "does not exist. Create it"))
+    rig.clock.now += 0.5
+    rig.served.check()
+    assert rig.served.serving, "one that has worked for a minute begins with the first pause again"
+
+
+def test_a_new_manifest_is_tried_at_once(rig: Rig) -> None:
+    rig.served.publish(manifest_of(ack_partitions=8))
+    rig.served.check()
+    rig.fails(TopicError("words.acks", "has 2 partitions, but the manifest says 8"))
+    rig.served.check()
+    assert len(rig.workers) == 1
+    rig.served.publish(manifest_of())
+    rig.served.check()
+    assert rig.workers[-1].manifest == manifest_of()
+
+
+def test_what_should_not_have_happened_is_logged_with_its_place(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.served.publish(manifest_of())
+    rig.served.check()
+    rig.fails(ZeroDivisionError("by zero"))
+    assert rig.served.problem == "ZeroDivisionError: by zero"
+    assert "Traceback" in caplog.text
+
+
+def test_what_cannot_be_read_is_shown_until_it_can(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.served.refuse("it is no manifest")
+    rig.served.check()
+    assert (rig.workers, rig.served.problem, rig.served.gone) == ([], "it is no manifest", False)
+    assert "topology words cannot be served as it was published: it is no manifest" in caplog.text
+    rig.served.publish(manifest_of())
+    rig.served.check()
+    assert rig.served.serving
+    rig.served.refuse("it is no manifest")
+    rig.served.check()
+    assert rig.served.serving, "the worker of the manifest before goes on"
+    rig.served.withdraw()
+    rig.ends()
+    assert rig.served.gone
