@@ -6,6 +6,7 @@ from typing import Any, Final
 from spout_sdk.components import BasicBolt, Bolt, Spout
 from spout_sdk.errors import TopologyError
 from spout_sdk.external import check_source, check_transform
+from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.topology import Factory, Topology
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.manifest import (
@@ -269,8 +270,9 @@ def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tupl
     made_by: Any = factory
     while hasattr(made, "func"):  # functools.partial
         made = made.func
-    # Only a function hides what it makes; it is called once to see, as Storm makes components at submission.
-    made = made if isinstance(made, type) else made_by()
+    # Only a function hides what it makes; it is called once to see, as Storm makes components at submission. So is a
+    # KafkaSpout, whose streams are given to it.
+    made = made if isinstance(made, type) and not issubclass(made, KafkaSpout) else made_by()
     cls = made if isinstance(made, type) else type(made)
     if not issubclass(cls, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)

@@ -212,13 +212,21 @@ class SpoutCollector(_Emitter):
         self._clock = environment.clock
         self.untracked: list[Any] = []
 
-    def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+    def emit(
+        self,
+        values: Sequence[Any],
+        message_id: Any = None,
+        stream: str = DEFAULT_STREAM,
+        *,
+        root: int | None = None,
+    ) -> None:
         """Sends a tuple to every subscriber of a stream.
 
         Args:
             values: one for each field of the stream, a tuple or a list.
             message_id: what `ack` or `fail` will be called with; None for a tuple that is not tracked.
             stream: one of the component's streams.
+            root: of the tree, for a spout whose roots are positional; drawn unless given. It must not be open.
 
         Raises:
             EmitError: if the stream is unknown, or the values do not fit it; nothing was sent then.
@@ -241,9 +249,10 @@ class SpoutCollector(_Emitter):
             return
         next_id = self._next_id
         pending = self._pending
-        root = next_id()
-        while root in pending:
+        if root is None:
             root = next_id()
+            while root in pending:
+                root = next_id()
         pending.put(root, message_id, self._clock())
         val = 0
         for topic, (key, tasks) in deliveries:

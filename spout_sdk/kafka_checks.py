@@ -4,6 +4,7 @@ Kafka answers and lets the user in, the component's topics are as the manifest s
 has to. Of the others, its user may know nothing.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -22,8 +23,14 @@ _KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _USED: Final = (Operation.READ, Operation.WRITE)
 
 
-def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str) -> None:
+def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str, sources: Sequence[str] = ()) -> None:
     """Checks the topics of a component.
+
+    Args:
+        kafka: librdkafka properties.
+        manifest: of the topology.
+        component: one of its own.
+        sources: the topics that it reads, if it is a `KafkaSpout`.
 
     Raises:
         AccessError: if the broker does not let this user in.
@@ -33,14 +40,17 @@ def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str) -> No
     # `acker.topologies` is for commands; spouts and bolts have no use for it.
     uses = {
         topic: tuple(each for each in operations if each in _USED)
-        for topic, operations in component_role(manifest, component).topics.items()
+        for topic, operations in component_role(manifest, component, sources).topics.items()
         if topic != TOPOLOGIES_TOPIC
     }
     partitions = {spec.name: spec.partitions for spec in topic_specs(manifest)}
     missing = []
-    for topic, found in _described(kafka, [name for name in partitions if name in uses]).items():
+    named = [name for name in partitions if name in uses] + [name for name in sources if name not in partitions]
+    for topic, found in _described(kafka, named).items():
         if isinstance(found, KafkaError):
             if found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                if topic not in partitions:
+                    raise TopicsError(f"{component!r} reads topic {topic}, which does not exist: create it")
                 missing.append(topic)
                 continue
             raise TopicsError(f"topic {topic} {shortfall(uses[topic], ())}: {remedy(component)}")
@@ -48,7 +58,7 @@ def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str) -> No
         allowed = None if operations is None else [each.name for each in operations]
         if lacking := shortfall(uses[topic], allowed):
             raise TopicsError(f"topic {topic} {lacking}: {remedy(component)}")
-        if len(found.partitions) != partitions[topic]:
+        if len(found.partitions) != partitions.get(topic, len(found.partitions)):
             raise TopicsError(
                 f"topic {topic} has {len(found.partitions)} partitions, but the topology needs {partitions[topic]}: "
                 "the number of tasks or ack_partitions changed; delete the topic, or change it back"

@@ -7,7 +7,8 @@ from typing import Any
 
 from spout_sdk.components import AnyBolt, Spout
 from spout_sdk.errors import TopologyError
-from tuple_tree.manifest import Manifest
+from spout_sdk.kafka_spout.spout import KafkaSpout
+from tuple_tree.manifest import Manifest, SpoutManifest
 
 Factory = Callable[[], Spout | AnyBolt]
 """Makes the instance of one task: a class, or anything that is called without arguments."""
@@ -32,10 +33,33 @@ class Topology:
         return self.manifest.topology
 
     @property
-    def sources(self) -> dict[str, str | None]:
-        """External spout → the topic that it reads; None where a function decides."""
-        declared = {spout.name: self.factories[spout.name] for spout in self.manifest.spouts if spout.external}
-        return {name: given if isinstance(given, str) else None for name, given in declared.items()}
+    def sources(self) -> dict[str, str | tuple[str, ...] | None]:
+        """What spouts read, as far as the topology says so.
+
+        Of an external spout the topic, or None where a function decides; of a `KafkaSpout` its topics.
+        """
+        found: dict[str, str | tuple[str, ...] | None] = {}
+        for spout in self.manifest.spouts:
+            given = self.factories[spout.name]
+            if spout.external:
+                found[spout.name] = given if isinstance(given, str) else None
+            elif topics := self.kafka_sources(spout.name):
+                found[spout.name] = topics
+        return found
+
+    def kafka_sources(self, component: str) -> tuple[str, ...]:
+        """The topics that a component reads if it is a `KafkaSpout`, and none otherwise."""
+        if not isinstance(self.manifest.component(component), SpoutManifest):
+            return ()
+        factory = self.factory(component)
+        hidden: Any = factory
+        while hasattr(hidden, "func"):  # functools.partial
+            hidden = hidden.func
+        if isinstance(hidden, type) and not issubclass(hidden, KafkaSpout):
+            return ()
+        # Only a function hides what it makes, as in `TopologyBuilder`.
+        made = factory()
+        return made.topics if isinstance(made, KafkaSpout) else ()
 
     def factory(self, component: str) -> Factory:
         """What makes the instance of a task of this component.

@@ -1,0 +1,498 @@
+"""One task of a Kafka spout at work: reads ahead, emits, reads again what failed, commits what is done.
+
+A message is in exactly one place: its tree is pending, or it waits for a retry, is being read again, is ready to be
+emitted again, or its dead letter is on its way. Its offset stays open all that time. Only its key is kept, a number;
+the payload is read again.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from spout_sdk.collectors import SpoutCollector
+from spout_sdk.components import Failure
+from spout_sdk.context import TaskContext
+from spout_sdk.counters import Counters
+from spout_sdk.dead_letters import send_dead_letter
+from spout_sdk.errors import AccessError, BrokerError, DeliveryError, EmitError, TopicsError
+from spout_sdk.kafka_spout.first_poll import FirstPoll, start_offset
+from spout_sdk.kafka_spout.partitions import KEY_SHIFT, OwnedPartition, owned_numbers
+from spout_sdk.kafka_spout.retry import RetryPolicy, RetrySchedule
+from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, Source, SourcePartition
+from spout_sdk.kafka_spout.translation import KafkaTuple, Translate
+from spout_sdk.records import Clock, Record, Sink
+from tuple_tree.errors import WireError
+from tuple_tree.ids import MAX_OFFSET, OFFSET_SHIFT, root_of_word
+from tuple_tree.streams import DEFAULT_STREAM
+
+logger = logging.getLogger("spout_sdk.kafka_spout")
+
+Mode = Literal["at_least_once", "at_most_once", "no_guarantee"]
+"""Storm's processing guarantees.
+
+- `at_least_once`: the acked prefix is committed, and what fails is delivered again.
+- `at_most_once`: what was read is committed before it is emitted; trees are not followed.
+- `no_guarantee`: what was emitted is committed now and then; trees are not followed.
+"""
+
+READ: Final = 500
+"""Messages that are read ahead, at most."""
+
+REPLAYS: Final = 200
+"""Messages that are read again in one go, at most."""
+
+REACH: Final = 1_000
+"""Offsets of a partition between the first and the last of these."""
+
+_COMMIT_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 1.0
+_GROWTH_SECONDS: Final = 30.0
+_OFFSET_MASK: Final = MAX_OFFSET - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SpoutWorld:
+    """What a Kafka spout needs of its task.
+
+    Attributes:
+        index: of the spout in the manifest.
+        acking: whether the topology follows trees.
+        dead_letters: topic for messages that cannot be used.
+        open_source: makes the task's connection to its source; given what to call when a commit has failed.
+    """
+
+    index: int
+    acking: bool
+    dead_letters: str
+    sink: Sink
+    counters: Counters
+    clock: Clock
+    open_source: Callable[[Callable[[], None]], Source]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """What a `KafkaSpout` was given."""
+
+    topics: tuple[str, ...]
+    first_poll: FirstPoll
+    mode: Mode
+    retry: RetryPolicy
+    max_uncommitted_offsets: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """How far a task is with its source.
+
+    Attributes:
+        lag: messages that were not emitted yet, as far as is known without asking the broker.
+        uncommitted: offsets that were emitted and lie behind the one to be committed.
+        retries: messages that wait to be delivered again.
+    """
+
+    lag: int
+    uncommitted: int
+    retries: int
+
+
+class SourceTask:
+    """The source partitions of one task; it is called in the task's thread.
+
+    Args:
+        settings: of the spout.
+        translate: makes values of a message.
+        world: around the task.
+        context: of the task.
+        collector: what it emits through.
+    """
+
+    def __init__(
+        self,
+        settings: SourceSettings,
+        translate: Translate,
+        world: SpoutWorld,
+        context: TaskContext,
+        collector: SpoutCollector,
+    ) -> None:
+        self._settings = settings
+        self._translate = translate
+        self._world = world
+        self._context = context
+        self._collector = collector
+        self._clock = world.clock
+        self._by = f"{context.component}/{context.task}"
+        self._tracked = settings.mode == "at_least_once"
+        self._source = world.open_source(self.uncommitted)
+        self._partitions: dict[tuple[str | None, int | None], OwnedPartition] = {}
+        self._numbered: dict[int, OwnedPartition] = {}
+        self._is_started = False
+        self._start_at = self._commit_at = self._grow_at = self._hold_until = 0.0
+        self._buffer: deque[Record] = deque()
+        self._held: dict[SourcePartition, Commit] = {}
+        self._schedule = RetrySchedule()
+        self._failures: dict[int, int] = {}
+        self._given_up: dict[int, str] = {}
+        self._is_fetching = False
+        self._ready: deque[tuple[int, Record]] = deque()
+        self._failure: DeliveryError | None = None
+
+    # What the task asks for
+
+    def next_tuple(self) -> None:
+        """Emits a message, one that failed before a new one; nothing if there is none."""
+        while self._ready:
+            if self._emit_again(*self._ready.popleft()):
+                return
+        buffer = self._buffer
+        while buffer or self._read_ahead():
+            if self._held and not self._commit_held():
+                return
+            if self._emit_new(buffer.popleft()):
+                return
+
+    def tick(self, now: float) -> None:
+        """Begins, commits, and reads again what is due.
+
+        Raises:
+            BrokerError: if it cannot go on.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if not self._is_started:
+            if now >= self._start_at:
+                self._start(now)
+            return
+        if now >= self._commit_at:
+            self._commit_at = now + _COMMIT_SECONDS
+            if self._settings.mode != "at_most_once":
+                self._source.commit(self._changed())
+        if self._is_fetching or self._schedule:
+            self._read_again(now)
+        if now >= self._grow_at:
+            self._grow(now)
+
+    def acked(self, key: int) -> None:
+        """The tree of a message was fully processed."""
+        self._done(key)
+
+    def failed(self, key: int, failure: Failure) -> None:
+        """The tree of a message was not fully processed: it is delivered again, or given up."""
+        failures = self._failures.get(key, 0) + 1
+        self._failures[key] = failures
+        delay = self._settings.retry.delay(failures)
+        if delay is None:
+            said = f": {failure.message}" if failure.message else ""
+            self._given_up[key] = (
+                f"all {failures} attempts failed, the last one with reason {failure.reason.word}{said}"
+            )
+            delay = 0.0
+        self._schedule.put(key, self._clock() + delay)
+
+    def release(self) -> None:
+        """Commits what is done, before the task ends or goes to another process."""
+        if self._is_started and self._settings.mode != "at_most_once":
+            changed = self._changed()
+            if changed:
+                self._source.commit_now(changed)
+
+    def uncommitted(self) -> None:
+        """A commit in the background has failed: the next one says it again."""
+        for each in self._numbered.values():
+            each.committed = None
+
+    def close(self) -> None:
+        """Lets go of the source."""
+        self._source.close()
+
+    @property
+    def progress(self) -> SourceProgress:
+        """How far it is."""
+        return SourceProgress(
+            lag=self._source.lag() + len(self._buffer),
+            uncommitted=sum(each.offsets.uncommitted_count for each in self._numbered.values()),
+            retries=len(self._schedule) + len(self._ready),
+        )
+
+    # Beginning
+
+    def _start(self, now: float) -> None:
+        """Begins, or says why not yet: outside of the group's callbacks, so that it can be tried again."""
+        self._start_at = now + _AGAIN_SECONDS
+        try:
+            self._is_started = self._add(self._missing(), self._settings.first_poll)
+        except (TopicsError, AccessError):
+            raise
+        except BrokerError as error:
+            logger.warning("%s cannot begin to read yet: %s", self._by, error)
+        self._grow_at = now + _GROWTH_SECONDS
+        self._commit_at = now + _COMMIT_SECONDS
+
+    def _grow(self, now: float) -> None:
+        """Reads partitions that were added to a topic from their beginning."""
+        self._grow_at = now + _GROWTH_SECONDS
+        try:
+            self._add(self._missing(), "uncommitted_earliest")
+        except TopicsError:
+            raise
+        except BrokerError as error:
+            logger.warning("%s does not know whether its topics have grown: %s", self._by, error)
+
+    def _missing(self) -> dict[SourcePartition, int]:
+        counts = {topic: self._source.partitions(topic) for topic in self._settings.topics}
+        mine = owned_numbers(counts, self._context.task, self._context.tasks)
+        return {at: number for at, number in mine.items() if number not in self._numbered}
+
+    def _add(self, numbers: dict[SourcePartition, int], first_poll: FirstPoll) -> bool:
+        if not numbers:
+            return True
+        committed = self._source.committed(list(numbers))
+        added: dict[SourcePartition, OwnedPartition] = {}
+        for at, number in numbers.items():
+            found = committed.get(at)
+            start, lost = start_offset(at, first_poll, found, self._source.bounds(at))
+            if lost and found is not None:
+                self._overtaken(Overtaken(at, found.offset, start))
+            first_attempt = (found.next_attempt if found is not None else None) or 0
+            added[at] = OwnedPartition(at, number, self._world.index, start, first_attempt)
+        # Before anything is emitted: where it begins, and which attempts are taken.
+        if not self._source.commit_now({at: each.taken_to() for at, each in added.items()}):
+            return False
+        for at, each in added.items():
+            each.committed = each.taken_to()
+            self._partitions[at] = each
+            self._numbered[each.key_base >> KEY_SHIFT] = each
+        self._source.start({at: each.read_to for at, each in added.items()})
+        logger.info("%s reads %s", self._by, ", ".join(f"{at} from {each.read_to}" for at, each in added.items()))
+        return True
+
+    # New messages
+
+    def _read_ahead(self) -> bool:
+        """Fills the buffer, which is empty; partitions with too many uncommitted offsets are left out."""
+        if not self._is_started:
+            return False
+        limit = READ
+        paused: list[SourcePartition] = []
+        resumed: list[SourcePartition] = []
+        for each in self._numbered.values():
+            room = self._settings.max_uncommitted_offsets - each.offsets.uncommitted_count
+            if room > 0:
+                limit = min(limit, room)
+                if each.is_paused:
+                    each.is_paused = False
+                    resumed.append(each.at)
+            elif not each.is_paused:
+                each.is_paused = True
+                paused.append(each.at)
+        if paused:
+            self._source.pause(paused)
+        if resumed:
+            self._source.resume(resumed)
+        records, overtaken = self._source.read(limit)
+        for gap in overtaken:
+            self._overtaken(gap)
+        self._buffer.extend(records)
+        if records and self._settings.mode == "at_most_once":
+            self._hold(records)
+        return bool(records)
+
+    def _hold(self, records: Sequence[Record]) -> None:
+        """Nothing of a read is emitted before all of it is committed."""
+        ends = {(record.topic(), record.partition()): record.offset() or 0 for record in records}
+        for name, last in ends.items():
+            each = self._partitions[name]
+            self._held[each.at] = Commit(last + 1, each.next_attempt)
+
+    def _commit_held(self) -> bool:
+        now = self._clock()
+        if now < self._hold_until:
+            return False
+        if not self._source.commit_now(self._held):
+            self._hold_until = now + _AGAIN_SECONDS
+            return False
+        self._held.clear()
+        return True
+
+    def _emit_new(self, record: Record) -> bool:
+        each = self._partitions[record.topic(), record.partition()]
+        offset: int = record.offset()  # type: ignore[assignment]
+        if offset < each.read_to:
+            return False
+        each.read_to = offset + 1
+        if not self._tracked:
+            return self._emit(record, each.key_base | offset, None)
+        if offset >= MAX_OFFSET:
+            raise TopicsError(
+                f"{each.at} has reached offset {offset}, and positional roots tell {MAX_OFFSET} apart: copy the topic"
+            )
+        each.offsets.start(offset)
+        return self._emit(record, each.key_base | offset, each.first_word | offset << OFFSET_SHIFT)
+
+    def _emit(self, record: Record, key: int, word: int | None) -> bool:
+        """Emits a message; whether it did, and it did not become a dead letter or was passed over."""
+        try:
+            values = self._translate(record)
+        except WireError as error:
+            self._bury(record, key, error)
+            return False
+        except Exception as error:  # noqa: BLE001 - whatever a user's translate raises
+            self._bury(record, key, WireError("bad-payload", f"translate() raised {type(error).__name__}: {error}"))
+            return False
+        if values is None:
+            self._context.count("passed over")
+            self._done(key)
+            return False
+        stream = DEFAULT_STREAM
+        if isinstance(values, KafkaTuple):
+            stream = values.stream
+            values = values.values
+        try:
+            if word is None:
+                self._collector.emit(values, None, stream)
+            else:
+                self._collector.emit(values, key, stream, root=root_of_word(word))
+        except EmitError as error:
+            self._bury(record, key, WireError("bad-payload", str(error)))
+            return False
+        return True
+
+    # Messages that failed
+
+    def _read_again(self, now: float) -> None:
+        if not self._is_fetching:
+            if not self._ready:
+                self._fetch(now)
+            return
+        fetched = self._source.fetched(now)
+        if fetched is None:
+            self._is_fetching = False
+        else:
+            self._take(fetched, now)
+
+    def _fetch(self, now: float) -> None:
+        """Begins to read what is due; of each partition, only what one read reaches."""
+        wanted: dict[SourcePartition, list[int]] = {}
+        for key in sorted(self._schedule.take(now, REPLAYS)):
+            each, offset = self._numbered[key >> KEY_SHIFT], key & _OFFSET_MASK
+            offsets = wanted.setdefault(each.at, [])
+            if offsets and offset >= offsets[0] + REACH:
+                self._schedule.put(key, now)
+            else:
+                offsets.append(offset)
+        if wanted:
+            self._source.fetch(wanted, now)
+            self._is_fetching = True
+
+    def _take(self, fetched: Fetched, now: float) -> None:
+        for record in fetched.records:
+            key = self._partitions[record.topic(), record.partition()].key_base | (record.offset() or 0)
+            why = self._given_up.get(key)
+            if why is None:
+                self._ready.append((key, record))
+            else:
+                self._bury(record, key, WireError("retries-exhausted", why))
+        for at, offset in fetched.gone:
+            key = self._partitions[at].key_base | offset
+            why = self._given_up.get(key, "it failed, and was to be delivered again")
+            detail = f"the source has no message at this offset any more (retention or compaction); {why}"
+            self._bury(_Gone(at, offset), key, WireError("gone", detail))
+        for at, offset in fetched.unread:
+            self._schedule.put(self._partitions[at].key_base | offset, now + _AGAIN_SECONDS)
+
+    def _emit_again(self, key: int, record: Record) -> bool:
+        each, failures = self._numbered[key >> KEY_SHIFT], self._failures[key]
+        word = each.word(key & _OFFSET_MASK, failures)
+        if word is None:
+            each.reserve()
+            commit = each.done_to()
+            if not self._source.commit_now({each.at: commit}):
+                each.unreserve()
+                self._schedule.put(key, self._clock() + _AGAIN_SECONDS)
+                return False
+            each.committed = commit
+            word = each.word(key & _OFFSET_MASK, failures)
+        return self._emit(record, key, word)
+
+    def _bury(self, record: Record, key: int, error: WireError) -> None:
+        """Makes a dead letter of a message; its offset is done once that was delivered."""
+        world = self._world
+        world.counters.dead_letters += 1
+        logger.warning(
+            "%s: %s[%s] offset %s becomes a dead letter: %s",
+            self._by,
+            record.topic(),
+            record.partition(),
+            record.offset(),
+            error,
+        )
+
+        def delivered(failure: Any, _message: Any) -> None:
+            if failure is None:
+                self._done(key)
+            else:
+                self._failure = DeliveryError("a dead letter", world.dead_letters, 0, failure)
+
+        send_dead_letter(world.sink, world.dead_letters, record, error, self._by, delivered)
+
+    # Commits
+
+    def _done(self, key: int) -> None:
+        if self._failures:
+            self._failures.pop(key, None)
+            self._given_up.pop(key, None)
+        if self._tracked:
+            self._numbered[key >> KEY_SHIFT].offsets.done(key & _OFFSET_MASK)
+
+    def _changed(self) -> dict[SourcePartition, Commit]:
+        changed = {}
+        for each in self._numbered.values():
+            commit = each.done_to() if self._tracked else each.taken_to()
+            if commit != each.committed:
+                changed[each.at] = each.committed = commit
+        return changed
+
+    def _overtaken(self, gap: Overtaken) -> None:
+        logger.warning(
+            "%s: up to %d messages of %s, from offset %d on, were deleted before they were read; it goes on at offset "
+            "%d. Keep the topic for longer",
+            self._by,
+            gap.first - gap.expected,
+            gap.at,
+            gap.expected,
+            gap.first,
+        )
+        self._context.count("deleted unread", gap.first - gap.expected)
+
+
+class _Gone:
+    """Stands for a message that the source does not have any more."""
+
+    __slots__ = ("_at", "_offset")
+
+    def __init__(self, at: SourcePartition, offset: int) -> None:
+        self._at = at
+        self._offset = offset
+
+    def topic(self) -> str | None:
+        return self._at.topic
+
+    def partition(self) -> int | None:
+        return self._at.partition
+
+    def offset(self) -> int | None:
+        return self._offset
+
+    def key(self) -> bytes | None:
+        return None
+
+    def value(self) -> bytes | None:
+        return None
+
+    def headers(self) -> Any:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return (0, -1)

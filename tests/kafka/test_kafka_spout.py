@@ -1,0 +1,93 @@
+"""`KafkaSpout` on a real broker, in processes of its own, with a real acker."""
+
+import uuid
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from spout_sdk import TopologyRunner
+from tests.kafka.sdk_rig import headers_of, value
+from tests.kafka.source_rig import Source
+from tests.kafka.source_topologies import NAME, SOURCE
+from tests.waiting import eventually
+
+Use = Callable[..., Source]
+
+
+@pytest.fixture
+def use(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Use:
+    """Gives a topology a fresh name, its topics and a source."""
+
+    def use(topology: str, *partitions: int) -> Source:
+        unique = uuid.uuid4().hex[:8]
+        topics = {f"source-{number}-{unique}": count for number, count in enumerate(partitions or (3,))}
+        monkeypatch.setenv(NAME, f"{topology}-{unique}")
+        monkeypatch.setenv(SOURCE, ",".join(topics))
+        return Source(bootstrap_servers, topology, topics)
+
+    return use
+
+
+def test_every_message_is_acked_and_the_group_reaches_the_end(use: Use) -> None:
+    source = use("one_task", 3, 2)
+    first, second = source.topics
+    fed = [f"first {n}" for n in range(300)], [f"second {n}" for n in range(100)]
+    source.feed(fed[0], first)
+    source.feed(fed[1], second)
+    with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
+        source.await_all_committed()
+        runner.stop()
+        stats = runner.stats()
+        assert stats["lines"].acked == 400
+        assert stats["lines"].failed == {}
+        assert stats["see"].counters == dict.fromkeys([*fed[0], *fed[1]], 1)
+
+
+def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(use: Use) -> None:
+    source = use("one_task")
+    values = [f"{n} {'never' if n % 50 == 7 else 'once' if n % 10 == 0 else ''}" for n in range(200)]
+    source.feed(values)
+    with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
+        source.await_all_committed()
+        runner.stop()
+        seen = runner.stats()["see"].counters
+        assert runner.stats()["lines"].dead_letters == 4
+    # Each `once` twice, as it was failed by one of the two tasks of the bolt, or by both, and each `never` four times.
+    assert {text for text in values if seen[text] == 1} == {text for text in values if text.endswith(" ")}
+    assert all(2 <= seen[text] <= 3 for text in values if "once" in text)
+    assert all(seen[text] == 4 for text in values if "never" in text)
+    letters = source.records(f"{source.manifest.topology}.dead-letters")
+    assert sorted(value(letter).decode() for letter in letters) == sorted(text for text in values if "never" in text)
+    for letter in letters:
+        headers = headers_of(letter)
+        assert headers["dead-letter.reason"] == b"retries-exhausted"
+        said = b"all 4 attempts failed, the last one with reason failed: it never works"
+        assert headers["dead-letter.detail"] == said
+        assert headers["dead-letter.topic"].decode() in source.topics
+        assert headers["dead-letter.by"] == b"lines/0"
+
+
+def test_killed_again_and_again_it_loses_nothing(use: Use) -> None:
+    source = use("two_tasks", 4)
+    values = [f"{n} {'once' if n % 20 == 0 else ''}" for n in range(3_000)]
+    kills = 5
+    with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
+        for number in range(kills + 1):
+            source.feed(values[number * 500 : (number + 1) * 500])
+            executed = runner.stats()["see"].executed if "see" in runner.stats() else 0
+            if number < kills:
+                eventually(partial(_more, runner, executed + 200), "some of it to be processed")
+                runner.kill("lines")
+        source.await_all_committed(150)
+        runner.stop()
+        seen = runner.stats()["see"].counters
+        lines = runner.stats()["lines"]
+    assert set(values) <= seen.keys()
+    assert lines.dead_letters == 0
+    # An owner's roots are not those of the one before: no tree that it opens waits for a time-out.
+    assert lines.failed.get("timeout", 0) == 0
+
+
+def _more(runner: TopologyRunner, than: int) -> bool:
+    return "see" in runner.stats() and runner.stats()["see"].executed > than
