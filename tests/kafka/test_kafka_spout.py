@@ -8,8 +8,9 @@ import pytest
 
 from spout_sdk import TopologyRunner
 from tests.kafka.sdk_rig import headers_of, value
+from tests.kafka.sdk_topologies import NAME
 from tests.kafka.source_rig import Source
-from tests.kafka.source_topologies import NAME, SOURCE
+from tests.kafka.source_topologies import SOURCE
 from tests.waiting import eventually
 
 Use = Callable[..., Source]

@@ -73,6 +73,8 @@ class MemorySource:
         self.wanted: dict[SourcePartition, deque[int]] | None = None
         self.reads: list[int] = []
         self.is_closed = False
+        self.is_fenced = False
+        """Whether the group has taken its partitions away."""
 
     def partitions(self, topic: str) -> int:
         self._ask()
@@ -91,15 +93,16 @@ class MemorySource:
         }
 
     def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
-        if self.topics.refuses_commits:
+        if self.topics.refuses_commits or self.is_fenced:
             self.on_uncommitted()
         else:
             self.topics.commits.update(commits)
 
     def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
-        if not self.topics.refuses_commits:
-            self.topics.commits.update(commits)
-        return not self.topics.refuses_commits
+        if self.topics.refuses_commits or self.is_fenced:
+            return False
+        self.topics.commits.update(commits)
+        return True
 
     def start(self, positions: Mapping[SourcePartition, int]) -> None:
         assert not positions.keys() & self.positions.keys()
