@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from spout_sdk import TopologyRunner
+from spout_sdk import ProcessError, TopologyRunner
 from tests.kafka.sdk_rig import headers_of, value
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.source_rig import Source
@@ -92,3 +92,82 @@ def test_killed_again_and_again_it_loses_nothing(use: Use) -> None:
 
 def _more(runner: TopologyRunner, than: int) -> bool:
     return "see" in runner.stats() and runner.stats()["see"].executed > than
+
+
+def test_two_processes_share_the_tasks_and_take_over_from_each_other(use: Use) -> None:
+    source = use("two_tasks", 4)
+    values = [str(n) for n in range(2_000)]
+    with source.acker(), TopologyRunner(source.reference, source.kafka, {"lines": 2}) as runner:
+        source.feed(values[:500])
+        eventually(lambda: runner.stats()["lines"].tasks == (0, 1) and _more(runner, 200), "both tasks at work")
+        source.feed(values[500:1_000])
+        killed = runner.kill("lines")
+        source.feed(values[1_000:])
+        eventually(lambda: len([p for p in runner.pids()["lines"] if p != killed]) == 2, "two processes again")
+        source.await_all_committed(150)
+        runner.stop()
+        stats = runner.stats()
+    assert set(values) <= stats["see"].counters.keys()
+    assert stats["lines"].failed == {}
+    assert stats["lines"].dead_letters == 0
+
+
+def test_the_first_poll_may_begin_at_the_end(use: Use) -> None:
+    source = use("from_latest")
+    source.feed([f"old {n}" for n in range(30)])
+    with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
+        source.await_all_committed()
+        new = [f"new {n}" for n in range(30)]
+        source.feed(new)
+        source.await_all_committed()
+        runner.kill("lines")
+        later = [f"later {n}" for n in range(30)]
+        source.feed(later)
+        source.await_all_committed()
+        runner.stop()
+        assert runner.stats()["see"].counters.keys() == {*new, *later}
+
+
+@pytest.mark.parametrize("topology", ["at_most_once", "untracked"])
+def test_at_most_once_emits_nothing_twice(use: Use, topology: str) -> None:
+    source = use(topology, 4)
+    values = [str(n) for n in range(5_000)]
+    with TopologyRunner(source.reference, source.kafka) as runner:
+        for number in range(4):
+            executed = runner.stats()["see"].executed if "see" in runner.stats() else 0
+            source.feed(values[number * 1_000 : (number + 1) * 1_000])
+            eventually(partial(_more, runner, executed), "some of it to be processed")
+            runner.kill("lines")
+        source.feed(values[4_000:])
+        source.await_all_committed()
+        last = set(values[4_000:])
+        eventually(lambda: last <= runner.stats()["see"].counters.keys(), "what came after the kills")
+        runner.stop()
+        stats = runner.stats()
+    assert set(stats["see"].counters.values()) == {1}
+    assert stats["lines"].failed == {}
+
+
+def test_without_a_guarantee_the_group_follows(use: Use) -> None:
+    source = use("no_guarantee")
+    source.feed([str(n) for n in range(100)])
+    with TopologyRunner(source.reference, source.kafka) as runner:
+        source.await_all_committed()
+        eventually(lambda: _more(runner, 99), "all of it to be processed")
+
+
+def test_uncommitted_offsets_are_limited(use: Use) -> None:
+    source = use("narrow")
+    values = [f"{n} {'once' if n % 7 == 0 else ''}" for n in range(300)]
+    source.feed(values)
+    with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
+        source.await_all_committed()
+        runner.stop()
+        assert runner.stats()["see"].counters.keys() == set(values)
+
+
+def test_a_source_that_does_not_exist_is_one_clear_line(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = use("one_task")
+    monkeypatch.setenv(SOURCE, "no-such-topic")
+    with pytest.raises(ProcessError, match="'lines' reads topic no-such-topic, which does not exist: create it"):
+        TopologyRunner(source.reference, source.kafka).run()
