@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from spout_sdk.records import Record
+from tuple_tree.ids import MAX_ATTEMPTS
 
 _ATTEMPT: Final = "attempt="
 
@@ -41,7 +42,7 @@ class Commit:
         """Reads a committed offset and what stands beside it."""
         digits = (metadata or "").removeprefix(_ATTEMPT)
         ours = metadata is not None and metadata.startswith(_ATTEMPT) and digits.isascii() and digits.isdigit()
-        return cls(offset, int(digits) if ours else None)
+        return cls(offset, int(digits) % MAX_ATTEMPTS if ours else None)
 
 
 @dataclass(frozen=True, slots=True)

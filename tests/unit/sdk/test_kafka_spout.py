@@ -411,6 +411,23 @@ def test_after_the_last_attempt_the_first_follows() -> None:
     assert topics.commits[SourcePartition("source", 0)].next_attempt == 14
 
 
+@pytest.mark.parametrize(
+    ("metadata", "attempt"),
+    [
+        ("attempt=7", 7),
+        ("attempt=71", 7),
+        ("", None),
+        (None, None),
+        ("attempt=", None),
+        ("attempt=-1", None),
+        ("notices=5", None),
+        ("attempt=²", None),
+    ],
+)
+def test_what_stands_beside_a_committed_offset_may_be_anything(metadata: str | None, attempt: int | None) -> None:
+    assert Commit.read(5, metadata) == Commit(5, attempt)
+
+
 # Limits
 
 
