@@ -108,6 +108,7 @@ class TopologyBuilder:
         self._spouts: dict[str, SpoutManifest] = {}
         self._bolts: dict[str, tuple[int, tuple[Stream, ...], BoltDeclarer, bool]] = {}
         self._factories: dict[str, Any] = {}
+        self._kafka_sources: dict[str, tuple[str, ...]] = {}
 
     def set_spout(
         self,
@@ -136,7 +137,9 @@ class TopologyBuilder:
             TopologyError: if the spout cannot be.
         """
         self._add(name, factory)
-        declared = _declared(name, factory, (Spout,), external, streams)
+        declared, made = _declared(name, factory, (Spout,), external, streams)
+        if isinstance(made, KafkaSpout):
+            self._kafka_sources[name] = made.topics
         if external:
             check_source(name, factory, declared)
         self._spouts[name] = SpoutManifest(
@@ -182,7 +185,7 @@ class TopologyBuilder:
         if external:
             check_transform(name, factory)
         declarer = BoltDeclarer(name)
-        declared = _declared(name, factory, (Bolt, BasicBolt), external, streams)
+        declared, _ = _declared(name, factory, (Bolt, BasicBolt), external, streams)
         self._bolts[name] = (_at_least_one(f"tasks of bolt {name!r}", tasks), declared, declarer, external)
         return declarer
 
@@ -221,7 +224,7 @@ class TopologyBuilder:
             raise TopologyError(str(error)) from error
         for bolt in bolts:
             _check_groupable(manifest, bolt)
-        return Topology(manifest, dict(self._factories))
+        return Topology(manifest, dict(self._factories), kafka_sources=dict(self._kafka_sources))
 
     def _add(self, name: str, factory: AnyFactory | str) -> None:
         _checked_name("component", name)
@@ -252,9 +255,10 @@ def _at_least_one(setting: str, number: int) -> int:
 
 def _declared(
     name: str, factory: AnyFactory | str, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
-) -> tuple[Stream, ...]:
+) -> tuple[tuple[Stream, ...], Any]:
+    """The streams, and the class or the instance that says so; None of an external component."""
     if external:
-        return _checked_streams(name, tuple(streams or ()))
+        return _checked_streams(name, tuple(streams or ())), None
     if not callable(factory):
         raise TopologyError(
             f"component {name!r} is given a {type(factory).__name__}: pass its class, or a callable without arguments, "
@@ -265,7 +269,7 @@ def _declared(
     return _streams_of(name, factory, kinds)
 
 
-def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tuple[Stream, ...]:
+def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tuple[tuple[Stream, ...], Any]:
     made: Any = factory
     made_by: Any = factory
     while hasattr(made, "func"):  # functools.partial
@@ -277,7 +281,7 @@ def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tupl
     if not issubclass(cls, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)
         raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is no {wanted}: derive it from one")
-    return _checked_streams(name, tuple(made.streams))
+    return _checked_streams(name, tuple(made.streams)), made
 
 
 def _checked_streams(name: str, streams: tuple[Any, ...]) -> tuple[Stream, ...]:

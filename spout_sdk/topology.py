@@ -2,13 +2,12 @@
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spout_sdk.components import AnyBolt, Spout
 from spout_sdk.errors import TopologyError
-from spout_sdk.kafka_spout.spout import KafkaSpout
-from tuple_tree.manifest import Manifest, SpoutManifest
+from tuple_tree.manifest import Manifest
 
 Factory = Callable[[], Spout | AnyBolt]
 """Makes the instance of one task: a class, or anything that is called without arguments."""
@@ -22,10 +21,12 @@ class Topology:
         manifest: what it is, without code.
         factories: component name → what makes the instance of a task; for an external component, what it was declared
             with, which is for whatever runs it.
+        kafka_sources: `KafkaSpout` → the topics that it reads.
     """
 
     manifest: Manifest
     factories: Mapping[str, Any]
+    kafka_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -43,23 +44,9 @@ class Topology:
             given = self.factories[spout.name]
             if spout.external:
                 found[spout.name] = given if isinstance(given, str) else None
-            elif topics := self.kafka_sources(spout.name):
-                found[spout.name] = topics
+            elif spout.name in self.kafka_sources:
+                found[spout.name] = self.kafka_sources[spout.name]
         return found
-
-    def kafka_sources(self, component: str) -> tuple[str, ...]:
-        """The topics that a component reads if it is a `KafkaSpout`, and none otherwise."""
-        if not isinstance(self.manifest.component(component), SpoutManifest):
-            return ()
-        factory = self.factory(component)
-        hidden: Any = factory
-        while hasattr(hidden, "func"):  # functools.partial
-            hidden = hidden.func
-        if isinstance(hidden, type) and not issubclass(hidden, KafkaSpout):
-            return ()
-        # Only a function hides what it makes, as in `TopologyBuilder`.
-        made = factory()
-        return made.topics if isinstance(made, KafkaSpout) else ()
 
     def factory(self, component: str) -> Factory:
         """What makes the instance of a task of this component.
