@@ -2,7 +2,8 @@
 
 - `spout`: `KafkaSpout`, what users declare; `translation`: messages as values of tuples.
 - `retry`: when a failed message is delivered again; `first_poll`: where reading begins.
-- `source_task`: one task at work; `partitions`: its source partitions, and their attempts.
+- `source_task`: one task at work; `partitions`: its source partitions, and their attempts; `replays`: what failed;
+  `burials`: what becomes a dead letter.
 - `source`: what it needs of the broker; `kafka_source`, `position_reader`, `group_offsets`: that on Kafka.
 """
 

@@ -6,16 +6,18 @@ stands beside the committed offset is the first one that nobody has used, and a 
 before it emits anything. See ADR 10.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from spout_sdk.errors import TopicsError
 from spout_sdk.kafka_spout.source import Commit, SourcePartition
-from tuple_tree.ids import MAX_ATTEMPTS, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
+from tuple_tree.ids import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
 from tuple_tree.offsets import OffsetManager
 
 KEY_SHIFT: Final = 40
 """A message is known by `number << KEY_SHIFT | offset`."""
+
+_OFFSET_MASK: Final = MAX_OFFSET - 1
 
 RESERVED: Final = 4
 """Attempts that an owner takes at once: the first delivery and three retries."""
@@ -133,3 +135,38 @@ class OwnedPartition:
     def unreserve(self) -> None:
         """Takes the last `reserve` back, because that was not committed."""
         self._reserved -= RESERVED
+
+
+class OwnedPartitions:
+    """The source partitions of a task.
+
+    Attributes:
+        named: by topic and partition, as a record says them.
+        numbered: by number in positional roots.
+    """
+
+    __slots__ = ("named", "numbered")
+
+    def __init__(self) -> None:
+        self.named: dict[tuple[str | None, int | None], OwnedPartition] = {}
+        self.numbered: dict[int, OwnedPartition] = {}
+
+    def add(self, each: OwnedPartition) -> None:
+        """Takes a partition in."""
+        self.named[each.at] = each
+        self.numbered[each.key_base >> KEY_SHIFT] = each
+
+    def key(self, topic: str | None, partition: int | None, offset: int | None) -> int:
+        """By what number a message is known."""
+        return self.named[topic, partition].key_base | (offset or 0)
+
+    def at(self, key: int) -> tuple[OwnedPartition, int]:
+        """Where a message lies: partition and offset."""
+        return self.numbered[key >> KEY_SHIFT], key & _OFFSET_MASK
+
+    def done(self, key: int) -> None:
+        """Closes the offset of a message."""
+        self.numbered[key >> KEY_SHIFT].offsets.done(key & _OFFSET_MASK)
+
+    def __iter__(self) -> Iterator[OwnedPartition]:
+        return iter(self.numbered.values())

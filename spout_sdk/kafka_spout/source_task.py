@@ -9,18 +9,19 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from spout_sdk.collectors import SpoutCollector
 from spout_sdk.components import Failure
 from spout_sdk.context import TaskContext
 from spout_sdk.counters import Counters
-from spout_sdk.dead_letters import send_dead_letter
-from spout_sdk.errors import AccessError, BrokerError, DeliveryError, EmitError, TopicsError
+from spout_sdk.errors import AccessError, BrokerError, EmitError, TopicsError
+from spout_sdk.kafka_spout.burials import Burials
 from spout_sdk.kafka_spout.first_poll import FirstPoll, start_offset
-from spout_sdk.kafka_spout.partitions import KEY_SHIFT, OwnedPartition, owned_numbers
-from spout_sdk.kafka_spout.retry import RetryPolicy, RetrySchedule
-from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, Source, SourcePartition
+from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, owned_numbers
+from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
+from spout_sdk.kafka_spout.retry import RetryPolicy
+from spout_sdk.kafka_spout.source import Commit, Overtaken, Source, SourcePartition
 from spout_sdk.kafka_spout.translation import KafkaTuple, Translate
 from spout_sdk.records import Clock, Record, Sink
 from tuple_tree.errors import WireError
@@ -40,16 +41,8 @@ Mode = Literal["at_least_once", "at_most_once", "no_guarantee"]
 READ: Final = 500
 """Messages that are read ahead, at most."""
 
-REPLAYS: Final = 200
-"""Messages that are read again in one go, at most."""
-
-REACH: Final = 1_000
-"""Offsets of a partition between the first and the last of these."""
-
 _COMMIT_SECONDS: Final = 1.0
-_AGAIN_SECONDS: Final = 1.0
 _GROWTH_SECONDS: Final = 30.0
-_OFFSET_MASK: Final = MAX_OFFSET - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +119,21 @@ class SourceTask:
         self._by = f"{context.component}/{context.task}"
         self._tracked = settings.mode == "at_least_once"
         self._source = world.open_source(self.uncommitted)
-        self._partitions: dict[tuple[str | None, int | None], OwnedPartition] = {}
-        self._numbered: dict[int, OwnedPartition] = {}
+        self._partitions = OwnedPartitions()
+        self._burials = Burials(world.dead_letters, self._by, world.sink, world.counters, self._done)
+        self._replays = Replays(settings.retry, self._partitions, self._source, self._burials)
         self._is_started = False
         self._start_at = self._commit_at = self._grow_at = self._hold_until = 0.0
         self._buffer: deque[Record] = deque()
         self._held: dict[SourcePartition, Commit] = {}
-        self._schedule = RetrySchedule()
-        self._failures: dict[int, int] = {}
-        self._given_up: dict[int, str] = {}
-        self._is_fetching = False
-        self._ready: deque[tuple[int, Record]] = deque()
-        self._failure: DeliveryError | None = None
 
     # What the task asks for
 
     def next_tuple(self) -> None:
         """Emits a message, one that failed before a new one; nothing if there is none."""
-        while self._ready:
-            if self._emit_again(*self._ready.popleft()):
+        ready = self._replays.ready
+        while ready:
+            if self._emit_again(*ready.popleft()):
                 return
         buffer = self._buffer
         while buffer or self._read_ahead():
@@ -159,8 +148,8 @@ class SourceTask:
         Raises:
             BrokerError: if it cannot go on.
         """
-        if self._failure is not None:
-            raise self._failure
+        if self._burials.failure is not None:
+            raise self._burials.failure
         if not self._is_started:
             if now >= self._start_at:
                 self._start(now)
@@ -169,8 +158,7 @@ class SourceTask:
             self._commit_at = now + _COMMIT_SECONDS
             if self._settings.mode != "at_most_once":
                 self._source.commit(self._changed())
-        if self._is_fetching or self._schedule:
-            self._read_again(now)
+        self._replays.tick(now)
         if now >= self._grow_at:
             self._grow(now)
 
@@ -180,16 +168,7 @@ class SourceTask:
 
     def failed(self, key: int, failure: Failure) -> None:
         """The tree of a message was not fully processed: it is delivered again, or given up."""
-        failures = self._failures.get(key, 0) + 1
-        self._failures[key] = failures
-        delay = self._settings.retry.delay(failures)
-        if delay is None:
-            said = f": {failure.message}" if failure.message else ""
-            self._given_up[key] = (
-                f"all {failures} attempts failed, the last one with reason {failure.reason.word}{said}"
-            )
-            delay = 0.0
-        self._schedule.put(key, self._clock() + delay)
+        self._replays.failed(key, failure, self._clock())
 
     def release(self) -> None:
         """Commits what is done, before the task ends or goes to another process."""
@@ -200,7 +179,7 @@ class SourceTask:
 
     def uncommitted(self) -> None:
         """A commit in the background has failed: the next one says it again."""
-        for each in self._numbered.values():
+        for each in self._partitions:
             each.committed = None
 
     def close(self) -> None:
@@ -212,15 +191,15 @@ class SourceTask:
         """How far it is."""
         return SourceProgress(
             lag=self._source.lag() + len(self._buffer),
-            uncommitted=sum(each.offsets.uncommitted_count for each in self._numbered.values()),
-            retries=len(self._schedule) + len(self._ready),
+            uncommitted=sum(each.offsets.uncommitted_count for each in self._partitions),
+            retries=len(self._replays),
         )
 
     # Beginning
 
     def _start(self, now: float) -> None:
         """Begins, or says why not yet: outside of the group's callbacks, so that it can be tried again."""
-        self._start_at = now + _AGAIN_SECONDS
+        self._start_at = now + AGAIN_SECONDS
         try:
             self._is_started = self._add(self._missing(), self._settings.first_poll)
         except (TopicsError, AccessError):
@@ -243,7 +222,7 @@ class SourceTask:
     def _missing(self) -> dict[SourcePartition, int]:
         counts = {topic: self._source.partitions(topic) for topic in self._settings.topics}
         mine = owned_numbers(counts, self._context.task, self._context.tasks)
-        return {at: number for at, number in mine.items() if number not in self._numbered}
+        return {at: number for at, number in mine.items() if number not in self._partitions.numbered}
 
     def _add(self, numbers: dict[SourcePartition, int], first_poll: FirstPoll) -> bool:
         if not numbers:
@@ -262,8 +241,7 @@ class SourceTask:
             return False
         for at, each in added.items():
             each.committed = each.taken_to()
-            self._partitions[at] = each
-            self._numbered[each.key_base >> KEY_SHIFT] = each
+            self._partitions.add(each)
         self._source.start({at: each.read_to for at, each in added.items()})
         logger.info("%s reads %s", self._by, ", ".join(f"{at} from {each.read_to}" for at, each in added.items()))
         return True
@@ -277,7 +255,7 @@ class SourceTask:
         limit = READ
         paused: list[SourcePartition] = []
         resumed: list[SourcePartition] = []
-        for each in self._numbered.values():
+        for each in self._partitions:
             room = self._settings.max_uncommitted_offsets - each.offsets.uncommitted_count
             if room > 0:
                 limit = min(limit, room)
@@ -303,7 +281,7 @@ class SourceTask:
         """Nothing of a read is emitted before all of it is committed."""
         ends = {(record.topic(), record.partition()): record.offset() or 0 for record in records}
         for name, last in ends.items():
-            each = self._partitions[name]
+            each = self._partitions.named[name]
             self._held[each.at] = Commit(last + 1, each.next_attempt)
 
     def _commit_held(self) -> bool:
@@ -311,13 +289,13 @@ class SourceTask:
         if now < self._hold_until:
             return False
         if not self._source.commit_now(self._held):
-            self._hold_until = now + _AGAIN_SECONDS
+            self._hold_until = now + AGAIN_SECONDS
             return False
         self._held.clear()
         return True
 
     def _emit_new(self, record: Record) -> bool:
-        each = self._partitions[record.topic(), record.partition()]
+        each = self._partitions.named[record.topic(), record.partition()]
         offset: int = record.offset()  # type: ignore[assignment]
         if offset < each.read_to:
             return False
@@ -336,10 +314,12 @@ class SourceTask:
         try:
             values = self._translate(record)
         except WireError as error:
-            self._bury(record, key, error)
+            self._burials.bury(key, record, error)
             return False
         except Exception as error:  # noqa: BLE001 - whatever a user's translate raises
-            self._bury(record, key, WireError("bad-payload", f"translate() raised {type(error).__name__}: {error}"))
+            self._burials.bury(
+                key, record, WireError("bad-payload", f"translate() raised {type(error).__name__}: {error}")
+            )
             return False
         if values is None:
             self._context.count("passed over")
@@ -355,100 +335,37 @@ class SourceTask:
             else:
                 self._collector.emit(values, key, stream, root=root_of_word(word))
         except EmitError as error:
-            self._bury(record, key, WireError("bad-payload", str(error)))
+            self._burials.bury(key, record, WireError("bad-payload", str(error)))
             return False
         return True
 
     # Messages that failed
 
-    def _read_again(self, now: float) -> None:
-        if not self._is_fetching:
-            if not self._ready:
-                self._fetch(now)
-            return
-        fetched = self._source.fetched(now)
-        if fetched is None:
-            self._is_fetching = False
-        else:
-            self._take(fetched, now)
-
-    def _fetch(self, now: float) -> None:
-        """Begins to read what is due; of each partition, only what one read reaches."""
-        wanted: dict[SourcePartition, list[int]] = {}
-        for key in sorted(self._schedule.take(now, REPLAYS)):
-            each, offset = self._numbered[key >> KEY_SHIFT], key & _OFFSET_MASK
-            offsets = wanted.setdefault(each.at, [])
-            if offsets and offset >= offsets[0] + REACH:
-                self._schedule.put(key, now)
-            else:
-                offsets.append(offset)
-        if wanted:
-            self._source.fetch(wanted, now)
-            self._is_fetching = True
-
-    def _take(self, fetched: Fetched, now: float) -> None:
-        for record in fetched.records:
-            key = self._partitions[record.topic(), record.partition()].key_base | (record.offset() or 0)
-            why = self._given_up.get(key)
-            if why is None:
-                self._ready.append((key, record))
-            else:
-                self._bury(record, key, WireError("retries-exhausted", why))
-        for at, offset in fetched.gone:
-            key = self._partitions[at].key_base | offset
-            why = self._given_up.get(key, "it failed, and was to be delivered again")
-            detail = f"the source has no message at this offset any more (retention or compaction); {why}"
-            self._bury(_Gone(at, offset), key, WireError("gone", detail))
-        for at, offset in fetched.unread:
-            self._schedule.put(self._partitions[at].key_base | offset, now + _AGAIN_SECONDS)
-
     def _emit_again(self, key: int, record: Record) -> bool:
-        each, failures = self._numbered[key >> KEY_SHIFT], self._failures[key]
-        word = each.word(key & _OFFSET_MASK, failures)
+        each, offset = self._partitions.at(key)
+        failures = self._replays.failures(key)
+        word = each.word(offset, failures)
         if word is None:
             each.reserve()
             commit = each.done_to()
             if not self._source.commit_now({each.at: commit}):
                 each.unreserve()
-                self._schedule.put(key, self._clock() + _AGAIN_SECONDS)
+                self._replays.postpone(key, self._clock())
                 return False
             each.committed = commit
-            word = each.word(key & _OFFSET_MASK, failures)
+            word = each.word(offset, failures)
         return self._emit(record, key, word)
-
-    def _bury(self, record: Record, key: int, error: WireError) -> None:
-        """Makes a dead letter of a message; its offset is done once that was delivered."""
-        world = self._world
-        world.counters.dead_letters += 1
-        logger.warning(
-            "%s: %s[%s] offset %s becomes a dead letter: %s",
-            self._by,
-            record.topic(),
-            record.partition(),
-            record.offset(),
-            error,
-        )
-
-        def delivered(failure: Any, _message: Any) -> None:
-            if failure is None:
-                self._done(key)
-            else:
-                self._failure = DeliveryError("a dead letter", world.dead_letters, 0, failure)
-
-        send_dead_letter(world.sink, world.dead_letters, record, error, self._by, delivered)
 
     # Commits
 
     def _done(self, key: int) -> None:
-        if self._failures:
-            self._failures.pop(key, None)
-            self._given_up.pop(key, None)
+        self._replays.done(key)
         if self._tracked:
-            self._numbered[key >> KEY_SHIFT].offsets.done(key & _OFFSET_MASK)
+            self._partitions.done(key)
 
     def _changed(self) -> dict[SourcePartition, Commit]:
         changed = {}
-        for each in self._numbered.values():
+        for each in self._partitions:
             commit = each.done_to() if self._tracked else each.taken_to()
             if commit != each.committed:
                 changed[each.at] = each.committed = commit
@@ -465,34 +382,3 @@ class SourceTask:
             gap.first,
         )
         self._context.count("deleted unread", gap.first - gap.expected)
-
-
-class _Gone:
-    """Stands for a message that the source does not have any more."""
-
-    __slots__ = ("_at", "_offset")
-
-    def __init__(self, at: SourcePartition, offset: int) -> None:
-        self._at = at
-        self._offset = offset
-
-    def topic(self) -> str | None:
-        return self._at.topic
-
-    def partition(self) -> int | None:
-        return self._at.partition
-
-    def offset(self) -> int | None:
-        return self._offset
-
-    def key(self) -> bytes | None:
-        return None
-
-    def value(self) -> bytes | None:
-        return None
-
-    def headers(self) -> Any:
-        return None
-
-    def timestamp(self) -> tuple[int, int]:
-        return (0, -1)
