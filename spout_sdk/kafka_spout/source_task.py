@@ -130,15 +130,20 @@ class SourceTask:
     # What the task asks for
 
     def next_tuple(self) -> None:
-        """Emits a message, one that failed before a new one; nothing if there is none."""
+        """Emits a message, one that failed before a new one; nothing if there is none.
+
+        At most one read is passed over in search of one, so that it returns soon where `translate` wants nothing.
+        """
         ready = self._replays.ready
         while ready:
             if self._emit_again(*ready.popleft()):
                 return
         buffer = self._buffer
-        while buffer or self._read_ahead():
-            if self._held and not self._commit_held():
-                return
+        if not buffer and not self._read_ahead():
+            return
+        if self._held and not self._commit_held():
+            return
+        while buffer:
             if self._emit_new(buffer.popleft()):
                 return
 
@@ -172,10 +177,12 @@ class SourceTask:
 
     def release(self) -> None:
         """Commits what is done, before the task ends or goes to another process."""
-        if self._is_started and self._settings.mode != "at_most_once":
-            changed = self._changed()
-            if changed:
-                self._source.commit_now(changed)
+        changed = self._changed()
+        if self._settings.mode == "at_most_once":
+            # Back to what was emitted: what was committed and not emitted is for the next owner.
+            changed = {each.at: each.taken_to() for each in self._partitions}
+        if changed:
+            self._source.commit_now(changed)
 
     def uncommitted(self) -> None:
         """A commit in the background has failed: the next one says it again."""
@@ -239,7 +246,7 @@ class SourceTask:
         # Before anything is emitted: where it begins, and which attempts are taken.
         if not self._source.commit_now({at: each.taken_to() for at, each in added.items()}):
             return False
-        for at, each in added.items():
+        for each in added.values():
             each.committed = each.taken_to()
             self._partitions.add(each)
         self._source.start({at: each.read_to for at, each in added.items()})

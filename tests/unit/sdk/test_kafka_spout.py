@@ -503,6 +503,19 @@ def test_at_most_once_commits_before_it_emits() -> None:
     assert topics.committed("source") == 7
 
 
+def test_at_most_once_loses_nothing_at_a_clean_end() -> None:
+    rig = Rig(filled(*range(20)), mode="at_most_once")
+    rig.task.tick(rig.clock())
+    rig.task.emit(5)
+    assert len(rig.emitted()) == 5
+    assert rig.topics.committed("source") == 20
+    rig.task.release()
+    assert rig.topics.committed("source") == 5
+    rig.restart()
+    rig.work()
+    assert [values for (values,) in rig.emitted()] == [f"source/0@{n}" for n in range(5, 20)]
+
+
 def test_without_trees_at_most_once_is_the_default() -> None:
     rig = Rig(filled(0), guarantee="at_most_once")
     rig.work()
@@ -553,6 +566,16 @@ def test_what_is_passed_over_counts_as_done() -> None:
     rig.work(2)
     assert rig.topics.committed("source") == 10
     assert rig.bench.counters.users == {"passed over": 5}
+
+
+def test_next_tuple_returns_soon_where_everything_is_passed_over() -> None:
+    rig = Rig(filled(*range(2_000)), translate=lambda _: None)
+    rig.task.tick(rig.clock())
+    for calls in range(1, 5):
+        assert not rig.task.emit(64)
+        assert rig.bench.counters.users == {"passed over": 500 * calls}
+    rig.work(2)
+    assert rig.topics.committed("source") == 2_000
 
 
 def test_translate_sees_all_of_a_message() -> None:
