@@ -44,6 +44,10 @@ READ: Final = 500
 _COMMIT_SECONDS: Final = 1.0
 _GROWTH_SECONDS: Final = 30.0
 
+_REFRESH_SECONDS: Final = 3_600.0
+"""A broker forgets a group's offsets of topics that no member subscribes to, 7 days after their last commit unless set
+otherwise (`offsets.retention.minutes`): so those of a quiet partition are committed again."""
+
 
 @dataclass(frozen=True, slots=True)
 class SpoutWorld:
@@ -123,7 +127,7 @@ class SourceTask:
         self._burials = Burials(world.dead_letters, self._by, world.sink, world.counters, self._done)
         self._replays = Replays(settings.retry, self._partitions, self._source, self._burials)
         self._is_started = False
-        self._start_at = self._commit_at = self._grow_at = self._hold_until = 0.0
+        self._start_at = self._commit_at = self._grow_at = self._hold_until = self._refresh_at = 0.0
         self._buffer: deque[Record] = deque()
         self._held: dict[SourcePartition, Commit] = {}
 
@@ -166,6 +170,9 @@ class SourceTask:
         self._replays.tick(now)
         if now >= self._grow_at:
             self._grow(now)
+        if now >= self._refresh_at:
+            self._refresh_at = now + _REFRESH_SECONDS
+            self._source.commit({each.at: each.committed for each in self._partitions if each.committed is not None})
 
     def acked(self, key: int) -> None:
         """The tree of a message was fully processed."""
@@ -186,8 +193,9 @@ class SourceTask:
 
     def uncommitted(self) -> None:
         """A commit in the background has failed: the next one says it again."""
-        for each in self._partitions:
-            each.committed = None
+        if self._settings.mode != "at_most_once":
+            for each in self._partitions:
+                each.committed = None
 
     def close(self) -> None:
         """Lets go of the source."""
@@ -215,6 +223,7 @@ class SourceTask:
             logger.warning("%s cannot begin to read yet: %s", self._by, error)
         self._grow_at = now + _GROWTH_SECONDS
         self._commit_at = now + _COMMIT_SECONDS
+        self._refresh_at = now + _REFRESH_SECONDS
 
     def _grow(self, now: float) -> None:
         """Reads partitions that were added to a topic from their beginning."""
@@ -298,6 +307,8 @@ class SourceTask:
         if not self._source.commit_now(self._held):
             self._hold_until = now + AGAIN_SECONDS
             return False
+        for at, commit in self._held.items():
+            self._partitions.named[at].committed = commit
         self._held.clear()
         return True
 

@@ -67,6 +67,22 @@ def test_a_commit_that_fails_is_said_again() -> None:
     assert rig.topics.committed("source") == 1
 
 
+@pytest.mark.parametrize("mode", ["at_least_once", "at_most_once", "no_guarantee"])
+def test_offsets_of_a_quiet_partition_are_committed_again_before_the_broker_forgets_them(mode: Any) -> None:
+    rig = Rig(filled(0, 1), mode=mode)
+    rig.work()
+    if mode == "at_least_once":
+        rig.hear(0, 1)
+    rig.work(2)
+    at = SourcePartition("source", 0)
+    before = rig.topics.commits.pop(at)
+    assert before.offset == 2
+    rig.work(3_000)
+    assert at not in rig.topics.commits
+    rig.work(700)
+    assert rig.topics.commits[at] == before
+
+
 def test_a_clean_end_commits_at_once() -> None:
     rig = Rig(filled(0, 1, 2))
     rig.work()
