@@ -12,7 +12,7 @@ from spout_sdk.dead_letters import send_dead_letter
 from spout_sdk.emit_plans import emit_plans
 from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, TopologyError
 from spout_sdk.input_offsets import InputOffsets
-from spout_sdk.kafka_spout.source_task import SpoutWorld
+from spout_sdk.kafka_spout.settings import SpoutWorld
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.pending import Pending
 from spout_sdk.records import Record, TaskEnvironment

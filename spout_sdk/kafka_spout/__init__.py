@@ -1,6 +1,6 @@
 """A spout that reads Kafka topics, after Storm's `storm-kafka-client`.
 
-- `spout`: `KafkaSpout`, what users declare; `translation`: messages as values of tuples.
+- `spout`: `KafkaSpout`, what users declare; `settings`: with what; `translation`: messages as values of tuples.
 - `retry`: when a failed message is delivered again; `first_poll`: where reading begins.
 - `source_task`: one task at work; `partitions`: its source partitions, and their attempts; `replays`: what failed;
   `burials`: what becomes a dead letter.
@@ -9,7 +9,7 @@
 
 from spout_sdk.kafka_spout.first_poll import FirstPoll
 from spout_sdk.kafka_spout.retry import RetryPolicy
-from spout_sdk.kafka_spout.source_task import Mode, SourceProgress
+from spout_sdk.kafka_spout.settings import Mode, SourceProgress
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.kafka_spout.translation import KafkaTuple, Translate
 

@@ -7,36 +7,26 @@ the payload is read again.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Sequence
+from typing import Final
 
 from spout_sdk.collectors import SpoutCollector
 from spout_sdk.components import Failure
 from spout_sdk.context import TaskContext
-from spout_sdk.counters import Counters
 from spout_sdk.errors import AccessError, BrokerError, EmitError, TopicsError
 from spout_sdk.kafka_spout.burials import Burials
 from spout_sdk.kafka_spout.first_poll import FirstPoll, start_offset
 from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, owned_numbers
 from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
-from spout_sdk.kafka_spout.retry import RetryPolicy
-from spout_sdk.kafka_spout.source import Commit, Overtaken, Source, SourcePartition
+from spout_sdk.kafka_spout.settings import SourceProgress, SourceSettings, SpoutWorld
+from spout_sdk.kafka_spout.source import Commit, Overtaken, SourcePartition
 from spout_sdk.kafka_spout.translation import KafkaTuple, Translate
-from spout_sdk.records import Clock, Record, Sink
+from spout_sdk.records import Record
 from tuple_tree.errors import WireError
 from tuple_tree.ids import MAX_OFFSET, OFFSET_SHIFT, root_of_word
 from tuple_tree.streams import DEFAULT_STREAM
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
-
-Mode = Literal["at_least_once", "at_most_once", "no_guarantee"]
-"""Storm's processing guarantees.
-
-- `at_least_once`: the acked prefix is committed, and what fails is delivered again.
-- `at_most_once`: what was read is committed before it is emitted; trees are not followed.
-- `no_guarantee`: what was emitted is committed now and then; trees are not followed.
-"""
 
 READ: Final = 500
 """Messages that are read ahead, at most."""
@@ -47,52 +37,6 @@ _GROWTH_SECONDS: Final = 30.0
 _REFRESH_SECONDS: Final = 3_600.0
 """A broker forgets a group's offsets of topics that no member subscribes to, 7 days after their last commit unless set
 otherwise (`offsets.retention.minutes`): so those of a quiet partition are committed again."""
-
-
-@dataclass(frozen=True, slots=True)
-class SpoutWorld:
-    """What a Kafka spout needs of its task.
-
-    Attributes:
-        index: of the spout in the manifest.
-        acking: whether the topology follows trees.
-        dead_letters: topic for messages that cannot be used.
-        open_source: makes the task's connection to its source; given what to call when a commit has failed.
-    """
-
-    index: int
-    acking: bool
-    dead_letters: str
-    sink: Sink
-    counters: Counters
-    clock: Clock
-    open_source: Callable[[Callable[[], None]], Source]
-
-
-@dataclass(frozen=True, slots=True)
-class SourceSettings:
-    """What a `KafkaSpout` was given."""
-
-    topics: tuple[str, ...]
-    first_poll: FirstPoll
-    mode: Mode
-    retry: RetryPolicy
-    max_uncommitted_offsets: int
-
-
-@dataclass(frozen=True, slots=True)
-class SourceProgress:
-    """How far a task is with its source.
-
-    Attributes:
-        lag: messages that were not emitted yet, as far as is known without asking the broker.
-        uncommitted: offsets that were emitted and lie behind the one to be committed.
-        retries: messages that wait to be delivered again.
-    """
-
-    lag: int
-    uncommitted: int
-    retries: int
 
 
 class SourceTask:

@@ -10,7 +10,8 @@ from spout_sdk.context import TaskContext
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.first_poll import FirstPoll, check_first_poll
 from spout_sdk.kafka_spout.retry import RetryPolicy
-from spout_sdk.kafka_spout.source_task import Mode, SourceProgress, SourceSettings, SourceTask, SpoutWorld
+from spout_sdk.kafka_spout.settings import Mode, SourceProgress, SourceSettings, SpoutWorld
+from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.kafka_spout.translation import Translate, default_translate
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.ids import MAX_PARTITIONS, MAX_SPOUTS

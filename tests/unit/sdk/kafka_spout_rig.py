@@ -162,3 +162,9 @@ def notice(
         fail_messages=tuple(failed.values()),
     )
     return MemoryRecord("t.notices.lines", 0, 0, encode_notice_batch(batch))
+
+
+def filled(*offsets: int, **topics: int) -> MemoryTopics:
+    made = MemoryTopics(**(topics or {"source": 1}))
+    made.fill("source", 0, offsets)
+    return made
