@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
@@ -74,12 +73,9 @@ def test_killed_again_and_again_it_loses_nothing(use: Use) -> None:
     values = [f"{n} {'once' if n % 20 == 0 else ''}" for n in range(3_000)]
     kills = 5
     with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
-        for number in range(kills + 1):
-            source.feed(values[number * 500 : (number + 1) * 500])
-            executed = runner.stats()["see"].executed if "see" in runner.stats() else 0
-            if number < kills:
-                eventually(partial(_more, runner, executed + 200), "some of it to be processed")
-                runner.kill("lines")
+        for number in range(kills):
+            kill_at_work(runner, source, values[number * 500 : (number + 1) * 500])
+        source.feed(values[kills * 500 :])
         source.await_all_committed(150)
         runner.stop()
         seen = runner.stats()["see"].counters
@@ -92,6 +88,16 @@ def test_killed_again_and_again_it_loses_nothing(use: Use) -> None:
 
 def _more(runner: TopologyRunner, than: int) -> bool:
     return "see" in runner.stats() and runner.stats()["see"].executed > than
+
+
+def kill_at_work(runner: TopologyRunner, source: Source, values: list[str]) -> None:
+    """Kills the spout's process once it has emitted some of these, and waits for the next one."""
+    (pid,) = eventually(lambda: runner.pids()["lines"], "a process of the spout")
+    before = runner.stats()["lines"].emitted if "lines" in runner.stats() else 0
+    source.feed(values)
+    eventually(lambda: "lines" in runner.stats() and runner.stats()["lines"].emitted > before, "it to emit")
+    assert runner.kill("lines") == pid
+    eventually(lambda: runner.pids()["lines"] not in ([], [pid]), "the next process")
 
 
 def test_two_processes_share_the_tasks_and_take_over_from_each_other(use: Use) -> None:
@@ -134,10 +140,7 @@ def test_at_most_once_emits_nothing_twice(use: Use, topology: str) -> None:
     values = [str(n) for n in range(5_000)]
     with TopologyRunner(source.reference, source.kafka) as runner:
         for number in range(4):
-            executed = runner.stats()["see"].executed if "see" in runner.stats() else 0
-            source.feed(values[number * 1_000 : (number + 1) * 1_000])
-            eventually(partial(_more, runner, executed), "some of it to be processed")
-            runner.kill("lines")
+            kill_at_work(runner, source, values[number * 1_000 : (number + 1) * 1_000])
         source.feed(values[4_000:])
         source.await_all_committed()
         last = set(values[4_000:])
