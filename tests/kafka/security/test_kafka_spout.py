@@ -25,10 +25,11 @@ MODULE = "tests.kafka.source_topologies"
 MESSAGES = 50
 
 
-def committed(kafka: dict[str, Any], group: str, topic: str) -> int:
+def committed(kafka: dict[str, Any], group: str, topic: str, partitions: int = 1) -> int:
     consumer = Consumer({**kafka, "group.id": group})
     try:
-        return consumer.committed([TopicPartition(topic, 0)], timeout=10)[0].offset
+        asked = [TopicPartition(topic, number) for number in range(partitions)]
+        return sum(max(0, each.offset) for each in consumer.committed(asked, timeout=10))
     finally:
         consumer.close()
 
@@ -83,7 +84,10 @@ def test_it_runs_with_its_role_and_not_without_its_source(
         commands = [start(each, "run", reference, "--component", each) for each in ("see", "lines")]
         if loaded.manifest.acking:
             commands.append(start("acker", "worker", "--topology", name))
-        eventually(lambda: committed(dict(secured.super_user), f"{name}.lines", source) == MESSAGES, "all committed")
+        user = dict(secured.super_user)
+        eventually(lambda: committed(user, f"{name}.lines", source) == MESSAGES, "the source committed")
+        inbox = f"{name}.tuples.see"
+        eventually(lambda: committed(user, f"{name}.see", inbox, 2) == MESSAGES, "the inbox committed")
         for command in commands:
             command.process.send_signal(signal.SIGTERM)
         for command in commands:
