@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from acker_worker.errors import AckerWorkerError
-from acker_worker.stats import WorkerStats
 from acker_worker.ledger import LedgerSettings
+from acker_worker.stats import WorkerStats
 from tuple_tree.manifest import Manifest
 
 _log = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ became of the rest. An operator who resets the group's offsets takes that away, 
 """
 
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +22,10 @@ logger = logging.getLogger("spark_jobs.spout")
 
 _SECONDS: Final = 10.0
 _MARK: Final = "notices="
+
+_REFRESH_SECONDS: Final = 3_600.0
+"""A broker forgets an offset of a group without members 7 days after its last commit unless set otherwise
+(`offsets.retention.minutes`): so those of a quiet partition are committed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class SpoutOffsets:
         self.mark = 0
         """Notices before this offset were read."""
         self._committed: dict[int, Prefix] = {}
+        self._refresh_at = time.monotonic() + _REFRESH_SECONDS
 
     def bounds(self) -> list[Range]:
         """First and end offset of each partition of the source.
@@ -92,14 +98,19 @@ class SpoutOffsets:
                 raise KafkaException(each.error)
             prefix = None if each.offset == OFFSET_INVALID else Prefix(each.partition, each.offset, _mark_of(each))
             found[each.partition] = prefix
+            if prefix is not None:
+                self._committed[each.partition] = prefix
         return found
 
     def commit(self, prefixes: Iterable[Prefix]) -> None:
-        """Commits what has changed.
+        """Commits what has changed, and now and then what has not.
 
         A failure is only logged: the next commit says it again, and until then a restart just delivers more twice.
         """
         changed = [prefix for prefix in prefixes if self._committed.get(prefix.partition) != prefix]
+        now = time.monotonic()
+        if now >= self._refresh_at:
+            changed = [*{**self._committed, **{prefix.partition: prefix for prefix in changed}}.values()]
         if not changed:
             return
         offsets = [
@@ -113,6 +124,8 @@ class SpoutOffsets:
             logger.warning("the offsets of %s could not be committed: %s", self._source, error)
             return
         self._committed.update({prefix.partition: prefix for prefix in changed})
+        if now >= self._refresh_at:
+            self._refresh_at = now + _REFRESH_SECONDS
 
     def notices_end(self) -> int:
         """The offset of the notice to come."""

@@ -20,6 +20,7 @@ Rooms, from what users write to what runs it:
 - `bolt_task`, `spout_task`: the logic of one task, without I/O; `records`: what it needs of the world;
   `dead_letters`: records that cannot be used.
 - `kafka_settings`, `kafka_sink`, `kafka_reader`, `kafka_checks`, `sessions`: Kafka.
+- `kafka_spout`: a spout that reads Kafka topics.
 - `bolt_loop`, `spout_loop`, `component_runner`: poll, execute, send, commit, in one process.
 - `launch`, `process`, `child`, `supervisor`: a topology in many processes.
 - `counters`, `latency`, `stats`: what was done; `metrics`: the same for Prometheus.
@@ -51,7 +52,9 @@ from spout_sdk.errors import (
 )
 from spout_sdk.groupings import CustomGrouping
 from spout_sdk.hooks import EmitInfo, TaskHook
+from spout_sdk.kafka_spout import KafkaSpout, KafkaTuple, RetryPolicy
 from spout_sdk.latency import LatencyHistogram
+from spout_sdk.records import Record
 from spout_sdk.stats import Stats
 from spout_sdk.supervisor import Exit, TopologyRunner
 from spout_sdk.topology import Topology, load_topology
@@ -82,9 +85,13 @@ __all__ = [
     "FailReason",
     "FailTupleError",
     "Failure",
+    "KafkaSpout",
+    "KafkaTuple",
     "LatencyHistogram",
     "OutputCollector",
     "ProcessError",
+    "Record",
+    "RetryPolicy",
     "Spout",
     "SpoutCollector",
     "SpoutSdkError",

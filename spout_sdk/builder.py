@@ -9,6 +9,7 @@ from spout_sdk.errors import TopologyError
 from spout_sdk.external import check_source, check_transform
 from spout_sdk.groupings import CustomFactory
 from spout_sdk.hooks import HookFactory
+from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.options import DEFAULT_OPTIONS, BoltOptions, OnException, checked_options
 from spout_sdk.topology import Factory, Topology
 from spout_sdk.windows.checks import check_windows
@@ -152,6 +153,7 @@ class TopologyBuilder:
         self._spouts: dict[str, SpoutManifest] = {}
         self._bolts: dict[str, tuple[int, tuple[Stream, ...], BoltDeclarer, bool]] = {}
         self._factories: dict[str, Any] = {}
+        self._kafka_sources: dict[str, tuple[str, ...]] = {}
         self._options: dict[str, BoltOptions] = {}
         self._hooks: list[HookFactory] = []
 
@@ -190,7 +192,9 @@ class TopologyBuilder:
             TopologyError: if the spout cannot be.
         """
         self._add(name, factory)
-        declared = _declared(name, factory, (Spout,), external, streams)
+        declared, made = _declared(name, factory, (Spout,), external, streams)
+        if isinstance(made, KafkaSpout):
+            self._kafka_sources[name] = made.topics
         if external:
             check_source(name, factory, declared)
         self._spouts[name] = SpoutManifest(
@@ -252,7 +256,7 @@ class TopologyBuilder:
             )
         self._options[name] = checked_options(name, options)
         declarer = BoltDeclarer(name)
-        declared = _declared(name, factory, get_args(AnyBolt), external, streams)
+        declared, _ = _declared(name, factory, get_args(AnyBolt), external, streams)
         self._bolts[name] = (_at_least_one(f"tasks of bolt {name!r}", tasks), declared, declarer, external)
         return declarer
 
@@ -295,7 +299,14 @@ class TopologyBuilder:
         groupings = {
             key: factory for *_, declarer, _ in self._bolts.values() for key, factory in declarer.groupings.items()
         }
-        return Topology(manifest, dict(self._factories), dict(self._options), groupings, tuple(self._hooks))
+        return Topology(
+            manifest,
+            dict(self._factories),
+            dict(self._options),
+            groupings,
+            tuple(self._hooks),
+            dict(self._kafka_sources),
+        )
 
     def _add(self, name: str, factory: AnyFactory | str) -> None:
         _checked_name("component", name)
@@ -326,9 +337,10 @@ def _at_least_one(setting: str, number: int) -> int:
 
 def _declared(
     name: str, factory: AnyFactory | str, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
-) -> tuple[Stream, ...]:
+) -> tuple[tuple[Stream, ...], Any]:
+    """The streams, and the class or the instance that says so; None of an external component."""
     if external:
-        return _checked_streams(name, tuple(streams or ()))
+        return _checked_streams(name, tuple(streams or ())), None
     if not callable(factory):
         raise TopologyError(
             f"component {name!r} is given a {type(factory).__name__}: pass its class, or a callable without arguments, "
@@ -339,19 +351,20 @@ def _declared(
     return _streams_of(name, factory, kinds)
 
 
-def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tuple[Stream, ...]:
+def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tuple[tuple[Stream, ...], Any]:
     made: Any = factory
     made_by: Any = factory
     while hasattr(made, "func"):  # functools.partial
         made = made.func
-    # Only a function hides what it makes; it is called once to see, as Storm makes components at submission.
-    made = made if isinstance(made, type) else made_by()
+    # Only a function hides what it makes; it is called once to see, as Storm makes components at submission. So is a
+    # KafkaSpout, whose streams are given to it.
+    made = made if isinstance(made, type) and not issubclass(made, KafkaSpout) else made_by()
     cls = made if isinstance(made, type) else type(made)
     if not issubclass(cls, kinds):
         *others, last = (kind.__name__ for kind in kinds)
         wanted = f"{', '.join(others)} or {last}" if others else last
         raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is no {wanted}: derive it from one")
-    return _checked_streams(name, tuple(made.streams))
+    return _checked_streams(name, tuple(made.streams)), made
 
 
 def _checked_streams(name: str, streams: tuple[Any, ...]) -> tuple[Stream, ...]:

@@ -341,13 +341,21 @@ class SpoutCollector(_Emitter):
         self._clock = environment.clock
         self.untracked: list[Any] = []
 
-    def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
+    def emit(
+        self,
+        values: Sequence[Any],
+        message_id: Any = None,
+        stream: str = DEFAULT_STREAM,
+        *,
+        root: int | None = None,
+    ) -> tuple[TaskId, ...]:
         """Sends a tuple to every subscriber of a stream.
 
         Args:
             values: one for each field of the stream, a tuple or a list.
             message_id: what `ack` or `fail` will be called with; None for a tuple that is not tracked.
             stream: one of the component's streams.
+            root: of the tree, for a spout whose roots are positional; drawn unless given. It must not be open.
 
         Returns:
             The tasks that receive a copy.
@@ -357,7 +365,7 @@ class SpoutCollector(_Emitter):
         """
         plan = self._plan(stream)
         payload = plan.payload(values)
-        return self._emit(plan, plan.deliveries(values), payload, values, message_id, stream)
+        return self._emit(plan, plan.deliveries(values), payload, values, message_id, stream, root)
 
     def emit_direct(
         self, task: TaskId, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
@@ -388,6 +396,7 @@ class SpoutCollector(_Emitter):
         values: Sequence[Any],
         message_id: Any,
         stream: str,
+        root: int | None = None,
     ) -> tuple[TaskId, ...]:
         self._counters.emitted += 1
         send = self._send
@@ -404,9 +413,10 @@ class SpoutCollector(_Emitter):
         else:
             next_id = self._next_id
             pending = self._pending
-            root = next_id()
-            while root in pending:
+            if root is None:
                 root = next_id()
+                while root in pending:
+                    root = next_id()
             pending.put(root, message_id, self._clock())
             val = 0
             for route, (key, tasks) in deliveries:

@@ -81,8 +81,9 @@ class ComponentRunner:
         """
         try:
             sink = KafkaSink(self._kafka, self._counters)
-            check_topics(self._kafka, self._topology.manifest, self._component)
-            self._watch = watched(self._kafka, self._topology.manifest, self._component)
+            manifest, sources = self._topology.manifest, self._topology.kafka_sources.get(self._component, ())
+            check_topics(self._kafka, manifest, self._component, sources)
+            self._watch = watched(self._kafka, manifest, self._component, sources)
             loop = self._loop = self._make_loop(sink)
             logger.info("%s of %s started", self._component, self._topology.name)
             try:

@@ -36,7 +36,7 @@ class Spout:
         streams: what it emits, made with `declare`.
     """
 
-    streams: ClassVar[Sequence[Stream]] = ()
+    streams: Sequence[Stream] = ()
 
     def open(self, context: "TaskContext", collector: "SpoutCollector") -> None:
         """Called once, before anything else; keep the collector."""

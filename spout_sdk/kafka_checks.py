@@ -4,7 +4,7 @@ Kafka answers and lets the user in, the component's topics are as the manifest s
 has to. Of the others, its user may know nothing. While it runs, its topics are watched.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -25,20 +25,29 @@ _KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _USED: Final = (Operation.READ, Operation.WRITE)
 
 
-def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str) -> None:
+def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str, sources: Sequence[str] = ()) -> None:
     """Checks the topics of a component.
+
+    Args:
+        kafka: librdkafka properties.
+        manifest: of the topology.
+        component: one of its own.
+        sources: the topics that it reads, if it is a `KafkaSpout`.
 
     Raises:
         AccessError: if the broker does not let this user in.
         BrokerUnreachableError: if no broker answers within 10 seconds.
         TopicsError: if a topic is missing, has another number of partitions, or may not be used by this user.
     """
-    uses = _uses(manifest, component)
+    uses = _uses(manifest, component, sources)
     partitions = {spec.name: spec.partitions for spec in topic_specs(manifest)}
     missing = []
-    for topic, found in _described(kafka, [name for name in partitions if name in uses]).items():
+    named = [name for name in partitions if name in uses] + [name for name in sources if name not in partitions]
+    for topic, found in _described(kafka, named).items():
         if isinstance(found, KafkaError):
             if found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                if topic not in partitions:
+                    raise TopicsError(f"{component!r} reads topic {topic}, which does not exist: create it")
                 missing.append(topic)
                 continue
             raise TopicsError(f"topic {topic} {shortfall(uses[topic], ())}: {remedy(component)}")
@@ -46,7 +55,7 @@ def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str) -> No
         allowed = None if operations is None else [each.name for each in operations]
         if lacking := shortfall(uses[topic], allowed):
             raise TopicsError(f"topic {topic} {lacking}: {remedy(component)}")
-        if len(found.partitions) != partitions[topic]:
+        if len(found.partitions) != partitions.get(topic, len(found.partitions)):
             raise TopicsError(
                 f"topic {topic} has {len(found.partitions)} partitions, but the topology needs {partitions[topic]}: "
                 "the number of tasks or ack_partitions changed; delete the topic, or change it back"
@@ -58,10 +67,10 @@ def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str) -> No
         )
 
 
-def watched(kafka: KafkaSettings, manifest: Manifest, component: str) -> TopicWatch:
+def watched(kafka: KafkaSettings, manifest: Manifest, component: str, sources: Sequence[str] = ()) -> TopicWatch:
     """Watches the topics of a component, through a client of its own."""
     admin = AdminClient({**admin_settings(kafka), "log_level": 2})
-    topics = list(_uses(manifest, component))
+    topics = list(_uses(manifest, component, sources))
 
     def ask() -> Mapping[str, "Future[TopicDescription]"]:
         # Kafka's client takes no empty question.
@@ -77,12 +86,12 @@ def _identity(answer: "Future[TopicDescription]") -> str | None:
         return None if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""
 
 
-def _uses(manifest: Manifest, component: str) -> dict[str, tuple[Operation, ...]]:
+def _uses(manifest: Manifest, component: str, sources: Sequence[str]) -> dict[str, tuple[Operation, ...]]:
     """The topics of a component, and what it does with each."""
     # `acker.topologies` is for commands; spouts and bolts have no use for it.
     return {
         topic: tuple(each for each in operations if each in _USED)
-        for topic, operations in component_role(manifest, component).topics.items()
+        for topic, operations in component_role(manifest, component, sources).topics.items()
         if topic != TOPOLOGIES_TOPIC
     }
 

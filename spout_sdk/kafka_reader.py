@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from spout_sdk.errors import AccessError, BrokerError, SpoutSdkError
 from spout_sdk.kafka_settings import KafkaSettings, consumer_settings
+from spout_sdk.kafka_spout.group_offsets import GroupOffsets
 from tuple_tree.access import remedy
 
 logger = logging.getLogger("spout_sdk.kafka")
@@ -131,6 +132,11 @@ class KafkaReader:
                     return
             time.sleep(_REGROUP_SECONDS)
 
+    @property
+    def group_offsets(self) -> GroupOffsets:
+        """Commits for other topics as a member of the group; failures in the background go to `on_uncommitted`."""
+        return GroupOffsets(self._consumer, self._group)
+
     def close(self) -> None:
         """Leaves the group; partitions that are still held are reported as revoked."""
         self._consumer.close()
@@ -188,9 +194,10 @@ class KafkaReader:
         except (SpoutSdkError, KafkaException) as error:
             self._raised = error
 
-    def _committed(self, error: KafkaError | None, _partitions: list[TopicPartition]) -> None:
-        if error is not None and error.code() != KafkaError._NO_OFFSET:
-            self._uncommitted(error)
+    def _committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        failed = error or next((each.error for each in partitions if each.error is not None), None)
+        if failed is not None and failed.code() != KafkaError._NO_OFFSET:
+            self._uncommitted(failed)
 
     def _uncommitted(self, error: KafkaError) -> None:
         level = logging.INFO if error.code() in _REGROUPING else logging.WARNING

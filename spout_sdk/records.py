@@ -5,9 +5,12 @@ Tasks hold the logic and do no I/O. Kafka's loops, the tests and the simulated c
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spout_sdk.counters import Counters
+
+if TYPE_CHECKING:
+    from spout_sdk.kafka_spout.source import Source
 
 Headers = list[tuple[str, str | bytes | None]]
 """As confluent-kafka takes them; what is sent here is bytes."""
@@ -54,6 +57,10 @@ class Record(Protocol):
         ...
 
 
+OpenSource = Callable[[Callable[[], None]], "Source"]
+"""Makes the connection of a spout's task to its source; given what to call when a commit has failed."""
+
+
 class Sink(Protocol):
     """Where tasks send records. Sending never blocks for the network, and keeps the order within a partition."""
 
@@ -91,9 +98,11 @@ class TaskEnvironment:
         counters: what the process has done; shared by its tasks.
         clock: monotonic seconds.
         entropy: returns random bytes.
+        open_source: for spouts that read Kafka topics; None where there is no Kafka.
     """
 
     sink: Sink
     counters: Counters
     clock: Clock
     entropy: Entropy
+    open_source: OpenSource | None = None

@@ -3,11 +3,13 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.kafka_settings import KafkaSettings
 from spout_sdk.kafka_sink import KafkaSink
+from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.sessions import open_sessions
 from spout_sdk.spout_task import SpoutTask
@@ -59,7 +61,7 @@ class SpoutLoop:
         self._topology = topology
         self._component = component
         self._kafka = kafka
-        self._environment = environment
+        self._environment = replace(environment, open_source=self._open_source)
         self._clock = environment.clock
         self._sink = sink
         self._on_tick = on_tick
@@ -96,6 +98,7 @@ class SpoutLoop:
                 on_assigned=self._assigned,
                 on_revoked=self._released,
                 on_lost=self._dropped,
+                on_uncommitted=self._uncommitted,
             )
         else:
             self._assigned(self._fixed_tasks)
@@ -168,6 +171,7 @@ class SpoutLoop:
             return
         released = {partition: self._tasks.pop(partition) for partition in held}
         for partition, task in released.items():
+            task.release()
             task.close()
             if task.pending:
                 logger.info(
@@ -183,6 +187,15 @@ class SpoutLoop:
         if left:
             logger.warning("%s: %d records were not delivered in time", self._component, left)
         logger.info("%s gave up tasks %s", self._component, held)
+
+    def _open_source(self, on_uncommitted: Callable[[], None]) -> KafkaSource:
+        offsets = None if self._reader is None else self._reader.group_offsets
+        group = component_group(self._topology.name, self._component)
+        return KafkaSource(self._kafka, group, offsets, on_uncommitted)
+
+    def _uncommitted(self) -> None:
+        for task in self._tasks.values():
+            task.uncommitted()
 
     def _dropped(self, partitions: Sequence[int]) -> None:
         """Ends tasks that are somebody else's already, or whose process cannot go on."""

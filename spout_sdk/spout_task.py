@@ -10,8 +10,10 @@ from spout_sdk.components import Failure, Spout
 from spout_sdk.context import TaskContext
 from spout_sdk.dead_letters import send_dead_letter
 from spout_sdk.emit_plans import emit_plans
-from spout_sdk.errors import ComponentError, DeliveryError, TopologyError
+from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, TopologyError
 from spout_sdk.input_offsets import InputOffsets
+from spout_sdk.kafka_spout.settings import SpoutWorld
+from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.pending import Pending
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.topology import Topology
@@ -82,6 +84,21 @@ class SpoutTask:
         if not isinstance(spout, Spout):
             raise TopologyError(f"component {component!r} makes a {type(spout).__name__}, which is no Spout: derive it")
         self._spout = spout
+        self._kafka_spout = spout if isinstance(spout, KafkaSpout) else None
+        if self._kafka_spout is not None:
+            if environment.open_source is None:
+                raise TopologyError(f"component {component!r} is a KafkaSpout, and there is no Kafka here")
+            self._kafka_spout.attach(
+                SpoutWorld(
+                    index=manifest.spouts.index(declared),
+                    acking=manifest.acking,
+                    dead_letters=self._dead_letters,
+                    sink=environment.sink,
+                    counters=environment.counters,
+                    clock=environment.clock,
+                    open_source=environment.open_source,
+                )
+            )
 
     def open_session(self) -> None:
         """Opens a session as this task's writer; it must be delivered before anything is emitted."""
@@ -126,7 +143,7 @@ class SpoutTask:
                 if counters.emitted == emitted:
                     break
                 emitted = counters.emitted
-        except ComponentError:
+        except (ComponentError, BrokerError):
             raise
         except Exception as error:
             raise self._broken("next_tuple", error) from error
@@ -186,11 +203,23 @@ class SpoutTask:
         if self._acks is not None:
             self._acks.tick(now)
         self._pending.tick(now)
+        if self._kafka_spout is not None:
+            self._call("tick", self._kafka_spout.tick, now)
 
     def flush(self) -> None:
         """Sends all that is buffered, because there is nothing to emit or the task ends."""
         if self._acks is not None:
             self._acks.flush()
+
+    def release(self) -> None:
+        """Commits what a `KafkaSpout` has done; before `close`, while the group still accepts it."""
+        if self._kafka_spout is not None:
+            self._kafka_spout.release()
+
+    def uncommitted(self) -> None:
+        """Says that a commit in the background has failed."""
+        if self._kafka_spout is not None:
+            self._kafka_spout.uncommitted()
 
     def close(self) -> None:
         """Closes the spout. An exception is only logged, because the task ends anyway."""
@@ -270,6 +299,8 @@ class SpoutTask:
     def _call(self, method: str, function: Callable[..., object], *arguments: Any) -> None:
         try:
             function(*arguments)
+        except BrokerError:
+            raise
         except Exception as error:
             raise self._broken(method, error) from error
 

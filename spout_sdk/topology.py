@@ -27,6 +27,7 @@ class Topology:
         options: of the bolts for which any were given.
         groupings: the custom ones.
         hooks: what makes the hooks that every task has.
+        kafka_sources: `KafkaSpout` → the topics that it reads.
     """
 
     manifest: Manifest
@@ -34,6 +35,7 @@ class Topology:
     options: Mapping[str, BoltOptions] = field(default_factory=dict)
     groupings: Groupings = field(default_factory=dict)
     hooks: tuple[HookFactory, ...] = ()
+    kafka_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -41,10 +43,19 @@ class Topology:
         return self.manifest.topology
 
     @property
-    def sources(self) -> dict[str, str | None]:
-        """External spout → the topic that it reads; None where a function decides."""
-        declared = {spout.name: self.factories[spout.name] for spout in self.manifest.spouts if spout.external}
-        return {name: given if isinstance(given, str) else None for name, given in declared.items()}
+    def sources(self) -> dict[str, str | tuple[str, ...] | None]:
+        """What spouts read, as far as the topology says so.
+
+        Of an external spout the topic, or None where a function decides; of a `KafkaSpout` its topics.
+        """
+        found: dict[str, str | tuple[str, ...] | None] = {}
+        for spout in self.manifest.spouts:
+            given = self.factories[spout.name]
+            if spout.external:
+                found[spout.name] = given if isinstance(given, str) else None
+            elif spout.name in self.kafka_sources:
+                found[spout.name] = self.kafka_sources[spout.name]
+        return found
 
     def factory(self, component: str) -> Factory:
         """What makes the instance of a task of this component.

@@ -4,7 +4,7 @@ Who may read or write a topic may describe it as well, so that is not asked for 
 client. `docs/security.md` says what follows for whoever gets hold of a role.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, Literal
@@ -40,6 +40,9 @@ class Operation(Enum):
 
 Operations = tuple[Operation, ...]
 Resource = Literal["topic", "group", "cluster"]
+
+Source = str | Sequence[str] | None
+"""What a spout reads: one topic or several; None where that is decided elsewhere, or where it reads none."""
 
 CLUSTER: Final = "kafka-cluster"
 """The one name that a resource of kind cluster has."""
@@ -97,14 +100,12 @@ class Role:
         }
 
 
-def roles(
-    manifest: Manifest, sources: Mapping[str, str | None] | None = None, *, before_2_8: bool = False
-) -> list[Role]:
+def roles(manifest: Manifest, sources: Mapping[str, Source] | None = None, *, before_2_8: bool = False) -> list[Role]:
     """All roles of a topology.
 
     Args:
         manifest: of the topology.
-        sources: external spout → the topic that it reads; None, or nothing, where that is decided elsewhere.
+        sources: spout → what it reads, where that is known.
         before_2_8: whether for brokers older than 2.8, which want a permission of its own for idempotent producers.
     """
     known = sources or {}
@@ -145,14 +146,15 @@ def acker_role(manifest: Manifest) -> Role:
     )
 
 
-def component_role(manifest: Manifest, name: str, source: str | None = None) -> Role:
+def component_role(manifest: Manifest, name: str, source: Source = None) -> Role:
     """A spout or a bolt.
 
     Args:
         manifest: of the topology.
         name: of the component.
-        source: the topic that an external spout reads; None where that is decided elsewhere.
+        source: what a spout reads.
     """
+    sources = (source,) if isinstance(source, str) else tuple(source or ())
     component = manifest.component(name)
     topology = manifest.topology
     is_spout = isinstance(component, SpoutManifest)
@@ -166,22 +168,21 @@ def component_role(manifest: Manifest, name: str, source: str | None = None) -> 
     for receiver in manifest.bolts:
         if any(subscription.source == name for subscription in receiver.subscriptions):
             _add(uses, tuples_topic(topology, receiver.name), _WRITES)
-    if manifest.acking or not is_spout or component.external:
+    if manifest.acking or not is_spout or component.external or sources:
         _add(uses, dead_letters_topic(topology), _WRITES)
     # A Spark bolt keeps its offsets in its checkpoint, and a spout without notices has none.
-    grouped = (manifest.acking or component.external) if is_spout else not component.external
+    grouped = (manifest.acking or component.external or bool(sources)) if is_spout else not component.external
     note = ""
-    if component.external and is_spout:
-        if source is not None:
-            _add(uses, source, _READS)
-        else:
-            # Where its messages land that do not come from a topic.
-            _add(uses, f"{topology}.replay.{name}", (*_READS, *_WRITES, Operation.CREATE))
-            note = "its source is a function: allow Read of the topic as well that this names, if it does"
+    if component.external and is_spout and not sources:
+        # Where its messages land that do not come from a topic.
+        _add(uses, f"{topology}.replay.{name}", (*_READS, *_WRITES, Operation.CREATE))
+        note = "its source is a function: allow Read of the topic as well that this names, if it does"
     if not component.external:
         for topic in uses:
             _add(uses, topic, (Operation.DESCRIBE_CONFIGS,))
         _add(uses, TOPOLOGIES_TOPIC, _READS)
+    for topic in sources:
+        _add(uses, topic, _READS)
     permissions = [Permission("topic", topic, operations) for topic, operations in uses.items()]
     if grouped:
         permissions.append(Permission("group", component_group(topology, name), _READS))

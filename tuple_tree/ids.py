@@ -101,13 +101,23 @@ _SPOUT_BITS: Final = 6
 _PARTITION_BITS: Final = 12
 _OFFSET_BITS: Final = 40
 _ATTEMPT_BITS: Final = 6
+
+MAX_SPOUTS: Final = 1 << _SPOUT_BITS
+MAX_PARTITIONS: Final = 1 << _PARTITION_BITS
+MAX_OFFSET: Final = 1 << _OFFSET_BITS
+MAX_ATTEMPTS: Final = 1 << _ATTEMPT_BITS
+OFFSET_SHIFT: Final = _ATTEMPT_BITS
+
 _ROUNDS: Final = 4
 _HALF: Final = 0xFFFF_FFFF
 _SEED: Final = 42
 
 
+_hashed: Final = xxhash.xxh64_intdigest
+
+
 def _round(half: int, number: int) -> int:
-    return xxhash.xxh64_intdigest((half | number << 32).to_bytes(8, "little"), _SEED) & _HALF
+    return _hashed((half | number << 32).to_bytes(8, "little"), _SEED) & _HALF
 
 
 def positional_root(position: Position) -> int:
@@ -121,6 +131,15 @@ def positional_root(position: Position) -> int:
     Raises:
         PositionError: if a field does not fit.
     """
+    return root_of_word(position_word(position))
+
+
+def position_word(position: Position) -> int:
+    """The fields of a position laid side by side; the offset begins at bit `OFFSET_SHIFT`.
+
+    Raises:
+        PositionError: if a field does not fit.
+    """
     for name, bits in (
         ("spout", _SPOUT_BITS),
         ("partition", _PARTITION_BITS),
@@ -130,15 +149,20 @@ def positional_root(position: Position) -> int:
         value = getattr(position, name)
         if not 0 <= value < 1 << bits:
             raise PositionError(f"{name} {value} does not fit a positional root id: it must be below {1 << bits}")
-    plain = (
+    return (
         position.spout << (_PARTITION_BITS + _OFFSET_BITS + _ATTEMPT_BITS)
         | position.partition << (_OFFSET_BITS + _ATTEMPT_BITS)
-        | position.offset << _ATTEMPT_BITS
+        | position.offset << OFFSET_SHIFT
         | position.attempt
     )
-    left, right = plain >> 32, plain & _HALF
+
+
+def root_of_word(word: int) -> int:
+    """The root id of a `position_word`; a loop over the offsets of a partition lays its other fields out once."""
+    left, right = word >> 32, word & _HALF
     for number in range(_ROUNDS):
-        left, right = right, left ^ _round(right, number)
+        hashed = _hashed((right | number << 32).to_bytes(8, "little"), _SEED)
+        left, right = right, left ^ (hashed & _HALF)
     return left << 32 | right
 
 

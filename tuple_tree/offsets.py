@@ -77,3 +77,8 @@ class OffsetManager:
     def open_count(self) -> int:
         """How many offsets are started and not done."""
         return len(self._open) - len(self._ahead)
+
+    @property
+    def uncommitted_count(self) -> int:
+        """How many offsets were started and lie behind `committable`, whether they are done or not."""
+        return len(self._open)

@@ -8,7 +8,7 @@ from typing import Any
 
 from spout_sdk.bolt_task import BoltTask
 from spout_sdk.counters import Counters
-from spout_sdk.records import Delivered, Headers, TaskEnvironment
+from spout_sdk.records import Delivered, Headers, OpenSource, TaskEnvironment
 from spout_sdk.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from spout_sdk.topology import Topology
@@ -127,12 +127,15 @@ class ManualClock:
 class Bench:
     """A topology's tasks around a memory sink."""
 
-    def __init__(self, topology: Topology, *, seed: int = 1, holds_back: bool = False) -> None:
+    def __init__(
+        self, topology: Topology, *, seed: int = 1, holds_back: bool = False, open_source: OpenSource | None = None
+    ) -> None:
         self.topology = topology
         self.sink = MemorySink()
         self.clock = ManualClock()
         self.counters = Counters()
-        self.environment = TaskEnvironment(self.sink, self.counters, self.clock, random.Random(seed).randbytes)
+        entropy = random.Random(seed).randbytes
+        self.environment = TaskEnvironment(self.sink, self.counters, self.clock, entropy, open_source)
         self._offsets: dict[tuple[str, int], int] = defaultdict(int)
         self._holds_back = holds_back
 

@@ -85,6 +85,16 @@ def test_a_spout_in_spark_reads_its_source_or_lands_it() -> None:
     assert "allow Read" in of_a_function.note
 
 
+def test_a_spout_of_the_sdk_reads_its_topics_and_keeps_their_offsets_in_its_group() -> None:
+    assert uses(component_role(manifest(), "a", ("lines", "words"))) == {
+        "topic:t.notices.a": "r", "topic:t.acks": "w", "topic:t.tuples.c": "w", "topic:t.dead-letters": "w",
+        "topic:lines": "r", "topic:words": "r", "group:t.a": "r",
+    }  # fmt: skip
+    assert uses(component_role(manifest(guarantee="at_most_once"), "a", ("lines",))) == {
+        "topic:t.tuples.c": "w", "topic:t.dead-letters": "w", "topic:lines": "r", "group:t.a": "r",
+    }  # fmt: skip
+
+
 def test_sources_are_those_of_the_spouts_that_they_are_given_for() -> None:
     by_name = {role.name: role for role in roles(manifest(external=True), {"a": "lines"})}
     assert "topic:lines" in uses(by_name["a"])

@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 from tuple_tree.errors import PositionError, TupleTreeError, WireError
 from tuple_tree.ids import (
     ID_MASK,
+    OFFSET_SHIFT,
     Position,
     pack_ids,
     position_of,
+    position_word,
     positional_root,
     random_ids,
+    root_of_word,
     signed,
     unpack_ids,
     unsigned,
@@ -111,6 +114,12 @@ def test_a_root_says_its_position(position: Position) -> None:
 @example(ID_MASK)
 def test_every_root_is_that_of_one_position(root: int) -> None:
     assert positional_root(position_of(root)) == root
+
+
+@given(_POSITIONS)
+def test_a_loop_over_offsets_lays_the_other_fields_out_once(position: Position) -> None:
+    base = position_word(Position(position.spout, position.partition, 0, position.attempt))
+    assert root_of_word(base | position.offset << OFFSET_SHIFT) == positional_root(position)
 
 
 def test_the_attempt_is_the_first_unless_said() -> None:

@@ -101,6 +101,7 @@ class OffsetMachine(RuleBasedStateMachine):
         else:
             assert self.manager.committable == (self.started[0] if self.started else None)
         assert self.manager.open_count == len(self.started) - len(self.done_)
+        assert self.manager.uncommitted_count == len(self.started) - len(prefix)
 
 
 TestOffsets = OffsetMachine.TestCase

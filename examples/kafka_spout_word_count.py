@@ -1,0 +1,110 @@
+"""Counts the words of a topic, with `KafkaSpout`.
+
+Everything on this machine, with a broker of its own:
+
+    python -m examples.kafka_spout_word_count
+
+On a cluster, each in a terminal of its own:
+
+    acker topics create examples.kafka_spout_word_count:topology
+    acker worker --topology kafka-spout-word-count
+    acker run examples.kafka_spout_word_count:topology
+
+The spout delivers what is in the topic `kafka-spout-word-count.text`, which has to be there; write to it with any Kafka
+tool. A message stays open until all its words are counted; `kafka-consumer-groups --describe --group
+kafka-spout-word-count.lines` shows how far that is. A blank line is passed over, and a line that is no text becomes a
+dead letter.
+"""
+
+import sys
+import time
+from contextlib import ExitStack
+from typing import Any, Final
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from examples.word_count import LINES, Count, Split
+from spout_sdk import KafkaSpout, Record, RetryPolicy, TopologyBuilder, declare
+
+TOPIC: Final = "kafka-spout-word-count.text"
+MESSAGES: Final = 3_000
+_PARTITIONS: Final = 4
+
+
+def translate(record: Record) -> tuple[str] | None:
+    """The line of a message; a blank one is passed over, and what is no UTF-8 raises."""
+    line = (record.value() or b"").decode()
+    return (line,) if line.strip() else None
+
+
+builder = TopologyBuilder("kafka-spout-word-count", message_timeout=10.0)
+builder.set_spout(
+    "lines",
+    KafkaSpout(
+        TOPIC,
+        streams=[declare({"line": str})],
+        translate=translate,
+        retry=RetryPolicy(delay_period=0.1, max_delay=5.0, max_retries=5),
+    ),
+    tasks=2,
+)
+builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
+builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
+topology = builder.build()
+
+
+def write_lines(kafka: dict[str, Any]) -> None:
+    """Makes the topic, and writes the messages."""
+    admin = AdminClient(kafka)
+    admin.create_topics([NewTopic(TOPIC, _PARTITIONS, 1)])[TOPIC].result(30)
+    producer = Producer(kafka)
+    for number in range(MESSAGES):
+        line = "" if number % 100 == 0 else LINES[number % len(LINES)]
+        producer.produce(TOPIC, line.encode(), partition=number % _PARTITIONS)
+    producer.flush(30)
+
+
+def lag(kafka: dict[str, Any]) -> int:
+    """How far the spout's group is behind the end of the topic."""
+    consumer = Consumer({**kafka, "group.id": f"{topology.name}.lines"})
+    try:
+        partitions = [TopicPartition(TOPIC, number) for number in range(_PARTITIONS)]
+        ends = [consumer.get_watermark_offsets(each, timeout=10)[1] for each in partitions]
+        return sum(ends) - sum(max(0, each.offset) for each in consumer.committed(partitions, timeout=10))
+    finally:
+        consumer.close()
+
+
+def main() -> int:
+    """Runs it on this machine; returns the exit code."""
+    from acker_cli.acker_pool import AckerPool
+    from acker_cli.acker_process import AckerLaunch
+    from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
+    from acker_worker.catalogue import Catalogue
+    from local_kafka import LocalKafka
+
+    reference, manifest = "examples.kafka_spout_word_count:topology", topology.manifest
+    with ExitStack() as cleaning:
+        kafka = {"bootstrap.servers": cleaning.enter_context(LocalKafka()).bootstrap_servers}
+        write_lines(kafka)
+        catalogue = Catalogue(kafka)
+        catalogue.create_topics(manifest)
+        catalogue.publish(manifest)
+        ackers = AckerPool(AckerLaunch(manifest.topology, kafka, {}, "warning"), 1)
+        processes = cleaning.enter_context(TopologyProcesses(reference, manifest, kafka, {}, ackers))
+        while behind := lag(kafka):
+            processes.check()
+            print(f"{behind:,} messages to go", flush=True)
+            time.sleep(LOOK_SECONDS)
+        # Each process says what it counted when it stops.
+        processes.stop()
+        found = processes.snapshot().components
+    words = found["count"].counters.get("words", 0)
+    passed = found["lines"].counters.get("passed over", 0)
+    print(f"{found['lines'].acked:,} lines acked, {passed} passed over, {words:,} words counted")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

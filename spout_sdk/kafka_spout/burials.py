@@ -1,0 +1,89 @@
+"""Messages that become dead letters, and are done once these were delivered."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from spout_sdk.counters import Counters
+from spout_sdk.dead_letters import send_dead_letter
+from spout_sdk.errors import DeliveryError
+from spout_sdk.kafka_spout.source import SourcePartition
+from spout_sdk.records import Record, Sink
+from tuple_tree.errors import WireError
+
+logger = logging.getLogger("spout_sdk.kafka_spout")
+
+
+class Burials:
+    """Sends dead letters of a task.
+
+    Args:
+        topic: `{topology}.dead-letters`.
+        by: the task.
+        sink: where to send.
+        counters: of the process.
+        done: called with the key of a message whose dead letter was delivered.
+
+    Attributes:
+        failure: why one was not delivered; then the task cannot go on.
+    """
+
+    def __init__(self, topic: str, by: str, sink: Sink, counters: Counters, done: Callable[[int], None]) -> None:
+        self._topic = topic
+        self._by = by
+        self._sink = sink
+        self._counters = counters
+        self._done = done
+        self.failure: DeliveryError | None = None
+
+    def bury(self, key: int, record: Record, error: WireError) -> None:
+        """Makes a dead letter of a message, and logs where it lies and why."""
+        self._counters.dead_letters += 1
+        where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
+        logger.warning("%s: %s becomes a dead letter: %s", self._by, where, error)
+
+        def delivered(failure: Any, _message: Any) -> None:
+            if failure is None:
+                self._done(key)
+            else:
+                self.failure = DeliveryError("a dead letter", self._topic, 0, failure)
+
+        send_dead_letter(self._sink, self._topic, record, error, self._by, delivered)
+
+
+class GoneRecord:
+    """Stands for a message that the source does not have any more."""
+
+    __slots__ = ("_at", "_offset")
+
+    def __init__(self, at: SourcePartition, offset: int) -> None:
+        self._at = at
+        self._offset = offset
+
+    def topic(self) -> str | None:
+        """Where it lay."""
+        return self._at.topic
+
+    def partition(self) -> int | None:
+        """Where it lay."""
+        return self._at.partition
+
+    def offset(self) -> int | None:
+        """Where it lay."""
+        return self._offset
+
+    def key(self) -> bytes | None:
+        """Nobody knows."""
+        return None
+
+    def value(self) -> bytes | None:
+        """Nobody knows."""
+        return None
+
+    def headers(self) -> Any:
+        """Nobody knows."""
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        """Nobody knows."""
+        return (0, -1)

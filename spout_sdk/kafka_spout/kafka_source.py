@@ -1,0 +1,203 @@
+"""The source of a spout's task on Kafka: a consumer that reads ahead, and one for replays once there are any."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from spout_sdk.errors import AccessError, BrokerError, TopicsError
+from spout_sdk.kafka_settings import KafkaSettings, consumer_settings
+from spout_sdk.kafka_spout.group_offsets import ANSWER_SECONDS, GroupOffsets
+from spout_sdk.kafka_spout.position_reader import PositionReader
+from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
+from spout_sdk.records import Record
+from tuple_tree.access import remedy
+
+logger = logging.getLogger("spout_sdk.kafka_spout")
+
+_LOG_SECONDS: Final = 10.0
+
+
+class KafkaSource:
+    """A `Source` on Kafka; for one thread.
+
+    Args:
+        kafka: librdkafka properties.
+        group: of the spout.
+        offsets: commits as a member of the group; None where it has no members.
+        on_uncommitted: called when a commit in the background has failed.
+    """
+
+    def __init__(
+        self, kafka: KafkaSettings, group: str, offsets: GroupOffsets | None, on_uncommitted: Callable[[], None]
+    ) -> None:
+        self._kafka = kafka
+        self._group = group
+        self._on_uncommitted = on_uncommitted
+        self._consumer = Consumer(
+            {
+                # A partition that is begun or resumed waits for the fetches of the others.
+                "fetch.wait.max.ms": 100,
+                **consumer_settings(kafka, group),
+                # What was deleted unread must be told, not passed over.
+                "auto.offset.reset": "error",
+                "on_commit": self._committed,
+            }
+        )
+        self._offsets = offsets or GroupOffsets(self._consumer, group)
+        self._started: dict[SourcePartition, int] = {}
+        self._by_position: PositionReader | None = None
+        self._log_at = 0.0
+
+    def partitions(self, topic: str) -> int:
+        """See `Source`."""
+        try:
+            found = self._consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
+        except KafkaException as error:
+            raise BrokerError(f"source topic {topic} cannot be looked up: {_said(error)}; check the brokers") from error
+        if found.error is not None:
+            raise _refused(topic, found.error)
+        return len(found.partitions)
+
+    def bounds(self, at: SourcePartition) -> tuple[int, int]:
+        """See `Source`."""
+        try:
+            first, end = self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=ANSWER_SECONDS, cached=False)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise _refused(at.topic, error.args[0]) from error
+            raise BrokerError(f"the offsets of {at} cannot be asked for: {_said(error)}; check the brokers") from error
+        return first, end
+
+    def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
+        """See `Source`."""
+        return self._offsets.committed(of)
+
+    def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
+        """See `Source`."""
+        try:
+            self._offsets.commit(commits)
+        except KafkaException as error:
+            logger.warning("offsets of group %s were not committed yet: %s", self._group, _said(error))
+            self._on_uncommitted()
+
+    def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
+        """See `Source`."""
+        return self._offsets.commit_now(commits)
+
+    def start(self, positions: Mapping[SourcePartition, int]) -> None:
+        """See `Source`."""
+        self._started.update(positions)
+        self._consumer.incremental_assign([TopicPartition(*at, offset) for at, offset in positions.items()])
+
+    def pause(self, of: Iterable[SourcePartition]) -> None:
+        """See `Source`."""
+        self._consumer.pause([TopicPartition(*at) for at in of])
+
+    def resume(self, of: Iterable[SourcePartition]) -> None:
+        """See `Source`."""
+        self._consumer.resume([TopicPartition(*at) for at in of])
+
+    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[Overtaken]]:
+        """See `Source`."""
+        messages = self._consumer.consume(limit, 0)
+        for message in messages:
+            if message.error() is not None:
+                return self._checked(messages)
+        return messages, ()
+
+    def lag(self) -> int:
+        """See `Source`."""
+        behind = 0
+        for position in self._consumer.position([TopicPartition(*at) for at in self._started]):
+            at = SourcePartition(position.topic, position.partition)
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(*at), cached=True)
+            if end >= 0:
+                behind += max(0, end - (position.offset if position.offset >= 0 else self._started[at]))
+        return behind
+
+    def fetch(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:
+        """See `Source`."""
+        if self._by_position is None:
+            self._by_position = PositionReader(self._kafka, self._group)
+        self._by_position.begin(wanted, now)
+
+    def fetched(self, now: float) -> Fetched | None:
+        """See `Source`."""
+        return None if self._by_position is None else self._by_position.poll(now)
+
+    def close(self) -> None:
+        """See `Source`."""
+        self._consumer.close()
+        if self._by_position is not None:
+            self._by_position.close()
+
+    def _checked(self, messages: Sequence[Message]) -> tuple[list[Record], list[Overtaken]]:
+        records: list[Record] = []
+        overtaken: list[Overtaken] = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                overtaken.append(self._restarted(message, error))
+            elif error.fatal() or error.code() in _FINAL:
+                raise _refused(message.topic() or "", error)
+            else:
+                self._log(f"reading {message.topic()}[{message.partition()}]: {error.str()}")
+        return records, overtaken
+
+    def _restarted(self, message: Message, error: KafkaError) -> Overtaken:
+        """Goes on at the first message that is left, where retention has overtaken us."""
+        at = SourcePartition(message.topic() or "", message.partition() or 0)
+        (position,) = self._consumer.position([TopicPartition(*at)])
+        expected = position.offset if position.offset >= 0 else self._started[at]
+        first, _ = self.bounds(at)
+        if first <= expected:
+            raise TopicsError(
+                f"offset {expected} of {at} cannot be read ({error.str()}): if the topic was made anew, reset the "
+                "offsets of the spout's group"
+            )
+        self._consumer.incremental_unassign([TopicPartition(*at)])
+        self._consumer.incremental_assign([TopicPartition(*at, first)])
+        self._started[at] = first
+        return Overtaken(at, expected, first)
+
+    def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+        failed = error or next((each.error for each in partitions if each.error is not None), None)
+        if failed is not None:
+            self._log(f"offsets of group {self._group} were not committed yet: {failed.str()}")
+            self._on_uncommitted()
+
+    def _log(self, line: str) -> None:
+        now = time.monotonic()
+        if now >= self._log_at:
+            self._log_at = now + _LOG_SECONDS
+            logger.warning("%s", line)
+
+
+_FINAL: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._AUTHENTICATION,
+    }
+)
+
+
+def _refused(topic: str, error: KafkaError) -> BrokerError:
+    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        return AccessError(f"source topic {topic} may not be read by this user: {remedy()}")
+    if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
+        return TopicsError(f"source topic {topic} does not exist, or has lost partitions: create it, or name another")
+    return BrokerError(f"source topic {topic} cannot be read: {error.str()}; check the brokers and the settings")
+
+
+def _said(error: KafkaException) -> Any:
+    reason = error.args[0]
+    return reason.str() if isinstance(reason, KafkaError) else reason

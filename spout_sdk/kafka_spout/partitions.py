@@ -1,0 +1,172 @@
+"""The source partitions of a spout: what number each has in positional roots, whose they are, and how far each is.
+
+An owner of a partition must not use a root that may still be open in a ledger under an earlier owner: the tree would
+mix the edges of two deliveries and could only time out. So the numbers of attempts go on from owner to owner: what
+stands beside the committed offset is the first one that nobody has used, and a new owner commits that it takes some,
+before it emits anything. See ADR 10.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from spout_sdk.errors import TopicsError
+from spout_sdk.kafka_spout.source import Commit, SourcePartition
+from tuple_tree.ids import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
+from tuple_tree.offsets import OffsetManager
+
+KEY_SHIFT: Final = 40
+"""A message is known by `number << KEY_SHIFT | offset`."""
+
+_OFFSET_MASK: Final = MAX_OFFSET - 1
+
+RESERVED: Final = 4
+"""Attempts that an owner takes at once: the first delivery and three retries."""
+
+MOST_RESERVED: Final = 16
+"""Attempts of an owner; further retries use its own again, whose trees have failed long ago."""
+
+
+def partition_number(topic_index: int, topics: int, at: SourcePartition) -> int:
+    """The number of a source partition in positional roots: each topic has an equal share, so that one can grow.
+
+    Raises:
+        TopicsError: if it does not fit.
+    """
+    share = MAX_PARTITIONS // topics
+    if at.partition >= share:
+        raise TopicsError(
+            f"topic {at.topic} has partition {at.partition}, and positional roots tell {share} partitions apart of "
+            f"each of {topics} topics: read fewer topics with a spout, or copy the topic to one with fewer partitions"
+        )
+    return topic_index * share + at.partition
+
+
+def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[SourcePartition, int]:
+    """The partitions of a task, with their numbers.
+
+    Those of a topic go round the tasks; the next topic begins one task further. So a topic that grows moves nothing.
+
+    Args:
+        counts: topic → how many partitions it has; in the order in which the spout names them.
+        task: whose.
+        tasks: how many the spout has.
+
+    Raises:
+        TopicsError: if a topic has more than its share of the numbers.
+    """
+    owned = {}
+    for index, (topic, count) in enumerate(counts.items()):
+        for partition in range(count):
+            at = SourcePartition(topic, partition)
+            number = partition_number(index, len(counts), at)
+            if (index + partition) % tasks == task:
+                owned[at] = number
+    return owned
+
+
+class OwnedPartition:
+    """A source partition of a task: what is open, and which attempts may be used.
+
+    Args:
+        at: which one.
+        number: of the partition in positional roots.
+        spout: index of the spout in the manifest.
+        start: where reading begins.
+        first_attempt: the first attempt that no earlier owner has used.
+
+    Attributes:
+        read_to: behind the last message that was taken.
+        offsets: those that are open.
+        committed: what the group is believed to have.
+        is_paused: whether nothing is read ahead.
+    """
+
+    __slots__ = (
+        "_first_attempt",
+        "_reserved",
+        "_word",
+        "at",
+        "committed",
+        "first_word",
+        "is_paused",
+        "key_base",
+        "offsets",
+        "read_to",
+    )
+
+    def __init__(self, at: SourcePartition, number: int, spout: int, start: int, first_attempt: int) -> None:
+        self.at = at
+        self.key_base = number << KEY_SHIFT
+        self.offsets = OffsetManager()
+        self.read_to = start
+        self.committed: Commit | None = None
+        self.is_paused = False
+        self._first_attempt = first_attempt
+        self._reserved = RESERVED
+        self._word = position_word(Position(spout, number, 0))
+        self.first_word = self._word | first_attempt
+        """The `position_word` of the first delivery of offset 0."""
+
+    @property
+    def next_attempt(self) -> int:
+        """The first attempt that a next owner may use."""
+        return (self._first_attempt + self._reserved) % MAX_ATTEMPTS
+
+    def done_to(self) -> Commit:
+        """What to commit: everything before it is done."""
+        committable = self.offsets.committable
+        return Commit(self.read_to if committable is None else committable, self.next_attempt)
+
+    def taken_to(self) -> Commit:
+        """What to commit where nothing is followed: everything that was taken."""
+        return Commit(self.read_to, self.next_attempt)
+
+    def word(self, offset: int, failures: int) -> int | None:
+        """The `position_word` of a delivery after so many failures; None if `reserve` must be called before."""
+        number = failures if failures < MOST_RESERVED else 1 + (failures - 1) % (MOST_RESERVED - 1)
+        if number >= self._reserved:
+            return None
+        return self._word | offset << OFFSET_SHIFT | (self._first_attempt + number) % MAX_ATTEMPTS
+
+    def reserve(self) -> None:
+        """Takes more attempts; they may be used once what `done_to` says was committed."""
+        self._reserved = min(self._reserved + RESERVED, MOST_RESERVED)
+
+    def unreserve(self) -> None:
+        """Takes the last `reserve` back, because that was not committed."""
+        self._reserved -= RESERVED
+
+
+class OwnedPartitions:
+    """The source partitions of a task.
+
+    Attributes:
+        named: by topic and partition, as a record says them.
+        numbered: by number in positional roots.
+    """
+
+    __slots__ = ("named", "numbered")
+
+    def __init__(self) -> None:
+        self.named: dict[tuple[str | None, int | None], OwnedPartition] = {}
+        self.numbered: dict[int, OwnedPartition] = {}
+
+    def add(self, each: OwnedPartition) -> None:
+        """Takes a partition in."""
+        self.named[each.at] = each
+        self.numbered[each.key_base >> KEY_SHIFT] = each
+
+    def key(self, topic: str | None, partition: int | None, offset: int | None) -> int:
+        """By what number a message is known."""
+        return self.named[topic, partition].key_base | (offset or 0)
+
+    def at(self, key: int) -> tuple[OwnedPartition, int]:
+        """Where a message lies: partition and offset."""
+        return self.numbered[key >> KEY_SHIFT], key & _OFFSET_MASK
+
+    def done(self, key: int) -> None:
+        """Closes the offset of a message."""
+        self.numbered[key >> KEY_SHIFT].offsets.done(key & _OFFSET_MASK)
+
+    def __iter__(self) -> Iterator[OwnedPartition]:
+        return iter(self.numbered.values())

@@ -1,0 +1,346 @@
+"""One task of a Kafka spout at work: reads ahead, emits, reads again what failed, commits what is done.
+
+A message is in exactly one place: its tree is pending, or it waits for a retry, is being read again, is ready to be
+emitted again, or its dead letter is on its way. Its offset stays open all that time. Only its key is kept, a number;
+the payload is read again.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from spout_sdk.collectors import SpoutCollector
+from spout_sdk.components import Failure
+from spout_sdk.context import TaskContext
+from spout_sdk.errors import AccessError, BrokerError, EmitError, TopicsError
+from spout_sdk.kafka_spout.burials import Burials
+from spout_sdk.kafka_spout.first_poll import FirstPoll, start_offset
+from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, owned_numbers
+from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
+from spout_sdk.kafka_spout.settings import SourceProgress, SourceSettings, SpoutWorld
+from spout_sdk.kafka_spout.source import Commit, Overtaken, SourcePartition
+from spout_sdk.kafka_spout.translation import KafkaTuple, Translate
+from spout_sdk.records import Record
+from tuple_tree.errors import WireError
+from tuple_tree.ids import MAX_OFFSET, OFFSET_SHIFT, root_of_word
+from tuple_tree.streams import DEFAULT_STREAM
+
+logger = logging.getLogger("spout_sdk.kafka_spout")
+
+READ: Final = 500
+"""Messages that are read ahead, at most."""
+
+_COMMIT_SECONDS: Final = 1.0
+_GROWTH_SECONDS: Final = 30.0
+
+_REFRESH_SECONDS: Final = 3_600.0
+"""A broker forgets a group's offsets of topics that no member subscribes to, 7 days after their last commit unless set
+otherwise (`offsets.retention.minutes`): so those of a quiet partition are committed again."""
+
+
+class SourceTask:
+    """The source partitions of one task; it is called in the task's thread.
+
+    Args:
+        settings: of the spout.
+        translate: makes values of a message.
+        world: around the task.
+        context: of the task.
+        collector: what it emits through.
+    """
+
+    def __init__(
+        self,
+        settings: SourceSettings,
+        translate: Translate,
+        world: SpoutWorld,
+        context: TaskContext,
+        collector: SpoutCollector,
+    ) -> None:
+        self._settings = settings
+        self._translate = translate
+        self._world = world
+        self._context = context
+        self._collector = collector
+        self._clock = world.clock
+        self._by = f"{context.component}/{context.task}"
+        self._tracked = settings.mode == "at_least_once"
+        self._source = world.open_source(self.uncommitted)
+        self._partitions = OwnedPartitions()
+        self._burials = Burials(world.dead_letters, self._by, world.sink, world.counters, self._done)
+        self._replays = Replays(settings.retry, self._partitions, self._source, self._burials)
+        self._is_started = False
+        self._start_at = self._commit_at = self._grow_at = self._hold_until = self._refresh_at = 0.0
+        self._buffer: deque[Record] = deque()
+        self._held: dict[SourcePartition, Commit] = {}
+
+    # What the task asks for
+
+    def next_tuple(self) -> None:
+        """Emits a message, one that failed before a new one; nothing if there is none.
+
+        At most one read is passed over in search of one, so that it returns soon where `translate` wants nothing.
+        """
+        ready = self._replays.ready
+        while ready:
+            if self._emit_again(*ready.popleft()):
+                return
+        buffer = self._buffer
+        if not buffer and not self._read_ahead():
+            return
+        if self._held and not self._commit_held():
+            return
+        while buffer:
+            if self._emit_new(buffer.popleft()):
+                return
+
+    def tick(self, now: float) -> None:
+        """Begins, commits, and reads again what is due.
+
+        Raises:
+            BrokerError: if it cannot go on.
+        """
+        if self._burials.failure is not None:
+            raise self._burials.failure
+        if not self._is_started:
+            if now >= self._start_at:
+                self._start(now)
+            return
+        if now >= self._commit_at:
+            self._commit_at = now + _COMMIT_SECONDS
+            if self._settings.mode != "at_most_once":
+                self._source.commit(self._changed())
+        self._replays.tick(now)
+        if now >= self._grow_at:
+            self._grow(now)
+        if now >= self._refresh_at:
+            self._refresh_at = now + _REFRESH_SECONDS
+            self._source.commit({each.at: each.committed for each in self._partitions if each.committed is not None})
+
+    def acked(self, key: int) -> None:
+        """The tree of a message was fully processed."""
+        self._done(key)
+
+    def failed(self, key: int, failure: Failure) -> None:
+        """The tree of a message was not fully processed: it is delivered again, or given up."""
+        self._replays.failed(key, failure, self._clock())
+
+    def release(self) -> None:
+        """Commits what is done, before the task ends or goes to another process."""
+        changed = self._changed()
+        if self._settings.mode == "at_most_once":
+            # Back to what was emitted: what was committed and not emitted is for the next owner.
+            changed = {each.at: each.taken_to() for each in self._partitions}
+        if changed:
+            self._source.commit_now(changed)
+
+    def uncommitted(self) -> None:
+        """A commit in the background has failed: the next one says it again."""
+        if self._settings.mode != "at_most_once":
+            for each in self._partitions:
+                each.committed = None
+
+    def close(self) -> None:
+        """Lets go of the source."""
+        self._source.close()
+
+    @property
+    def progress(self) -> SourceProgress:
+        """How far it is."""
+        return SourceProgress(
+            lag=self._source.lag() + len(self._buffer),
+            uncommitted=sum(each.offsets.uncommitted_count for each in self._partitions),
+            retries=len(self._replays),
+        )
+
+    # Beginning
+
+    def _start(self, now: float) -> None:
+        """Begins, or says why not yet: outside of the group's callbacks, so that it can be tried again."""
+        self._start_at = now + AGAIN_SECONDS
+        try:
+            self._is_started = self._add(self._missing(), self._settings.first_poll)
+        except (TopicsError, AccessError):
+            raise
+        except BrokerError as error:
+            logger.warning("%s cannot begin to read yet: %s", self._by, error)
+        self._grow_at = now + _GROWTH_SECONDS
+        self._commit_at = now + _COMMIT_SECONDS
+        self._refresh_at = now + _REFRESH_SECONDS
+
+    def _grow(self, now: float) -> None:
+        """Reads partitions that were added to a topic from their beginning."""
+        self._grow_at = now + _GROWTH_SECONDS
+        try:
+            self._add(self._missing(), "uncommitted_earliest")
+        except TopicsError:
+            raise
+        except BrokerError as error:
+            logger.warning("%s does not know whether its topics have grown: %s", self._by, error)
+
+    def _missing(self) -> dict[SourcePartition, int]:
+        counts = {topic: self._source.partitions(topic) for topic in self._settings.topics}
+        mine = owned_numbers(counts, self._context.task, self._context.tasks)
+        return {at: number for at, number in mine.items() if number not in self._partitions.numbered}
+
+    def _add(self, numbers: dict[SourcePartition, int], first_poll: FirstPoll) -> bool:
+        if not numbers:
+            return True
+        committed = self._source.committed(list(numbers))
+        added: dict[SourcePartition, OwnedPartition] = {}
+        for at, number in numbers.items():
+            found = committed.get(at)
+            start, lost = start_offset(at, first_poll, found, self._source.bounds(at))
+            if lost and found is not None:
+                self._overtaken(Overtaken(at, found.offset, start))
+            first_attempt = (found.next_attempt if found is not None else None) or 0
+            added[at] = OwnedPartition(at, number, self._world.index, start, first_attempt)
+        # Before anything is emitted: where it begins, and which attempts are taken.
+        if not self._source.commit_now({at: each.taken_to() for at, each in added.items()}):
+            return False
+        for each in added.values():
+            each.committed = each.taken_to()
+            self._partitions.add(each)
+        self._source.start({at: each.read_to for at, each in added.items()})
+        logger.info("%s reads %s", self._by, ", ".join(f"{at} from {each.read_to}" for at, each in added.items()))
+        return True
+
+    # New messages
+
+    def _read_ahead(self) -> bool:
+        """Fills the buffer, which is empty; partitions with too many uncommitted offsets are left out."""
+        if not self._is_started:
+            return False
+        limit = READ
+        paused: list[SourcePartition] = []
+        resumed: list[SourcePartition] = []
+        for each in self._partitions:
+            room = self._settings.max_uncommitted_offsets - each.offsets.uncommitted_count
+            if room > 0:
+                limit = min(limit, room)
+                if each.is_paused:
+                    each.is_paused = False
+                    resumed.append(each.at)
+            elif not each.is_paused:
+                each.is_paused = True
+                paused.append(each.at)
+        if paused:
+            self._source.pause(paused)
+        if resumed:
+            self._source.resume(resumed)
+        records, overtaken = self._source.read(limit)
+        for gap in overtaken:
+            self._overtaken(gap)
+        self._buffer.extend(records)
+        if records and self._settings.mode == "at_most_once":
+            self._hold(records)
+        return bool(records)
+
+    def _hold(self, records: Sequence[Record]) -> None:
+        """Nothing of a read is emitted before all of it is committed."""
+        ends = {(record.topic(), record.partition()): record.offset() or 0 for record in records}
+        for name, last in ends.items():
+            each = self._partitions.named[name]
+            self._held[each.at] = Commit(last + 1, each.next_attempt)
+
+    def _commit_held(self) -> bool:
+        now = self._clock()
+        if now < self._hold_until:
+            return False
+        if not self._source.commit_now(self._held):
+            self._hold_until = now + AGAIN_SECONDS
+            return False
+        for at, commit in self._held.items():
+            self._partitions.named[at].committed = commit
+        self._held.clear()
+        return True
+
+    def _emit_new(self, record: Record) -> bool:
+        each = self._partitions.named[record.topic(), record.partition()]
+        offset: int = record.offset()  # type: ignore[assignment]
+        if offset < each.read_to:
+            return False
+        each.read_to = offset + 1
+        if not self._tracked:
+            return self._emit(record, each.key_base | offset, None)
+        if offset >= MAX_OFFSET:
+            raise TopicsError(
+                f"{each.at} has reached offset {offset}, and positional roots tell {MAX_OFFSET} apart: copy the topic"
+            )
+        each.offsets.start(offset)
+        return self._emit(record, each.key_base | offset, each.first_word | offset << OFFSET_SHIFT)
+
+    def _emit(self, record: Record, key: int, word: int | None) -> bool:
+        """Emits a message; whether it did, and it did not become a dead letter or was passed over."""
+        try:
+            values = self._translate(record)
+        except WireError as error:
+            self._burials.bury(key, record, error)
+            return False
+        except Exception as error:  # noqa: BLE001 - whatever a user's translate raises
+            self._burials.bury(
+                key, record, WireError("bad-payload", f"translate() raised {type(error).__name__}: {error}")
+            )
+            return False
+        if values is None:
+            self._context.count("passed over")
+            self._done(key)
+            return False
+        stream = DEFAULT_STREAM
+        if isinstance(values, KafkaTuple):
+            stream = values.stream
+            values = values.values
+        try:
+            if word is None:
+                self._collector.emit(values, None, stream)
+            else:
+                self._collector.emit(values, key, stream, root=root_of_word(word))
+        except EmitError as error:
+            self._burials.bury(key, record, WireError("bad-payload", str(error)))
+            return False
+        return True
+
+    # Messages that failed
+
+    def _emit_again(self, key: int, record: Record) -> bool:
+        each, offset = self._partitions.at(key)
+        failures = self._replays.failures(key)
+        word = each.word(offset, failures)
+        if word is None:
+            each.reserve()
+            commit = each.done_to()
+            if not self._source.commit_now({each.at: commit}):
+                each.unreserve()
+                self._replays.postpone(key, self._clock())
+                return False
+            each.committed = commit
+            word = each.word(offset, failures)
+        return self._emit(record, key, word)
+
+    # Commits
+
+    def _done(self, key: int) -> None:
+        self._replays.done(key)
+        if self._tracked:
+            self._partitions.done(key)
+
+    def _changed(self) -> dict[SourcePartition, Commit]:
+        changed = {}
+        for each in self._partitions:
+            commit = each.done_to() if self._tracked else each.taken_to()
+            if commit != each.committed:
+                changed[each.at] = each.committed = commit
+        return changed
+
+    def _overtaken(self, gap: Overtaken) -> None:
+        logger.warning(
+            "%s: up to %d messages of %s, from offset %d on, were deleted before they were read; it goes on at offset "
+            "%d. Keep the topic for longer",
+            self._by,
+            gap.first - gap.expected,
+            gap.at,
+            gap.expected,
+            gap.first,
+        )
+        self._context.count("deleted unread", gap.first - gap.expected)

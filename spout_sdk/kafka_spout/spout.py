@@ -1,0 +1,170 @@
+"""`KafkaSpout`: the messages of any topics, delivered until they are acked."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from spout_sdk.collectors import SpoutCollector
+from spout_sdk.components import Failure, Spout
+from spout_sdk.context import TaskContext
+from spout_sdk.errors import TopologyError
+from spout_sdk.kafka_spout.first_poll import FirstPoll, check_first_poll
+from spout_sdk.kafka_spout.retry import RetryPolicy
+from spout_sdk.kafka_spout.settings import Mode, SourceProgress, SourceSettings, SpoutWorld
+from spout_sdk.kafka_spout.source_task import SourceTask
+from spout_sdk.kafka_spout.translation import Translate, default_translate
+from tuple_tree.errors import TupleTreeError
+from tuple_tree.ids import MAX_PARTITIONS, MAX_SPOUTS
+from tuple_tree.names import check_topic
+from tuple_tree.streams import Stream, declare
+
+_VALUE = (declare({"value": str}),)
+
+
+class KafkaSpout(Spout):
+    """Reads topics, and delivers each message until its tree is acked.
+
+        builder.set_spout("lines", KafkaSpout("source-topic"), tasks=2)
+
+    An instance is a factory too: called, it returns a spout like itself, which is what each task gets. The partitions
+    of the topics go round the tasks.
+
+    How far all is done is the offset of the group `{topology}.{spout}` on the source topics. No payload is kept: what
+    fails is read again by its position.
+
+    Args:
+        topics: to read, one or several.
+        streams: what is emitted; by default one field `value` of text.
+        translate: makes the values of a tuple of a message, or a `KafkaTuple` for another stream; None passes it over.
+            By default, one field of text or bytes is the message's value, and anything else is read with the stream's
+            codec. A message that it raises for, or whose values do not fit the stream, becomes a dead letter.
+        first_poll: where to begin; see `FirstPoll`.
+        mode: see `Mode`; `at_least_once` unless the topology follows no trees, and then `at_most_once`.
+        retry: when a failed message is delivered again, and when it becomes a dead letter.
+        max_uncommitted_offsets: of a partition; with so many behind the first that is open, no new ones are read.
+
+    Raises:
+        TopologyError: if it cannot be.
+    """
+
+    def __init__(
+        self,
+        topics: str | Sequence[str],
+        *,
+        streams: Sequence[Stream] = _VALUE,
+        translate: Translate | None = None,
+        first_poll: FirstPoll = "uncommitted_earliest",
+        mode: Mode | None = None,
+        retry: RetryPolicy | None = None,
+        max_uncommitted_offsets: int = 100_000,
+    ) -> None:
+        self.topics = (topics,) if isinstance(topics, str) else tuple(topics)
+        _check_topics(self.topics)
+        check_first_poll(first_poll)
+        if mode is not None and mode not in get_args(Mode):
+            raise TopologyError(f"mode of a KafkaSpout is {mode!r}: it must be one of {', '.join(get_args(Mode))}")
+        if max_uncommitted_offsets < 1:
+            raise TopologyError(f"max_uncommitted_offsets is {max_uncommitted_offsets}: it must be at least 1")
+        self.streams = tuple(streams)
+        self._translate = translate or default_translate(self.streams)
+        self._first_poll = first_poll
+        self._mode = mode
+        self._retry = retry or RetryPolicy()
+        self._max_uncommitted_offsets = max_uncommitted_offsets
+        self._world: SpoutWorld | None = None
+        self._source: SourceTask | None = None
+
+    def __call__(self) -> "KafkaSpout":
+        """A spout like this one, for a task."""
+        return copy.copy(self)
+
+    def attach(self, world: SpoutWorld) -> None:
+        """Called by the SDK before `open`.
+
+        Raises:
+            TopologyError: if the spout cannot run in this topology.
+        """
+        if world.index >= MAX_SPOUTS:
+            raise TopologyError(
+                f"a KafkaSpout is spout number {world.index + 1} of its topology, and positional roots tell "
+                f"{MAX_SPOUTS} apart: declare it earlier, or split the topology"
+            )
+        if self._mode == "at_least_once" and not world.acking:
+            raise TopologyError(
+                "a KafkaSpout with mode at_least_once needs a topology that follows trees: give the topology another "
+                "guarantee than at_most_once, or leave mode out"
+            )
+        self._world = world
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        """Called once, before anything else."""
+        world = self._world
+        if world is None:
+            raise TopologyError("a KafkaSpout works only as a spout of a topology: give it to set_spout")
+        settings = SourceSettings(
+            topics=self.topics,
+            first_poll=self._first_poll,
+            mode=self._mode or ("at_least_once" if world.acking else "at_most_once"),
+            retry=self._retry,
+            max_uncommitted_offsets=self._max_uncommitted_offsets,
+        )
+        self._source = SourceTask(settings, self._translate, world, context, collector)
+
+    def next_tuple(self) -> None:
+        """Emits a message, if there is one."""
+        self._running.next_tuple()
+
+    def ack(self, message_id: Any) -> None:
+        """The tree of a message was fully processed."""
+        self._running.acked(message_id)
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        """The tree of a message was not fully processed."""
+        self._running.failed(message_id, reason)
+
+    def tick(self, now: float) -> None:
+        """Called by the SDK every few milliseconds, also while too much is pending.
+
+        Raises:
+            BrokerError: if it cannot go on.
+        """
+        self._running.tick(now)
+
+    def release(self) -> None:
+        """Called by the SDK at a clean end, while the group still accepts commits."""
+        if self._source is not None:
+            self._source.release()
+
+    def uncommitted(self) -> None:
+        """Called by the SDK when a commit in the background has failed."""
+        if self._source is not None:
+            self._source.uncommitted()
+
+    def close(self) -> None:
+        """Called when the task ends."""
+        if self._source is not None:
+            self._source.close()
+
+    @property
+    def progress(self) -> SourceProgress:
+        """How far the task is with its source."""
+        return self._running.progress
+
+    @property
+    def _running(self) -> SourceTask:
+        assert self._source is not None, "open() comes first"  # noqa: S101 - the SDK's own order of calls
+        return self._source
+
+
+def _check_topics(topics: Sequence[str]) -> None:
+    if not topics:
+        raise TopologyError("a KafkaSpout reads no topic: name at least one")
+    if len(topics) > MAX_PARTITIONS:
+        raise TopologyError(f"a KafkaSpout reads {len(topics)} topics: positional roots tell {MAX_PARTITIONS} apart")
+    for topic in topics:
+        try:
+            check_topic(topic)
+        except TupleTreeError as error:
+            raise TopologyError(f"a KafkaSpout cannot read {topic!r}: {error}") from error
+        if topics.count(topic) > 1:
+            raise TopologyError(f"a KafkaSpout reads topic {topic} twice: name it once")

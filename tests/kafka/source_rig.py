@@ -1,0 +1,92 @@
+"""A topology whose spout reads a topic of the test, with a real acker worker."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from acker_worker.catalogue import Catalogue
+from acker_worker.worker import AckerWorker, WorkerSettings
+from spout_sdk import load_topology
+from tests.kafka.sdk_rig import Cluster
+from tests.waiting import eventually
+from tuple_tree.names import component_group
+
+MODULE = "tests.kafka.source_topologies"
+
+
+class Source(Cluster):
+    """The topics of a topology, and those that its spout reads.
+
+    Args:
+        bootstrap_servers: of the broker.
+        topology: a function of `source_topologies`.
+        topics: source topic → partitions.
+    """
+
+    def __init__(self, bootstrap_servers: str, topology: str, topics: dict[str, int]) -> None:
+        self.reference = f"{MODULE}:{topology}"
+        super().__init__(bootstrap_servers, load_topology(self.reference).manifest)
+        self.topics = topics
+        admin = AdminClient(self.bootstrap)
+        for future in admin.create_topics([NewTopic(name, n, 1) for name, n in topics.items()]).values():
+            future.result(10)
+        self.create_topics()
+        Catalogue(self.bootstrap).publish(self.manifest)
+        self._producer = Producer(self.bootstrap)
+
+    @property
+    def group(self) -> str:
+        return component_group(self.manifest.topology, "lines")
+
+    def feed(self, values: Sequence[str], topic: str | None = None) -> None:
+        """Writes values round the partitions of a topic, the first one unless named."""
+        name = topic or next(iter(self.topics))
+        for number, value in enumerate(values):
+            self._producer.produce(name, value.encode(), partition=number % self.topics[name])
+            self._producer.poll(0)
+        assert self._producer.flush(30) == 0
+
+    def lag(self) -> dict[tuple[str, int], int]:
+        """How far the group is behind the end of each partition; the whole partition where nothing is committed."""
+        partitions = [TopicPartition(name, p) for name, count in self.topics.items() for p in range(count)]
+        consumer = Consumer({**self.bootstrap, "group.id": self.group})
+        try:
+            behind = {}
+            for found in consumer.committed(partitions, timeout=10):
+                low, high = consumer.get_watermark_offsets(TopicPartition(found.topic, found.partition), timeout=10)
+                behind[found.topic, found.partition] = high - (found.offset if found.offset >= 0 else low)
+            return behind
+        finally:
+            consumer.close()
+
+    def await_all_committed(self, deadline_s: float = 90.0) -> None:
+        eventually(lambda: not any(self.lag().values()), "the group's offset at the end of all partitions", deadline_s)
+
+    @contextmanager
+    def acker(self) -> Iterator[None]:
+        """A worker in a thread of the test."""
+        errors: list[BaseException] = []
+        worker = AckerWorker(
+            self.manifest.topology,
+            {**self.bootstrap, "log_level": 2, "session.timeout.ms": 6_000},
+            WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05),
+            lambda _: None,
+        )
+
+        def run() -> None:
+            try:
+                worker.run()
+            except BaseException as error:  # noqa: BLE001 - asserted below
+                errors.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            worker.stop()
+            thread.join(30)
+        assert not errors

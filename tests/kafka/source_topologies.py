@@ -1,0 +1,75 @@
+"""Topologies whose spout reads a topic, run in processes of their own; the environment names topology and source."""
+
+import os
+from typing import Any, Final
+
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    FailTupleError,
+    KafkaSpout,
+    RetryPolicy,
+    TaskContext,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
+from tests.kafka.sdk_topologies import NAME
+
+SOURCE: Final = "SDK_TEST_SOURCE"
+QUICKLY: Final = RetryPolicy(delay_period=0.05, max_delay=0.5, max_retries=3)
+
+
+class See(BasicBolt):
+    """Counts what it sees; fails the first delivery of values with `once`, and all of those with `never`."""
+
+    def prepare(self, context: TaskContext) -> None:
+        self.context = context
+        self.failed: set[str] = set()
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        value = tuple_["value"]
+        self.context.count(value)
+        if "never" in value:
+            raise FailTupleError("it never works")
+        if "once" in value and value not in self.failed:
+            self.failed.add(value)
+            raise FailTupleError("not yet")
+
+
+def _topology(tasks: int = 1, settings: dict[str, Any] | None = None, **spout: Any) -> Topology:
+    builder = TopologyBuilder(
+        os.environ[NAME], ack_partitions=2, **{"message_timeout": 20.0, "tick": 0.5, **(settings or {})}
+    )
+    topics = os.environ[SOURCE].split(",")
+    builder.set_spout("lines", KafkaSpout(topics, **{"retry": QUICKLY, **spout}), tasks=tasks)
+    builder.set_bolt("see", See, tasks=2).shuffle_grouping("lines")
+    return builder.build()
+
+
+def one_task() -> Topology:
+    return _topology()
+
+
+def two_tasks() -> Topology:
+    return _topology(2, {"max_spout_pending": 100})
+
+
+def from_latest() -> Topology:
+    return _topology(first_poll="latest")
+
+
+def at_most_once() -> Topology:
+    return _topology(2, mode="at_most_once")
+
+
+def untracked() -> Topology:
+    return _topology(2, {"guarantee": "at_most_once"})
+
+
+def no_guarantee() -> Topology:
+    return _topology(mode="no_guarantee")
+
+
+def narrow() -> Topology:
+    return _topology(max_uncommitted_offsets=10)

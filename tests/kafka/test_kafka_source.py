@@ -1,0 +1,180 @@
+"""The source of a Kafka spout on a real broker: what was deleted, what a transaction left, and what a group commits."""
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from spout_sdk import BrokerError, Record, TopicsError
+from spout_sdk.kafka_spout.kafka_source import KafkaSource
+from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
+from tests.waiting import eventually
+
+
+class Topic:
+    """A topic of one partition."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.kafka: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers}
+        self.at = SourcePartition(f"source-{uuid.uuid4().hex[:8]}", 0)
+        self._admin = AdminClient(self.kafka)
+        self._admin.create_topics([NewTopic(self.at.topic, 1, 1)])[self.at.topic].result(10)
+
+    def fill(self, count: int) -> None:
+        producer = Producer(self.kafka)
+        for number in range(count):
+            producer.produce(self.at.topic, str(number), partition=0)
+        assert producer.flush(30) == 0
+
+    def fill_in_transactions(self, count: int) -> None:
+        """One message a transaction, each followed by a marker; every other one is aborted."""
+        producer = Producer({**self.kafka, "transactional.id": self.at.topic})
+        producer.init_transactions(30)
+        for number in range(count):
+            producer.begin_transaction()
+            producer.produce(self.at.topic, str(number), partition=0)
+            producer.flush(30)
+            if number % 2:
+                producer.abort_transaction(30)
+            else:
+                producer.commit_transaction(30)
+
+    def delete_before(self, offset: int) -> None:
+        self._admin.delete_records([TopicPartition(*self.at, offset)])[TopicPartition(*self.at)].result(10)
+
+
+@pytest.fixture
+def topic(bootstrap_servers: str) -> Topic:
+    return Topic(bootstrap_servers)
+
+
+@pytest.fixture
+def source(topic: Topic) -> Iterator[KafkaSource]:
+    made = KafkaSource(topic.kafka, f"group-{topic.at.topic}", None, lambda: None)
+    yield made
+    made.close()
+
+
+def read(source: KafkaSource, until: int) -> tuple[list[int], list[Overtaken]]:
+    """Offsets up to one, and what was overtaken."""
+    offsets: list[int] = []
+    overtaken: list[Overtaken] = []
+
+    def more() -> bool:
+        records, gaps = source.read(100)
+        offsets.extend(record.offset() or 0 for record in records)
+        overtaken.extend(gaps)
+        return bool(offsets) and offsets[-1] >= until
+
+    eventually(more, f"offset {until}")
+    return offsets, overtaken
+
+
+def fetch(source: KafkaSource, at: SourcePartition, wanted: list[int]) -> Fetched:
+    all_ = Fetched([], [], [])
+
+    def ended() -> bool:
+        fetched = source.fetched(time.monotonic())
+        if fetched is not None:
+            all_.records.extend(fetched.records)
+            all_.gone.extend(fetched.gone)
+            all_.unread.extend(fetched.unread)
+        return fetched is None
+
+    source.fetch({at: wanted}, time.monotonic())
+    eventually(ended, f"offsets {wanted}")
+    return all_
+
+
+def offsets(records: list[Record]) -> list[int | None]:
+    return [record.offset() for record in records]
+
+
+def test_what_retention_has_overtaken_is_told_and_reading_goes_on(topic: Topic, source: KafkaSource) -> None:
+    topic.fill(100)
+    topic.delete_before(60)
+    source.start({topic.at: 10})
+    assert read(source, 99) == (list(range(60, 100)), [Overtaken(topic.at, 10, 60)])
+    assert source.bounds(topic.at) == (60, 100)
+    assert source.lag() == 0
+
+
+def test_reading_behind_the_end_is_refused(topic: Topic, source: KafkaSource) -> None:
+    topic.fill(10)
+    source.start({topic.at: 50})
+    with pytest.raises(TopicsError, match=r"offset 50 of .* cannot be read .*: if the topic was made anew, reset"):
+        read(source, 50)
+
+
+def test_what_is_wanted_is_read_by_position_and_what_is_not_there_is_gone(topic: Topic, source: KafkaSource) -> None:
+    topic.fill(100)
+    topic.delete_before(60)
+    found = fetch(source, topic.at, [10, 59, 60, 77, 99])
+    assert offsets(found.records) == [60, 77, 99]
+    assert found.gone == [(topic.at, 10), (topic.at, 59)]
+    assert found.unread == []
+    found = fetch(source, topic.at, [61])
+    assert offsets(found.records) == [61]
+
+
+def test_where_the_log_ends_before_what_is_wanted_it_is_unread_and_not_gone(
+    topic: Topic, source: KafkaSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spout_sdk.kafka_spout.position_reader.ROUND_SECONDS", 1.0)
+    topic.fill(10)
+    found = fetch(source, topic.at, [9, 10, 500])
+    assert offsets(found.records) == [9]
+    assert (found.gone, found.unread) == ([], [(topic.at, 10), (topic.at, 500)])
+
+
+def test_markers_and_aborted_messages_are_harmless(topic: Topic, source: KafkaSource) -> None:
+    topic.fill_in_transactions(6)
+    source.start({topic.at: 0})
+    assert read(source, 8)[0] == [0, 4, 8]
+    found = fetch(source, topic.at, [0, 2, 8])
+    assert offsets(found.records) == [0, 8]
+    assert found.gone == [(topic.at, 2)], "an aborted message was never read, so it is never wanted"
+
+
+def test_what_was_paused_goes_on_where_it_was(topic: Topic, source: KafkaSource) -> None:
+    topic.fill(300)
+    source.start({topic.at: 0})
+    first: list[Record] = []
+
+    def some() -> bool:
+        first.extend(source.read(10)[0])
+        return len(first) >= 10
+
+    eventually(some, "ten messages")
+    source.pause([topic.at])
+    assert source.read(10) == ([], ())
+    source.resume([topic.at])
+    rest, _ = read(source, 299)
+    assert [*offsets(first), *rest] == list(range(300))
+
+
+def test_the_group_keeps_offsets_and_attempts(topic: Topic, source: KafkaSource) -> None:
+    topic.fill(1)
+    assert source.committed([topic.at]) == {}
+    assert source.commit_now({topic.at: Commit(1, 8)})
+    assert source.committed([topic.at]) == {topic.at: Commit(1, 8)}
+    source.commit({topic.at: Commit(0)})
+    eventually(lambda: source.committed([topic.at]) == {topic.at: Commit(0)}, "the commit in the background")
+
+
+def test_a_topic_that_does_not_exist_is_refused(source: KafkaSource) -> None:
+    with pytest.raises(TopicsError, match="source topic no-such-topic does not exist"):
+        source.partitions("no-such-topic")
+
+
+def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spout_sdk.kafka_spout.kafka_source.ANSWER_SECONDS", 0.2)
+    source = KafkaSource({"bootstrap.servers": "127.0.0.1:1"}, "group", None, lambda: None)
+    try:
+        with pytest.raises(BrokerError, match="source topic any cannot be looked up"):
+            source.partitions("any")
+    finally:
+        source.close()

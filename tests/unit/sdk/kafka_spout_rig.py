@@ -1,0 +1,171 @@
+"""A Kafka spout's task over topics in memory: emits, and hears what the test says of its trees."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from spout_sdk import Bolt, FailReason, KafkaSpout, TopologyBuilder
+from spout_sdk.spout_task import SpoutTask
+from spout_sdk.testing import MemoryRecord
+from tests.unit.sdk.memory import Bench, Sent, made
+from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
+from tuple_tree.codec import encode_notice_batch
+from tuple_tree.ids import position_of
+from tuple_tree.manifest import Guarantee
+from tuple_tree.messages import NoticeBatch
+from tuple_tree.streams import payload_codec
+
+LOST_SECONDS = 8 + 2
+"""The largest tree age and a message timeout."""
+
+
+class Sink(Bolt):
+    pass
+
+
+class Rig:
+    """One task of a spout `lines` over `topics`; the topology has another spout before it.
+
+    Args:
+        topics: that there are.
+        task: which one.
+        tasks: of the spout.
+        guarantee: of the topology.
+        max_pending: trees.
+        reads: topics that the spout is given; all of them by default.
+        spout: further arguments of `KafkaSpout`.
+    """
+
+    def __init__(
+        self,
+        topics: MemoryTopics,
+        *,
+        task: int = 0,
+        tasks: int = 1,
+        guarantee: Guarantee = "at_least_once",
+        max_pending: int = 10_000,
+        reads: tuple[str, ...] | None = None,
+        seed: int = 1,
+        **spout: Any,
+    ) -> None:
+        self.topics = topics
+        self.spouts: list[KafkaSpout] = []
+        self.sources: list[MemorySource] = []
+        names = reads or tuple(dict.fromkeys(at.topic for at in topics.logs))
+        builder = TopologyBuilder(
+            "t", guarantee=guarantee, ack_partitions=2, message_timeout=2, max_tree_age=8, max_spout_pending=max_pending
+        )
+        builder.set_spout("first", KafkaSpout("other"))
+        builder.set_spout("lines", made(self.spouts, KafkaSpout(names, **spout)), tasks=tasks)
+        builder.set_bolt("see", Sink).shuffle_grouping("lines")
+        self.bench = Bench(builder.build(), seed=seed, open_source=self._open)
+        self.clock = self.bench.clock
+        self._task = task
+        self._heard = 0
+        self.restart()
+
+    def _open(self, on_uncommitted: Callable[[], None]) -> MemorySource:
+        self.sources.append(self.topics.open(on_uncommitted))
+        return self.sources[-1]
+
+    def restart(self) -> None:
+        """Another process takes the task over; the one before just ends."""
+        self.task: SpoutTask = self.bench.spout("lines", self._task)
+
+    @property
+    def spout(self) -> KafkaSpout:
+        return self.spouts[-1]
+
+    @property
+    def source(self) -> MemorySource:
+        return self.sources[-1]
+
+    def work(self, seconds: float = 0.0) -> None:
+        """What the loop does, until nothing more is emitted."""
+        self.clock.advance(seconds)
+        self.task.tick(self.clock())
+        while self.task.emit(64):
+            self.task.tick(self.clock())
+        for _ in range(3):  # begins to read by position, reads, emits
+            self.task.tick(self.clock())
+            while self.task.emit(64):
+                pass
+        self.task.flush()
+
+    def emitted(self) -> list[tuple[Any, ...]]:
+        """Values emitted since the last call."""
+        return [self.values(sent) for sent in self._new()]
+
+    def positions(self) -> list[tuple[int, int, int]]:
+        """Partition, offset and attempt of the roots emitted since the last call."""
+        found = [position_of(self.root(sent)) for sent in self._new()]
+        assert {each.spout for each in found} <= {1}
+        return [(each.partition, each.offset, each.attempt) for each in found]
+
+    def offsets(self) -> list[int]:
+        return [offset for _, offset, _ in self.positions()]
+
+    def hear(
+        self,
+        *acked: int,
+        failed: dict[int, str] | None = None,
+        reason: FailReason = FailReason.FAILED,
+        partition: int = 0,
+    ) -> None:
+        """The acker's word on the latest attempts of offsets of a partition."""
+        latest: dict[int, int] = {}
+        for sent in self.bench.sink.tuples:
+            if sent.edges:
+                found = position_of(self.root(sent))
+                if found.partition == partition:
+                    latest[found.offset] = self.root(sent)
+        failed = failed or {}
+        self.task.handle(
+            notice([latest[offset] for offset in acked], {latest[at]: said for at, said in failed.items()}, reason)
+        )
+
+    def fail(self, *offsets: int, reason: FailReason = FailReason.FAILED, partition: int = 0) -> None:
+        self.hear(failed=dict.fromkeys(offsets, "no"), reason=reason, partition=partition)
+
+    def letters(self) -> list[tuple[bytes | None, str]]:
+        """Value and reason of the dead letters."""
+        return [
+            (sent.value, sent.header["dead-letter.reason"].decode()) for sent in self.bench.sink.to(".dead-letters")
+        ]
+
+    def values(self, sent: Sent) -> tuple[Any, ...]:
+        assert sent.value is not None
+        name = sent.header["source"].decode().partition("/")[2]
+        return payload_codec(self.bench.topology.manifest.stream("lines", name)).decode(sent.value)
+
+    @staticmethod
+    def root(sent: Sent) -> int:
+        (root,) = sent.edges
+        return root
+
+    def _new(self) -> list[Sent]:
+        new = self.bench.sink.tuples[self._heard :]
+        self._heard += len(new)
+        return new
+
+
+def notice(
+    acked: list[int], failed: dict[int, str] | None = None, reason: FailReason = FailReason.FAILED
+) -> MemoryRecord:
+    failed = failed or {}
+    batch = NoticeBatch(
+        acks_partition=0,
+        acks_offset=1,
+        acked_roots=np.array(acked, dtype=np.uint64),
+        failed_roots=np.array(list(failed), dtype=np.uint64),
+        fail_reasons=np.array([reason] * len(failed), dtype=np.uint8),
+        fail_messages=tuple(failed.values()),
+    )
+    return MemoryRecord("t.notices.lines", 0, 0, encode_notice_batch(batch))
+
+
+def filled(*offsets: int, **topics: int) -> MemoryTopics:
+    made = MemoryTopics(**(topics or {"source": 1}))
+    made.fill("source", 0, offsets)
+    return made

@@ -1,0 +1,161 @@
+"""Source topics in memory, and a group that commits for them."""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from spout_sdk.errors import BrokerError
+from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
+from spout_sdk.records import Headers, Record
+from spout_sdk.testing import MemoryRecord
+
+
+class MemoryTopics:
+    """Topics with offsets of their own choosing, and what a group has committed; outlives the tasks that read them."""
+
+    def __init__(self, **partitions: int) -> None:
+        self.logs: dict[SourcePartition, dict[int, MemoryRecord]] = {
+            SourcePartition(topic, partition): {} for topic, count in partitions.items() for partition in range(count)
+        }
+        self.first: dict[SourcePartition, int] = defaultdict(int)
+        self.commits: dict[SourcePartition, Commit] = {}
+        self.is_down = False
+        self.refuses_commits = False
+
+    def grow(self, topic: str, count: int) -> None:
+        for partition in range(count):
+            self.logs.setdefault(SourcePartition(topic, partition), {})
+
+    def add(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+    ) -> None:
+        at = SourcePartition(topic, partition)
+        self.logs[at][offset] = MemoryRecord(topic, partition, offset, value, headers, key)
+
+    def fill(self, topic: str, partition: int, offsets: Iterable[int]) -> None:
+        for offset in offsets:
+            self.add(topic, partition, offset, f"{topic}/{partition}@{offset}".encode())
+
+    def delete(self, topic: str, partition: int, offset: int) -> None:
+        """As compaction does."""
+        del self.logs[SourcePartition(topic, partition)][offset]
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """As retention does."""
+        at = SourcePartition(topic, partition)
+        self.first[at] = offset
+        self.logs[at] = {each: record for each, record in self.logs[at].items() if each >= offset}
+
+    def end(self, at: SourcePartition) -> int:
+        return max(self.logs[at], default=self.first[at] - 1) + 1
+
+    def committed(self, topic: str, partition: int = 0) -> int | None:
+        found = self.commits.get(SourcePartition(topic, partition))
+        return None if found is None else found.offset
+
+    def open(self, on_uncommitted: Callable[[], None]) -> "MemorySource":
+        return MemorySource(self, on_uncommitted)
+
+
+class MemorySource:
+    """A `Source` of `MemoryTopics`."""
+
+    def __init__(self, topics: MemoryTopics, on_uncommitted: Callable[[], None]) -> None:
+        self.topics = topics
+        self.on_uncommitted = on_uncommitted
+        self.positions: dict[SourcePartition, int] = {}
+        self.paused: set[SourcePartition] = set()
+        self.wanted: dict[SourcePartition, deque[int]] | None = None
+        self.reads: list[int] = []
+        self.is_closed = False
+        self.is_fenced = False
+        """Whether the group has taken its partitions away."""
+
+    def partitions(self, topic: str) -> int:
+        self._ask()
+        return sum(at.topic == topic for at in self.topics.logs)
+
+    def bounds(self, at: SourcePartition) -> tuple[int, int]:
+        self._ask()
+        return self.topics.first[at], self.topics.end(at)
+
+    def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
+        self._ask()
+        return {
+            at: Commit.read(found.offset, found.metadata)
+            for at in of
+            if (found := self.topics.commits.get(at)) is not None
+        }
+
+    def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
+        if self.topics.refuses_commits or self.is_fenced:
+            self.on_uncommitted()
+        else:
+            self.topics.commits.update(commits)
+
+    def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
+        if self.topics.refuses_commits or self.is_fenced:
+            return False
+        self.topics.commits.update(commits)
+        return True
+
+    def start(self, positions: Mapping[SourcePartition, int]) -> None:
+        assert not positions.keys() & self.positions.keys()
+        self.positions.update(positions)
+
+    def pause(self, of: Iterable[SourcePartition]) -> None:
+        self.paused.update(of)
+
+    def resume(self, of: Iterable[SourcePartition]) -> None:
+        self.paused.difference_update(of)
+
+    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[Overtaken]]:
+        records: list[Record] = []
+        overtaken: list[Overtaken] = []
+        for at in self.positions.keys() - self.paused:
+            first = self.topics.first[at]
+            if self.positions[at] < first:
+                overtaken.append(Overtaken(at, self.positions[at], first))
+                self.positions[at] = first
+            for offset in sorted(self.topics.logs[at]):
+                if offset >= self.positions[at] and len(records) < limit:
+                    records.append(self.topics.logs[at][offset])
+                    self.positions[at] = offset + 1
+        self.reads.append(len(records))
+        return records, overtaken
+
+    def lag(self) -> int:
+        return sum(max(0, self.topics.end(at) - position) for at, position in self.positions.items())
+
+    def fetch(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:
+        assert self.wanted is None
+        assert all(list(offsets) == sorted(offsets) for offsets in wanted.values())
+        self.wanted = {at: deque(offsets) for at, offsets in wanted.items()}
+
+    def fetched(self, now: float) -> Fetched | None:
+        if self.wanted is None:
+            return None
+        fetched = Fetched([], [], [])
+        for at, offsets in self.wanted.items():
+            for offset in offsets:
+                record = self.topics.logs[at].get(offset)
+                if self.topics.is_down:
+                    fetched.unread.append((at, offset))
+                elif record is None:
+                    fetched.gone.append((at, offset))
+                else:
+                    fetched.records.append(record)
+        self.wanted = None
+        return fetched
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _ask(self) -> None:
+        if self.topics.is_down:
+            raise BrokerError("nobody answers")

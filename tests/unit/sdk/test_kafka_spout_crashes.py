@@ -1,0 +1,261 @@
+"""A Kafka spout that is killed again and again, against the ackers' real fold and bolts that keep every tuple.
+
+What the spout's process has sent and Kafka has not taken is lost with it. A killed process may be a zombie that goes on
+for a while. Bolts take tuples in any order, emit children with random edges, fail some, and may process one twice.
+"""
+
+import random
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import pytest
+
+from acker_worker.fold import LogRecord, PartitionFold, Step
+from acker_worker.ledger import LedgerSettings
+from spout_sdk import FailReason, RetryPolicy
+from spout_sdk.kafka_spout import source_task
+from spout_sdk.spout_task import SpoutTask
+from tests.unit.acker_worker.folding import column
+from tests.unit.sdk.kafka_spout_rig import Rig, notice
+from tests.unit.sdk.memory import Sent
+from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
+from tuple_tree.anchors import unpack_anchors
+from tuple_tree.codec import encode_ack_batch
+from tuple_tree.ids import position_of
+from tuple_tree.messages import AckBatch
+
+ACK_PARTITIONS = 2
+MESSAGES = 200
+KILLS = 12
+At = tuple[int, int]
+"""Partition and offset of a message."""
+
+
+@dataclass(eq=False)
+class Work:
+    """A tuple in an inbox.
+
+    Attributes:
+        runs: what each execution of it that was acked has emitted.
+    """
+
+    root: int
+    edge: int
+    depth: int = 0
+    runs: list[list["Work"]] = field(default_factory=list)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it was acked, and so were all that one execution emitted."""
+        return any(all(child.is_done for child in run) for run in self.runs)
+
+
+@dataclass
+class Run:
+    """A run of everything around the spout.
+
+    Attributes:
+        rng: of the run.
+        faults: whether records are lost with a process, and bolts repeat.
+    """
+
+    rng: random.Random
+    faults: bool
+    inbox: list[Work] = field(default_factory=list)
+    trees: dict[int, Work] = field(default_factory=dict)
+    processed: set[At] = field(default_factory=set)
+    buried: set[At] = field(default_factory=set)
+    notices: list[tuple[int, FailReason | None]] = field(default_factory=list)
+    heard: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def __post_init__(self) -> None:
+        topics = MemoryTopics(source=2)
+        # Compaction and transaction markers have left gaps.
+        for partition in range(2):
+            topics.fill("source", partition, sorted(self.rng.sample(range(MESSAGES * 2), MESSAGES)))
+        settings = LedgerSettings(tick_ms=1_000, max_age_ms=8_000, orphan_timeout_ms=2_000)
+        self.folds = [PartitionFold(partition, ACK_PARTITIONS, settings) for partition in range(ACK_PARTITIONS)]
+        self.offsets = [0] * ACK_PARTITIONS
+        self.sequence = 0
+        retry = RetryPolicy(initial_delay=0, delay_period=0.005, max_delay=0.05, max_retries=None)
+        self.rig = Rig(topics, seed=self.rng.getrandbits(32), retry=retry, max_pending=40, max_uncommitted_offsets=50)
+        self.rig.bench.sink.holds_back = True
+        self.rig.bench._holds_back = True
+        self.taken = self.reported = 0
+        self.zombie: tuple[SpoutTask, MemorySource] | None = None
+        self.take(1.0)
+
+    @property
+    def now_ms(self) -> int:
+        return 1_700_000_000_000 + int(self.rig.clock() * 1000)
+
+    def take(self, share: float) -> None:
+        """Kafka takes some of what was sent, in order, the ack batches as well."""
+        sink = self.rig.bench.sink
+        for sent in sink.tuples[self.taken :]:
+            if self.rng.random() >= share:
+                break
+            self.taken += 1
+            ((root, edge),) = unpack_anchors(sent.header["anchors"]).items()
+            assert root not in self.trees
+            self.trees[root] = Work(root, edge)
+            self.inbox.append(self.trees[root])
+        for sent in sink.reported[self.reported :]:
+            if self.rng.random() >= share:
+                break
+            self.reported += 1
+            self.arrived(sent)
+
+    def arrived(self, sent: Sent) -> None:
+        if sent.topic.endswith(".dead-letters"):
+            self.buried.add((int(sent.header["dead-letter.partition"]), int(sent.header["dead-letter.offset"])))
+        else:
+            assert sent.value is not None
+            self.fold(sent.partition, sent.value)
+        sent.deliver()
+
+    def lose(self) -> None:
+        """What was on its way is gone."""
+        self.taken = len(self.rig.bench.sink.tuples)
+        self.reported = len(self.rig.bench.sink.reported)
+
+    def fold(self, partition: int, value: bytes) -> None:
+        record = LogRecord(self.offsets[partition], self.now_ms, value)
+        self.offsets[partition] += 1
+        self.tell(self.folds[partition].apply([record]))
+
+    def tell(self, step: Step) -> None:
+        for told in step.told.values():
+            for roots in told.acked:
+                for root in roots.tolist():
+                    assert self.at(root) in self.processed, f"{self.at(root)} was acked with open tuples"
+                    self.notices.append((root, None))
+            self.notices += [(root, reason) for root, reason, _ in told.failed]
+
+    def at(self, root: int) -> At:
+        position = position_of(root)
+        return position.partition, position.offset
+
+    def bolt(self) -> None:
+        """Processes a tuple, with what may happen then."""
+        if not self.inbox:
+            return
+        work = self.inbox.pop(self.rng.randrange(min(30, len(self.inbox))))
+        if self.rng.random() < 0.1:
+            self.say(work.root, None)
+            return
+        val, children = work.edge, []
+        for _ in range(self.rng.randrange(3) if work.depth < 2 else 0):
+            child = Work(work.root, self.rng.getrandbits(64) or 1, work.depth + 1)
+            val ^= child.edge
+            children.append(child)
+        self.inbox += children
+        work.runs.append(children)
+        if self.faults and self.rng.random() < 0.05:
+            # It was killed after this, so it will do it again.
+            self.inbox.append(work)
+        if self.trees[work.root].is_done:
+            self.processed.add(self.at(work.root))
+        self.say(work.root, val)
+
+    def say(self, root: int, val: int | None) -> None:
+        self.sequence += 1
+        batch = AckBatch(
+            writer="see/0",
+            session=bytes(16),
+            sequence=self.sequence,
+            ack_roots=column() if val is None else column(root),
+            ack_vals=column() if val is None else column(val),
+            fail_roots=column(root) if val is None else column(),
+            fail_messages=("no",) if val is None else (),
+        )
+        self.fold(root % ACK_PARTITIONS, encode_ack_batch(batch))
+
+    def hear(self, count: int) -> None:
+        """The spout reads notices."""
+        for root, reason in self.notices[:count]:
+            self.heard["acked" if reason is None else reason.word] += 1
+            self.rig.task.handle(notice([root]) if reason is None else notice([], {root: ""}, reason))
+        del self.notices[:count]
+
+    def spout(self) -> None:
+        self.rig.task.tick(self.rig.clock())
+        self.rig.task.emit(self.rng.randrange(1, 8))
+        if self.rng.random() < 0.5:
+            self.rig.task.flush()
+
+    def kill(self) -> None:
+        """SIGKILL, or so it seems: another process takes over, from the end of the notices on."""
+        self.take(self.rng.random())
+        task, source = self.rig.task, self.rig.source
+        if self.faults:
+            self.lose()
+        else:
+            self.take(1.0)
+        self.notices.clear()
+        source.is_fenced = True
+        self.zombie = (task, source) if self.rng.random() < 0.3 else None
+        self.rig.restart()
+        self.take(1.0)
+
+    def haunt(self) -> None:
+        """What a zombie does counts for nothing."""
+        if self.zombie is not None:
+            task, _ = self.zombie
+            task.tick(self.rig.clock())
+            task.emit(2)
+            task.flush()
+            if self.rng.random() < 0.2:
+                self.zombie = None
+
+    def advance(self, seconds: float) -> None:
+        self.rig.clock.advance(seconds)
+        for fold in self.folds:
+            self.tell(fold.advance(self.now_ms))
+
+    def check(self) -> None:
+        for at, log in self.rig.topics.logs.items():
+            committed = self.rig.topics.committed(*at) or 0
+            wrongly = [o for o in log if o < committed and (at.partition, o) not in self.processed]
+            assert not wrongly, f"{at} is committed up to {committed}, and {wrongly} were not processed"
+
+    @property
+    def is_done(self) -> bool:
+        return all(
+            self.rig.topics.committed("source", partition) == self.rig.topics.end(at)
+            for partition, at in enumerate(self.rig.topics.logs)
+        )
+
+
+@pytest.mark.parametrize("faults", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_is_lost_and_no_root_is_used_twice(seed: int, faults: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_task, "_COMMIT_SECONDS", 0.01)
+    rng = random.Random(seed)
+    run = Run(rng, faults)
+    kills = 0
+    for step in range(60_000):
+        act = rng.random()
+        if act < 0.35:
+            run.spout()
+        elif act < 0.70:
+            run.bolt()
+        elif act < 0.80:
+            run.hear(rng.randrange(6))
+        elif act < 0.90:
+            run.take(0.9)
+        elif act < 0.95:
+            run.advance(rng.choice([0.001, 0.005, 0.02]))
+            run.haunt()
+        elif act > 0.996 and kills < KILLS:
+            kills += 1
+            run.kill()
+        if step % 20 == 0:
+            run.check()
+            if kills == KILLS and run.is_done:
+                break
+    assert run.is_done, f"seed {seed}: {run.rig.topics.commits}"
+    assert run.buried == set()
+    assert sum(fold.counters.duplicate_inits for fold in run.folds) == 0
+    if not faults:
+        assert run.heard["timeout"] + run.heard["too_old"] == 0, "a tree could only time out"
