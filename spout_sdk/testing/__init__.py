@@ -7,9 +7,9 @@
         assert cluster.acked("lines") == [0]
 
 Rooms: `cluster`: what tests use, and `completed`, the same in one call; `sources`: mocked spouts and other stand-ins;
-`journal`, `dead_letter`: what can be read. Behind it: `broker`, topics in memory; `sink`, what tasks send through;
-`tasks`, the loops of a process, a turn at a time; `acker`, the real fold, fed from memory; `chance`, time and
-randomness, which repeat; `errors`.
+`readable`, `journal`, `dead_letter`: what can be read. Behind it: `broker`, topics in memory; `sink`, what tasks send
+through, and `source_topics`, what a `KafkaSpout` reads; `tasks`, the loops of a process, a turn at a time; `acker`,
+the real fold, fed from memory; `chance`, time and randomness, which repeat; `errors`.
 
 It is not imported by `spout_sdk`, because the ledger's compiler takes a second to import.
 """

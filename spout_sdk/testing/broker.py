@@ -152,6 +152,14 @@ class MemoryBroker:
         """
         return [record for log in self._partitions(topic) for record in log]
 
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has.
+
+        Raises:
+            SimulationError: if there is no such topic.
+        """
+        return len(self._partitions(topic))
+
     def has(self, topic: str, partition: int) -> bool:
         """Whether there is such a topic and partition."""
         return 0 <= partition < len(self._logs.get(topic, ()))

@@ -1,25 +1,23 @@
 """The simulated cluster: a whole topology in one process, on a broker in memory, with simulated time."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
 from types import TracebackType
 from typing import Any, Final
 
-from spout_sdk.components import Failure
+from spout_sdk.records import Headers
 from spout_sdk.stats import Stats
 from spout_sdk.testing.acker import SimulatedAcker
 from spout_sdk.testing.broker import MemoryBroker
 from spout_sdk.testing.chance import Chance, SimulatedClock
-from spout_sdk.testing.dead_letter import DeadLetter, dead_letter
 from spout_sdk.testing.errors import NotIdleError, SimulationError
-from spout_sdk.testing.journal import Emitted, Journal, Outcome
+from spout_sdk.testing.journal import Journal
+from spout_sdk.testing.readable import Readable
 from spout_sdk.testing.sources import NUMBERED, FixedTuple, Source, replaced
 from spout_sdk.testing.tasks import RunningBolt, RunningSpout, World
 from spout_sdk.topology import Factory, Topology
 from tuple_tree.manifest import SpoutManifest
-from tuple_tree.names import component_group, dead_letters_topic, tuples_topic
-from tuple_tree.streams import DEFAULT_STREAM, Values
-from tuple_tree.topics import topic_specs
+from tuple_tree.streams import DEFAULT_STREAM
+from tuple_tree.topics import TopicSpec, topic_specs
 
 LARGEST_TURN: Final = 16
 """Records that a task reads, and tuples that a spout emits, at most before somebody else has a turn."""
@@ -28,7 +26,7 @@ LIMIT: Final = 100_000
 """Records that may be sent, and rounds, before a cluster counts as one that never comes to rest."""
 
 
-class SimulatedCluster:
+class SimulatedCluster(Readable):
     """Runs a topology: its tasks as they are, the real ledger, a broker in memory, and simulated time.
 
     Nothing happens by itself: `run_until_idle`, `run_until` and `advance` let it work. Tasks and ackers take turns in
@@ -40,6 +38,8 @@ class SimulatedCluster:
         seed: of everything that is left to chance: the order of turns, and all ids.
         sources: spouts to be mocked, and what they emit: values, or `FixedTuple`s. What fails is not emitted again.
         bolts: bolts to be replaced, external ones for instance, by another class or callable.
+        topics: other topics than the topology's own, and their partitions; those that its `KafkaSpout`s read have one
+            unless given.
         paused: components that do nothing until `resume`d; `acker` is one of them.
         step: how far `advance` moves the time at once, in seconds.
 
@@ -55,6 +55,7 @@ class SimulatedCluster:
         seed: int = 0,
         sources: Mapping[str, Iterable[Sequence[Any] | FixedTuple]] | None = None,
         bolts: Mapping[str, Factory] | None = None,
+        topics: Mapping[str, int] | None = None,
         paused: Iterable[str] = (),
         step: float = 0.1,
     ) -> None:
@@ -62,7 +63,9 @@ class SimulatedCluster:
         self.topology = replaced(topology, self._sources, bolts or {})
         manifest = self.topology.manifest
         self.clock = SimulatedClock()
-        self.broker = MemoryBroker(topic_specs(manifest), lambda: self.clock.broker_ms)
+        read = {topic: 1 for names in self.topology.kafka_sources.values() for topic in names}
+        others = [TopicSpec(name, partitions, {}) for name, partitions in {**read, **(topics or {})}.items()]
+        self.broker = MemoryBroker([*topic_specs(manifest), *others], lambda: self.clock.broker_ms)
         self._step_ms = _millis("step", step)
         self._closed = False
         self._chance = Chance(seed)
@@ -170,6 +173,34 @@ class SimulatedCluster:
             )
         return source.add(FixedTuple(values, stream, message_id))
 
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        key: bytes | str | None = None,
+        headers: Headers | None = None,
+        partition: int = 0,
+    ) -> int:
+        """Appends a message to a topic that a `KafkaSpout` reads; it is delivered when the cluster works.
+
+        Args:
+            topic: its name.
+            value: of the message; text becomes UTF-8.
+            key: likewise.
+            headers: name and value of each.
+            partition: where to append it.
+
+        Returns:
+            Its offset.
+
+        Raises:
+            SimulationError: if there is no such topic and partition, or the message is too large for it.
+        """
+        record, refused = self.broker.append(topic, partition, _bytes(key), _bytes(value), headers)
+        if refused is not None:
+            raise SimulationError(f"the message does not fit into {topic}: {refused.str()}")
+        return record.offset()
+
     # Trouble.
 
     def kill(self, component: str, task: int = 0) -> None:
@@ -223,79 +254,6 @@ class SimulatedCluster:
             raise SimulationError(f"{component!r} is not paused: {', '.join(sorted(self._paused)) or 'nothing'} is")
         self._paused.remove(component)
 
-    # What can be read.
-
-    @property
-    def now(self) -> float:
-        """Seconds since the beginning."""
-        return self.clock()
-
-    def emitted(self, component: str, stream: str | None = None) -> list[Values]:
-        """The values that a component emitted, in order; of all its streams, or of one."""
-        return [one.values for one in self.emissions(component) if stream is None or one.stream == stream]
-
-    def emissions(self, component: str) -> list[Emitted]:
-        """Every call of `emit` by a component, in order: values, stream, task, message id, roots and more."""
-        return list(self._known(component).emitted)
-
-    def executed(self, component: str, task: int | None = None) -> list[Values]:
-        """The values that a bolt executed, in order; by all its tasks, or by one."""
-        return self._known(component).executed(task)
-
-    def acked(self, component: str) -> list[Any]:
-        """The message ids that a spout's `ack` was called with, or the values of a bolt's inputs that were acked."""
-        return [one.what for one in self.outcomes(component) if one.failure is None]
-
-    def failed(self, component: str) -> list[tuple[Any, Failure]]:
-        """The message ids that a spout's `fail` was called with, or the values of a bolt's failed inputs, and why."""
-        return [(one.what, one.failure) for one in self.outcomes(component) if one.failure is not None]
-
-    def outcomes(self, component: str) -> list[Outcome]:
-        """What was acked and failed, in order, with task and time."""
-        return list(self._known(component).outcomes)
-
-    def pending(self, spout: str) -> list[Any]:
-        """The message ids of a spout's open trees, task by task, in the order in which they were emitted."""
-        self._known(spout)
-        running = [self._spout_task(spout, number) for name, number in self._tasks if name == spout]
-        return [message_id for task in running for message_id in task.task.pending_messages]
-
-    def stats(self, component: str) -> Stats:
-        """What a component's tasks have done, those that were killed included."""
-        self._known(component)
-        running = [task for (name, _), task in self._tasks.items() if name == component]
-        return reduce(Stats.merge, (task.stats for task in running), self._retired[component])
-
-    def committed(self, bolt: str) -> dict[int, int]:
-        """Task → offset of its inbox that is committed; tasks that have committed nothing are left out."""
-        self._known(bolt)
-        topic, group = tuples_topic(self.topology.name, bolt), component_group(self.topology.name, bolt)
-        commits = {number: self.broker.committed(group, topic, number) for name, number in self._tasks if name == bolt}
-        return {number: commit.offset for number, commit in commits.items() if commit is not None}
-
-    def dead_letters(self) -> list[DeadLetter]:
-        """The records that could not be used, in order."""
-        return [dead_letter(record) for record in self.broker.records(dead_letters_topic(self.topology.name))]
-
-    def bolt(self, component: str, task: int = 0) -> Any:
-        """The instance of a bolt's task, as your factory made it.
-
-        Raises:
-            SimulationError: if there is no such task.
-        """
-        running = self._task(component, task)
-        if not isinstance(running, RunningBolt):
-            raise SimulationError(f"{component!r} is a spout: ask for spout({component!r})")
-        return running.task.bolt
-
-    def spout(self, component: str, task: int = 0) -> Any:
-        """The instance of a spout's task, as your factory made it.
-
-        Raises:
-            SimulationError: if there is no such task.
-        """
-        return self._spout_task(component, task).task.spout
-
     def _run(self, condition: Callable[[], object], limit: int, *, idle_is_enough: bool) -> None:
         self._check_open()
         broker, chance = self.broker, self._chance
@@ -345,34 +303,16 @@ class SimulatedCluster:
         retired = self._task(component, number).stats.retired()
         self._retired[component] = self._retired[component].merge(retired)
 
-    def _known(self, component: str) -> Journal:
-        journal = self._journals.get(component)
-        if journal is None:
-            raise SimulationError(
-                f"topology {self.topology.name!r} has no component {component!r}: it has {', '.join(self._journals)}"
-            )
-        return journal
-
-    def _task(self, component: str, number: int) -> RunningBolt | RunningSpout:
-        self._known(component)
-        running = self._tasks.get((component, number))
-        if running is None:
-            tasks = self.topology.manifest.component(component).tasks
-            raise SimulationError(f"{component!r} has no task {number}: it has {tasks}, numbered from 0")
-        return running
-
-    def _spout_task(self, component: str, number: int) -> RunningSpout:
-        running = self._task(component, number)
-        if not isinstance(running, RunningSpout):
-            raise SimulationError(f"{component!r} is a bolt: this is only known of spouts")
-        return running
-
     def _state(self) -> str:
         """What is open, for an error."""
         spouts = [spout.name for spout in self.topology.manifest.spouts]
         stats = {name: self.stats(name) for name in spouts}
         told = (f"{name} emitted {one.emitted:,}, {one.pending:,} are pending" for name, one in stats.items())
         return f"{self.now:g} s after the beginning {'; '.join(told)}"
+
+
+def _bytes(text: bytes | str | None) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text
 
 
 def _millis(what: str, seconds: float) -> int:

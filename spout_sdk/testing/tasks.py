@@ -18,6 +18,7 @@ from spout_sdk.testing.broker import Commit, MemoryBroker, MemoryRecord
 from spout_sdk.testing.chance import Chance, SimulatedClock
 from spout_sdk.testing.journal import Journal
 from spout_sdk.testing.sink import MemorySink
+from spout_sdk.testing.source_topics import MemorySource
 from spout_sdk.topology import Topology
 from tuple_tree.names import component_group, notices_topic, tuples_topic
 
@@ -102,7 +103,8 @@ class RunningSpout(_Running):
         self._topic = topic if world.broker.has(topic, number) else None
         # A new session holds no trees, so earlier outcomes are nobody's.
         self._position = world.broker.end(topic, number) if self._topic else 0
-        self.task = SpoutTask(world.topology, name, number, self._environment)
+        environment = replace(self._environment, open_source=lambda _: MemorySource(world.broker, self._group))
+        self.task = SpoutTask(world.topology, name, number, environment)
         self._opened(self.task)
         world.journals[name].watch_spout(self.task, number, self._sink)
         self.task.open()
@@ -125,6 +127,7 @@ class RunningSpout(_Running):
 
     def end(self) -> None:
         """Ends it in order: closed, and everything that it emitted delivered."""
+        self.task.release()
         self.task.close()
         self.task.flush()
         self._sink.poll()

@@ -1,0 +1,137 @@
+"""What can be read of a simulated cluster: emitted, executed, acked, failed, and the instances that did it."""
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+from spout_sdk.components import Failure
+from spout_sdk.stats import Stats
+from spout_sdk.testing.broker import MemoryBroker
+from spout_sdk.testing.chance import SimulatedClock
+from spout_sdk.testing.dead_letter import DeadLetter, dead_letter
+from spout_sdk.testing.errors import SimulationError
+from spout_sdk.testing.journal import Emitted, Journal, Outcome
+from spout_sdk.testing.tasks import RunningBolt, RunningSpout
+from spout_sdk.topology import Topology
+from tuple_tree.names import component_group, dead_letters_topic, tuples_topic
+from tuple_tree.streams import Values
+
+
+class Readable:
+    """A topology's tasks, and what they have done.
+
+    Attributes:
+        topology: with its stand-ins.
+        broker: where its topics are.
+        clock: the simulated time.
+    """
+
+    topology: Topology
+    broker: MemoryBroker
+    clock: SimulatedClock
+    _journals: Mapping[str, Journal]
+    _tasks: dict[tuple[str, int], RunningBolt | RunningSpout]
+    _retired: dict[str, Stats]
+
+    @property
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return self.clock()
+
+    def emitted(self, component: str, stream: str | None = None) -> list[Values]:
+        """The values that a component emitted, in order; of all its streams, or of one."""
+        return [one.values for one in self.emissions(component) if stream is None or one.stream == stream]
+
+    def emissions(self, component: str) -> list[Emitted]:
+        """Every call of `emit` by a component, in order: values, stream, task, message id, roots and more."""
+        return list(self._known(component).emitted)
+
+    def executed(self, component: str, task: int | None = None) -> list[Values]:
+        """The values that a bolt executed, in order; by all its tasks, or by one."""
+        return self._known(component).executed(task)
+
+    def acked(self, component: str) -> list[Any]:
+        """The message ids that a spout's `ack` was called with, or the values of a bolt's inputs that were acked."""
+        return [one.what for one in self.outcomes(component) if one.failure is None]
+
+    def failed(self, component: str) -> list[tuple[Any, Failure]]:
+        """The message ids that a spout's `fail` was called with, or the values of a bolt's failed inputs, and why."""
+        return [(one.what, one.failure) for one in self.outcomes(component) if one.failure is not None]
+
+    def outcomes(self, component: str) -> list[Outcome]:
+        """What was acked and failed, in order, with task and time."""
+        return list(self._known(component).outcomes)
+
+    def pending(self, spout: str) -> list[Any]:
+        """The message ids of a spout's open trees, task by task, in the order in which they were emitted."""
+        self._known(spout)
+        running = [self._spout_task(spout, number) for name, number in self._tasks if name == spout]
+        return [message_id for task in running for message_id in task.task.pending_messages]
+
+    def stats(self, component: str) -> Stats:
+        """What a component's tasks have done, those that were killed included."""
+        self._known(component)
+        running = [task for (name, _), task in self._tasks.items() if name == component]
+        return reduce(Stats.merge, (task.stats for task in running), self._retired[component])
+
+    def committed(self, bolt: str) -> dict[int, int]:
+        """Task → offset of its inbox that is committed; tasks that have committed nothing are left out."""
+        self._known(bolt)
+        topic, group = tuples_topic(self.topology.name, bolt), component_group(self.topology.name, bolt)
+        commits = {number: self.broker.committed(group, topic, number) for name, number in self._tasks if name == bolt}
+        return {number: commit.offset for number, commit in commits.items() if commit is not None}
+
+    def uncommitted(self, spout: str) -> dict[str, int]:
+        """Partition of a `KafkaSpout`'s source, as `topic[partition]` → messages that lie behind what is committed."""
+        self._known(spout)
+        group, found = component_group(self.topology.name, spout), {}
+        for topic in self.topology.kafka_sources.get(spout, ()):
+            for partition in range(self.broker.partitions(topic)):
+                commit = self.broker.committed(group, topic, partition)
+                found[f"{topic}[{partition}]"] = self.broker.end(topic, partition) - (commit.offset if commit else 0)
+        return found
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """The records that could not be used, in order."""
+        return [dead_letter(record) for record in self.broker.records(dead_letters_topic(self.topology.name))]
+
+    def bolt(self, component: str, task: int = 0) -> Any:
+        """The instance of a bolt's task, as your factory made it.
+
+        Raises:
+            SimulationError: if there is no such task.
+        """
+        running = self._task(component, task)
+        if not isinstance(running, RunningBolt):
+            raise SimulationError(f"{component!r} is a spout: ask for spout({component!r})")
+        return running.task.bolt
+
+    def spout(self, component: str, task: int = 0) -> Any:
+        """The instance of a spout's task, as your factory made it.
+
+        Raises:
+            SimulationError: if there is no such task.
+        """
+        return self._spout_task(component, task).task.spout
+
+    def _known(self, component: str) -> Journal:
+        journal = self._journals.get(component)
+        if journal is None:
+            raise SimulationError(
+                f"topology {self.topology.name!r} has no component {component!r}: it has {', '.join(self._journals)}"
+            )
+        return journal
+
+    def _task(self, component: str, number: int) -> RunningBolt | RunningSpout:
+        self._known(component)
+        running = self._tasks.get((component, number))
+        if running is None:
+            tasks = self.topology.manifest.component(component).tasks
+            raise SimulationError(f"{component!r} has no task {number}: it has {tasks}, numbered from 0")
+        return running
+
+    def _spout_task(self, component: str, number: int) -> RunningSpout:
+        running = self._task(component, number)
+        if not isinstance(running, RunningSpout):
+            raise SimulationError(f"{component!r} is a bolt: this is only known of spouts")
+        return running
