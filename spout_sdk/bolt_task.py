@@ -10,7 +10,6 @@ from spout_sdk.context import TaskContext
 from spout_sdk.dead_letters import send_dead_letter
 from spout_sdk.emit_plans import emit_plans
 from spout_sdk.errors import ComponentError, DeliveryError, FailTupleError, TopologyError
-from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.topology import Topology
 from spout_sdk.tuples import InputStream, Tuple
@@ -45,7 +44,7 @@ class BoltTask:
         self._sink = environment.sink
         self._counters = environment.counters
         self._dead_letters = dead_letters_topic(manifest.topology)
-        self._inputs = InputOffsets()
+        self._inputs = environment.inputs()
         self._sources = _sources(manifest, component)
         self._failure: DeliveryError | None = None
         self._acks: AckBuffer | None = None

@@ -52,6 +52,16 @@ class InputOffsets:
         return self._offsets.committable
 
     @property
+    def oldest_open(self) -> int | None:
+        """The first input that is not done; None if there is none."""
+        return self._offsets.oldest_open
+
+    @property
+    def done_ahead(self) -> int:
+        """How many inputs are done although one before them is not."""
+        return self._offsets.done_ahead
+
+    @property
     def open_count(self) -> int:
         """How many inputs are not done."""
         return self._offsets.open_count

@@ -4,10 +4,11 @@ Tasks hold the logic and do no I/O. Kafka's loops, the tests and the simulated c
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from spout_sdk.counters import Counters
+from spout_sdk.input_offsets import InputOffsets
 
 Headers = list[tuple[str, str | bytes | None]]
 """As confluent-kafka takes them; what is sent here is bytes."""
@@ -91,9 +92,11 @@ class TaskEnvironment:
         counters: what the process has done; shared by its tasks.
         clock: monotonic seconds.
         entropy: returns random bytes.
+        inputs: makes what keeps the open offsets of a bolt's task.
     """
 
     sink: Sink
     counters: Counters
     clock: Clock
     entropy: Entropy
+    inputs: Callable[[], InputOffsets] = field(default=InputOffsets)
