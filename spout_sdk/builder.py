@@ -6,6 +6,7 @@ from typing import Any, Final
 from spout_sdk.components import BasicBolt, Bolt, Spout
 from spout_sdk.errors import TopologyError
 from spout_sdk.external import check_source, check_transform
+from spout_sdk.guarantees import check_guarantee
 from spout_sdk.topology import Factory, Topology
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.manifest import (
@@ -73,8 +74,9 @@ class TopologyBuilder:
 
     Args:
         name: of the topology, the first part of all its topics.
-        guarantee: `at_least_once` follows trees and replays; `at_most_once` follows none, and a spout's `ack` is called
-            at once; `exactly_once` makes each bolt consume, produce, ack and commit in one Kafka transaction.
+        guarantee: `at_least_once` follows trees and replays; `at_most_once` follows none, a spout's `ack` is called at
+            once, and a bolt's input is committed before it is executed; `exactly_once` makes each process of a bolt
+            consume, produce, ack and commit in one Kafka transaction.
         ack_partitions: how many acker partitions there are; never changed while the topology lives.
         message_timeout: seconds without progress after which a tree fails.
         max_tree_age: seconds after which a tree fails whatever its progress; 10 message timeouts unless given.
@@ -218,6 +220,7 @@ class TopologyBuilder:
             )
         except TupleTreeError as error:
             raise TopologyError(str(error)) from error
+        check_guarantee(manifest)
         for bolt in bolts:
             _check_groupable(manifest, bolt)
         return Topology(manifest, dict(self._factories))

@@ -9,14 +9,21 @@ from tuple_tree.client_settings import for_admin, for_consumer, for_producer
 
 logger = logging.getLogger("spout_sdk.kafka")
 
-TRANSACTION_MS: Final = 10_000
-"""How long a transaction may be open, in milliseconds, unless `transaction.timeout.ms` is set."""
+SESSION_MS: Final = 10_000
+"""After how many milliseconds of silence a process has left its group, unless `session.timeout.ms` is set."""
+
+TRANSACTION_MS: Final = 8_000
+"""How long a transaction may be open, in milliseconds, unless `transaction.timeout.ms` is set.
+
+A process that stands still holds up the ackers for so long, and until a broker looks for such transactions. Where it
+looks every second, as ours do, that is less than 10 seconds.
+"""
 
 KafkaSettings = Mapping[str, Any]
 """librdkafka properties; at least `bootstrap.servers`."""
 
 _CONSUMER: Final[dict[str, Any]] = {
-    "session.timeout.ms": 10_000,
+    "session.timeout.ms": SESSION_MS,
     "heartbeat.interval.ms": 2_000,
     # Bounds a commit on revoke, which waits for the group's coordinator.
     "socket.timeout.ms": 10_000,

@@ -1,0 +1,312 @@
+"""Bolts killed with SIGKILL at chosen steps: each output is there once, or with less of a guarantee it is not."""
+
+import os
+import random
+import signal
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from acker_worker.catalogue import Catalogue
+from acker_worker.worker import AckerWorker
+from spout_sdk import Exit, Stats, TopologyRunner, load_topology
+from spout_sdk.kafka_settings import TRANSACTION_MS
+from tests.kafka.guarantee_topologies import ARMED, COPIES, DIRECTORY, ENOUGH, NAME, SIGNAL, STEPS
+from tests.kafka.sdk_rig import Cluster, value
+from tests.waiting import eventually
+from tuple_tree.streams import payload_codec
+
+MODULE = "tests.kafka.guarantee_topologies"
+
+Output = tuple[int, int]
+
+
+class Run:
+    """A topology at work, whose bolt `transform` is killed now and then."""
+
+    def __init__(self, cluster: Cluster, directory: Path, reference: str, processes: int) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.name = cluster.manifest.topology
+        self.exits: list[Exit] = []
+        self.runner = TopologyRunner(reference, cluster.kafka, {"transform": processes}, on_exit=self.exits.append)
+
+    @property
+    def spout(self) -> Stats:
+        return self.runner.stats()["numbers"]
+
+    def arm(self, step: str) -> None:
+        self.directory.joinpath(ARMED).write_text(step)
+
+    def stop_at(self, step: str) -> int:
+        """Waits until a process has stopped itself, as if it hung, at a step; it does not end."""
+        self.directory.joinpath(SIGNAL).write_text(str(int(signal.SIGSTOP)))
+        self.arm(step)
+        (taken,) = eventually(lambda: list(self.directory.glob("taken-*")), f"a process stopped at step {step}", 90)
+        return int(taken.name.removeprefix("taken-"))
+
+    def kill_at(self, step: str) -> None:
+        """Waits until a process has killed itself at a step."""
+        before = len(self.exits)
+        self.arm(step)
+        eventually(lambda: len(self.exits) > before, f"a process killed at step {step}", 90)
+        assert {exit_.code for exit_ in self.exits} == {-signal.SIGKILL}, self.exits
+
+    def kill(self) -> None:
+        """Kills a process at any moment."""
+        before = len(self.exits)
+        eventually(lambda: self.runner.pids()["transform"], "a process to kill")
+        threading.Event().wait(random.uniform(0, 0.3))
+        self.runner.kill("transform")
+        eventually(lambda: len(self.exits) > before, "the process gone")
+
+    def flows(self) -> None:
+        """Waits until trees complete, in spite of what was killed before."""
+        acked = self.spout.acked
+        eventually(lambda: self.spout.acked > acked + 50, "more trees acked", 90)
+
+    def produces(self) -> None:
+        """Waits for outputs, in spite of what was killed before."""
+        before = self.outputs().total()
+        eventually(lambda: self.outputs().total() > before + 100, "more outputs", 90)
+
+    def enough(self) -> None:
+        self.directory.joinpath(ENOUGH).touch()
+
+    def finish(self) -> None:
+        """Waits until every tree has an outcome."""
+        self.enough()
+        eventually(
+            lambda: self.spout.emitted and self.spout.acked + sum(self.spout.failed.values()) == self.spout.emitted,
+            "an outcome for each message",
+            180,
+        )
+
+    def inputs(self) -> list[int]:
+        codec = payload_codec(self.cluster.manifest.stream("numbers", "default"))
+        return [codec.decode(value(record))[0] for record in committed(self.cluster, f"{self.name}.tuples.transform")]
+
+    def outputs(self) -> Counter[Output]:
+        codec = payload_codec(self.cluster.manifest.stream("transform", "default"))
+        read = [codec.decode(value(record)) for record in committed(self.cluster, f"{self.name}.tuples.sink")]
+        return Counter((number, copy) for number, copy in read)
+
+    def expected(self) -> Counter[Output]:
+        return Counter((number, copy) for number in self.inputs() for copy in range(COPIES))
+
+
+def committed(cluster: Cluster, topic: str) -> list[Message]:
+    """The committed records of a topic."""
+    consumer = Consumer(
+        {
+            **cluster.bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    found: list[Message] = []
+    try:
+        partitions = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+
+        def read() -> bool:
+            for message in consumer.consume(1000, 0.05):
+                error = message.error()
+                if error is None:
+                    found.append(message)
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF
+                    partitions.discard(message.partition() or 0)
+            return not partitions
+
+        eventually(read, f"the end of {topic}")
+        return found
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def acking(cluster: Cluster) -> Iterator[None]:
+    """A real acker worker beside the topology."""
+    worker = AckerWorker(cluster.manifest.topology, cluster.bootstrap)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        worker.stop()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+Start = Callable[..., Run]
+
+
+@pytest.fixture
+def start(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Start:
+    def start(topology: str, processes: int = 2, **kafka: object) -> Run:
+        monkeypatch.setenv(NAME, f"{topology.replace('_', '-')}-{uuid.uuid4().hex[:8]}")
+        monkeypatch.setenv(DIRECTORY, str(tmp_path))
+        reference = f"{MODULE}:{topology}"
+        cluster = Cluster(bootstrap_servers, load_topology(reference).manifest)
+        cluster.kafka.update(kafka)
+        catalogue = Catalogue(cluster.bootstrap)
+        catalogue.create_topics(cluster.manifest)
+        catalogue.publish(cluster.manifest)
+        return Run(cluster, tmp_path, reference, processes)
+
+    return start
+
+
+def produce_numbers(run: Run, count: int) -> None:
+    codec = payload_codec(run.cluster.manifest.stream("numbers", "default"))
+    producer = Producer(run.cluster.bootstrap)
+    for number in range(count):
+        producer.produce(
+            f"{run.name}.tuples.transform",
+            codec.encode((number,)),
+            partition=number % 3,
+            headers=[("source", b"numbers/default")],
+        )
+    assert producer.flush(30) == 0
+
+
+def start_again(run: Run) -> Run:
+    return Run(run.cluster, run.directory, f"{MODULE}:{run.name.rpartition('-')[0].replace('-', '_')}", 1)
+
+
+def test_ten_kills_leave_no_output_missing_and_none_twice(start: Start) -> None:
+    run = start("exactly_once")
+    with acking(run.cluster), run.runner:
+        run.flows()
+        for step in random.sample(STEPS, len(STEPS)):
+            run.kill_at(step)
+        for _ in range(4):
+            run.flows()
+            run.kill()
+        assert len(run.exits) == 10
+        run.finish()
+        spout = run.spout
+    assert sorted(run.inputs()) == list(range(spout.emitted))
+    assert run.outputs() == run.expected()
+    assert spout.failed == {}
+    assert spout.counters == {}
+    assert spout.acked == spout.emitted
+
+
+def test_at_least_once_repeats_where_exactly_once_does_not(start: Start) -> None:
+    """So that the count above is known to find repeats."""
+    run = start("at_least_once", processes=1)
+    with acking(run.cluster), run.runner:
+        run.flows()
+        run.kill_at("flushed")
+        run.flows()
+        run.enough()
+        inputs = len(run.inputs())
+        eventually(lambda: run.runner.stats()["transform"].executed > inputs, "inputs executed again", 90)
+    outputs = run.outputs()
+    assert outputs.keys() == run.expected().keys()
+    assert max(outputs.values()) > 1
+
+
+@pytest.mark.parametrize("step", ["executing", "emitted", "committed"])
+def test_at_most_once_repeats_nothing(start: Start, step: str) -> None:
+    run = start("at_most_once", processes=1)
+    with run.runner:
+        for _ in range(2):
+            run.produces()
+            run.kill_at(step)
+        run.produces()
+        run.enough()
+        eventually(lambda: all(at == end for at, end in run.cluster.progress("transform").values()), "all inputs read")
+    outputs, expected = run.outputs(), run.expected()
+    assert set(outputs.values()) == {1}
+    assert outputs.keys() <= expected.keys()
+    if step != "emitted":
+        # So that a kill is known to lose something: an input was committed, and not executed any more.
+        assert outputs.keys() < expected.keys()
+
+
+def test_a_clean_stop_of_at_most_once_loses_nothing(start: Start) -> None:
+    run = start("at_most_once", processes=1)
+    run.enough()
+    produce_numbers(run, 5_000)
+    with run.runner:
+        eventually(lambda: run.runner.stats()["transform"].executed > 100, "some inputs executed")
+    with start_again(run).runner:
+        eventually(lambda: run.outputs() == run.expected(), "all outputs, each once")
+
+
+def test_inputs_that_are_collected_without_emitting_may_stay_behind(start: Start) -> None:
+    run = start("windows")
+    with acking(run.cluster), run.runner:
+        for step in ("emitted", "executing", "committed", "offsets"):
+            run.flows()
+            run.kill_at(step)
+        run.flows()
+        run.enough()
+        # What does not fill a window stays open.
+        left = 3 * 6
+        eventually(lambda: run.spout.acked >= run.spout.emitted - left, "all windows that are full", 90)
+        spout = run.spout
+    assert spout.failed == {}
+    assert spout.counters == {}
+    outputs = run.outputs()
+    assert set(outputs.values()) == {1}
+    assert len(outputs) == COPIES * spout.acked
+
+
+def test_inputs_that_are_held_back_after_emitting_for_them_are_refused(start: Start) -> None:
+    run = start("slides", **{"transaction.timeout.ms": 4_000})
+    with acking(run.cluster), run.runner:
+        eventually(lambda: run.exits, "the end of a process")
+    exit_ = run.exits[0]
+    assert exit_.code == 1
+    assert "holds back its input at offset" in exit_.error
+    assert exit_.error.endswith('or build the topology with guarantee="at_least_once"')
+    assert run.outputs() == Counter()
+
+
+@pytest.mark.parametrize("step", ["flushed", "offsets"])
+def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_transaction(
+    start: Start, step: str, record_property: Callable[[str, object], None]
+) -> None:
+    run = start("exactly_once")
+    with acking(run.cluster), run.runner:
+        run.flows()
+        stopped = run.stop_at(step)
+        began, acked, longest = time.monotonic(), run.spout.acked, 0.0
+        since = began
+
+        def is_over() -> bool:
+            nonlocal acked, since, longest
+            now, before = time.monotonic(), acked
+            acked = run.spout.acked
+            longest = max(longest, now - since)
+            if acked > before:
+                since = now
+            # Its tasks have gone to the other process, which waits for the outcome of their offsets.
+            return now - began > 20
+
+        eventually(is_over, "twenty seconds")
+        record_property("longest_silence_seconds", longest)
+        os.kill(stopped, signal.SIGCONT)
+        run.flows()
+        run.finish()
+        spout = run.spout
+    # It really hung, and not for longer than its transaction; the margin is for a loaded machine.
+    assert 5 < longest < TRANSACTION_MS / 1000 + 1 + 3
+    assert [exit_.code for exit_ in run.exits] == [1]
+    assert "transform was put out of its transaction" in run.exits[0].error
+    assert run.outputs() == run.expected()
+    assert spout.failed == {}
+    assert spout.counters == {}
