@@ -51,7 +51,7 @@ class TransactionalSink:
         self._records = 0
         self._producer = Producer({**settings, "error_cb": self._on_error, "on_delivery": self._on_undelivered})
         self._step(self._producer.init_transactions, 3 * self.timeout)
-        self._producer.begin_transaction()
+        self._begin()
 
     def for_task(self) -> "TaskSink":
         """The sink of one task."""
@@ -103,21 +103,18 @@ class TransactionalSink:
         """
         if self._fatal is not None:
             raise BrokerError(self._fatal)
-        self._producer.purge()
         try:
             self._step(self._producer.abort_transaction, self.timeout)
         except RolledBackError as error:
             raise BrokerError(
                 f"{self._component} cannot abort its transaction: {error}; restart the process"
             ) from error
-        self._producer.poll(0)
         self._broken = None
         self._begin()
 
     def close(self) -> None:
         """Aborts what is open, so that nobody has to wait until it times out; a failure is only logged."""
         try:
-            self._producer.purge()
             self._producer.abort_transaction(min(_CLEANING_SECONDS, self.timeout))
         except KafkaException as error:
             if self.is_used:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from spout_sdk import (
     BasicBolt,
@@ -47,6 +47,9 @@ WINDOW: Final = 7
 STEPS: Final = ("executing", "emitted", "flushed", "offsets", "committing", "committed")
 """Where a process can be killed: before an input is executed, when its outputs are emitted, when they have arrived at
 the broker, when the offsets have, amid the commit, and after it."""
+
+REFUSED: Final = "refused"
+"""A step at which the offsets are refused."""
 
 ENOUGH: Final = "enough"
 ARMED: Final = "armed"
@@ -90,6 +93,9 @@ class KilledProducer(Producer):
 
     def send_offsets_to_transaction(self, positions: Any, group_metadata: Any, timeout: float = -1) -> None:
         come_to("flushed")
+        if _take(REFUSED):
+            # As when the group has moved on, and this process has not heard of it.
+            raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION, "made up", False, False, True))
         super().send_offsets_to_transaction(positions, group_metadata, timeout)
         come_to("offsets")
 
@@ -190,6 +196,15 @@ class Slides(Windows):
             self.collector.ack(self.held.pop(0))
 
 
+class Large(BasicBolt):
+    """Emits what the topic of its receiver does not take."""
+
+    streams = (declare({"text": str}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit((random.randbytes(2_000).hex(),))
+
+
 class Sink(BasicBolt):
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         pass
@@ -219,6 +234,10 @@ def at_most_once() -> Topology:
 
 def windows() -> Topology:
     return _topology("exactly_once", Windows)
+
+
+def large() -> Topology:
+    return _topology("exactly_once", Large)
 
 
 def slides() -> Topology:

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from acker_worker.catalogue import Catalogue
 from acker_worker.worker import AckerWorker
-from spout_sdk import Exit, Stats, TopologyRunner, load_topology
+from spout_sdk import ComponentRunner, Exit, Stats, TopologyRunner, load_topology
 from spout_sdk.kafka_settings import TRANSACTION_MS
-from tests.kafka.guarantee_topologies import ARMED, COPIES, DIRECTORY, ENOUGH, NAME, SIGNAL, STEPS
+from tests.kafka.guarantee_topologies import ARMED, COPIES, DIRECTORY, ENOUGH, NAME, REFUSED, SIGNAL, STEPS
 from tests.kafka.sdk_rig import Cluster, value
 from tests.waiting import eventually
 from tuple_tree.streams import payload_codec
@@ -274,6 +275,65 @@ def test_inputs_that_are_held_back_after_emitting_for_them_are_refused(start: St
     assert "holds back its input at offset" in exit_.error
     assert exit_.error.endswith('or build the topology with guarantee="at_least_once"')
     assert run.outputs() == Counter()
+
+
+def test_a_transaction_that_is_refused_is_done_again(start: Start) -> None:
+    run = start("exactly_once")
+    with acking(run.cluster), run.runner:
+        for _ in range(3):
+            run.flows()
+            run.arm(REFUSED)
+            eventually(lambda: not run.directory.joinpath(ARMED).exists(), "a refused transaction")
+        run.flows()
+        run.finish()
+        spout, transform = run.spout, run.runner.stats()["transform"]
+    assert run.exits == []
+    assert run.outputs() == run.expected()
+    assert spout.failed == {}
+    assert spout.counters == {}
+    assert transform.executed > spout.emitted, "some inputs were executed again"
+
+
+def test_what_the_broker_refuses_each_time_ends_the_process(start: Start) -> None:
+    run = start("large", processes=1)
+    run.enough()
+    topic = f"{run.name}.tuples.sink"
+    resource = ConfigResource(
+        ConfigResource.Type.TOPIC,
+        topic,
+        incremental_configs=[ConfigEntry("max.message.bytes", "500", incremental_operation=AlterConfigOpType.SET)],
+    )
+    admin = AdminClient(run.cluster.bootstrap)
+    for altered in admin.incremental_alter_configs([resource]).values():
+        altered.result(30)
+    produce_numbers(run, 3)
+    with run.runner:
+        eventually(lambda: run.exits, "the end of the process")
+    assert run.exits[0].code == 1
+    assert "transform could not commit 5 transactions in a row: a record for " + topic in run.exits[0].error
+    assert "was not delivered: Broker: Message size too large" in run.exits[0].error
+
+
+def test_tasks_that_move_repeat_nothing(start: Start) -> None:
+    run = start("exactly_once", processes=1)
+    second = ComponentRunner(load_topology(f"{MODULE}:exactly_once"), "transform", run.cluster.kafka)
+    thread = threading.Thread(target=second.run)
+    with acking(run.cluster), run.runner:
+        run.flows()
+        thread.start()
+        try:
+            eventually(lambda: second.stats.executed > 50, "both work")
+            run.flows()
+        finally:
+            second.stop()
+            thread.join(60)
+        run.flows()
+        run.finish()
+        spout, transform = run.spout, run.runner.stats()["transform"]
+    assert run.exits == []
+    assert run.outputs() == run.expected()
+    assert (spout.failed, spout.counters) == ({}, {})
+    assert transform.executed + second.stats.executed >= spout.emitted
 
 
 @pytest.mark.parametrize("step", ["flushed", "offsets"])
