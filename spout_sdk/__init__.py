@@ -18,6 +18,8 @@ Rooms, from what users write to what runs it:
 - `bolt_task`, `spout_task`: the logic of one task, without I/O; `records`: what it needs of the world;
   `dead_letters`: records that cannot be used.
 - `kafka_settings`, `kafka_sink`, `kafka_reader`, `kafka_checks`, `sessions`: Kafka.
+- `commits`: when offsets are committed, which makes the guarantee; `transactions`, `transactional_sink`,
+  `traced_inputs`: exactly once; `guarantees`: what a topology must be like for it.
 - `bolt_loop`, `spout_loop`, `component_runner`: poll, execute, send, commit, in one process.
 - `launch`, `process`, `child`, `supervisor`: a topology in many processes.
 - `counters`, `latency`, `stats`: what was done; `metrics`: the same for Prometheus.
@@ -37,6 +39,7 @@ from spout_sdk.errors import (
     DeliveryError,
     EmitError,
     FailTupleError,
+    HeldBackError,
     ProcessError,
     SpoutSdkError,
     TopicsError,
@@ -67,6 +70,7 @@ __all__ = [
     "FailReason",
     "FailTupleError",
     "Failure",
+    "HeldBackError",
     "LatencyHistogram",
     "OutputCollector",
     "ProcessError",

@@ -16,6 +16,8 @@ class Counters:
         ignored_notices: outcomes of roots that the spout does not hold.
         dead_letters: records that could not be used.
         undelivered: tuples that Kafka did not take.
+        transactions: of a bolt with `exactly_once`, that were committed.
+        rollbacks: how often what was not committed was undone.
         users: counters of `TaskContext.count`.
         complete_latency: from emit to ack, at the spout.
     """
@@ -28,6 +30,8 @@ class Counters:
         "executed",
         "failed",
         "ignored_notices",
+        "rollbacks",
+        "transactions",
         "transferred",
         "undelivered",
         "users",
@@ -42,6 +46,8 @@ class Counters:
         self.ignored_notices = 0
         self.dead_letters = 0
         self.undelivered = 0
+        self.transactions = 0
+        self.rollbacks = 0
         self.users: dict[str, int] = {}
         self.complete_latency = LatencyHistogram()
 

@@ -27,6 +27,8 @@ class Stats:
         ignored_notices: outcomes of roots that the spout does not hold.
         dead_letters: records that could not be used.
         undelivered: tuples that Kafka did not take.
+        transactions: of a bolt with `exactly_once`, that were committed.
+        rollbacks: how often what was not committed was undone, and done again.
         counters: your own, from `TaskContext.count`.
         complete_latency: from emit to ack, at the spout.
     """
@@ -43,6 +45,8 @@ class Stats:
     ignored_notices: int = 0
     dead_letters: int = 0
     undelivered: int = 0
+    transactions: int = 0
+    rollbacks: int = 0
     counters: Mapping[str, int] = field(default_factory=dict)
     complete_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
 
@@ -62,6 +66,8 @@ class Stats:
             ignored_notices=counters.ignored_notices,
             dead_letters=counters.dead_letters,
             undelivered=counters.undelivered,
+            transactions=counters.transactions,
+            rollbacks=counters.rollbacks,
             counters=dict(counters.users),
             complete_latency=counters.complete_latency.copy(),
         )
@@ -83,6 +89,8 @@ class Stats:
             ignored_notices=self.ignored_notices + other.ignored_notices,
             dead_letters=self.dead_letters + other.dead_letters,
             undelivered=self.undelivered + other.undelivered,
+            transactions=self.transactions + other.transactions,
+            rollbacks=self.rollbacks + other.rollbacks,
             counters=_sum(self.counters, other.counters),
             complete_latency=latency,
         )

@@ -143,6 +143,7 @@ class ExactlyOnceCommits:
             BrokerError: if that happened too often in a row.
         """
         self._failed_in_a_row += 1
+        self._environment.counters.rollbacks += 1
         if self._failed_in_a_row >= _MOST_IN_A_ROW:
             raise BrokerError(
                 f"{self._component} could not commit {self._failed_in_a_row} transactions in a row: {why}; nothing of "
@@ -182,6 +183,7 @@ class ExactlyOnceCommits:
         self._committed = offsets
         self._since = None
         self._failed_in_a_row = 0
+        self._environment.counters.transactions += 1
         return True
 
     def _abort(self) -> None:

@@ -26,6 +26,8 @@ from tuple_tree.streams import payload_codec
 
 MODULE = "tests.kafka.guarantee_topologies"
 
+GARBAGE = b"\xff"
+
 Output = tuple[int, int]
 
 
@@ -90,9 +92,17 @@ class Run:
             180,
         )
 
+    def spoil(self) -> None:
+        """Puts something into the inbox that cannot be read."""
+        self.cluster.produce(f"{self.name}.tuples.transform", 0, GARBAGE, [("source", b"numbers/default")])
+
+    def dead_letters(self) -> int:
+        return len(committed(self.cluster, f"{self.name}.dead-letters"))
+
     def inputs(self) -> list[int]:
         codec = payload_codec(self.cluster.manifest.stream("numbers", "default"))
-        return [codec.decode(value(record))[0] for record in committed(self.cluster, f"{self.name}.tuples.transform")]
+        read = [value(record) for record in committed(self.cluster, f"{self.name}.tuples.transform")]
+        return [codec.decode(payload)[0] for payload in read if payload != GARBAGE]
 
     def outputs(self) -> Counter[Output]:
         codec = payload_codec(self.cluster.manifest.stream("transform", "default"))
@@ -190,15 +200,18 @@ def test_ten_kills_leave_no_output_missing_and_none_twice(start: Start) -> None:
     with acking(run.cluster), run.runner:
         run.flows()
         for step in random.sample(STEPS, len(STEPS)):
+            run.spoil()
             run.kill_at(step)
         for _ in range(4):
             run.flows()
+            run.spoil()
             run.kill()
         assert len(run.exits) == 10
         run.finish()
         spout = run.spout
     assert sorted(run.inputs()) == list(range(spout.emitted))
     assert run.outputs() == run.expected()
+    assert run.dead_letters() == 10
     assert spout.failed == {}
     assert spout.counters == {}
     assert spout.acked == spout.emitted
@@ -370,3 +383,24 @@ def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_trans
     assert run.outputs() == run.expected()
     assert spout.failed == {}
     assert spout.counters == {}
+
+
+def test_a_process_that_stood_still_between_transactions_goes_on(start: Start) -> None:
+    """Its place in the group is gone, and what it had read is somebody else's; it must not write for that."""
+    run = start("exactly_once")
+    with acking(run.cluster), run.runner:
+        run.flows()
+        stopped = run.stop_at("committed")
+        at = run.cluster.progress("transform")
+        eventually(
+            lambda: all(now > at[task][0] + 10 for task, (now, _) in run.cluster.progress("transform").items()),
+            "the other process goes on with all tasks",
+            90,
+        )
+        os.kill(stopped, signal.SIGCONT)
+        run.flows()
+        run.finish()
+        spout = run.spout
+    assert run.outputs() == run.expected()
+    assert (spout.failed, spout.counters) == ({}, {})
+    assert run.exits == []

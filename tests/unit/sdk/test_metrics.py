@@ -58,6 +58,8 @@ def test_every_number_of_a_spout_is_shown() -> None:
             ignored_notices=17,
             dead_letters=18,
             undelivered=19,
+            transactions=22,
+            rollbacks=23,
             counters={"replayed": 20, 'odd "name"\n': 21},
             complete_latency=latency,
         )
@@ -83,6 +85,8 @@ def test_every_number_of_a_spout_is_shown() -> None:
         key("ignored_notices_total", "lines"): 17,
         key("dead_letters_total", "lines"): 18,
         key("undelivered_total", "lines"): 19,
+        key("transactions_total", "lines"): 22,
+        key("rollbacks_total", "lines"): 23,
         key("user_total", "lines", counter="replayed"): 20,
         key("user_total", "lines", counter='odd "name"\n'): 21,
         key("complete_latency_seconds_count", "lines"): 4,

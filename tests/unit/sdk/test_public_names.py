@@ -20,6 +20,7 @@ def test_the_exported_names() -> None:
         "FailReason",
         "FailTupleError",
         "Failure",
+        "HeldBackError",
         "LatencyHistogram",
         "OutputCollector",
         "ProcessError",
