@@ -270,6 +270,20 @@ def test_a_clean_stop_of_at_most_once_loses_nothing(start: Start) -> None:
         eventually(lambda: run.outputs() == run.expected(), "all outputs, each once")
 
 
+def test_a_clean_stop_of_exactly_once_does_nothing_again(start: Start) -> None:
+    run = start("exactly_once", processes=1)
+    run.enough()
+    produce_numbers(run, 5_000)
+    with run.runner:
+        eventually(lambda: run.runner.stats()["transform"].executed > 100, "some inputs executed")
+    again = start_again(run)
+    with again.runner:
+        eventually(lambda: run.outputs().total() >= COPIES * 5_000, "all outputs")
+    assert run.outputs() == run.expected()
+    executed = [each.runner.stats()["transform"].executed for each in (run, again)]
+    assert sum(executed) == 5_000, executed
+
+
 def test_inputs_that_are_collected_without_emitting_may_stay_behind(start: Start) -> None:
     run = start("windows")
     with acking(run.cluster), run.runner:
