@@ -410,6 +410,18 @@ def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_trans
     assert spout.counters == {}
 
 
+def test_a_restarted_process_ends_the_transaction_of_its_predecessor_at_once(start: Start) -> None:
+    run = start("exactly_once", **{"transaction.timeout.ms": 90_000})
+    with acking(run.cluster), run.runner:
+        run.flows()
+        run.kill_at("flushed")
+        acked = run.spout.acked
+        # Those of the other process lie behind it in the ack log, and would wait for the time-out.
+        eventually(lambda: run.spout.acked > acked + 50, "more trees acked", 60)
+        run.finish()
+    assert run.outputs() == run.expected()
+
+
 def test_a_process_that_stood_still_between_transactions_goes_on(start: Start) -> None:
     """Its place in the group is gone, and what it had read is somebody else's; it must not write for that."""
     run = start("exactly_once")
