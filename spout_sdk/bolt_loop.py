@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from confluent_kafka import Message
+
 from spout_sdk.bolt_task import BoltTask
 from spout_sdk.commits import Commits
 from spout_sdk.errors import RolledBackError
@@ -98,36 +100,40 @@ class BoltLoop:
 
     def _turn(self) -> None:
         """Reads once, and executes what was read."""
-        clock, commits = self._clock, self._commits
+        clock = self._clock
         records = self._reader.read(self._limit)
         if not records:
             # The input has run dry: what is buffered has nobody to wait for.
             for task in self._tasks.values():
                 task.flush()
             self._tick(clock())
-            commits.dry(clock())
+            self._commits.dry(clock())
             records = self._reader.wait(_WAIT_SECONDS)
             if not records:
                 return
         began = clock()
-        commits.before(records)
-        rest = iter(records)
-        for record in rest:
-            task_ = self._tasks.get(record.partition())  # type: ignore[arg-type]
-            if task_ is None:
-                continue  # polled before it was revoked
-            task_.execute(record)
-            now = clock()
-            if now >= self._tick_at:
-                self._tick(now)
-                if self._stopping():
-                    commits.unexecuted(list(rest))
-                    return
+        self._commits.before(records)
+        self._execute(records)
         seconds = clock() - began
         if seconds > _SLOW_READ_SECONDS:
             self._limit = max(1, self._limit // 2)
         elif seconds < _SLOW_READ_SECONDS / 4:
             self._limit = min(_LARGEST_READ, self._limit * 2)
+
+    def _execute(self, records: Sequence[Message]) -> None:
+        clock = self._clock
+        rest = iter(records)
+        for record in rest:
+            task = self._tasks.get(record.partition())  # type: ignore[arg-type]
+            if task is None:
+                continue  # polled before it was revoked
+            task.execute(record)
+            now = clock()
+            if now >= self._tick_at:
+                self._tick(now)
+                if self._stopping():
+                    self._commits.unexecuted(list(rest))
+                    break
 
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS

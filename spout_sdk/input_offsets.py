@@ -10,12 +10,15 @@ class InputOffsets:
 
     A tuple of several trees is covered by an entry for each of its roots, in batches of their own; its offset is done
     when the last of them was delivered.
+
+    Args:
+        offsets: what keeps them; a plain `OffsetManager` unless given.
     """
 
     __slots__ = ("_offsets", "_parts")
 
-    def __init__(self) -> None:
-        self._offsets = OffsetManager()
+    def __init__(self, offsets: OffsetManager | None = None) -> None:
+        self._offsets = offsets or OffsetManager()
         self._parts: dict[int, int] = {}
 
     def start(self, offset: int) -> None:
@@ -50,16 +53,6 @@ class InputOffsets:
     def committable(self) -> int | None:
         """The offset to commit; None before the first start."""
         return self._offsets.committable
-
-    @property
-    def oldest_open(self) -> int | None:
-        """The first input that is not done; None if there is none."""
-        return self._offsets.oldest_open
-
-    @property
-    def done_ahead(self) -> int:
-        """How many inputs are done although one before them is not."""
-        return self._offsets.done_ahead
 
     @property
     def open_count(self) -> int:

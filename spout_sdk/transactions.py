@@ -1,7 +1,7 @@
 """Exactly once: a process's tuples, ack batches, dead letters and input offsets, committed in one transaction.
 
 One transaction covers all tasks of a process. It ends when it is old enough, and as soon as the input has run dry, but
-only where no input that will be read again can have had an effect (see `traced_inputs`).
+only where no input that will be read again can have had an effect (see `traced_offsets`).
 """
 
 import logging
@@ -13,9 +13,10 @@ from confluent_kafka import Message
 
 from spout_sdk.bolt_task import BoltTask
 from spout_sdk.errors import BrokerError, HeldBackError, RolledBackError
+from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.records import TaskEnvironment
-from spout_sdk.traced_inputs import TracedInputs
+from spout_sdk.traced_offsets import TracedOffsets
 from spout_sdk.transactional_sink import TransactionalSink
 
 logger = logging.getLogger("spout_sdk.bolt")
@@ -48,7 +49,7 @@ class ExactlyOnceCommits:
         self._sink = sink
         self._component = component
         self._interval = interval
-        self._inputs: dict[int, TracedInputs] = {}
+        self._inputs: dict[int, TracedOffsets] = {}
         self._unopened: dict[int, BoltTask] = {}
         self._committed: dict[int, int] = {}
         self._since: float | None = None
@@ -62,8 +63,8 @@ class ExactlyOnceCommits:
     def environment(self, partition: int) -> TaskEnvironment:
         """One with a sink that takes part in the transactions."""
         sink = self._sink.for_task()
-        inputs = self._inputs[partition] = TracedInputs(sink)
-        return replace(self._environment, sink=sink, inputs=lambda: inputs)
+        offsets = self._inputs[partition] = TracedOffsets(sink)
+        return replace(self._environment, sink=sink, inputs=lambda: InputOffsets(offsets))
 
     def opened(self, tasks: Mapping[int, BoltTask]) -> None:
         """Keeps them for `before`."""

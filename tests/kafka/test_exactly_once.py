@@ -398,6 +398,7 @@ def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_trans
         eventually(is_over, "twenty seconds")
         logger.warning("stopped at %s: no tree was acked for %.1f s", step, longest)
         os.kill(stopped, signal.SIGCONT)
+        eventually(lambda: run.exits, "the process that woke up to end")
         run.flows()
         run.finish()
         spout = run.spout

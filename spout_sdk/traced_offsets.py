@@ -11,7 +11,7 @@ that at any time.
 from collections import deque
 from typing import Protocol
 
-from spout_sdk.input_offsets import InputOffsets
+from tuple_tree.offsets import OffsetManager
 
 
 class SendsCounted(Protocol):
@@ -20,7 +20,7 @@ class SendsCounted(Protocol):
     sent: int
 
 
-class TracedInputs(InputOffsets):
+class TracedOffsets(OffsetManager):
     """The open offsets of a task, and how much it had sent before each of them.
 
     Args:
@@ -35,7 +35,11 @@ class TracedInputs(InputOffsets):
         self._traces: deque[tuple[int, int]] = deque()
 
     def start(self, offset: int) -> None:
-        """Opens an offset; they must come in rising order."""
+        """Opens an offset; they must come in rising order.
+
+        Raises:
+            ValueError: if the offset is not above all that were started.
+        """
         super().start(offset)
         sent = self._sends.sent
         traces = self._traces

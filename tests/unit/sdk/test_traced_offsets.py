@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spout_sdk.traced_inputs import TracedInputs
+from spout_sdk.traced_offsets import TracedOffsets
 
 
 @dataclass
@@ -13,12 +13,12 @@ class Sends:
     sent: int = 0
 
 
-def traced() -> tuple[TracedInputs, Sends]:
+def traced() -> tuple[TracedOffsets, Sends]:
     sends = Sends()
-    return TracedInputs(sends), sends
+    return TracedOffsets(sends), sends
 
 
-def repeatable(inputs: TracedInputs) -> bool:
+def repeatable(inputs: TracedOffsets) -> bool:
     return inputs.is_repeatable
 
 
@@ -28,7 +28,7 @@ def test_what_is_settled_is_committed_whatever_was_sent() -> None:
     inputs.start(3)
     sends.sent += 2
     assert not repeatable(inputs)
-    inputs.settle(3)
+    inputs.done(3)
     assert repeatable(inputs)
     assert inputs.committable == 4
 
@@ -37,7 +37,7 @@ def test_what_is_collected_in_silence_stays_behind() -> None:
     inputs, sends = traced()
     inputs.start(0)
     sends.sent += 5
-    inputs.settle(0)
+    inputs.done(0)
     for offset in (1, 2, 5):
         inputs.start(offset)
         assert repeatable(inputs)
@@ -50,9 +50,9 @@ def test_an_ack_behind_an_open_input_is_an_effect() -> None:
     inputs, _ = traced()
     inputs.start(0)
     inputs.start(1)
-    inputs.settle(1)
+    inputs.done(1)
     assert not repeatable(inputs)
-    inputs.settle(0)
+    inputs.done(0)
     assert repeatable(inputs)
 
 
@@ -61,7 +61,7 @@ def test_a_tuple_that_was_sent_before_the_oldest_open_input_is_not_its_effect() 
     inputs.start(0)
     sends.sent += 1
     inputs.start(1)
-    inputs.settle(0)
+    inputs.done(0)
     assert repeatable(inputs), "sent for what is settled"
     assert inputs.committable == 1
 
@@ -83,7 +83,7 @@ def test_it_is_as_a_plain_history_says(actions: list[str]) -> None:
             assert repeatable(inputs) == _expected(history, unsettled)
         elif unsettled:
             offset = unsettled.pop(0 if action == "settle" else -1)
-            inputs.settle(offset)
+            inputs.done(offset)
             history.append(("settle", offset))
     assert repeatable(inputs) == _expected(history, unsettled)
 
