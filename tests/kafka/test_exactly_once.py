@@ -6,203 +6,32 @@ import random
 import signal
 import threading
 import time
-import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from acker_worker.catalogue import Catalogue
-from acker_worker.worker import AckerWorker
 from local_kafka import LocalKafka
-from spout_sdk import ComponentRunner, Exit, Stats, TopologyRunner, load_topology
+from spout_sdk import ComponentRunner, load_topology
 from spout_sdk.kafka_settings import TRANSACTION_MS
-from tests.kafka.guarantee_topologies import ARMED, COPIES, DIRECTORY, ENOUGH, NAME, REFUSED, SIGNAL, STEPS
-from tests.kafka.sdk_rig import Cluster, value
+from tests.kafka.guarantee_rig import MODULE, Start, acking, produce_numbers, start_again, starter
+from tests.kafka.guarantee_topologies import ARMED, COPIES, REFUSED, STEPS
 from tests.waiting import eventually
-from tuple_tree.streams import payload_codec
-
-MODULE = "tests.kafka.guarantee_topologies"
 
 logger = logging.getLogger(__name__)
-
-GARBAGE = b"\xff"
-
-Output = tuple[int, int]
-
-
-class Run:
-    """A topology at work, whose bolt `transform` is killed now and then."""
-
-    def __init__(self, cluster: Cluster, directory: Path, reference: str, processes: int) -> None:
-        self.cluster = cluster
-        self.directory = directory
-        self.name = cluster.manifest.topology
-        self.exits: list[Exit] = []
-        self.runner = TopologyRunner(reference, cluster.kafka, {"transform": processes}, on_exit=self.exits.append)
-
-    @property
-    def spout(self) -> Stats:
-        return self.runner.stats()["numbers"]
-
-    def arm(self, step: str) -> None:
-        self.directory.joinpath(ARMED).write_text(step)
-
-    def stop_at(self, step: str) -> int:
-        """Waits until a process has stopped itself, as if it hung, at a step; it does not end."""
-        self.directory.joinpath(SIGNAL).write_text(str(int(signal.SIGSTOP)))
-        self.arm(step)
-        (taken,) = eventually(lambda: list(self.directory.glob("taken-*")), f"a process stopped at step {step}", 90)
-        return int(taken.name.removeprefix("taken-"))
-
-    def kill_at(self, step: str) -> None:
-        """Waits until a process has killed itself at a step."""
-        before = len(self.exits)
-        self.arm(step)
-        eventually(lambda: len(self.exits) > before, f"a process killed at step {step}", 90)
-        assert {exit_.code for exit_ in self.exits} == {-signal.SIGKILL}, self.exits
-
-    def kill(self) -> None:
-        """Kills a process at any moment."""
-        before = len(self.exits)
-        eventually(lambda: self.runner.pids()["transform"], "a process to kill")
-        threading.Event().wait(random.uniform(0, 0.3))
-        self.runner.kill("transform")
-        eventually(lambda: len(self.exits) > before, "the process gone")
-
-    def flows(self) -> None:
-        """Waits until trees complete, in spite of what was killed before."""
-        acked = self.spout.acked
-        eventually(lambda: self.spout.acked > acked + 50, "more trees acked", 90)
-
-    def produces(self) -> None:
-        """Waits for outputs, in spite of what was killed before."""
-        before = self.outputs().total()
-        eventually(lambda: self.outputs().total() > before + 100, "more outputs", 90)
-
-    def enough(self) -> None:
-        self.directory.joinpath(ENOUGH).touch()
-
-    def finish(self) -> None:
-        """Waits until every tree has an outcome."""
-        self.enough()
-        eventually(
-            lambda: self.spout.emitted and self.spout.acked + sum(self.spout.failed.values()) == self.spout.emitted,
-            "an outcome for each message",
-            180,
-        )
-
-    def spoil(self) -> None:
-        """Puts something into the inbox that cannot be read."""
-        self.cluster.produce(f"{self.name}.tuples.transform", 0, GARBAGE, [("source", b"numbers/default")])
-
-    def dead_letters(self) -> int:
-        return len(committed(self.cluster, f"{self.name}.dead-letters"))
-
-    def inputs(self) -> list[int]:
-        codec = payload_codec(self.cluster.manifest.stream("numbers", "default"))
-        read = [value(record) for record in committed(self.cluster, f"{self.name}.tuples.transform")]
-        return [codec.decode(payload)[0] for payload in read if payload != GARBAGE]
-
-    def outputs(self) -> Counter[Output]:
-        codec = payload_codec(self.cluster.manifest.stream("transform", "default"))
-        read = [codec.decode(value(record)) for record in committed(self.cluster, f"{self.name}.tuples.sink")]
-        return Counter((number, copy) for number, copy in read)
-
-    def expected(self) -> Counter[Output]:
-        return Counter((number, copy) for number in self.inputs() for copy in range(COPIES))
-
-
-def committed(cluster: Cluster, topic: str) -> list[Message]:
-    """The committed records of a topic."""
-    consumer = Consumer(
-        {
-            **cluster.bootstrap,
-            "group.id": "reader",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    found: list[Message] = []
-    try:
-        partitions = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-
-        def read() -> bool:
-            for message in consumer.consume(1000, 0.05):
-                error = message.error()
-                if error is None:
-                    found.append(message)
-                else:
-                    assert error.code() == KafkaError._PARTITION_EOF
-                    partitions.discard(message.partition() or 0)
-            return not partitions
-
-        eventually(read, f"the end of {topic}")
-        return found
-    finally:
-        consumer.close()
-
-
-@contextmanager
-def acking(cluster: Cluster) -> Iterator[None]:
-    """A real acker worker beside the topology."""
-    worker = AckerWorker(cluster.manifest.topology, cluster.bootstrap)
-    thread = threading.Thread(target=worker.run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        worker.stop()
-        thread.join(60)
-        assert not thread.is_alive()
-
-
-Start = Callable[..., Run]
 
 
 @pytest.fixture
 def start(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Start:
-    def start(topology: str, processes: int = 2, servers: str = bootstrap_servers, **kafka: object) -> Run:
-        monkeypatch.setenv(NAME, f"{topology.replace('_', '-')}-{uuid.uuid4().hex[:8]}")
-        monkeypatch.setenv(DIRECTORY, str(tmp_path))
-        reference = f"{MODULE}:{topology}"
-        cluster = Cluster(servers, load_topology(reference).manifest)
-        cluster.kafka.update(kafka)
-        catalogue = Catalogue(cluster.bootstrap)
-        catalogue.create_topics(cluster.manifest)
-        catalogue.publish(cluster.manifest)
-        return Run(cluster, tmp_path, reference, processes)
-
-    return start
+    return starter(bootstrap_servers, monkeypatch, tmp_path)
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LocalKafka]:
     with LocalKafka() as kafka:
         yield kafka
-
-
-def produce_numbers(run: Run, count: int) -> None:
-    codec = payload_codec(run.cluster.manifest.stream("numbers", "default"))
-    producer = Producer(run.cluster.bootstrap)
-    for number in range(count):
-        producer.produce(
-            f"{run.name}.tuples.transform",
-            codec.encode((number,)),
-            partition=number % 3,
-            headers=[("source", b"numbers/default")],
-        )
-    assert producer.flush(30) == 0
-
-
-def start_again(run: Run) -> Run:
-    return Run(run.cluster, run.directory, f"{MODULE}:{run.name.rpartition('-')[0].replace('-', '_')}", 1)
 
 
 def test_ten_kills_leave_no_output_missing_and_none_twice(start: Start) -> None:
@@ -240,34 +69,6 @@ def test_at_least_once_repeats_where_exactly_once_does_not(start: Start) -> None
     outputs = run.outputs()
     assert outputs.keys() == run.expected().keys()
     assert max(outputs.values()) > 1
-
-
-@pytest.mark.parametrize("step", ["executing", "emitted", "committed"])
-def test_at_most_once_repeats_nothing(start: Start, step: str) -> None:
-    run = start("at_most_once", processes=1)
-    with run.runner:
-        for _ in range(2):
-            run.produces()
-            run.kill_at(step)
-        run.produces()
-        run.enough()
-        eventually(lambda: all(at == end for at, end in run.cluster.progress("transform").values()), "all inputs read")
-    outputs, expected = run.outputs(), run.expected()
-    assert set(outputs.values()) == {1}
-    assert outputs.keys() <= expected.keys()
-    if step != "emitted":
-        # So that a kill is known to lose something: an input was committed, and not executed any more.
-        assert outputs.keys() < expected.keys()
-
-
-def test_a_clean_stop_of_at_most_once_loses_nothing(start: Start) -> None:
-    run = start("at_most_once", processes=1)
-    run.enough()
-    produce_numbers(run, 5_000)
-    with run.runner:
-        eventually(lambda: run.runner.stats()["transform"].executed > 100, "some inputs executed")
-    with start_again(run).runner:
-        eventually(lambda: run.outputs() == run.expected(), "all outputs, each once")
 
 
 def test_a_clean_stop_of_exactly_once_does_nothing_again(start: Start) -> None:
