@@ -22,6 +22,8 @@ DEVELOPMENT: Mapping[str, str] = {
     # A group forms at once, and one may notice in a second, not in six, that a member has died.
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    # A transaction of a process that stands still is looked for every 10 s unless set, besides its own time-out.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # A broker that was killed may not register again before its last session has ended: 9 s unless set.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",

@@ -111,6 +111,8 @@ def bolt(
         **source_options(kafka),
         "subscribe": tuples_topic(manifest.topology, name),
         "includeHeaders": "true",
+        # Bolts of the SDK may write in transactions, and do again what they abort: nobody's settings change this.
+        "kafka.isolation.level": "read_committed",
         "startingOffsets": "earliest",
         # What the broker deleted unread was not acked, so it is replayed; a query that refuses to go on helps nobody.
         "failOnDataLoss": "false",

@@ -36,7 +36,8 @@ _SPARKS_OWN: Final = ("auto.offset.reset", "enable.auto.", "group.id", "partitio
 # A micro-batch is written at once: large requests, and a packed ack batch gains nothing from waiting.
 _PRODUCER: Final = {"acks": "all", "compression.type": "lz4", "linger.ms": "5", "batch.size": "131072"}
 # A fetch is asked for when the last one is used up: large ones halve the time that reading takes.
-_CONSUMER: Final = {"max.partition.fetch.bytes": str(8 * 1024 * 1024)}
+# What was aborted must not be processed; Java reads it unless told otherwise, and librdkafka does not.
+_CONSUMER: Final = {"max.partition.fetch.bytes": str(8 * 1024 * 1024), "isolation.level": "read_committed"}
 _PREFIX: Final = "kafka."
 _METADATA_SECONDS: Final = 10.0
 _KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)

@@ -21,6 +21,8 @@ Rooms, from what users write to what runs it:
   `dead_letters`: records that cannot be used.
 - `kafka_settings`, `kafka_sink`, `kafka_reader`, `kafka_checks`, `sessions`: Kafka.
 - `kafka_spout`: a spout that reads Kafka topics.
+- `commits`: when offsets are committed, which makes the guarantee; `transactions`, `transactional_sink`,
+  `traced_offsets`: exactly once; `guarantees`: what a topology must be like for it.
 - `bolt_loop`, `spout_loop`, `component_runner`: poll, execute, send, commit, in one process.
 - `launch`, `process`, `child`, `supervisor`: a topology in many processes.
 - `counters`, `latency`, `stats`: what was done; `metrics`: the same for Prometheus.
@@ -43,6 +45,7 @@ from spout_sdk.errors import (
     DeliveryError,
     EmitError,
     FailTupleError,
+    HeldBackError,
     ProcessError,
     SpoutSdkError,
     TooManyFailuresError,
@@ -85,6 +88,7 @@ __all__ = [
     "FailReason",
     "FailTupleError",
     "Failure",
+    "HeldBackError",
     "KafkaSpout",
     "KafkaTuple",
     "LatencyHistogram",

@@ -1,28 +1,25 @@
 """The loop of a bolt process: poll, execute, send, commit."""
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from confluent_kafka import Message
+
 from spout_sdk.bolt_task import BoltTask
+from spout_sdk.commits import Commits
+from spout_sdk.errors import RolledBackError
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.kafka_settings import KafkaSettings
-from spout_sdk.kafka_sink import KafkaSink
-from spout_sdk.records import Record, TaskEnvironment
-from spout_sdk.sessions import open_sessions
+from spout_sdk.records import Clock
 from spout_sdk.topology import Topology
 from tuple_tree.names import component_group, tuples_topic
 
 logger = logging.getLogger("spout_sdk.bolt")
 
-FLUSH_SECONDS: Final = 10.0
-"""How long a stop or a revoke waits for deliveries."""
-
 _WAIT_SECONDS: Final = 0.02
 _TICK_SECONDS: Final = 0.0025
-_COMMIT_SECONDS: Final = 1.0
 _LARGEST_READ: Final = 500
 # A read that takes longer than this is made smaller, so that a slow bolt still polls often enough for its group.
 _SLOW_READ_SECONDS: Final = 1.0
@@ -35,8 +32,8 @@ class BoltLoop:
         topology: whose.
         component: the bolt.
         kafka: librdkafka properties.
-        environment: the world around the tasks.
-        sink: the environment's sink.
+        commits: the world around the tasks, and when their offsets are committed.
+        clock: monotonic seconds.
         on_tick: called with the time, every few milliseconds.
         stopping: says whether to end.
     """
@@ -46,22 +43,20 @@ class BoltLoop:
         topology: Topology,
         component: str,
         kafka: KafkaSettings,
-        environment: TaskEnvironment,
-        sink: KafkaSink,
+        commits: Commits,
+        clock: Clock,
         on_tick: Callable[[float], None],
         stopping: Callable[[], bool],
     ) -> None:
         self._topology = topology
         self._component = component
         self._kafka = kafka
-        self._environment = environment
-        self._clock = environment.clock
-        self._sink = sink
+        self._commits = commits
+        self._clock = clock
         self._on_tick = on_tick
         self._tasks: dict[int, BoltTask] = {}
-        self._committed: dict[int, int] = {}
-        self._commit_at = 0.0
         self._tick_at = 0.0
+        self._limit = _LARGEST_READ
         self._stopping = stopping
         self._takes_batches = False
 
@@ -89,41 +84,51 @@ class BoltLoop:
             from_end=False,
             on_assigned=self._assigned,
             on_revoked=self._released,
-            on_lost=self._dropped,
-            on_uncommitted=self._committed.clear,
+            on_lost=self._lost,
+            on_uncommitted=self._commits.uncommitted,
         )
+        self._commits.attach(self._reader, self._tasks)
         try:
-            self._work()
-            self._released(self.tasks)
+            while not self._stopping():
+                try:
+                    self._turn()
+                except RolledBackError as undone:
+                    self._begin_again(str(undone))
+            self._end()
         finally:
-            self._dropped(self.tasks)
+            self._cleaned_up(self.tasks)
+            self._commits.close()
             self._reader.close()
 
-    def _work(self) -> None:
-        limit = _LARGEST_READ
+    def _turn(self) -> None:
+        """Reads once, and executes what was read."""
         clock = self._clock
-        while not self._stopping():
-            records = self._reader.read(limit)
+        records = self._reader.read(self._limit)
+        if not records:
+            # The input has run dry: what is buffered has nobody to wait for.
+            for task in self._tasks.values():
+                task.flush()
+            self._tick(clock())
+            self._commits.dry(clock())
+            records = self._reader.wait(_WAIT_SECONDS)
             if not records:
-                # The input has run dry: what is buffered has nobody to wait for.
-                for task in self._tasks.values():
-                    task.flush()
-                self._tick(clock())
-                records = self._reader.wait(_WAIT_SECONDS)
-            began = clock()
-            if self._takes_batches:
-                self._execute_batches(records)
-            else:
-                self._execute(records)
-            seconds = clock() - began
-            if seconds > _SLOW_READ_SECONDS:
-                limit = max(1, limit // 2)
-            elif seconds < _SLOW_READ_SECONDS / 4:
-                limit = min(_LARGEST_READ, limit * 2)
+                return
+        began = clock()
+        self._commits.before(records)
+        if self._takes_batches:
+            self._execute_batches(records)
+        else:
+            self._execute(records)
+        seconds = clock() - began
+        if seconds > _SLOW_READ_SECONDS:
+            self._limit = max(1, self._limit // 2)
+        elif seconds < _SLOW_READ_SECONDS / 4:
+            self._limit = min(_LARGEST_READ, self._limit * 2)
 
-    def _execute(self, records: Sequence[Record]) -> None:
+    def _execute(self, records: Sequence[Message]) -> None:
         clock = self._clock
-        for record in records:
+        rest = iter(records)
+        for record in rest:
             task = self._tasks.get(record.partition())  # type: ignore[arg-type]
             if task is None:
                 continue  # polled before it was revoked
@@ -132,11 +137,12 @@ class BoltLoop:
             if now >= self._tick_at:
                 self._tick(now)
                 if self._stopping():
+                    self._commits.unexecuted(list(rest))
                     break
 
-    def _execute_batches(self, records: Sequence[Record]) -> None:
+    def _execute_batches(self, records: Sequence[Message]) -> None:
         """One call of the bolt for all records of a task."""
-        together: defaultdict[int | None, list[Record]] = defaultdict(list)
+        together: defaultdict[int | None, list[Message]] = defaultdict(list)
         for record in records:
             together[record.partition()].append(record)
         for partition, batch in together.items():
@@ -147,29 +153,18 @@ class BoltLoop:
 
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS
-        self._sink.poll()
         for task in self._tasks.values():
             task.tick(now)
-        if now >= self._commit_at:
-            self._commit_at = now + _COMMIT_SECONDS
-            self._reader.commit(self._ahead(self.tasks))
+        self._commits.tick(now)
         self._on_tick(now)
-
-    def _ahead(self, partitions: Sequence[int]) -> dict[int, int]:
-        """What may be committed, and is not yet."""
-        ahead = {}
-        for partition in partitions:
-            offset = self._tasks[partition].committable
-            if offset is not None and offset != self._committed.get(partition):
-                ahead[partition] = self._committed[partition] = offset
-        return ahead
 
     def _assigned(self, partitions: Sequence[int]) -> None:
         opened = {}
         for partition in partitions:
-            opened[partition] = BoltTask(self._topology, self._component, partition, self._environment)
+            environment = self._commits.environment(partition)
+            opened[partition] = BoltTask(self._topology, self._component, partition, environment)
         if opened:
-            open_sessions(self._sink, list(opened.values()))
+            self._commits.opened(opened)
         for partition, task in opened.items():
             task.prepare()
             self._tasks[partition] = task
@@ -178,32 +173,42 @@ class BoltLoop:
             logger.info("%s has tasks %s", self._component, sorted(self._tasks))
 
     def _released(self, partitions: Sequence[int]) -> None:
-        """Ends tasks in order: their last acks out and delivered, then the commit."""
+        """Ends tasks in order: their last acks out and delivered, and committed."""
         held = [partition for partition in partitions if partition in self._tasks]
         if not held:
             return
-        deadline = time.monotonic() + FLUSH_SECONDS
         for partition in held:
             self._tasks[partition].cleanup()
-        for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well
+        try:
+            self._commits.release(held)
+        finally:
             for partition in held:
-                self._tasks[partition].flush()
-            left = self._sink.flush(max(0.0, deadline - time.monotonic()))
-        if left:
-            logger.warning("%s: %d records were not delivered in time; inputs are read again", self._component, left)
-        for partition in held:
-            # A commit in the background may still fail, and nobody would make up for it: this one says all.
-            self._committed.pop(partition, None)
-        self._reader.commit_now(self._ahead(held), max(1.0, deadline - time.monotonic()))
-        for partition in held:
-            del self._tasks[partition]
-            self._committed.pop(partition, None)
+                del self._tasks[partition]
         logger.info("%s gave up tasks %s", self._component, held)
 
-    def _dropped(self, partitions: Sequence[int]) -> None:
-        """Ends tasks without a commit: they are somebody else's already, or this process cannot go on."""
+    def _lost(self, partitions: Sequence[int]) -> None:
+        """Ends tasks without a commit: they are somebody else's already."""
+        self._cleaned_up(partitions)
+        self._commits.dropped(partitions)
+
+    def _begin_again(self, why: str) -> None:
+        """Replaces all tasks by new ones, which read on from what is committed."""
+        partitions = self.tasks
+        logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
+        # First, as what they still ack or emit must be undone too.
+        self._cleaned_up(partitions)
+        self._commits.begin_again(why)
+        self._reader.rewind(partitions)
+        self._assigned(partitions)
+
+    def _end(self) -> None:
+        try:
+            self._released(self.tasks)
+        except RolledBackError as undone:
+            logger.warning("%s stops, and what it did since its last commit is done again: %s", self._component, undone)
+
+    def _cleaned_up(self, partitions: Sequence[int]) -> None:
         for partition in partitions:
             task = self._tasks.pop(partition, None)
-            self._committed.pop(partition, None)
             if task is not None:
                 task.cleanup()

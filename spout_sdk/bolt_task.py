@@ -19,7 +19,6 @@ from spout_sdk.errors import (
     TooManyFailuresError,
     TopologyError,
 )
-from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.options import DEFAULT_OPTIONS, checked_interval
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.topology import Topology
@@ -55,7 +54,7 @@ class BoltTask:
         self._sink = environment.sink
         self._counters = environment.counters
         self._dead_letters = dead_letters_topic(manifest.topology)
-        self._inputs = InputOffsets()
+        self._inputs = environment.inputs()
         self._sources = _sources(manifest, component)
         self._failure: DeliveryError | None = None
         self._acks: AckBuffer | None = None

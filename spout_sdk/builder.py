@@ -8,6 +8,7 @@ from spout_sdk.emit_plans import Groupings
 from spout_sdk.errors import TopologyError
 from spout_sdk.external import check_source, check_transform
 from spout_sdk.groupings import CustomFactory
+from spout_sdk.guarantees import check_guarantee
 from spout_sdk.hooks import HookFactory
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.options import DEFAULT_OPTIONS, BoltOptions, OnException, checked_options
@@ -119,8 +120,9 @@ class TopologyBuilder:
 
     Args:
         name: of the topology, the first part of all its topics.
-        guarantee: `at_least_once` follows trees and replays; `at_most_once` follows none, and a spout's `ack` is called
-            at once; `exactly_once` makes each bolt consume, produce, ack and commit in one Kafka transaction.
+        guarantee: `at_least_once` follows trees and replays; `at_most_once` follows none, a spout's `ack` is called at
+            once, and a bolt's input is committed before it is executed; `exactly_once` makes each process of a bolt
+            consume, produce, ack and commit in one Kafka transaction.
         ack_partitions: how many acker partitions there are; never changed while the topology lives.
         message_timeout: seconds without progress after which a tree fails.
         max_tree_age: seconds after which a tree fails whatever its progress; 10 message timeouts unless given.
@@ -293,6 +295,7 @@ class TopologyBuilder:
             )
         except TupleTreeError as error:
             raise TopologyError(str(error)) from error
+        check_guarantee(manifest)
         for bolt in bolts:
             _check_groupable(manifest, bolt)
         check_windows(manifest, self._factories)

@@ -19,6 +19,7 @@ class Child:
         component: what to run.
         kafka: librdkafka properties.
         tasks: which tasks of a spout to run, where there is no group.
+        slot: the end of a bolt's transactional id.
         environment: variables to add to this process's.
         log_level: of its root logger.
     """
@@ -29,6 +30,7 @@ class Child:
         component: str,
         kafka: Mapping[str, Any],
         tasks: tuple[int, ...] | None,
+        slot: str,
         environment: Mapping[str, str],
         log_level: int,
     ) -> None:
@@ -46,7 +48,7 @@ class Child:
         finally:
             os.close(reports)
         path = tuple(os.path.abspath(entry) for entry in sys.path)
-        launch = Launch(dict(kafka), reports, tasks, path, log_level)
+        launch = Launch(dict(kafka), reports, tasks, slot, path, log_level)
         assert self._process.stdin is not None  # noqa: S101 - because stdin=PIPE
         self._stdin = self._process.stdin
         with contextlib.suppress(BrokenPipeError):

@@ -9,20 +9,25 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from spout_sdk.bolt_loop import BoltLoop
+from spout_sdk.commits import AtLeastOnceCommits, AtMostOnceCommits, Commits
 from spout_sdk.counters import Counters
 from spout_sdk.errors import BrokerError, TopicsError, TopologyError
 from spout_sdk.kafka_checks import check_topics, watched
 from spout_sdk.kafka_settings import KafkaSettings, checked
 from spout_sdk.kafka_sink import KafkaSink
-from spout_sdk.records import Clock, Entropy, TaskEnvironment
+from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment
 from spout_sdk.spout_loop import SpoutLoop
 from spout_sdk.stats import Stats
 from spout_sdk.topology import Topology
+from spout_sdk.transactional_sink import TransactionalSink
+from spout_sdk.transactions import ExactlyOnceCommits
 from tuple_tree.manifest import SpoutManifest
 
 logger = logging.getLogger("spout_sdk.runner")
 
 STATS_SECONDS: Final = 0.5
+
+_SLOT_BYTES: Final = 8
 
 
 class ComponentRunner:
@@ -36,6 +41,9 @@ class ComponentRunner:
         kafka: librdkafka properties; they override the SDK's, but for the group.
         on_stats: called with a `Stats` about every half second and at the end, in the thread of `run`.
         tasks: which tasks of a spout to run with `at_most_once`, where there is no group; all unless given.
+        slot: with `exactly_once`, the end of a bolt's transactional id. A process that is given that of one which died
+            ends its transaction at once, instead of after its time-out; two that run at a time must not share one.
+            Drawn unless given.
         clock: monotonic seconds.
         entropy: returns that many random bytes.
 
@@ -52,6 +60,7 @@ class ComponentRunner:
         *,
         on_stats: Callable[[Stats], None] | None = None,
         tasks: Sequence[int] | None = None,
+        slot: str | None = None,
         clock: Clock = time.monotonic,
         entropy: Entropy = os.urandom,
     ) -> None:
@@ -61,6 +70,7 @@ class ComponentRunner:
         self._kafka = checked(kafka)
         self._on_stats = on_stats
         self._tasks = tasks
+        self._slot = slot or entropy(_SLOT_BYTES).hex()
         self._clock = clock
         self._entropy = entropy
         self._counters = Counters()
@@ -80,11 +90,10 @@ class ComponentRunner:
             BrokerError: if Kafka does not do what it must; a restart reads again what was not committed.
         """
         try:
-            sink = KafkaSink(self._kafka, self._counters)
             manifest, sources = self._topology.manifest, self._topology.kafka_sources.get(self._component, ())
             check_topics(self._kafka, manifest, self._component, sources)
             self._watch = watched(self._kafka, manifest, self._component, sources)
-            loop = self._loop = self._make_loop(sink)
+            loop = self._loop = self._make_loop()
             logger.info("%s of %s started", self._component, self._topology.name)
             try:
                 loop.run()
@@ -113,19 +122,40 @@ class ComponentRunner:
             self._counters,
         )
 
-    def _make_loop(self, sink: KafkaSink) -> SpoutLoop | BoltLoop:
-        environment = TaskEnvironment(sink, self._counters, self._clock, self._entropy)
-        world = (self._kafka, environment, sink, self._tick, self._is_stopped)
+    def _make_loop(self) -> SpoutLoop | BoltLoop:
         declared = self._topology.manifest.component(self._component)
         if not isinstance(declared, SpoutManifest):
-            return BoltLoop(self._topology, self._component, *world)
+            return BoltLoop(
+                self._topology,
+                self._component,
+                self._kafka,
+                self._make_commits(),
+                self._clock,
+                self._tick,
+                self._is_stopped,
+            )
         tasks = range(declared.tasks) if self._tasks is None else self._tasks
         unknown = [task for task in tasks if not 0 <= task < declared.tasks]
         if unknown:
             raise TopologyError(
                 f"spout {self._component!r} has no task {unknown[0]}: it has {declared.tasks}, numbered from 0"
             )
+        sink = KafkaSink(self._kafka, self._counters)
+        environment = self._environment(sink)
+        world = (self._kafka, environment, sink, self._tick, self._is_stopped)
         return SpoutLoop(self._topology, self._component, *world, tasks)
+
+    def _make_commits(self) -> Commits:
+        guarantee = self._topology.manifest.guarantee
+        if guarantee == "exactly_once":
+            transactions = TransactionalSink(self._kafka, self._topology.name, self._component, self._slot)
+            return ExactlyOnceCommits(self._environment(transactions.for_task()), transactions, self._component)
+        sink = KafkaSink(self._kafka, self._counters)
+        commits = AtMostOnceCommits if guarantee == "at_most_once" else AtLeastOnceCommits
+        return commits(self._environment(sink), sink)
+
+    def _environment(self, sink: Sink) -> TaskEnvironment:
+        return TaskEnvironment(sink, self._counters, self._clock, self._entropy)
 
     def _is_stopped(self) -> bool:
         return self._stopped

@@ -26,6 +26,8 @@ class Counters:
         last_error: the latest of them, as one line; empty if there was none.
         dead_letters: records that could not be used.
         undelivered: tuples that Kafka did not take.
+        transactions: of a bolt with `exactly_once`, that were committed.
+        rollbacks: how often what was not committed was undone.
         users: counters of `TaskContext.count`.
         throttled_seconds: how long spout tasks were not asked for tuples because too many trees were open.
         complete_latency: from emit to ack, at the spout.
@@ -45,7 +47,9 @@ class Counters:
         "ignored_notices",
         "last_error",
         "process_latency",
+        "rollbacks",
         "throttled_seconds",
+        "transactions",
         "transferred",
         "undelivered",
         "users",
@@ -62,6 +66,8 @@ class Counters:
         self.last_error = ""
         self.dead_letters = 0
         self.undelivered = 0
+        self.transactions = 0
+        self.rollbacks = 0
         self.users: dict[str, int] = {}
         self.throttled_seconds = 0.0
         self.complete_latency = LatencyHistogram()

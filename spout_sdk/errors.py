@@ -8,6 +8,8 @@ SpoutSdkError
 ├── HeldTuplesError          within the SDK: what `execute` raised concerns tuples that the bolt held
 ├── ComponentError           your spout or bolt raised where its process cannot go on
 │   └── TooManyFailuresError     `execute` raised too often in a row
+├── HeldBackError            a bolt's inputs are open for longer than a transaction may be
+├── RolledBackError          what was not committed is done again; raised and caught in here
 ├── BrokerError              Kafka does not do what it must
 │   ├── BrokerUnreachableError   nobody answers at bootstrap.servers
 │   ├── TopicsError              a topic is missing, has the wrong number of partitions, or may not be used
@@ -127,6 +129,31 @@ class TooManyFailuresError(ComponentError):
         )
         self.component = component
         self.task = task
+
+
+class HeldBackError(SpoutSdkError):
+    """With `exactly_once`, a bolt neither acked nor failed an input, and emitted or acked something after it.
+
+    Attributes:
+        component: the bolt.
+        task: which of its tasks.
+        offset: of the input in the task's partition of the bolt's inbox; None if it is open no more.
+    """
+
+    def __init__(self, component: str, task: int, offset: int | None, seconds: float) -> None:
+        super().__init__(
+            f"{component}/{task} holds back its input at offset {offset} for more than {seconds:.0f} s, and has "
+            "emitted, acked or failed something since it received it: that cannot be committed without the input, nor "
+            "be done again. Ack or fail each input soon after what is emitted for it, collect inputs without emitting "
+            'or acking amid them, or build the topology with guarantee="at_least_once"'
+        )
+        self.component = component
+        self.task = task
+        self.offset = offset
+
+
+class RolledBackError(SpoutSdkError):
+    """What was read since the last commit has to be read again, by tasks that know nothing of it."""
 
 
 class BrokerError(SpoutSdkError):

@@ -10,12 +10,15 @@ class InputOffsets:
 
     A tuple of several trees is covered by an entry for each of its roots, in batches of their own; its offset is done
     when the last of them was delivered.
+
+    Args:
+        offsets: what keeps them; a plain `OffsetManager` unless given.
     """
 
     __slots__ = ("_offsets", "_parts", "start")
 
-    def __init__(self) -> None:
-        self._offsets = OffsetManager()
+    def __init__(self, offsets: OffsetManager | None = None) -> None:
+        self._offsets = offsets or OffsetManager()
         self._parts: dict[int, int] = {}
         self.start = self._offsets.start
         """Opens an offset; they must come in rising order."""

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -114,23 +114,37 @@ class KafkaReader:
         except KafkaException as error:
             self._uncommitted(error.args[0])
 
-    def commit_now(self, offsets: dict[int, int], seconds: float) -> None:
+    def commit_now(self, offsets: dict[int, int], seconds: float) -> bool:
         """Commits offsets by partition and waits for it; a failure is logged, and what it covers is read again.
 
         While other processes join or leave, a commit may carry the group's last generation instead of its new one.
         The partitions are still ours then, since a cooperative group moves none that was not given up: once the
         client has heard of the new generation the same commit is accepted.
+
+        Returns:
+            Whether it is known that they are committed.
         """
         deadline = time.monotonic() + seconds
         while offsets:
             try:
                 self._consumer.commit(offsets=self._positions(offsets), asynchronous=False)
-                return
+                return True
             except KafkaException as error:
                 if error.args[0].code() not in _REGROUPING or time.monotonic() >= deadline:
                     self._uncommitted(error.args[0])
-                    return
+                    return False
             time.sleep(_REGROUP_SECONDS)
+        return True
+
+    def positions(self, offsets: dict[int, int]) -> tuple[list[TopicPartition], Any]:
+        """Offsets by partition as a transaction takes them, and this process's place in the group, as it is now."""
+        return self._positions(offsets), self._consumer.consumer_group_metadata()
+
+    def rewind(self, partitions: Sequence[int]) -> None:
+        """Reads partitions that are held once more, from the offsets that are committed."""
+        held = [TopicPartition(self._topic, partition) for partition in partitions]
+        self._consumer.incremental_unassign(held)
+        self._consumer.incremental_assign(held)
 
     @property
     def group_offsets(self) -> GroupOffsets:

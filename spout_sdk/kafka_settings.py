@@ -9,11 +9,21 @@ from tuple_tree.client_settings import for_admin, for_consumer, for_producer
 
 logger = logging.getLogger("spout_sdk.kafka")
 
+SESSION_MS: Final = 10_000
+"""After how many milliseconds of silence a process has left its group, unless `session.timeout.ms` is set."""
+
+TRANSACTION_MS: Final = 8_000
+"""How long a transaction may be open, in milliseconds, unless `transaction.timeout.ms` is set.
+
+A process that stands still holds up the ackers for so long, and until a broker looks for such transactions. Where it
+looks every second, as ours do, that is less than 10 seconds.
+"""
+
 KafkaSettings = Mapping[str, Any]
 """librdkafka properties; at least `bootstrap.servers`."""
 
 _CONSUMER: Final[dict[str, Any]] = {
-    "session.timeout.ms": 10_000,
+    "session.timeout.ms": SESSION_MS,
     "heartbeat.interval.ms": 2_000,
     # Bounds a commit on revoke, which waits for the group's coordinator.
     "socket.timeout.ms": 10_000,
@@ -25,6 +35,8 @@ _TUPLES: Final[dict[str, Any]] = {"linger.ms": 2}
 # Ack batches are packed already: waiting for company would only add latency. A dead letter may be as large as the
 # largest record of an inbox; what is too large is for the broker to say.
 _ACKS: Final[dict[str, Any]] = {"linger.ms": 0, "message.max.bytes": 100_000_000}
+# An open transaction holds up whoever reads behind it, the ackers too, for so long at most.
+_TRANSACTIONAL: Final[dict[str, Any]] = {"linger.ms": 2, "transaction.timeout.ms": TRANSACTION_MS}
 
 # What the guarantees rest on, so nobody's settings change it.
 _FIXED_CONSUMER: Final[dict[str, Any]] = {
@@ -53,6 +65,18 @@ def tuple_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
 def ack_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
     """The settings of the producer of ack batches and dead letters, which reports everything."""
     return {**_PRODUCER, **_ACKS, **for_producer(kafka), **_FIXED_ACKS, "logger": logger}
+
+
+def transactional_settings(kafka: KafkaSettings, transactional_id: str) -> dict[str, Any]:
+    """The settings of the one producer of a bolt's process that works in transactions; it reports failures only."""
+    return {
+        **_PRODUCER,
+        **_TRANSACTIONAL,
+        **for_producer(kafka),
+        **_FIXED_TUPLES,
+        "transactional.id": transactional_id,
+        "logger": logger,
+    }
 
 
 def admin_settings(kafka: KafkaSettings) -> dict[str, Any]:

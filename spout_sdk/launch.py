@@ -32,6 +32,7 @@ class Launch:
         kafka: librdkafka properties.
         reports: file descriptor of the pipe that reports go to.
         tasks: which tasks of a spout to run, where there is no group; None for all.
+        slot: the end of a bolt's transactional id, the same for all processes that fill one place.
         path: the supervisor's import path.
         log_level: of the root logger.
     """
@@ -39,6 +40,7 @@ class Launch:
     kafka: Mapping[str, Any] = field(repr=False)
     reports: int
     tasks: tuple[int, ...] | None = None
+    slot: str | None = None
     path: tuple[str, ...] = ()
     log_level: int = 30
 
@@ -55,6 +57,7 @@ class Launch:
             read["kafka"],
             read["reports"],
             None if tasks is None else tuple(tasks),
+            read["slot"],
             tuple(read["path"]),
             read["log_level"],
         )

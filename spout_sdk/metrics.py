@@ -76,6 +76,13 @@ COUNTERS: Final = (
     Shown("acker_component_dead_letters_total", "Records that could not be used.", lambda stats: stats.dead_letters),
     # Their trees fail at once, so these are replays, not losses.
     Shown("acker_component_undelivered_total", "Tuples that Kafka did not take.", lambda stats: stats.undelivered),
+    Shown("acker_component_transactions_total", "Transactions that were committed.", lambda stats: stats.transactions),
+    # A few whenever processes join or leave; many, where nothing of the kind happens, are work for nothing.
+    Shown(
+        "acker_component_rollbacks_total",
+        "How often what was not committed was undone, and done again.",
+        lambda stats: stats.rollbacks,
+    ),
 )
 
 # Told apart by one more label.

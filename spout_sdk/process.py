@@ -58,7 +58,12 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
     sys.path[:] = [*launch.path, *(entry for entry in sys.path if entry not in launch.path)]
     try:
         runner = ComponentRunner(
-            load_topology(reference), component, launch.kafka, on_stats=reports.send_stats, tasks=launch.tasks
+            load_topology(reference),
+            component,
+            launch.kafka,
+            on_stats=reports.send_stats,
+            tasks=launch.tasks,
+            slot=launch.slot,
         )
         _stop_when_told(runner)
         runner.run()

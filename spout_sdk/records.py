@@ -4,10 +4,11 @@ Tasks hold the logic and do no I/O. Kafka's loops, the tests and the simulated c
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spout_sdk.counters import Counters
+from spout_sdk.input_offsets import InputOffsets
 
 if TYPE_CHECKING:
     from spout_sdk.kafka_spout.source import Source
@@ -99,6 +100,7 @@ class TaskEnvironment:
         clock: monotonic seconds.
         entropy: returns random bytes.
         open_source: for spouts that read Kafka topics; None where there is no Kafka.
+        inputs: makes what keeps the open offsets of a bolt's task.
     """
 
     sink: Sink
@@ -106,3 +108,4 @@ class TaskEnvironment:
     clock: Clock
     entropy: Entropy
     open_source: OpenSource | None = None
+    inputs: Callable[[], InputOffsets] = field(default=InputOffsets)

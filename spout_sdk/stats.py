@@ -29,6 +29,8 @@ class Stats:
         last_error: the latest of them; empty if there was none.
         dead_letters: records that could not be used.
         undelivered: tuples that Kafka did not take.
+        transactions: of a bolt with `exactly_once`, that were committed.
+        rollbacks: how often what was not committed was undone, and done again.
         counters: your own, from `TaskContext.count`.
         throttled_seconds: how long spout tasks waited because too many trees were open.
         complete_latency: from emit to ack, at the spout.
@@ -50,6 +52,8 @@ class Stats:
     last_error: str = ""
     dead_letters: int = 0
     undelivered: int = 0
+    transactions: int = 0
+    rollbacks: int = 0
     counters: Mapping[str, int] = field(default_factory=dict)
     throttled_seconds: float = 0.0
     complete_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
@@ -74,6 +78,8 @@ class Stats:
             last_error=counters.last_error,
             dead_letters=counters.dead_letters,
             undelivered=counters.undelivered,
+            transactions=counters.transactions,
+            rollbacks=counters.rollbacks,
             counters=dict(counters.users),
             throttled_seconds=counters.throttled_seconds,
             complete_latency=counters.complete_latency.copy(),
@@ -98,6 +104,8 @@ class Stats:
             last_error=other.last_error or self.last_error,
             dead_letters=self.dead_letters + other.dead_letters,
             undelivered=self.undelivered + other.undelivered,
+            transactions=self.transactions + other.transactions,
+            rollbacks=self.rollbacks + other.rollbacks,
             counters=_sum(self.counters, other.counters),
             throttled_seconds=self.throttled_seconds + other.throttled_seconds,
             complete_latency=self.complete_latency.merged(other.complete_latency),

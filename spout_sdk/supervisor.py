@@ -1,6 +1,7 @@
 """Runs a whole topology, each component in processes of its own, and keeps them running."""
 
 import logging
+import secrets
 import signal
 import threading
 import time
@@ -53,8 +54,9 @@ class Exit:
 class _Slot:
     """A place for one process of a component, whichever fills it."""
 
-    def __init__(self, component: str, tasks: tuple[int, ...] | None) -> None:
+    def __init__(self, component: str, name: str, tasks: tuple[int, ...] | None) -> None:
         self.component = component
+        self.name = name
         self.tasks = tasks
         self.child: Child | None = None
         self.stats: Stats | None = None
@@ -250,6 +252,8 @@ class TopologyRunner:
         return longest
 
     def _plan(self, processes: Mapping[str, int]) -> None:
+        # Two runners share the tasks of a component, on two machines for instance: their slots must not be the same.
+        run = secrets.token_hex(4)
         known = {component.name for component in self._components}
         for name in processes:
             if name not in known:
@@ -264,7 +268,7 @@ class TopologyRunner:
             for number in range(count):
                 fixed = isinstance(component, SpoutManifest) and not self._manifest.acking
                 tasks = tuple(range(number, component.tasks, count)) if fixed else None
-                self._slots.append(_Slot(component.name, tasks))
+                self._slots.append(_Slot(component.name, f"{run}-{number}", tasks))
 
     def _supervise(self, slot: _Slot) -> None:
         backoff = _FIRST_BACKOFF
@@ -275,6 +279,7 @@ class TopologyRunner:
                 slot.component,
                 self._kafka,
                 slot.tasks,
+                slot.name,
                 self._environment,
                 logging.getLogger().getEffectiveLevel(),
             )

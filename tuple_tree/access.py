@@ -17,6 +17,7 @@ from tuple_tree.names import (
     component_group,
     dead_letters_topic,
     notices_topic,
+    transactional_prefix,
     tuples_topic,
 )
 
@@ -39,7 +40,7 @@ class Operation(Enum):
 
 
 Operations = tuple[Operation, ...]
-Resource = Literal["topic", "group", "cluster"]
+Resource = Literal["topic", "group", "transactional-id", "cluster"]
 
 Source = str | Sequence[str] | None
 """What a spout reads: one topic or several; None where that is decided elsewhere, or where it reads none."""
@@ -186,6 +187,9 @@ def component_role(manifest: Manifest, name: str, source: Source = None) -> Role
     permissions = [Permission("topic", topic, operations) for topic, operations in uses.items()]
     if grouped:
         permissions.append(Permission("group", component_group(topology, name), _READS))
+    if manifest.guarantee == "exactly_once" and not is_spout and not component.external:
+        # Each of its processes has an id of its own.
+        permissions.append(Permission("transactional-id", transactional_prefix(topology, name), _WRITES, prefixed=True))
     kind = "spout" if is_spout else "bolt"
     title = f"{'external ' if component.external else ''}{kind} {name}"
     return Role(name, title, tuple(permissions), is_component=True, note=note)

@@ -83,4 +83,14 @@ def component_group(topology: str, component: str) -> str:
     return f"{topology}.{component}"
 
 
+def transactional_prefix(topology: str, component: str) -> str:
+    """How the transactional ids of a bolt begin, and no other's: no part of a name holds a dot."""
+    return f"{topology}.{component}."
+
+
+def transactional_id(topology: str, component: str, slot: str) -> str:
+    """The transactional id of a process of a bolt; who has the same slot later puts an end to its transactions."""
+    return f"{transactional_prefix(topology, component)}{slot}"
+
+
 TOPOLOGIES_TOPIC: Final = "acker.topologies"

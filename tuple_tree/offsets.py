@@ -74,6 +74,16 @@ class OffsetManager:
         return self._committable
 
     @property
+    def oldest_open(self) -> int | None:
+        """The first offset that is started and not done; None if all are done."""
+        return self._open[0] if self._open else None
+
+    @property
+    def done_ahead(self) -> int:
+        """How many offsets are done although one before them is open."""
+        return len(self._ahead)
+
+    @property
     def open_count(self) -> int:
         """How many offsets are started and not done."""
         return len(self._open) - len(self._ahead)

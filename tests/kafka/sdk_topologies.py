@@ -26,6 +26,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
+from tuple_tree.manifest import Guarantee
 
 NAME = "SDK_TEST_TOPOLOGY"
 RELEASE = "SDK_TEST_RELEASE"
@@ -117,12 +118,16 @@ def _builder(**settings: Any) -> TopologyBuilder:
     return TopologyBuilder(os.environ[NAME], ack_partitions=3, **settings)
 
 
-def words() -> Topology:
-    builder = _builder()
+def words(guarantee: Guarantee = "at_least_once") -> Topology:
+    builder = _builder(guarantee=guarantee)
     builder.set_spout("lines", Lines, tasks=2)
     builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
     builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
     return builder.build()
+
+
+def words_exactly_once() -> Topology:
+    return words("exactly_once")
 
 
 def untracked() -> Topology:

@@ -147,7 +147,7 @@ def bindings_of(role: Role, principal: str) -> list[AclBinding]:
 
 def _binding(permission: Permission, operation: str, principal: str) -> AclBinding:
     return AclBinding(
-        ResourceType[permission.resource.upper()],
+        ResourceType[permission.resource.upper().replace("-", "_")],
         permission.name,
         ResourcePatternType.PREFIXED if permission.prefixed else ResourcePatternType.LITERAL,
         principal,
@@ -165,7 +165,7 @@ def printed_bindings(text: str) -> list[AclBinding]:
     parser.add_argument("--add", action="store_true", required=True)
     parser.add_argument("--allow-principal", required=True)
     parser.add_argument("--resource-pattern-type", default="literal", choices=("literal", "prefixed"))
-    for several in ("--operation", "--topic", "--group"):
+    for several in ("--operation", "--topic", "--group", "--transactional-id"):
         parser.add_argument(several, action="append", default=[])
     found = []
     for line in text.splitlines():
@@ -174,7 +174,11 @@ def printed_bindings(text: str) -> list[AclBinding]:
         command, *arguments = shlex.split(line)
         assert command == "kafka-acls"
         given = parser.parse_args(arguments)
-        for kind, names in ((ResourceType.TOPIC, given.topic), (ResourceType.GROUP, given.group)):
+        for kind, names in (
+            (ResourceType.TOPIC, given.topic),
+            (ResourceType.GROUP, given.group),
+            (ResourceType.TRANSACTIONAL_ID, given.transactional_id),
+        ):
             found += [
                 AclBinding(
                     kind,

@@ -19,6 +19,7 @@ from tests.kafka.sdk_topologies import NAME
 from tests.kafka.security.secured import SecuredKafka, bindings_of
 from tests.waiting import eventually
 from tuple_tree.access import Operation, Permission, Role, acker_role, component_role, operator_role
+from tuple_tree.names import TOPOLOGIES_TOPIC
 
 ENDLESS = "tests.kafka.sdk_topologies:endless"
 # Of a machine that has a lot else to do.
@@ -60,6 +61,13 @@ OF_A_COMPONENT = [
     for name in COMPONENTS
     for index, permission in enumerate(component_role(ANY, name).permissions)
 ]
+OF_A_TRANSACTIONAL_BOLT = [
+    pytest.param(index, id=permission.name)
+    for index, permission in enumerate(
+        component_role(ANY.model_copy(update={"guarantee": "exactly_once"}), "split").permissions
+    )
+    if permission.name != TOPOLOGIES_TOPIC  # asked for by commands alone
+]
 OF_A_WORKER = [pytest.param(index, id=permission.name) for index, permission in enumerate(acker_role(ANY).permissions)]
 
 
@@ -87,6 +95,20 @@ def test_a_component_needs_each_of_its_acls(secured: SecuredKafka, topology: Top
         runner.run()
 
     said = run_until_refused(run, runner.stop)
+    assert f"{lacking.resource} {lacking.name} may not be" in said
+    assert "acker topics acls MODULE:TOPOLOGY" in said
+
+
+@pytest.mark.parametrize("index", OF_A_TRANSACTIONAL_BOLT)
+def test_a_bolt_that_works_in_transactions_needs_each_of_its_acls(
+    secured: SecuredKafka, topology: Topology, index: int
+) -> None:
+    exact = topology.manifest.model_copy(update={"guarantee": "exactly_once"})
+    role = component_role(exact, "split")
+    lacking = role.permissions[index]
+    _, kafka = user_with(secured, role, without=lacking)
+    runner = ComponentRunner(Topology(exact, topology.factories), "split", kafka)
+    said = run_until_refused(runner.run, runner.stop)
     assert f"{lacking.resource} {lacking.name} may not be" in said
     assert "acker topics acls MODULE:TOPOLOGY" in said
 

@@ -48,16 +48,18 @@ def run_acker(*arguments: str, kafka: Mapping[str, Any], name: str) -> subproces
     )
 
 
-@pytest.mark.parametrize("way_in", ["with_password", "with_certificate"])
-def test_a_topology_runs_with_the_acls_that_are_printed(secured: SecuredKafka, way_in: str) -> None:
+@pytest.mark.parametrize(
+    ("way_in", "reference"), [("with_password", WORDS), ("with_certificate", f"{WORDS}_exactly_once")]
+)
+def test_a_topology_runs_with_the_acls_that_are_printed(secured: SecuredKafka, way_in: str, reference: str) -> None:
     name = f"secured-{uuid.uuid4().hex[:8]}"
     users = {role: getattr(secured, way_in)(f"{name}.{role}") for role in ("operator", "acker", *COMPONENTS)}
-    printed = run_acker("topics", "acls", WORDS, kafka=users["operator"], name=name)
+    printed = run_acker("topics", "acls", reference, kafka=users["operator"], name=name)
     assert printed.returncode == 0, printed.stderr
     secured.allow(printed_bindings(printed.stdout))
-    created = run_acker("topics", "create", WORDS, kafka=users["operator"], name=name)
+    created = run_acker("topics", "create", reference, kafka=users["operator"], name=name)
     assert created.returncode == 0, created.stderr
-    shown = run_acker("topics", "show", WORDS, kafka=users["operator"], name=name)
+    shown = run_acker("topics", "show", reference, kafka=users["operator"], name=name)
     assert shown.returncode == 0, shown.stderr
     settings = run_acker("config", "show", kafka=users["lines"], name=name)
     said, seen = [printed.stderr, created.stderr, shown.stderr, settings.stderr], ""
@@ -68,7 +70,7 @@ def test_a_topology_runs_with_the_acls_that_are_printed(secured: SecuredKafka, w
             return stack.enter_context(running_acker(*arguments, cwd=HERE, environment=environment))
 
         commands = [start("acker", "worker", "--topology", name)]
-        commands += [start(each, "run", WORDS, "--component", each) for each in COMPONENTS]
+        commands += [start(each, "run", reference, "--component", each) for each in COMPONENTS]
         commands[-1].wait_for(f"acked {LINES},")
         for command in commands:
             seen += command_lines(command)

@@ -34,6 +34,17 @@ def test_what_has_the_same_operations_shares_a_command() -> None:
     ]
 
 
+def test_transactional_ids_are_allowed_by_their_beginning() -> None:
+    exact = [component_role(manifest(guarantee="exactly_once"), "d")]
+    assert list(commands(exact, Principals("t"), COMMAND))[-1] == (
+        "kafka-acls --add --allow-principal User:t.d --operation Write --transactional-id t.d. "
+        "--resource-pattern-type prefixed"
+    )
+    assert as_json(exact, Principals("t"))[0]["acls"][-1] == {
+        "resource": "transactional-id", "name": "t.d.", "pattern": "prefixed", "operations": ["Write"],
+    }  # fmt: skip
+
+
 def test_what_a_shell_would_take_apart_is_quoted() -> None:
     principals = Principals("t", "User:CN={topology} {role},O=Example").checked([])
     lines = list(commands([component_role(manifest(), "a")], principals, COMMAND))

@@ -61,6 +61,8 @@ def test_every_number_of_a_spout_is_shown() -> None:
             last_error="is not shown",
             throttled_seconds=23.5,
             undelivered=19,
+            transactions=24,
+            rollbacks=25,
             counters={"replayed": 20, 'odd "name"\n': 21},
             complete_latency=latency,
         )
@@ -88,6 +90,8 @@ def test_every_number_of_a_spout_is_shown() -> None:
         key("undelivered_total", "lines"): 19,
         key("errors_total", "lines"): 22,
         key("throttled_seconds_total", "lines"): 23.5,
+        key("transactions_total", "lines"): 24,
+        key("rollbacks_total", "lines"): 25,
         key("user_total", "lines", counter="replayed"): 20,
         key("user_total", "lines", counter='odd "name"\n'): 21,
         key("complete_latency_seconds_count", "lines"): 4,

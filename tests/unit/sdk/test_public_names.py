@@ -24,6 +24,7 @@ def test_the_exported_names() -> None:
         "FailReason",
         "FailTupleError",
         "Failure",
+        "HeldBackError",
         "KafkaSpout",
         "KafkaTuple",
         "LatencyHistogram",

@@ -116,9 +116,19 @@ class Leaf(BasicBolt):
             self.story.processed[number].add(leaf)
 
 
+TIMEOUTS: dict[Guarantee, float] = {"at_least_once": 5, "exactly_once": 25}
+"""Seconds; the message timeouts."""
+
+
 def topology(story: Story, guarantee: Guarantee) -> Topology:
+    timeout = TIMEOUTS[guarantee]
     builder = TopologyBuilder(
-        "trouble", guarantee=guarantee, ack_partitions=3, message_timeout=5, max_spout_pending=20, max_tree_age=20
+        "trouble",
+        guarantee=guarantee,
+        ack_partitions=3,
+        message_timeout=timeout,
+        max_spout_pending=20,
+        max_tree_age=4 * timeout,
     )
     builder.set_spout("numbers", partial(Numbers, story))
     builder.set_bolt("branch", partial(Branch, story), tasks=2).shuffle_grouping("numbers")
@@ -127,11 +137,11 @@ def topology(story: Story, guarantee: Guarantee) -> Topology:
     return builder.build()
 
 
-def misfortunes(cluster: SimulatedCluster, chance: random.Random) -> list[Callable[[], None]]:
+def misfortunes(cluster: SimulatedCluster, chance: random.Random, timeout: float) -> list[Callable[[], None]]:
     def pause() -> None:
         component = chance.choice(["numbers", "branch", "pair", "leaf", "acker"])
         cluster.pause(component)
-        cluster.advance(chance.choice([0.1, 3, 12]))
+        cluster.advance(timeout * chance.choice([0.02, 0.6, 2.4]))
         cluster.resume(component)
 
     return [
@@ -140,24 +150,24 @@ def misfortunes(cluster: SimulatedCluster, chance: random.Random) -> list[Callab
         lambda: cluster.kill("numbers"),
         *[partial(how, bolt, task) for how in (cluster.kill, cluster.restart) for bolt in BOLTS for task in range(2)],
         lambda: cluster.advance(chance.random()),
-        lambda: cluster.advance(7),
+        lambda: cluster.advance(1.4 * timeout),
     ]
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", TIMEOUTS)
 @pytest.mark.parametrize("seed", range(25))
 def test_whatever_dies(seed: int, guarantee: Guarantee) -> None:
     chance = random.Random(seed)
     story = Story(chance)
-    with SimulatedCluster(topology(story, guarantee), seed=seed) as cluster:
+    with SimulatedCluster(topology(story, guarantee), seed=seed, step=TIMEOUTS[guarantee] / 50) as cluster:
         broker = cluster.broker
         for _ in range(12):
             end = broker.appended + chance.randrange(60)
             with suppress(NotIdleError):
                 cluster.run_until(lambda end=end: broker.appended >= end)  # type: ignore[misc]
-            chance.choice(misfortunes(cluster, chance))()
+            chance.choice(misfortunes(cluster, chance, TIMEOUTS[guarantee]))()
         for _ in range(200):
             if len(story.acked) == MESSAGES:
                 break
-            cluster.advance(1)
+            cluster.advance(TIMEOUTS[guarantee] / 5)
         assert len(story.acked) == MESSAGES

@@ -60,6 +60,7 @@ def snapshot(pid: int, *, tasks: tuple[int, ...], pending: int) -> Stats:
     if pid > 1:
         counters.count_failed(FailReason.FAILED)
     counters.ignored_notices = counters.dead_letters = counters.undelivered = pid
+    counters.transactions = counters.rollbacks = pid
     counters.users = {f"of-{pid}": 1, "both": pid}
     counters.complete_latency.record(pid / 1000)
     counters.execute_latency.record(pid / 100)
@@ -87,6 +88,8 @@ def test_stats_add_up() -> None:
         last_error="ValueError: 2 of 3",
         dead_letters=4,
         undelivered=4,
+        transactions=4,
+        rollbacks=4,
         counters={"of-1": 1, "of-3": 1, "both": 4},
         throttled_seconds=4.0,
         complete_latency=histogram([0.001, 0.003]),

@@ -6,12 +6,15 @@ from tuple_tree.access import (
     CLUSTER,
     Operation,
     Role,
+    acker_role,
     component_role,
+    operator_role,
     remedy,
     roles,
     shortfall,
 )
 from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest, Subscription
+from tuple_tree.names import transactional_id
 from tuple_tree.streams import declare
 
 WORD = (declare(["word"]),)
@@ -65,6 +68,17 @@ def test_without_acking_there_are_no_acks_and_no_ackers() -> None:
     assert uses(component_role(untracked, "d")) == {
         "topic:t.tuples.d": "r", "topic:t.dead-letters": "w", "group:t.d": "r",
     }  # fmt: skip
+
+
+def test_with_exactly_once_a_bolt_has_transactional_ids_of_its_own() -> None:
+    exact = manifest(guarantee="exactly_once")
+    (permission,) = [each for each in component_role(exact, "c").permissions if each.resource == "transactional-id"]
+    assert (permission.name, permission.operations, permission.prefixed) == ("t.c.", (Operation.WRITE,), True)
+    assert transactional_id("t", "c", "1") == "t.c.1"
+    assert not transactional_id("t", "c-2", "1").startswith(permission.name)
+    others = [acker_role(exact), operator_role(exact), component_role(exact, "a")]
+    others.append(component_role(manifest(guarantee="exactly_once", external=True), "c"))
+    assert not any(each.resource == "transactional-id" for role in others for each in role.permissions)
 
 
 def test_a_bolt_in_spark_has_no_group_and_asks_for_no_settings() -> None:

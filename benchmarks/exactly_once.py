@@ -1,0 +1,232 @@
+"""What the guarantees cost: a bolt's throughput, and what a tuple takes through two bolts, with each of the three.
+
+    python -m benchmarks.exactly_once --messages 200000 --seconds 15 --rate 20
+
+Throughput is that of one process of a bolt that reads a full inbox, emits a tuple for each input and acks it, until all
+tuples and acks have arrived at the broker, and with exactly_once are committed. Latency is that of a whole topology,
+spout, two bolts and acker, at a low rate: from the emit of the spout to the execute of the second bolt (delivery), and
+to the ack at the spout (complete).
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from acker_cli.acker_pool import AckerPool
+from acker_cli.acker_process import AckerLaunch
+from acker_worker.catalogue import Catalogue
+from local_kafka import LocalKafka
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    ComponentRunner,
+    LatencyHistogram,
+    Spout,
+    SpoutCollector,
+    TaskContext,
+    Topology,
+    TopologyBuilder,
+    TopologyRunner,
+    Tuple,
+    declare,
+)
+from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, pack_anchors
+from tuple_tree.ids import random_ids
+from tuple_tree.manifest import Guarantee
+from tuple_tree.names import component_group, tuples_topic
+from tuple_tree.streams import payload_codec
+
+NAME: Final = "EXACTLY_ONCE_BENCHMARK"
+GUARANTEE: Final = "EXACTLY_ONCE_BENCHMARK_GUARANTEE"
+RATE: Final = "EXACTLY_ONCE_BENCHMARK_RATE"
+DIRECTORY: Final = "EXACTLY_ONCE_BENCHMARK_DIRECTORY"
+
+GUARANTEES: Final[tuple[Guarantee, ...]] = get_args(Guarantee)
+_MILLIS: Final = 1000
+
+
+class Clocked(Spout):
+    """Emits the time, so many times a second."""
+
+    streams = (declare({"at": float, "text": str}),)
+
+    def open(self, _context: TaskContext, collector: SpoutCollector) -> None:
+        """Begins now."""
+        self.collector = collector
+        self.every = 1 / float(os.environ[RATE])
+        self.next = time.monotonic()
+
+    def next_tuple(self) -> None:
+        """Emits if it is time to."""
+        if time.monotonic() >= self.next:
+            self.next += self.every
+            self.collector.emit((time.time(), "a line of text"), message_id=self.next)
+
+
+class Transform(BasicBolt):
+    """A tuple for each input."""
+
+    streams = Clocked.streams
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Emits it in capitals."""
+        collector.emit((tuple_[0], tuple_[1].upper()))
+
+
+class Arrivals(BasicBolt):
+    """Notes how long tuples took."""
+
+    def prepare(self, _context: TaskContext) -> None:
+        """Begins with none."""
+        self.latency = LatencyHistogram()
+
+    def execute(self, tuple_: Tuple, _collector: BasicCollector) -> None:
+        """Notes it."""
+        self.latency.record(time.time() - tuple_[0])
+
+    def cleanup(self) -> None:
+        """Writes it down."""
+        Path(os.environ[DIRECTORY], uuid.uuid4().hex).write_text(json.dumps(dict(self.latency.counts)))
+
+
+def topology() -> Topology:
+    """Clocked → transform → arrivals."""
+    guarantee: Any = os.environ[GUARANTEE]
+    builder = TopologyBuilder(os.environ[NAME], guarantee=guarantee, message_timeout=120)
+    builder.set_spout("clocked", Clocked)
+    builder.set_bolt("transform", Transform).shuffle_grouping("clocked")
+    builder.set_bolt("arrivals", Arrivals).shuffle_grouping("transform")
+    return builder.build()
+
+
+def prepared(kafka: Mapping[str, Any], guarantee: Guarantee) -> Topology:
+    """A topology of a new name, with its topics."""
+    os.environ[NAME] = f"{guarantee.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
+    os.environ[GUARANTEE] = guarantee
+    built = topology()
+    catalogue = Catalogue(kafka)
+    catalogue.create_topics(built.manifest)
+    catalogue.publish(built.manifest)
+    return built
+
+
+def fill(kafka: Mapping[str, Any], built: Topology, messages: int) -> None:
+    """Fills the inbox of `transform`."""
+    topic = tuples_topic(built.name, "transform")
+    payload = payload_codec(built.manifest.stream("clocked", "default")).encode((1.0, "a line of text"))
+    next_id = random_ids().__next__
+    producer = Producer({**kafka, "queue.buffering.max.messages": 10_000_000, "compression.type": "lz4"})
+    for _ in range(messages):
+        headers: list[tuple[str, str | bytes | None]] = [(SOURCE_HEADER, b"clocked/default")]
+        if built.manifest.acking:
+            headers.append((ANCHORS_HEADER, pack_anchors({next_id(): next_id()})))
+        producer.produce(topic, payload, partition=0, headers=headers)
+    if producer.flush(300):
+        raise SystemExit("the inbox could not be filled")
+
+
+def throughput(kafka: Mapping[str, Any], guarantee: Guarantee, messages: int) -> float:
+    """Tuples a second of one process, from its first execute until all that it sent has arrived, and may be read."""
+    built = prepared(kafka, guarantee)
+    fill(kafka, built, messages)
+    runner = ComponentRunner(built, "transform", kafka)
+    thread = threading.Thread(target=runner.run)
+    client = Consumer({**kafka, "group.id": component_group(built.name, "transform")})
+    inbox = TopicPartition(tuples_topic(built.name, "transform"), 0)
+    outputs = TopicPartition(tuples_topic(built.name, "arrivals"), 0)
+
+    def is_done() -> bool:
+        stats = runner.stats
+        if stats.executed < messages or stats.pending:
+            return False
+        if guarantee == "exactly_once":
+            return client.committed([inbox], timeout=30)[0].offset == messages
+        # Offsets are committed before, or once a second, which is no part of the work.
+        return client.get_watermark_offsets(outputs, timeout=30)[1] == messages
+
+    thread.start()
+    # Reads of 500 records: the first of them is all that is missed here.
+    while not runner.stats.executed:
+        time.sleep(0.001)
+    start = time.monotonic()
+    while not is_done():
+        time.sleep(0.005)
+        if not thread.is_alive():
+            raise SystemExit(f"{guarantee}: transform ended before it was done")
+    seconds = time.monotonic() - start
+    runner.stop()
+    thread.join()
+    client.close()
+    return messages / seconds
+
+
+def latency(kafka: Mapping[str, Any], guarantee: Guarantee, rate: float, seconds: float) -> dict[str, Any]:
+    """Latencies in milliseconds of a topology that is given `rate` tuples a second for so many seconds."""
+    built = prepared(kafka, guarantee)
+    os.environ[RATE] = str(rate)
+    launch = AckerLaunch(built.name, kafka, {}, "error")
+    with tempfile.TemporaryDirectory() as directory, AckerPool(launch, int(built.manifest.acking)) as ackers:
+        os.environ[DIRECTORY] = directory
+        with TopologyRunner("benchmarks.exactly_once:topology", kafka) as runner:
+            if not runner.wait_ready(120):
+                raise SystemExit(f"{guarantee}: the topology did not start")
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline:
+                ackers.check()
+                time.sleep(0.25)
+        delivery = LatencyHistogram()
+        for file in Path(directory).iterdir():
+            delivery.merge(LatencyHistogram({int(key): count for key, count in json.loads(file.read_text()).items()}))
+        spout = runner.stats()["clocked"]
+    return {
+        "rate": rate,
+        "tuples": spout.emitted,
+        "delivery_ms": _quantiles(delivery),
+        "complete_ms": _quantiles(spout.complete_latency) if built.manifest.acking else None,
+        "failed": dict(spout.failed),
+    }
+
+
+def _quantiles(histogram: LatencyHistogram) -> dict[str, float]:
+    return {f"p{round(100 * q)}": round(histogram.quantile(q) * _MILLIS, 1) for q in (0.5, 0.99)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, default=200_000, help="inputs of the throughput runs")
+    parser.add_argument("--rounds", type=int, default=3, help="throughput runs of each guarantee; the best counts")
+    parser.add_argument("--seconds", type=float, default=15, help="length of each latency run")
+    parser.add_argument("--rate", type=float, action="append", help="tuples a second; 20 unless given, may be repeated")
+    given = parser.parse_args()
+    results: dict[str, Any] = {}
+    with LocalKafka() as broker:
+        kafka = {"bootstrap.servers": broker.bootstrap_servers}
+        rounds: dict[str, list[int]] = {guarantee: [] for guarantee in GUARANTEES}
+        # In turns, so that what else the machine does hits all alike.
+        for _ in range(given.rounds):
+            for guarantee in GUARANTEES:
+                rounds[guarantee].append(round(throughput(kafka, guarantee, given.messages)))
+        for guarantee in GUARANTEES:
+            results[guarantee] = {
+                "tuples_per_second": max(rounds[guarantee]),
+                "rounds": rounds[guarantee],
+                "latency": [latency(kafka, guarantee, rate, given.seconds) for rate in given.rate or [20]],
+            }
+    results["load_average"] = [round(each, 1) for each in os.getloadavg()]
+    json.dump(results, sys.stdout, indent=2)
+    print()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

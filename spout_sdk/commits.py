@@ -1,0 +1,210 @@
+"""When a bolt's process commits the offsets of its inputs: this makes the guarantee of the topology.
+
+Behind what was acked is at least once, before anything is executed is at most once; together with all that was sent, in
+a transaction, is exactly once, and has modules of its own: `transactions` and `transactional_sink`.
+"""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from confluent_kafka import Message
+
+from spout_sdk.bolt_task import BoltTask
+from spout_sdk.errors import RolledBackError
+from spout_sdk.kafka_reader import KafkaReader
+from spout_sdk.kafka_sink import KafkaSink
+from spout_sdk.records import TaskEnvironment
+from spout_sdk.sessions import open_sessions
+
+logger = logging.getLogger("spout_sdk.bolt")
+
+FLUSH_SECONDS: Final = 10.0
+"""How long a stop or a revoke waits for deliveries."""
+
+_COMMIT_SECONDS: Final = 1.0
+
+
+class Commits(Protocol):
+    """Where the records of a process's tasks go, and when its offsets are committed.
+
+    The methods are called by the loop, in its thread. Any of them may raise `RolledBackError`; then all tasks are
+    dropped, `begin_again` is called, and new tasks read on from the committed offsets.
+    """
+
+    def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
+        """Says where offsets are committed, and which tasks the process has, now and later."""
+        ...
+
+    def environment(self, partition: int) -> TaskEnvironment:
+        """The world around a new task."""
+        ...
+
+    def opened(self, tasks: Mapping[int, BoltTask]) -> None:
+        """New tasks were made, and will be prepared."""
+        ...
+
+    def before(self, records: Sequence[Message]) -> None:
+        """Records were read, and are executed next."""
+        ...
+
+    def unexecuted(self, records: Sequence[Message]) -> None:
+        """The process stops, and these were read and not executed."""
+        ...
+
+    def tick(self, now: float) -> None:
+        """Called every few milliseconds, between two records."""
+        ...
+
+    def dry(self, now: float) -> None:
+        """There is nothing more to read now, and what the tasks have buffered was flushed."""
+        ...
+
+    def release(self, partitions: Sequence[int]) -> None:
+        """These tasks were cleaned up, and go to others after this call."""
+        ...
+
+    def dropped(self, partitions: Sequence[int]) -> None:
+        """These tasks were cleaned up, and are somebody else's already, or the process cannot go on."""
+        ...
+
+    def begin_again(self, why: str) -> None:
+        """All tasks were dropped, because of a `RolledBackError`."""
+        ...
+
+    def uncommitted(self) -> None:
+        """A commit in the background has failed."""
+        ...
+
+    def close(self) -> None:
+        """The process ends."""
+        ...
+
+
+class AtLeastOnceCommits:
+    """Commits what is acked and delivered, in the background: what is done twice is done twice, and nothing is lost.
+
+    Args:
+        environment: the world around the tasks.
+        sink: the environment's sink.
+    """
+
+    def __init__(self, environment: TaskEnvironment, sink: KafkaSink) -> None:
+        self._environment = environment
+        self._sink = sink
+        self._committed: dict[int, int] = {}
+        self._commit_at = 0.0
+
+    def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
+        """See `Commits`."""
+        self._reader = reader
+        self._tasks = tasks
+
+    def environment(self, partition: int) -> TaskEnvironment:  # noqa: ARG002 - one for all
+        """The same for all."""
+        return self._environment
+
+    def opened(self, tasks: Mapping[int, BoltTask]) -> None:
+        """Opens the sessions of tasks and waits until that is delivered.
+
+        Raises:
+            BrokerError: if it is not, in time.
+        """
+        open_sessions(self._sink, list(tasks.values()))
+
+    def before(self, records: Sequence[Message]) -> None:
+        """Nothing is to be done."""
+
+    def unexecuted(self, records: Sequence[Message]) -> None:
+        """Nothing is to be done."""
+
+    def tick(self, now: float) -> None:
+        """Commits once a second."""
+        self._sink.poll()
+        if now >= self._commit_at:
+            self._commit_at = now + _COMMIT_SECONDS
+            self._reader.commit(self._ahead(tuple(self._tasks)))
+
+    def dry(self, now: float) -> None:
+        """Nothing is to be done."""
+
+    def release(self, partitions: Sequence[int]) -> None:
+        """Gets the last acks out and delivered, and then commits."""
+        deadline = time.monotonic() + FLUSH_SECONDS
+        self._flush(partitions, deadline)
+        # A commit in the background may still fail, and nobody would make up for it: this one says all.
+        self.dropped(partitions)
+        self._reader.commit_now(self._ahead(partitions), max(1.0, deadline - time.monotonic()))
+        self.dropped(partitions)
+
+    def dropped(self, partitions: Sequence[int]) -> None:
+        """Forgets them."""
+        for partition in partitions:
+            self._committed.pop(partition, None)
+
+    def begin_again(self, why: str) -> None:
+        """Nothing is to be done."""
+
+    def uncommitted(self) -> None:
+        """Lets the next commit include what the failed one covered."""
+        self._committed.clear()
+
+    def close(self) -> None:
+        """Nothing is to be done."""
+
+    def _flush(self, partitions: Sequence[int], deadline: float) -> None:
+        for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well
+            for partition in partitions:
+                self._tasks[partition].flush()
+            left = self._sink.flush(max(0.0, deadline - time.monotonic()))
+        if left:
+            logger.warning("tasks %s: %d records were not delivered in time", partitions, left)
+
+    def _ahead(self, partitions: Sequence[int]) -> dict[int, int]:
+        """What may be committed, and is not yet."""
+        ahead = {}
+        for partition in partitions:
+            offset = self._tasks[partition].committable
+            if offset is not None and offset != self._committed.get(partition):
+                ahead[partition] = self._committed[partition] = offset
+        return ahead
+
+
+class AtMostOnceCommits(AtLeastOnceCommits):
+    """Commits what was read, before it is executed: what is lost is lost, and nothing is executed twice."""
+
+    def before(self, records: Sequence[Message]) -> None:
+        """Commits the offsets behind these records, and waits for that.
+
+        Raises:
+            RolledBackError: if it is not known to be done; the records must not be executed then.
+        """
+        behind = {
+            record.partition(): offset + 1
+            for record in records
+            if record.partition() in self._tasks and (offset := record.offset()) is not None
+        }
+        self._commit(behind)
+
+    def unexecuted(self, records: Sequence[Message]) -> None:
+        """Takes back what was committed ahead, so that a clean stop loses nothing."""
+        first: dict[int | None, int] = {}
+        for record in records:
+            offset = record.offset()
+            if record.partition() in self._tasks and offset is not None:
+                first.setdefault(record.partition(), offset)
+        self._commit(first)
+
+    def tick(self, now: float) -> None:  # noqa: ARG002 - nothing is committed by the time
+        """Hears what was delivered; nothing is left to commit."""
+        self._sink.poll()
+
+    def release(self, partitions: Sequence[int]) -> None:
+        """Gets the last tuples out."""
+        self._flush(partitions, time.monotonic() + FLUSH_SECONDS)
+
+    def _commit(self, offsets: Mapping[int | None, int]) -> None:
+        known = {partition: offset for partition, offset in offsets.items() if partition is not None}
+        if not self._reader.commit_now(known, FLUSH_SECONDS):
+            raise RolledBackError(f"the offsets of tasks {sorted(known)} could not be committed")

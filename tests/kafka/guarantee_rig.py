@@ -1,0 +1,191 @@
+"""A topology of `guarantee_topologies` at work, whose bolt `transform` is killed now and then."""
+
+import random
+import signal
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from acker_worker.catalogue import Catalogue
+from acker_worker.worker import AckerWorker
+from spout_sdk import Exit, Stats, TopologyRunner, load_topology
+from tests.kafka.guarantee_topologies import ARMED, COPIES, DIRECTORY, ENOUGH, NAME, SIGNAL
+from tests.kafka.sdk_rig import Cluster, value
+from tests.waiting import eventually
+from tuple_tree.streams import payload_codec
+
+MODULE: Final = "tests.kafka.guarantee_topologies"
+GARBAGE: Final = b"\xff"
+
+Output = tuple[int, int]
+
+
+class Run:
+    """A topology at work, whose bolt `transform` is killed now and then."""
+
+    def __init__(self, cluster: Cluster, directory: Path, reference: str, processes: int) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.name = cluster.manifest.topology
+        self.exits: list[Exit] = []
+        self.runner = TopologyRunner(reference, cluster.kafka, {"transform": processes}, on_exit=self.exits.append)
+
+    @property
+    def spout(self) -> Stats:
+        return self.runner.stats()["numbers"]
+
+    def arm(self, step: str) -> None:
+        self.directory.joinpath(ARMED).write_text(step)
+
+    def stop_at(self, step: str) -> int:
+        """Waits until a process has stopped itself, as if it hung, at a step; it does not end."""
+        self.directory.joinpath(SIGNAL).write_text(str(int(signal.SIGSTOP)))
+        self.arm(step)
+        (taken,) = eventually(lambda: list(self.directory.glob("taken-*")), f"a process stopped at step {step}", 90)
+        return int(taken.name.removeprefix("taken-"))
+
+    def kill_at(self, step: str) -> None:
+        """Waits until a process has killed itself at a step."""
+        before = len(self.exits)
+        self.arm(step)
+        eventually(lambda: len(self.exits) > before, f"a process killed at step {step}", 90)
+        assert {exit_.code for exit_ in self.exits} == {-signal.SIGKILL}, self.exits
+
+    def kill(self) -> None:
+        """Kills a process at any moment."""
+        before = len(self.exits)
+        eventually(lambda: self.runner.pids()["transform"], "a process to kill")
+        threading.Event().wait(random.uniform(0, 0.3))
+        self.runner.kill("transform")
+        eventually(lambda: len(self.exits) > before, "the process gone")
+
+    def flows(self) -> None:
+        """Waits until trees complete, in spite of what was killed before."""
+        acked = self.spout.acked
+        eventually(lambda: self.spout.acked > acked + 50, "more trees acked", 90)
+
+    def produces(self) -> None:
+        """Waits for outputs, in spite of what was killed before."""
+        before = self.outputs().total()
+        eventually(lambda: self.outputs().total() > before + 100, "more outputs", 90)
+
+    def enough(self) -> None:
+        self.directory.joinpath(ENOUGH).touch()
+
+    def finish(self) -> None:
+        """Waits until every tree has an outcome."""
+        self.enough()
+        eventually(
+            lambda: self.spout.emitted and self.spout.acked + sum(self.spout.failed.values()) == self.spout.emitted,
+            "an outcome for each message",
+            180,
+        )
+
+    def spoil(self) -> None:
+        """Puts something into the inbox that cannot be read."""
+        self.cluster.produce(f"{self.name}.tuples.transform", 0, GARBAGE, [("source", b"numbers/default")])
+
+    def dead_letters(self) -> int:
+        return len(committed(self.cluster, f"{self.name}.dead-letters"))
+
+    def inputs(self) -> list[int]:
+        codec = payload_codec(self.cluster.manifest.stream("numbers", "default"))
+        read = [value(record) for record in committed(self.cluster, f"{self.name}.tuples.transform")]
+        return [codec.decode(payload)[0] for payload in read if payload != GARBAGE]
+
+    def outputs(self) -> Counter[Output]:
+        codec = payload_codec(self.cluster.manifest.stream("transform", "default"))
+        read = [codec.decode(value(record)) for record in committed(self.cluster, f"{self.name}.tuples.sink")]
+        return Counter((number, copy) for number, copy in read)
+
+    def expected(self) -> Counter[Output]:
+        return Counter((number, copy) for number in self.inputs() for copy in range(COPIES))
+
+
+def committed(cluster: Cluster, topic: str) -> list[Message]:
+    """The committed records of a topic."""
+    consumer = Consumer(
+        {
+            **cluster.bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    found: list[Message] = []
+    try:
+        partitions = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+
+        def read() -> bool:
+            for message in consumer.consume(1000, 0.05):
+                error = message.error()
+                if error is None:
+                    found.append(message)
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF
+                    partitions.discard(message.partition() or 0)
+            return not partitions
+
+        eventually(read, f"the end of {topic}")
+        return found
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def acking(cluster: Cluster) -> Iterator[None]:
+    """A real acker worker beside the topology."""
+    worker = AckerWorker(cluster.manifest.topology, cluster.bootstrap)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        worker.stop()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+Start = Callable[..., Run]
+"""Makes a `Run` of a topology, with its topics."""
+
+
+def starter(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, directory: Path) -> Start:
+    def start(topology: str, processes: int = 2, servers: str = bootstrap_servers, **kafka: object) -> Run:
+        monkeypatch.setenv(NAME, f"{topology.replace('_', '-')}-{uuid.uuid4().hex[:8]}")
+        monkeypatch.setenv(DIRECTORY, str(directory))
+        reference = f"{MODULE}:{topology}"
+        cluster = Cluster(servers, load_topology(reference).manifest)
+        cluster.kafka.update(kafka)
+        catalogue = Catalogue(cluster.bootstrap)
+        catalogue.create_topics(cluster.manifest)
+        catalogue.publish(cluster.manifest)
+        return Run(cluster, directory, reference, processes)
+
+    return start
+
+
+def produce_numbers(run: Run, count: int) -> None:
+    codec = payload_codec(run.cluster.manifest.stream("numbers", "default"))
+    producer = Producer(run.cluster.bootstrap)
+    for number in range(count):
+        producer.produce(
+            f"{run.name}.tuples.transform",
+            codec.encode((number,)),
+            partition=number % 3,
+            headers=[("source", b"numbers/default")],
+        )
+    assert producer.flush(30) == 0
+
+
+def start_again(run: Run) -> Run:
+    return Run(run.cluster, run.directory, f"{MODULE}:{run.name.rpartition('-')[0].replace('-', '_')}", 1)

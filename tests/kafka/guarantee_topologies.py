@@ -1,0 +1,244 @@
+"""Topologies whose bolt `transform` is killed at chosen steps, for the tests of the guarantees.
+
+A test arms a step by writing its name into a file; the first process that comes to that step takes the file away and
+kills itself.
+"""
+
+import os
+import random
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    Bolt,
+    Failure,
+    OutputCollector,
+    Spout,
+    SpoutCollector,
+    TaskContext,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    bolt_loop,
+    declare,
+    transactional_sink,
+)
+from spout_sdk.kafka_reader import KafkaReader
+from tuple_tree.manifest import Guarantee
+
+NAME: Final = "GUARANTEE_TEST_TOPOLOGY"
+DIRECTORY: Final = "GUARANTEE_TEST_DIRECTORY"
+COPIES: Final = 2
+"""Outputs of each input."""
+
+WINDOW: Final = 7
+"""Inputs that `Windows` collects."""
+
+STEPS: Final = ("executing", "emitted", "flushed", "offsets", "committing", "committed")
+"""Where a process can be killed: before an input is executed, when its outputs are emitted, when they have arrived at
+the broker, when the offsets have, amid the commit, and after it."""
+
+REFUSED: Final = "refused"
+"""A step at which the offsets are refused."""
+
+ENOUGH: Final = "enough"
+ARMED: Final = "armed"
+SIGNAL: Final = "signal"
+
+
+def directory() -> Path:
+    return Path(os.environ[DIRECTORY])
+
+
+def _take(step: str) -> bool:
+    armed = directory() / ARMED
+    try:
+        if armed.read_text() != step:
+            return False
+        armed.rename(directory() / f"taken-{os.getpid()}")
+    except FileNotFoundError:  # nothing is armed, or another process was faster
+        return False
+    return True
+
+
+def _die() -> None:
+    number = directory() / SIGNAL
+    os.kill(os.getpid(), int(number.read_text()) if number.exists() else signal.SIGKILL)
+
+
+def come_to(step: str) -> None:
+    if _take(step):
+        _die()
+
+
+@contextmanager
+def amid(step: str) -> Iterator[None]:
+    if _take(step):
+        threading.Timer(random.uniform(0, 0.01), _die).start()
+    yield
+
+
+class KilledProducer(Producer):
+    """A producer that comes to steps."""
+
+    def send_offsets_to_transaction(self, positions: Any, group_metadata: Any, timeout: float = -1) -> None:
+        come_to("flushed")
+        if _take(REFUSED):
+            # As when the group has moved on, and this process has not heard of it.
+            raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION, "made up", False, False, True))
+        super().send_offsets_to_transaction(positions, group_metadata, timeout)
+        come_to("offsets")
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        with amid("committing"):
+            super().commit_transaction(timeout)
+        come_to("committed")
+
+
+class KilledReader(KafkaReader):
+    """A reader that comes to the same steps where there are no transactions."""
+
+    def commit(self, offsets: dict[int, int]) -> None:
+        come_to("flushed")
+        super().commit(offsets)
+        come_to("committed")
+
+    def commit_now(self, offsets: dict[int, int], seconds: float) -> bool:
+        done = super().commit_now(offsets, seconds)
+        come_to("committed")
+        return done
+
+
+if sys.argv[-1:] == ["transform"]:
+    # In its processes only.
+    transactional_sink.Producer = KilledProducer  # type: ignore[attr-defined]
+    bolt_loop.KafkaReader = KilledReader  # type: ignore[attr-defined]
+
+
+class Numbers(Spout):
+    """Emits rising numbers, a few hundred a second, until there are enough; nothing is emitted twice."""
+
+    streams = (declare({"number": int}),)
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        self.context = context
+        self.collector = collector
+        self.pause = threading.Event()
+        self.number = 0
+        self.acks: Counter[int] = Counter()
+
+    def next_tuple(self) -> None:
+        if (directory() / ENOUGH).exists():
+            return
+        self.collector.emit((self.number,), message_id=self.number)
+        self.number += 1
+        self.pause.wait(0.003)
+
+    def ack(self, message_id: Any) -> None:
+        self.acks[message_id] += 1
+        if self.acks[message_id] > 1:
+            self.context.count("acked again")
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        self.context.count(f"failed: {reason.reason.word} {reason.message}")
+
+
+class Transform(BasicBolt):
+    streams = (declare({"number": int, "copy": int}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        come_to("executing")
+        for copy in range(COPIES):
+            collector.emit((tuple_["number"], copy))
+        come_to("emitted")
+
+
+class Windows(Bolt):
+    """Collects inputs, and emits and acks for all of them at once."""
+
+    streams = (declare({"number": int, "copy": int}),)
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+        self.held: list[Tuple] = []
+
+    def execute(self, tuple_: Tuple) -> None:
+        come_to("executing")
+        self.held.append(tuple_)
+        if len(self.held) < WINDOW:
+            return
+        for held in self.held:
+            for copy in range(COPIES):
+                self.collector.emit((held["number"], copy), self.held)
+        for held in self.held:
+            self.collector.ack(held)
+        self.held.clear()
+        come_to("emitted")
+
+
+class Slides(Windows):
+    """Emits for inputs that it holds back."""
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.held.append(tuple_)
+        self.collector.emit((tuple_["number"], 0), self.held)
+        if len(self.held) == WINDOW:
+            self.collector.ack(self.held.pop(0))
+
+
+class Large(BasicBolt):
+    """Emits what the topic of its receiver does not take."""
+
+    streams = (declare({"text": str}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit((random.randbytes(2_000).hex(),))
+
+
+class Sink(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        pass
+
+
+def _topology(guarantee: Guarantee, bolt: type[Any]) -> Topology:
+    builder = TopologyBuilder(
+        os.environ[NAME], guarantee=guarantee, ack_partitions=2, message_timeout=180, max_spout_pending=20_000
+    )
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("transform", bolt, tasks=3).shuffle_grouping("numbers")
+    builder.set_bolt("sink", Sink, tasks=2).shuffle_grouping("transform")
+    return builder.build()
+
+
+def exactly_once() -> Topology:
+    return _topology("exactly_once", Transform)
+
+
+def at_least_once() -> Topology:
+    return _topology("at_least_once", Transform)
+
+
+def at_most_once() -> Topology:
+    return _topology("at_most_once", Transform)
+
+
+def windows() -> Topology:
+    return _topology("exactly_once", Windows)
+
+
+def large() -> Topology:
+    return _topology("exactly_once", Large)
+
+
+def slides() -> Topology:
+    return _topology("exactly_once", Slides)
