@@ -12,7 +12,8 @@ Rooms, from what users write to what runs it:
 - `components`: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `Failure`; `tuples`: what bolts receive; `context`: what a
   task knows.
 - `windows`: bolts that work on many tuples at a time.
-- `collectors`: what spouts and bolts emit, ack and fail through; `hooks`: code that is told of it.
+- `collectors`, `spout_collector`, on `emitter`: what spouts and bolts emit, ack and fail through; `hooks`: code that is
+  told of it.
 - `builder`: `TopologyBuilder`; `options`: how a bolt behaves; `external`: components that something else runs;
   `topology`: what is built, and loading it by reference.
 - `groupings`, `emit_plans`: who receives a tuple, worked out per stream beforehand.
@@ -31,7 +32,7 @@ Rooms, from what users write to what runs it:
 """
 
 from spout_sdk.builder import BoltDeclarer, TopologyBuilder
-from spout_sdk.collectors import BasicCollector, OutputCollector, SpoutCollector
+from spout_sdk.collectors import BasicCollector, OutputCollector
 from spout_sdk.component_runner import ComponentRunner
 from spout_sdk.components import BasicBolt, BatchBolt, Bolt, Failure, Spout
 from spout_sdk.context import TaskContext
@@ -58,6 +59,7 @@ from spout_sdk.hooks import EmitInfo, TaskHook
 from spout_sdk.kafka_spout import KafkaSpout, KafkaTuple, RetryPolicy
 from spout_sdk.latency import LatencyHistogram
 from spout_sdk.records import Record
+from spout_sdk.spout_collector import SpoutCollector
 from spout_sdk.stats import Stats
 from spout_sdk.supervisor import Exit, TopologyRunner
 from spout_sdk.topology import Topology, load_topology

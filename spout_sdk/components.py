@@ -11,8 +11,9 @@ from tuple_tree.messages import FailReason
 from tuple_tree.streams import Stream
 
 if TYPE_CHECKING:
-    from spout_sdk.collectors import BasicCollector, OutputCollector, SpoutCollector
+    from spout_sdk.collectors import BasicCollector, OutputCollector
     from spout_sdk.context import TaskContext
+    from spout_sdk.spout_collector import SpoutCollector
     from spout_sdk.tuples import Tuple
 
 

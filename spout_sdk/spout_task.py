@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from spout_sdk.ack_buffer import AckBuffer
-from spout_sdk.collectors import SpoutCollector
 from spout_sdk.components import Failure, Spout
 from spout_sdk.context import TaskContext
 from spout_sdk.dead_letters import send_dead_letter
@@ -16,6 +15,7 @@ from spout_sdk.kafka_spout.settings import SpoutWorld
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.pending import Pending
 from spout_sdk.records import Record, TaskEnvironment
+from spout_sdk.spout_collector import SpoutCollector
 from spout_sdk.topology import Topology
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import WireError

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from spout_sdk.collectors import SpoutCollector
 from spout_sdk.components import Failure
 from spout_sdk.context import TaskContext
 from spout_sdk.errors import AccessError, BrokerError, EmitError, TopicsError
@@ -22,6 +21,7 @@ from spout_sdk.kafka_spout.settings import SourceProgress, SourceSettings, Spout
 from spout_sdk.kafka_spout.source import Commit, Overtaken, SourcePartition
 from spout_sdk.kafka_spout.translation import KafkaTuple, Translate
 from spout_sdk.records import Record
+from spout_sdk.spout_collector import SpoutCollector
 from tuple_tree.errors import WireError
 from tuple_tree.ids import MAX_OFFSET, OFFSET_SHIFT, root_of_word
 from tuple_tree.streams import DEFAULT_STREAM

@@ -4,7 +4,6 @@ import copy
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from spout_sdk.collectors import SpoutCollector
 from spout_sdk.components import Failure, Spout
 from spout_sdk.context import TaskContext
 from spout_sdk.errors import TopologyError
@@ -13,6 +12,7 @@ from spout_sdk.kafka_spout.retry import RetryPolicy
 from spout_sdk.kafka_spout.settings import Mode, SourceProgress, SourceSettings, SpoutWorld
 from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.kafka_spout.translation import Translate, default_translate
+from spout_sdk.spout_collector import SpoutCollector
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.ids import MAX_PARTITIONS, MAX_SPOUTS
 from tuple_tree.names import check_topic

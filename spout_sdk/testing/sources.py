@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spout_sdk.collectors import SpoutCollector
 from spout_sdk.components import Spout
 from spout_sdk.context import TaskContext
+from spout_sdk.spout_collector import SpoutCollector
 from spout_sdk.testing.errors import SimulationError
 from spout_sdk.topology import Factory, Topology
 from tuple_tree.manifest import BoltManifest, SpoutManifest

@@ -20,9 +20,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def use(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Use:
-    def use(topology: str) -> Cluster:
+    def use(topology: str, module: str = "tests.kafka.sdk_topologies") -> Cluster:
         monkeypatch.setenv(NAME, f"{topology}-{uuid.uuid4().hex[:8]}")
-        cluster = Cluster(bootstrap_servers, load_topology(f"tests.kafka.sdk_topologies:{topology}").manifest)
+        cluster = Cluster(bootstrap_servers, load_topology(f"{module}:{topology}").manifest)
         cluster.create_topics()
         return cluster
 

@@ -2,8 +2,7 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -87,8 +86,10 @@ class Cluster:
         assert producer.flush(10) == 0
 
 
-Use = Callable[[str], Cluster]
-"""Gives a topology of `sdk_topologies` a fresh name and its topics."""
+class Use(Protocol):
+    """Gives a topology of a module a fresh name and its topics."""
+
+    def __call__(self, topology: str, module: str = ...) -> Cluster: ...
 
 
 def value(record: Message) -> bytes:

@@ -1,38 +1,19 @@
 """Windows on a real Kafka: every tree completes, and what a killed task held is in the windows of the next."""
 
-import uuid
 from collections import Counter
-from collections.abc import Callable
 
-import pytest
-
-from spout_sdk import TopologyRunner, load_topology
-from tests.kafka.sdk_rig import Cluster, ToyAcker, value
-from tests.kafka.sdk_topologies import LINES, NAME, line
+from spout_sdk import TopologyRunner
+from tests.kafka.sdk_rig import ToyAcker, Use, value
+from tests.kafka.sdk_topologies import LINES, line
 from tests.kafka.window_topologies import LINES_A_WINDOW, WORDS_A_WINDOW
 from tests.waiting import eventually
 from tuple_tree.streams import payload_codec
 
 MODULE = "tests.kafka.window_topologies"
 
-Use = Callable[[str], Cluster]
-
-
-@pytest.fixture
-def use(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Use:
-    """Gives a topology a fresh name and its topics."""
-
-    def use(topology: str) -> Cluster:
-        monkeypatch.setenv(NAME, f"windows-{uuid.uuid4().hex[:8]}")
-        cluster = Cluster(bootstrap_servers, load_topology(f"{MODULE}:{topology}").manifest)
-        cluster.create_topics()
-        return cluster
-
-    return use
-
 
 def test_words_are_counted_by_the_window_and_every_tree_completes(use: Use) -> None:
-    cluster = use("words")
+    cluster = use("words", MODULE)
     expected = Counter(word for number in range(LINES) for word in line(number).split())
     windows, left_over = divmod(sum(expected.values()), WORDS_A_WINDOW)
     assert left_over == 0
@@ -50,7 +31,7 @@ def test_words_are_counted_by_the_window_and_every_tree_completes(use: Use) -> N
 
 
 def test_the_clock_closes_windows_and_every_tree_completes(use: Use) -> None:
-    cluster = use("words_by_the_second")
+    cluster = use("words_by_the_second", MODULE)
     with ToyAcker(cluster) as acker, TopologyRunner(f"{MODULE}:words_by_the_second", cluster.kafka) as runner:
         eventually(lambda: runner.stats()["lines"].counters.get("acked") == LINES, "every line acked", 120)
         runner.stop()
@@ -61,7 +42,7 @@ def test_the_clock_closes_windows_and_every_tree_completes(use: Use) -> None:
 
 
 def test_what_a_killed_task_held_is_in_the_windows_of_the_next(use: Use) -> None:
-    cluster = use("batches")
+    cluster = use("batches", MODULE)
     inbox = f"{cluster.manifest.topology}.tuples.batch"
     with ToyAcker(cluster) as acker, TopologyRunner(f"{MODULE}:batches", cluster.kafka) as runner:
         eventually(lambda: runner.stats()["lines"].acked == LINES_A_WINDOW, "the first window acked", 120)

@@ -12,13 +12,9 @@ from spout_sdk import (
     BasicBolt,
     BasicCollector,
     Bolt,
-    ComponentError,
     FailReason,
-    FailTupleError,
     Failure,
     OutputCollector,
-    Spout,
-    SpoutCollector,
     TaskContext,
     Topology,
     TopologyBuilder,
@@ -27,57 +23,7 @@ from spout_sdk import (
 )
 from spout_sdk import testing as kit
 from spout_sdk.testing import FixedTuple, NotIdleError, SimulatedCluster, SimulationError, complete_topology
-
-
-class Lines(Spout):
-    streams = (declare({"line": str}), declare({"line": str}, name="urgent"))
-
-    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
-        self.collector = collector
-        self.left = 3
-
-    def next_tuple(self) -> None:
-        if self.left:
-            self.left -= 1
-            self.collector.emit((f"line {self.left}",), message_id=self.left)
-
-
-class Split(BasicBolt):
-    streams = (declare({"word": str}),)
-    cleaned_up = 0
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        if not tuple_["line"]:
-            raise FailTupleError("nothing to split")
-        for word in tuple_["line"].split():
-            collector.emit((word,))
-
-    def cleanup(self) -> None:
-        type(self).cleaned_up += 1
-
-
-class Count(Bolt):
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.context = context
-        self.collector = collector
-        self.counts: Counter[str] = Counter()
-
-    def execute(self, tuple_: Tuple) -> None:
-        self.counts[tuple_["word"]] += 1
-        self.context.count("words")
-        self.collector.ack(tuple_)
-
-
-def words(split: Any = Split, spout: Any = Lines, **settings: Any) -> Topology:
-    builder = TopologyBuilder("words", **settings)
-    builder.set_spout("lines", spout)
-    builder.set_bolt("split", split, tasks=2).shuffle_grouping("lines").shuffle_grouping("lines", "urgent")
-    builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
-    return builder.build()
-
-
-def fed(*lines: str, **settings: Any) -> SimulatedCluster:
-    return SimulatedCluster(words(), sources={"lines": [(line,) for line in lines]}, **settings)
+from tests.unit.sdk.kit_words import Count, Lines, Split, fed, words
 
 
 def test_the_exported_names() -> None:
@@ -309,111 +255,6 @@ class TestRepeating:
 
     def test_another_seed_gives_another(self) -> None:
         assert self.story(7)[0] != self.story(8)[0]
-
-
-class TestTrouble:
-    def test_a_killed_bolt_reads_again_what_was_not_committed(self) -> None:
-        with fed("a b", "c d") as cluster:
-            cluster.run_until_idle()
-            before = cluster.bolt("count")
-            executed = len(cluster.executed("count", 0))
-            cluster.kill("count")
-            cluster.run_until_idle()
-            assert cluster.bolt("count") is not before
-            assert len(cluster.executed("count", 0)) == 2 * executed
-            assert sorted(cluster.acked("lines")) == [0, 1]
-            assert cluster.stats("count").executed == len(cluster.executed("count"))
-
-    def test_a_second_later_it_was_committed(self) -> None:
-        with fed("a b", "c d") as cluster:
-            cluster.advance(1)
-            for task in range(2):
-                cluster.kill("split", task)
-                cluster.kill("count", task)
-            cluster.run_until_idle()
-            assert len(cluster.executed("split")) == 2
-            assert len(cluster.executed("count")) == 4
-            assert sum(cluster.committed("split").values()) == 2
-
-    def test_a_killed_task_is_not_cleaned_up_and_a_restarted_one_is(self) -> None:
-        Split.cleaned_up = 0
-        with fed("a b") as cluster:
-            cluster.advance(1)
-            cluster.kill("split")
-            assert Split.cleaned_up == 0
-            cluster.restart("split")
-            cluster.restart("split", task=1)
-            assert Split.cleaned_up == 2
-            cluster.run_until_idle()
-            assert len(cluster.executed("split")) == 1
-        assert Split.cleaned_up == 4
-
-    def test_with_exactly_once_nothing_is_executed_twice(self) -> None:
-        topology = words(guarantee="exactly_once")
-        with SimulatedCluster(topology, sources={"lines": [("a b c",)] * 20}) as cluster:
-            for target in (10, 20, 30):
-                cluster.run_until(lambda target=target: len(cluster.executed("count")) >= target)  # type: ignore[misc]
-                for task in range(2):
-                    cluster.kill("split", task)
-                    cluster.kill("count", task)
-            cluster.run_until_idle()
-            assert len(cluster.executed("count")) == 60
-            assert sorted(cluster.acked("lines")) == list(range(20))
-
-    def test_a_killed_spout_forgets_what_is_pending(self) -> None:
-        with fed("a", paused=["count"]) as cluster:
-            cluster.run_until_idle()
-            cluster.kill("lines")
-            cluster.resume("count")
-            cluster.run_until_idle()
-            assert not cluster.pending("lines")
-            assert not cluster.acked("lines")
-            # The outcome was told to the task that is no more, or found a spout that does not hold it.
-            assert cluster.stats("lines").emitted == 1
-
-    def test_killed_ackers_rebuild_what_is_open(self) -> None:
-        with fed("a", "b", paused=["count"]) as cluster:
-            cluster.advance(3)
-            cluster.kill_acker()
-            cluster.advance(3)
-            cluster.kill_acker()
-            cluster.resume("count")
-            cluster.run_until_idle()
-            assert sorted(cluster.acked("lines")) == [0, 1]
-
-    def test_an_exception_of_a_component_comes_as_it_is(self) -> None:
-        class Broken(Lines):
-            def ack(self, message_id: Any) -> None:
-                raise ZeroDivisionError("by zero")
-
-        with SimulatedCluster(words(spout=Broken)) as cluster, pytest.raises(ComponentError, match="by zero"):
-            cluster.run_until_idle()
-
-    def test_a_bolt_that_cannot_be_prepared(self) -> None:
-        class Broken(Split):
-            def prepare(self, context: TaskContext) -> None:
-                raise OSError("no such file")
-
-        with pytest.raises(ComponentError, match="no such file"):
-            SimulatedCluster(words(split=Broken))
-
-    def test_what_is_unknown(self) -> None:
-        with fed() as cluster:
-            for read in (cluster.emitted, cluster.executed, cluster.acked, cluster.stats, cluster.kill, cluster.pause):
-                with pytest.raises(SimulationError, match="no component 'nobody': it has lines, split, count"):
-                    read("nobody")
-            with pytest.raises(SimulationError, match="'split' has no task 2: it has 2, numbered from 0"):
-                cluster.kill("split", 2)
-            with pytest.raises(SimulationError, match="'split' is not paused: nothing is"):
-                cluster.resume("split")
-            with pytest.raises(SimulationError, match="'split' is a bolt"):
-                cluster.pending("split")
-            with pytest.raises(SimulationError, match="'lines' is a spout"):
-                cluster.bolt("lines")
-            with pytest.raises(SimulationError, match="there is no topic 'nothing'"):
-                cluster.broker.records("nothing")
-            with pytest.raises(SimulationError, match=r"words\.acks has no partition 8: it has 8"):
-                cluster.broker.append("words.acks", 8, None, b"", None)
 
 
 def test_a_closed_cluster_can_only_be_read() -> None:
