@@ -43,7 +43,8 @@ def test_the_clock_closes_windows_and_every_tree_completes(use: Use) -> None:
 
 def test_what_a_killed_task_held_is_in_the_windows_of_the_next(use: Use) -> None:
     cluster = use("batches", MODULE)
-    inbox = f"{cluster.manifest.topology}.tuples.batch"
+    name = cluster.manifest.topology
+    inbox = f"{name}.tuples.batch"
     with ToyAcker(cluster) as acker, TopologyRunner(f"{MODULE}:batches", cluster.kafka) as runner:
         eventually(lambda: runner.stats()["lines"].acked == LINES_A_WINDOW, "the first window acked", 120)
         eventually(lambda: cluster.progress("batch") == {0: (LINES_A_WINDOW, LINES)}, "what is held not committed")
@@ -59,7 +60,7 @@ def test_what_a_killed_task_held_is_in_the_windows_of_the_next(use: Use) -> None
         eventually(lambda: cluster.progress("batch") == {0: (100, 100)}, "all committed")
     assert len(acker.acked) == LINES
     codec = payload_codec(cluster.manifest.stream("batch", "default"))
-    kept = [codec.decode(value(record))[0].split() for record in cluster.records(inbox.replace("batch", "keep"))]
+    kept = [codec.decode(value(record))[0].split() for record in cluster.records(f"{name}.tuples.keep")]
     assert [sorted(map(int, batch)) for batch in kept] == [
         list(range(LINES_A_WINDOW)),
         list(range(LINES_A_WINDOW, 2 * LINES_A_WINDOW)),
