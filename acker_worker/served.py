@@ -142,9 +142,9 @@ class Served:
 
     def refuse(self, why: str) -> None:
         """Notes that what was published cannot be used; a worker of an earlier manifest goes on."""
-        _log.error("topology %s cannot be served as it was published: %s", self._topology, why)
         if not self.serving:
             self.problem = why
+        _log.error("topology %s cannot be served as it was published: %s", self._topology, why)
 
     def withdraw(self) -> None:
         """Stops serving it: it was deleted."""
