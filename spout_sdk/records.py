@@ -62,6 +62,49 @@ OpenSource = Callable[[Callable[[], None]], "Source"]
 """Makes the connection of a spout's task to its source; given what to call when a commit has failed."""
 
 
+class NoRecord:
+    """Stands for a record that there is not, or not any more: only where it lay may be known.
+
+    Args:
+        topic: where it lay.
+        partition: of that topic.
+        offset: in that partition.
+    """
+
+    __slots__ = ("_at",)
+
+    def __init__(self, topic: str | None = None, partition: int | None = None, offset: int | None = None) -> None:
+        self._at = (topic, partition, offset)
+
+    def topic(self) -> str | None:
+        """Where it lay."""
+        return self._at[0]
+
+    def partition(self) -> int | None:
+        """Where it lay."""
+        return self._at[1]
+
+    def offset(self) -> int | None:
+        """Where it lay."""
+        return self._at[2]
+
+    def key(self) -> bytes | None:
+        """None."""
+        return None
+
+    def value(self) -> bytes | None:
+        """None."""
+        return None
+
+    def headers(self) -> Any:
+        """None."""
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        """None that is available, as Kafka's client says it."""
+        return (0, -1)
+
+
 class Sink(Protocol):
     """Where tasks send records. Sending never blocks for the network, and keeps the order within a partition."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from spout_sdk.errors import TupleAlreadyDoneError
-from spout_sdk.records import Record
+from spout_sdk.records import NoRecord, Record
 from tuple_tree.anchors import Edges
 from tuple_tree.streams import Values
 
@@ -150,36 +150,10 @@ TICK_STREAM: Final = "__tick"
 
 _TICKS: Final = InputStream(SYSTEM_COMPONENT, TICK_STREAM, ())
 
-
-class _Tick:
-    """Stands for the record that a tick tuple does not have."""
-
-    def topic(self) -> str | None:
-        return None
-
-    def partition(self) -> int | None:
-        return None
-
-    def offset(self) -> int | None:
-        return None
-
-    def key(self) -> bytes | None:
-        return None
-
-    def value(self) -> bytes | None:
-        return None
-
-    def headers(self) -> Any:
-        return None
-
-    def timestamp(self) -> tuple[int, int]:
-        return (0, -1)
-
-
 NO_OFFSET: Final = -1
 """The offset of a tuple that lies nowhere."""
 
 
 def tick_tuple() -> Tuple:
     """A new tick tuple; for the SDK's use."""
-    return Tuple((), {}, NO_OFFSET, _Tick(), _TICKS)
+    return Tuple((), {}, NO_OFFSET, NoRecord(), _TICKS)

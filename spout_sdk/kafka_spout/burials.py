@@ -7,7 +7,6 @@ from typing import Any
 from spout_sdk.counters import Counters
 from spout_sdk.dead_letters import send_dead_letter
 from spout_sdk.errors import DeliveryError
-from spout_sdk.kafka_spout.source import SourcePartition
 from spout_sdk.records import Record, Sink
 from tuple_tree.errors import WireError
 
@@ -49,41 +48,3 @@ class Burials:
                 self.failure = DeliveryError("a dead letter", self._topic, 0, failure)
 
         send_dead_letter(self._sink, self._topic, record, error, self._by, delivered)
-
-
-class GoneRecord:
-    """Stands for a message that the source does not have any more."""
-
-    __slots__ = ("_at", "_offset")
-
-    def __init__(self, at: SourcePartition, offset: int) -> None:
-        self._at = at
-        self._offset = offset
-
-    def topic(self) -> str | None:
-        """Where it lay."""
-        return self._at.topic
-
-    def partition(self) -> int | None:
-        """Where it lay."""
-        return self._at.partition
-
-    def offset(self) -> int | None:
-        """Where it lay."""
-        return self._offset
-
-    def key(self) -> bytes | None:
-        """Nobody knows."""
-        return None
-
-    def value(self) -> bytes | None:
-        """Nobody knows."""
-        return None
-
-    def headers(self) -> Any:
-        """Nobody knows."""
-        return None
-
-    def timestamp(self) -> tuple[int, int]:
-        """Nobody knows."""
-        return (0, -1)

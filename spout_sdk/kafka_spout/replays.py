@@ -4,11 +4,11 @@ from collections import deque
 from typing import Final
 
 from spout_sdk.components import Failure
-from spout_sdk.kafka_spout.burials import Burials, GoneRecord
+from spout_sdk.kafka_spout.burials import Burials
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
 from spout_sdk.kafka_spout.retry import RetryPolicy, RetrySchedule
 from spout_sdk.kafka_spout.source import Fetched, Source, SourcePartition
-from spout_sdk.records import Record
+from spout_sdk.records import NoRecord, Record
 from tuple_tree.errors import WireError
 
 ROUND: Final = 200
@@ -116,6 +116,6 @@ class Replays:
             key = self._partitions.key(*at, offset)
             why = self._given_up.get(key, "it failed, and was to be delivered again")
             detail = f"the source has no message at this offset any more (retention or compaction); {why}"
-            self._burials.bury(key, GoneRecord(at, offset), WireError("gone", detail))
+            self._burials.bury(key, NoRecord(*at, offset), WireError("gone", detail))
         for at, offset in fetched.unread:
             self.postpone(self._partitions.key(*at, offset), now)
