@@ -10,6 +10,14 @@ from tests.broker import BrokerChoiceError, choose, forced, running
 _USED = pytest.StashKey[str]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--screenshots",
+        metavar="DIRECTORY",
+        help="where the browser's tests put pictures of the dashboard; none unless set",
+    )
+
+
 def pytest_configure() -> None:
     try:
         forced(os.environ)

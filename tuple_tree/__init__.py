@@ -11,6 +11,9 @@ Rooms:
 - `streams`: the payload codecs of a stream (Avro, JSON, bytes).
 - `rotating_map`: a map whose entries expire in cohorts; `offsets`: which source offsets are still open.
 - `client_settings`: which librdkafka properties are for whom; `access`: what each role may do in Kafka.
+- `process_stats`: what a process says about itself once a second, `stats_publisher`: how; `latency`: durations in it.
+- `trace_context`: the trace that a message belongs to, handed on from tuple to tuple.
+- `watermarks`: where a partition begins and ends, asked with the consumer that one brings.
 - `dead_letters`: what is written beside a record that could not be used.
 - `errors`: the base class of everything raised here.
 """

@@ -11,12 +11,14 @@ from typing import Final, Literal
 
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 from tuple_tree.names import (
+    CATALOGUE_GROUP,
     TOPOLOGIES_TOPIC,
     acker_group,
     acks_topic,
     component_group,
     dead_letters_topic,
     notices_topic,
+    stats_topic,
     transactional_prefix,
     tuples_topic,
 )
@@ -26,6 +28,10 @@ ACKER: Final = "acker"
 
 OPERATOR: Final = "operator"
 """The role of whoever runs `acker topics create`."""
+
+
+VIEWER: Final = "viewer"
+"""The role of whoever looks into the topology."""
 
 
 class Operation(Enum):
@@ -50,6 +56,7 @@ CLUSTER: Final = "kafka-cluster"
 
 _CREATES: Final[Operations] = (Operation.CREATE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
 _READS: Final[Operations] = (Operation.READ,)
+_LOOKS: Final[Operations] = (Operation.READ, Operation.DESCRIBE_CONFIGS)
 _WRITES: Final[Operations] = (Operation.WRITE,)
 _DONE: Final[Mapping[Operation, str]] = {
     Operation.READ: "read",
@@ -67,12 +74,14 @@ class Permission:
         name: its name, or how the names begin.
         operations: at least one.
         prefixed: whether the name is a beginning.
+        optional: whether the role does its work without it as well.
     """
 
     resource: Resource
     name: str
     operations: Operations
     prefixed: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +109,15 @@ class Role:
             each.name: each.operations for each in self.permissions if each.resource == "topic" and not each.prefixed
         }
 
+    @property
+    def needed_topics(self) -> dict[str, Operations]:
+        """What it cannot do without of that."""
+        optional = {each.name for each in self.permissions if each.optional}
+        return {topic: operations for topic, operations in self.topics.items() if topic not in optional}
+
 
 def roles(manifest: Manifest, sources: Mapping[str, Source] | None = None, *, before_2_8: bool = False) -> list[Role]:
-    """All roles of a topology.
+    """All roles that do a topology's work; not the viewer, who reads everything and is needed for nothing.
 
     Args:
         manifest: of the topology.
@@ -130,6 +145,22 @@ def operator_role(manifest: Manifest) -> Role:
     )
 
 
+def viewer_role(manifest: Manifest) -> Role:
+    """Whoever runs `acker top`, `dashboard`, `trace`, `doctor`, `topologies show`, or looks at dead letters."""
+    begin = f"{manifest.topology}."
+    return Role(
+        VIEWER,
+        "whoever looks into it",
+        (
+            Permission("topic", begin, _LOOKS, prefixed=True),
+            Permission("topic", TOPOLOGIES_TOPIC, _LOOKS),
+            Permission("group", begin, (Operation.DESCRIBE,), prefixed=True),
+            Permission("group", CATALOGUE_GROUP, _READS),
+        ),
+        note="it reads all payloads of the topology, and changes nothing",
+    )
+
+
 def acker_role(manifest: Manifest) -> Role:
     """The acker workers: alone in reading acks and in writing notices."""
     topology = manifest.topology
@@ -142,6 +173,7 @@ def acker_role(manifest: Manifest) -> Role:
             Permission("topic", acks_topic(topology), (Operation.READ, checked)),
             *[Permission("topic", notices_topic(topology, spout.name), _WRITES) for spout in manifest.spouts],
             Permission("topic", dead_letters_topic(topology), (Operation.WRITE, checked)),
+            _stats(topology),
             Permission("group", acker_group(topology), _READS),
         ),
     )
@@ -185,6 +217,7 @@ def component_role(manifest: Manifest, name: str, source: Source = None) -> Role
     for topic in sources:
         _add(uses, topic, _READS)
     permissions = [Permission("topic", topic, operations) for topic, operations in uses.items()]
+    permissions.append(_stats(topology))
     if grouped:
         permissions.append(Permission("group", component_group(topology, name), _READS))
     if manifest.guarantee == "exactly_once" and not is_spout and not component.external:
@@ -193,6 +226,11 @@ def component_role(manifest: Manifest, name: str, source: Source = None) -> Role
     kind = "spout" if is_spout else "bolt"
     title = f"{'external ' if component.external else ''}{kind} {name}"
     return Role(name, title, tuple(permissions), is_component=True, note=note)
+
+
+def _stats(topology: str) -> Permission:
+    # A topology that nobody can look into is better than none.
+    return Permission("topic", stats_topic(topology), _WRITES, optional=True)
 
 
 def _add(uses: dict[str, Operations], topic: str, operations: Operations) -> None:

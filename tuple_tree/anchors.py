@@ -26,8 +26,12 @@ _one_pair: Final = struct.Struct(">QQ")
 class Anchor(Protocol):
     """What a tuple must have to be anchored to."""
 
-    edges: Edges
     out: int
+
+    @property
+    def edges(self) -> Edges:
+        """Root id → edge id of its delivery."""
+        ...
 
 
 def new_child(anchors: Iterable[Anchor], next_edge: Callable[[], int]) -> Edges:
@@ -62,6 +66,10 @@ def ack_vals(anchor: Anchor) -> list[tuple[int, int]]:
 
 pack_anchor: Final = _one_pair.pack
 """The value of the `anchors` header of one root and one edge: 16 bytes."""
+
+
+unpack_anchor: Final = _one_pair.unpack
+"""Root and edge of such a value."""
 
 
 def pack_anchors(edges: Edges) -> bytes:

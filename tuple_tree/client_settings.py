@@ -41,6 +41,12 @@ _PRODUCER_ONLY: Final = (
     "transaction",
 )
 
+# A request to a broker that is away looks for it again at each change of a connection, and asks for one while it looks:
+# that is a new connection as soon as one is refused, thousands a second from each process, until the broker is back.
+# A client that keeps connections to all brokers need not ask for them, and comes back by the backoff, a second at most
+# lest a broker that is back waits for us.
+_ADMIN: Final[dict[str, Any]] = {"enable.sparse.connections": False, "reconnect.backoff.max.ms": 1_000}
+
 
 def for_consumer(kafka: Mapping[str, Any]) -> dict[str, Any]:
     """The properties without those that only producers have."""
@@ -52,9 +58,14 @@ def for_producer(kafka: Mapping[str, Any]) -> dict[str, Any]:
     return _without(kafka, _CONSUMER_ONLY)
 
 
-def for_admin(kafka: Mapping[str, Any]) -> dict[str, Any]:
+def for_any(kafka: Mapping[str, Any]) -> dict[str, Any]:
     """The properties that every client has."""
     return _without(kafka, _CONSUMER_ONLY + _PRODUCER_ONLY)
+
+
+def for_admin(kafka: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties that every client has, and how a client that only asks stays in touch with the brokers."""
+    return {**_ADMIN, **for_any(kafka)}
 
 
 def _without(kafka: Mapping[str, Any], prefixes: tuple[str, ...]) -> dict[str, Any]:

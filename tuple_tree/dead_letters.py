@@ -8,17 +8,25 @@ The record's own headers come first and unchanged; these follow, all UTF-8 text:
 | `dead-letter.reason` | a short, stable word, such as `truncated` |
 | `dead-letter.detail` | a sentence for a person |
 | `dead-letter.by` | who could not use it: a component's task, or `acker` |
+
+That one was replayed is told by a record after it: without key and value, its one header `dead-letter.replayed` names
+the offset of the dead letter. Retention deletes a log from its beginning, so it outlives what it tells of.
 """
 
 from typing import Final
 
 PREFIX: Final = "dead-letter."
+REPLAYED: Final = f"{PREFIX}replayed"
+"""The one header of a record that says that a dead letter was replayed."""
 
 Headers = list[tuple[str, bytes]]
 
 
 def dead_letter_headers(topic: str, partition: int, offset: int, *, reason: str, detail: str, by: str) -> Headers:
-    """The headers that a dead letter gets in addition to its own."""
+    """The headers that a dead letter gets in addition to its own.
+
+    What UTF-8 cannot carry, half of a surrogate pair in the name of a file for instance, is escaped as Python shows it.
+    """
     said = {
         "topic": topic,
         "partition": str(partition),
@@ -27,4 +35,13 @@ def dead_letter_headers(topic: str, partition: int, offset: int, *, reason: str,
         "detail": detail,
         "by": by,
     }
-    return [(PREFIX + name, text.encode()) for name, text in said.items()]
+    return [(PREFIX + name, text.encode(errors="backslashreplace")) for name, text in said.items()]
+
+
+def replay_marker(offset: int) -> Headers:
+    """The headers of the record that says that a dead letter was replayed.
+
+    Args:
+        offset: of the dead letter in `{topology}.dead-letters`.
+    """
+    return [(REPLAYED, str(offset).encode())]

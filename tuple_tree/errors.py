@@ -4,7 +4,8 @@ TupleTreeError
 ├── WireError          bytes that are not what the wire contract says (malformed batch, header or payload)
 ├── InvalidNameError   a topology, component, stream or field name that cannot be used
 ├── ManifestError      a manifest that does not describe a topology
-└── PositionError      a source position that does not fit a positional root id
+├── PositionError      a source position that does not fit a positional root id
+└── StatsRecordError   a record of `{topology}.stats` that cannot be read
 """
 
 from typing import Final
@@ -46,3 +47,7 @@ class ManifestError(TupleTreeError):
 
 class PositionError(TupleTreeError):
     """A source position that does not fit a positional root id."""
+
+
+class StatsRecordError(TupleTreeError):
+    """A record of `{topology}.stats` that cannot be read."""

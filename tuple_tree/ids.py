@@ -12,6 +12,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from sys import byteorder
 from typing import Final
 
@@ -27,21 +28,27 @@ ID_BYTES: Final = 8
 IdColumn = NDArray[np.uint64]
 """Shape `(n,)`, dtype `>u8` or native `u8`: ids of a batch."""
 
+_WIRE_ID: Final = np.dtype(">u8")
+_NO_IDS: Final[IdColumn] = np.frombuffer(b"", dtype=_WIRE_ID)  # most columns of most batches
 _DRAW: Final = 1024  # ids a system call: 8 KiB, about 10 ns an id
 
 
 def random_ids(entropy: Callable[[int], bytes] = os.urandom) -> Iterator[int]:
-    """Yields independent random ids without end, never zero.
+    """Independent random ids without end, never zero.
 
     Zero is left out because an edge of zero would not show in a checksum.
 
     Args:
         entropy: returns that many random bytes; pass a seeded source to repeat a run.
     """
+    return chain.from_iterable(_blocks(entropy))
+
+
+def _blocks(entropy: Callable[[int], bytes]) -> Iterator[list[int]]:
+    """Ids by the block: whoever draws one goes through no Python but once a block."""
     while True:
-        for drawn in array("Q", entropy(_DRAW * ID_BYTES)):
-            if drawn:
-                yield drawn
+        drawn = np.frombuffer(entropy(_DRAW * ID_BYTES), dtype=np.uint64)
+        yield drawn[drawn != 0].tolist()
 
 
 def signed(id_: int) -> int:
@@ -77,7 +84,7 @@ def unpack_ids(packed: bytes, column: str = "ids") -> IdColumn:
     """
     if len(packed) % ID_BYTES:
         raise WireError("ragged-column", f"{column} has {len(packed)} bytes, which is no multiple of {ID_BYTES}")
-    return np.frombuffer(packed, dtype=">u8")
+    return np.frombuffer(packed, dtype=_WIRE_ID) if packed else _NO_IDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +104,17 @@ class Position:
     attempt: int = 0
 
 
-_SPOUT_BITS: Final = 6
-_PARTITION_BITS: Final = 12
-_OFFSET_BITS: Final = 40
-_ATTEMPT_BITS: Final = 6
+SPOUT_BITS: Final = 6
+PARTITION_BITS: Final = 12
+OFFSET_BITS: Final = 40
+ATTEMPT_BITS: Final = 6
+"""Widths of the fields of a positional root, the highest first."""
 
-MAX_SPOUTS: Final = 1 << _SPOUT_BITS
-MAX_PARTITIONS: Final = 1 << _PARTITION_BITS
-MAX_OFFSET: Final = 1 << _OFFSET_BITS
-MAX_ATTEMPTS: Final = 1 << _ATTEMPT_BITS
-OFFSET_SHIFT: Final = _ATTEMPT_BITS
+MAX_SPOUTS: Final = 1 << SPOUT_BITS
+MAX_PARTITIONS: Final = 1 << PARTITION_BITS
+MAX_OFFSET: Final = 1 << OFFSET_BITS
+MAX_ATTEMPTS: Final = 1 << ATTEMPT_BITS
+OFFSET_SHIFT: Final = ATTEMPT_BITS
 
 _ROUNDS: Final = 4
 _HALF: Final = 0xFFFF_FFFF
@@ -141,17 +149,17 @@ def position_word(position: Position) -> int:
         PositionError: if a field does not fit.
     """
     for name, bits in (
-        ("spout", _SPOUT_BITS),
-        ("partition", _PARTITION_BITS),
-        ("offset", _OFFSET_BITS),
-        ("attempt", _ATTEMPT_BITS),
+        ("spout", SPOUT_BITS),
+        ("partition", PARTITION_BITS),
+        ("offset", OFFSET_BITS),
+        ("attempt", ATTEMPT_BITS),
     ):
         value = getattr(position, name)
         if not 0 <= value < 1 << bits:
             raise PositionError(f"{name} {value} does not fit a positional root id: it must be below {1 << bits}")
     return (
-        position.spout << (_PARTITION_BITS + _OFFSET_BITS + _ATTEMPT_BITS)
-        | position.partition << (_OFFSET_BITS + _ATTEMPT_BITS)
+        position.spout << (PARTITION_BITS + OFFSET_BITS + ATTEMPT_BITS)
+        | position.partition << (OFFSET_BITS + ATTEMPT_BITS)
         | position.offset << OFFSET_SHIFT
         | position.attempt
     )
@@ -166,6 +174,52 @@ def root_of_word(word: int) -> int:
     return left << 32 | right
 
 
+_MANY: Final = 40  # from here on numpy is faster than a loop
+_PRIMES: Final = tuple(
+    np.uint64(prime)
+    for prime in (
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
+    )
+)
+
+
+def roots_of_words(words: Sequence[int]) -> list[int]:
+    """`root_of_word` of each; of hundreds, six times as fast.
+
+    The round function is written out for a column of 64-bit integers, after the specification of XXH64 (Collet), for
+    an input of eight bytes.
+    """
+    if len(words) < _MANY:
+        return [root_of_word(word) for word in words]
+    column = np.array(words, dtype=np.uint64)
+    half, low = np.uint64(32), np.uint64(_HALF)
+    left, right = column >> half, column & low
+    for number in range(_ROUNDS):
+        left, right = right, left ^ (_hashed_column(right | np.uint64(number << 32)) & low)
+    roots: list[int] = (left << half | right).tolist()
+    return roots
+
+
+def _hashed_column(column: IdColumn) -> IdColumn:
+    """XXH64, seed 42, of each integer's eight little-endian bytes."""
+    first, second, third, fourth, fifth = _PRIMES
+    hashed = _rotated(column * second, 31) * first ^ np.uint64((_SEED + int(fifth) + ID_BYTES) & ID_MASK)
+    hashed = _rotated(hashed, 27) * first + fourth
+    hashed ^= hashed >> np.uint64(33)
+    hashed *= second
+    hashed ^= hashed >> np.uint64(29)
+    hashed *= third
+    return hashed ^ hashed >> np.uint64(32)
+
+
+def _rotated(column: IdColumn, bits: int) -> IdColumn:
+    return column << np.uint64(bits) | column >> np.uint64(64 - bits)
+
+
 def position_of(root: int) -> Position:
     """The source position that a positional root id stands for; the inverse of `positional_root`."""
     left, right = root >> 32, root & _HALF
@@ -173,8 +227,8 @@ def position_of(root: int) -> Position:
         left, right = right ^ _round(left, number), left
     plain = left << 32 | right
     return Position(
-        spout=plain >> (_PARTITION_BITS + _OFFSET_BITS + _ATTEMPT_BITS),
-        partition=plain >> (_OFFSET_BITS + _ATTEMPT_BITS) & ((1 << _PARTITION_BITS) - 1),
-        offset=plain >> _ATTEMPT_BITS & ((1 << _OFFSET_BITS) - 1),
-        attempt=plain & ((1 << _ATTEMPT_BITS) - 1),
+        spout=plain >> (PARTITION_BITS + OFFSET_BITS + ATTEMPT_BITS),
+        partition=plain >> (OFFSET_BITS + ATTEMPT_BITS) & ((1 << PARTITION_BITS) - 1),
+        offset=plain >> ATTEMPT_BITS & ((1 << OFFSET_BITS) - 1),
+        attempt=plain & ((1 << ATTEMPT_BITS) - 1),
     )

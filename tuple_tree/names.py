@@ -73,6 +73,11 @@ def dead_letters_topic(topology: str) -> str:
     return f"{topology}.dead-letters"
 
 
+def stats_topic(topology: str) -> str:
+    """Where the processes of a topology say once a second what they have done."""
+    return f"{topology}.stats"
+
+
 def acker_group(topology: str) -> str:
     """The consumer group of a topology's acker workers."""
     return f"{topology}.acker"
@@ -94,3 +99,6 @@ def transactional_id(topology: str, component: str, slot: str) -> str:
 
 
 TOPOLOGIES_TOPIC: Final = "acker.topologies"
+
+CATALOGUE_GROUP: Final = "acker.catalogue"
+"""In whose name topics are read by those who have no group of their own; nobody joins it."""

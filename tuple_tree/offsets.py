@@ -5,20 +5,25 @@ offsets that were started, in order, and those done ahead of the first open one 
 Offsets need not be contiguous: compaction and transaction markers leave gaps.
 """
 
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Final
+
+_COMPACT: Final = 4096  # entries that were passed, before they are let go of
 
 
 class OffsetManager:
     """The open offsets of one partition.
 
-    `start` and `done` cost amortised O(1); memory is one entry for each offset behind the first open one.
+    `start` and `done` cost amortised O(1). Memory is one entry for each offset behind the first open one, and for those
+    that were passed at most as many more, or some thousand.
     """
 
-    __slots__ = ("_ahead", "_committable", "_open", "_started")
+    __slots__ = ("_ahead", "_committable", "_first", "_open", "_started")
 
     def __init__(self) -> None:
-        self._open: deque[int] = deque()
+        # A list and where it begins, not a deque: a run of offsets is compared, and passed, in one go.
+        self._open: list[int] = []
+        self._first = 0
         self._ahead: set[int] = set()
         self._committable: int | None = None
         self._started = -1
@@ -38,31 +43,36 @@ class OffsetManager:
 
     def done(self, offset: int) -> None:
         """Closes an offset that was started; it is counted as committable once all before it are closed."""
-        open_ = self._open
-        if not open_ or offset < open_[0]:
+        open_, first = self._open, self._first
+        if first == len(open_) or offset < open_[first]:
             return
-        if offset != open_[0]:
+        if offset != open_[first]:
             self._ahead.add(offset)
             return
-        last = open_.popleft()
-        while open_ and open_[0] in self._ahead:
-            last = open_.popleft()
-            self._ahead.remove(last)
-        self._committable = last + 1
+        first += 1
+        ahead = self._ahead
+        while ahead and first < len(open_) and open_[first] in ahead:
+            ahead.remove(open_[first])
+            first += 1
+        self._pass(first)
 
-    def all_done(self, offsets: Iterable[int]) -> None:
-        """Closes offsets that were started; quickest if they come in the order in which they were."""
-        open_ = self._open
-        last = None
+    def all_done(self, offsets: Sequence[int]) -> None:
+        """Closes offsets that were started; in one go if they are the first open ones, in their order."""
+        first = self._first
+        behind = first + len(offsets)
+        if not self._ahead and offsets and self._open[first:behind] == offsets:
+            self._pass(behind)
+            return
         for offset in offsets:
-            if open_ and offset == open_[0] and not self._ahead:
-                last = open_.popleft()
-            else:
-                if last is not None:
-                    self._committable, last = last + 1, None
-                self.done(offset)
-        if last is not None:
-            self._committable = last + 1
+            self.done(offset)
+
+    def _pass(self, first: int) -> None:
+        """All before this entry are done."""
+        self._committable = self._open[first - 1] + 1
+        if first >= _COMPACT and 2 * first >= len(self._open):
+            del self._open[:first]
+            first = 0
+        self._first = first
 
     @property
     def committable(self) -> int | None:
@@ -76,7 +86,7 @@ class OffsetManager:
     @property
     def oldest_open(self) -> int | None:
         """The first offset that is started and not done; None if all are done."""
-        return self._open[0] if self._open else None
+        return self._open[self._first] if self._first < len(self._open) else None
 
     @property
     def done_ahead(self) -> int:
@@ -86,9 +96,9 @@ class OffsetManager:
     @property
     def open_count(self) -> int:
         """How many offsets are started and not done."""
-        return len(self._open) - len(self._ahead)
+        return len(self._open) - self._first - len(self._ahead)
 
     @property
     def uncommitted_count(self) -> int:
         """How many offsets were started and lie behind `committable`, whether they are done or not."""
-        return len(self._open)
+        return len(self._open) - self._first

@@ -5,10 +5,25 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic, notices_topic, tuples_topic
+from tuple_tree.names import (
+    TOPOLOGIES_TOPIC,
+    acks_topic,
+    dead_letters_topic,
+    notices_topic,
+    stats_topic,
+    tuples_topic,
+)
 
 _HOUR_MS: Final = 3_600_000
 _SHORT_RETENTION_MS: Final = 24 * _HOUR_MS
+# Who is silent, and for how long, is told by the broker's time: the clocks of many hosts do not agree.
+_STATS: Final = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
+_STATS_CONFIG: Final = {
+    **_STATS,
+    "retention.ms": str(2 * _HOUR_MS),
+    # What is in the last segment stays, however old it is.
+    "segment.ms": str(_HOUR_MS // 2),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +35,20 @@ class TopicSpec:
         partitions: fixed; a topic with another number is refused.
         config: topic settings given at creation.
         required: those of them without which the product would lie; checked at every start.
+        optional: whether a topology does its work without it as well, so that its absence stops nobody.
     """
 
     name: str
     partitions: int
     config: dict[str, str] = field(default_factory=dict)
     required: dict[str, str] = field(default_factory=dict)
+    optional: bool = False
 
 
 def acks_spec(manifest: Manifest) -> TopicSpec:
     """The ack log: kept for at least three times the largest tree age, on the broker's own time."""
     required = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
-    retention = max(_SHORT_RETENTION_MS, _least_retention_ms(manifest))
+    retention = max(_SHORT_RETENTION_MS, least_retention_ms(manifest))
     return TopicSpec(
         acks_topic(manifest.topology),
         manifest.ack_partitions,
@@ -50,7 +67,7 @@ def short_retention(manifest: Manifest, config: Mapping[str, str | None]) -> str
         manifest: of the topology.
         config: the topic's settings, as the cluster has them.
     """
-    least, topic = _least_retention_ms(manifest), acks_topic(manifest.topology)
+    least, topic = least_retention_ms(manifest), acks_topic(manifest.topology)
     # By size it may be any time, so none is promised.
     for key, wanted, limit in (("retention.ms", least, least), ("retention.bytes", -1, float("inf"))):
         value = config.get(key)
@@ -63,7 +80,8 @@ def short_retention(manifest: Manifest, config: Mapping[str, str | None]) -> str
     return None
 
 
-def _least_retention_ms(manifest: Manifest) -> int:
+def least_retention_ms(manifest: Manifest) -> int:
+    """How long the ack log has to be kept at least, in milliseconds."""
     # As long as a tree may live, as long again for the time in which no worker runs, and some to spare.
     return 3 * manifest.max_tree_age_ms
 
@@ -81,4 +99,5 @@ def topic_specs(manifest: Manifest) -> list[TopicSpec]:
         ]
     specs += [TopicSpec(tuples_topic(topology, bolt.name), bolt.tasks, delete, delete) for bolt in manifest.bolts]
     specs.append(TopicSpec(dead_letters_topic(topology), 1, delete, delete))
+    specs.append(TopicSpec(stats_topic(topology), 1, _STATS_CONFIG, _STATS, optional=True))
     return specs

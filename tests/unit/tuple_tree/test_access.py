@@ -12,6 +12,7 @@ from tuple_tree.access import (
     remedy,
     roles,
     shortfall,
+    viewer_role,
 )
 from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest, Subscription
 from tuple_tree.names import transactional_id
@@ -50,23 +51,23 @@ def uses(role: Role) -> dict[str, str]:
 def test_a_spout_hears_its_own_notices_and_writes_to_its_receivers_alone() -> None:
     assert uses(component_role(manifest(), "a")) == {
         "topic:t.notices.a": "r", "topic:t.acks": "w", "topic:t.tuples.c": "w", "topic:t.dead-letters": "w",
-        "group:t.a": "r",
+        "topic:t.stats": "w", "group:t.a": "r",
     }  # fmt: skip
 
 
 def test_a_bolt_that_receives_from_itself_reads_and_writes_one_topic() -> None:
     assert uses(component_role(manifest(), "c")) == {
         "topic:t.tuples.c": "rw", "topic:t.acks": "w", "topic:t.tuples.d": "w", "topic:t.dead-letters": "w",
-        "group:t.c": "r",
+        "topic:t.stats": "w", "group:t.c": "r",
     }  # fmt: skip
 
 
 def test_without_acking_there_are_no_acks_and_no_ackers() -> None:
     untracked = manifest(guarantee="at_most_once")
     assert [role.name for role in roles(untracked)] == ["operator", "a", "b", "c", "d"]
-    assert uses(component_role(untracked, "a")) == {"topic:t.tuples.c": "w"}
+    assert uses(component_role(untracked, "a")) == {"topic:t.tuples.c": "w", "topic:t.stats": "w"}
     assert uses(component_role(untracked, "d")) == {
-        "topic:t.tuples.d": "r", "topic:t.dead-letters": "w", "group:t.d": "r",
+        "topic:t.tuples.d": "r", "topic:t.dead-letters": "w", "topic:t.stats": "w", "group:t.d": "r",
     }  # fmt: skip
 
 
@@ -102,10 +103,11 @@ def test_a_spout_in_spark_reads_its_source_or_lands_it() -> None:
 def test_a_spout_of_the_sdk_reads_its_topics_and_keeps_their_offsets_in_its_group() -> None:
     assert uses(component_role(manifest(), "a", ("lines", "words"))) == {
         "topic:t.notices.a": "r", "topic:t.acks": "w", "topic:t.tuples.c": "w", "topic:t.dead-letters": "w",
-        "topic:lines": "r", "topic:words": "r", "group:t.a": "r",
+        "topic:t.stats": "w", "topic:lines": "r", "topic:words": "r", "group:t.a": "r",
     }  # fmt: skip
     assert uses(component_role(manifest(guarantee="at_most_once"), "a", ("lines",))) == {
-        "topic:t.tuples.c": "w", "topic:t.dead-letters": "w", "topic:lines": "r", "group:t.a": "r",
+        "topic:t.tuples.c": "w", "topic:t.dead-letters": "w", "topic:t.stats": "w", "topic:lines": "r",
+        "group:t.a": "r",
     }  # fmt: skip
 
 
@@ -115,6 +117,12 @@ def test_sources_are_those_of_the_spouts_that_they_are_given_for() -> None:
     assert "topic:lines" not in uses(by_name["b"])
 
 
+def test_a_topology_works_without_being_looked_into() -> None:
+    for external in (False, True):
+        role = component_role(manifest(external=external), "a")
+        assert set(role.topics) - set(role.needed_topics) == {"t.stats"}
+
+
 def test_only_the_ackers_write_notices_and_read_acks() -> None:
     for role in roles(manifest()):
         for topic, operations in role.topics.items():
@@ -122,6 +130,16 @@ def test_only_the_ackers_write_notices_and_read_acks() -> None:
                 assert (Operation.WRITE in operations) == (role.name == "acker")
             if topic == "t.acks":
                 assert (Operation.READ in operations) == (role.name == "acker")
+
+
+def test_a_viewer_only_looks_and_stands_in_no_list_of_roles() -> None:
+    role = viewer_role(manifest())
+    looks = {Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS}
+    assert {operation for each in role.permissions for operation in each.operations} == looks
+    assert {each.operations for each in role.permissions if each.resource == "group" and each.prefixed} == {
+        (Operation.DESCRIBE,)
+    }, "who may read a group may join it, and take its partitions away"
+    assert role.name not in {each.name for each in roles(manifest())}
 
 
 def test_old_brokers_want_idempotent_writes_allowed_to_all_that_write_so() -> None:

@@ -15,3 +15,9 @@ def test_headers_say_where_it_lay_and_why() -> None:
         ("dead-letter.detail", "böse: it ends too soon".encode()),
         ("dead-letter.by", b"split/1"),
     ]
+
+
+def test_what_utf_8_cannot_carry_is_escaped() -> None:
+    """A file's name may have such a half of a character, and an exception tells it."""
+    headers = dict(dead_letter_headers("words", 0, 1, reason="exception", detail="no bad\udcff.txt", by="split/1"))
+    assert headers["dead-letter.detail"] == b"no bad\\udcff.txt"

@@ -7,7 +7,13 @@ from tuple_tree import errors
 
 @pytest.mark.parametrize(
     "error",
-    [errors.InvalidNameError("x"), errors.ManifestError("x"), errors.PositionError("x"), errors.WireError("r", "x")],
+    [
+        errors.InvalidNameError("x"),
+        errors.ManifestError("x"),
+        errors.PositionError("x"),
+        errors.StatsRecordError("x"),
+        errors.WireError("r", "x"),
+    ],
 )
 def test_all_have_one_base(error: Exception) -> None:
     assert isinstance(error, errors.TupleTreeError)

@@ -22,6 +22,7 @@ from tuple_tree.ids import (
     positional_root,
     random_ids,
     root_of_word,
+    roots_of_words,
     signed,
     unpack_ids,
     unsigned,
@@ -190,3 +191,8 @@ def _plain(position: Position) -> int:
 
 def _position(plain: int) -> Position:
     return Position(plain >> 58, plain >> 46 & 4095, plain >> 6 & (2**40 - 1), plain & 63)
+
+
+@given(words=st.lists(st.integers(0, 2**64 - 1), max_size=200))
+def test_roots_of_many_words_are_those_of_each(words: list[int]) -> None:
+    assert roots_of_words(words) == [root_of_word(word) for word in words]

@@ -49,6 +49,7 @@ def test_topics_and_groups() -> None:
     assert names.acks_topic("words") == "words.acks"
     assert names.notices_topic("words", "lines") == "words.notices.lines"
     assert names.dead_letters_topic("words") == "words.dead-letters"
+    assert names.stats_topic("words") == "words.stats"
     assert names.acker_group("words") == "words.acker"
     assert names.component_group("words", "split") == "words.split"
     assert names.TOPOLOGIES_TOPIC == "acker.topologies"
@@ -68,12 +69,13 @@ def _all(topology: str, component: str) -> list[str]:
         names.acks_topic(topology),
         names.notices_topic(topology, component),
         names.dead_letters_topic(topology),
+        names.stats_topic(topology),
         names.TOPOLOGIES_TOPIC,
     ]
 
 
 @given(_NAMES, _NAMES, _NAMES, _NAMES)
 def test_no_two_topics_share_a_name(topology: str, component: str, topology2: str, component2: str) -> None:
-    assert len(set(_all(topology, component))) == 5
+    assert len(set(_all(topology, component))) == 6
     if topology != topology2:
         assert set(_all(topology, component)) & set(_all(topology2, component2)) == {names.TOPOLOGIES_TOPIC}

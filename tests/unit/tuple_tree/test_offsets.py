@@ -56,6 +56,20 @@ def test_done_twice_is_done_once() -> None:
     assert manager.open_count == 1
 
 
+@pytest.mark.parametrize("run", [1, 300])
+def test_what_was_passed_long_ago_changes_nothing(run: int) -> None:
+    manager = OffsetManager()
+    for first in range(0, 12_000, run):
+        offsets = [2 * number for number in range(first, first + run)]
+        for offset in offsets:
+            manager.start(offset)
+        assert manager.oldest_open == 2 * first
+        manager.all_done(offsets)
+        assert (manager.committable, manager.open_count) == (offsets[-1] + 1, 0)
+    manager.done(0)
+    assert manager.open_count == 0
+
+
 class OffsetMachine(RuleBasedStateMachine):
     """Offsets with gaps, done in any order, some of them twice."""
 
@@ -85,6 +99,13 @@ class OffsetMachine(RuleBasedStateMachine):
     def all_done(self, data: st.DataObject, in_order: bool) -> None:
         offsets = data.draw(st.lists(st.sampled_from(self.started), max_size=8))
         self.manager.all_done(sorted(offsets) if in_order else offsets)
+        self.done_.update(offsets)
+
+    @precondition(lambda self: self.started)
+    @rule(count=st.integers(1, 8))
+    def the_next_are_all_done(self, count: int) -> None:
+        offsets = [offset for offset in self.started if offset not in self.done_][:count]
+        self.manager.all_done(offsets)
         self.done_.update(offsets)
 
     @invariant()

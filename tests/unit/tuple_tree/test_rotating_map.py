@@ -26,6 +26,11 @@ class RotatingMapMachine(RuleBasedStateMachine):
         self.model.pop(key, None)
         self.model[key] = (value, 0)
 
+    @rule(key=_KEYS, value=_VALUES)
+    def add(self, key: int, value: int) -> None:
+        assert self.map.add(key, value) == (key not in self.model)
+        self.model.setdefault(key, (value, 0))
+
     @rule(key=_KEYS)
     def get_does_not_move(self, key: int) -> None:
         known = self.model.get(key)

@@ -40,6 +40,7 @@ def test_no_top_level_package_of_the_wheel_is_called_schemas(wheel: Path) -> Non
         "spout_sdk",
         "spark_jobs",
         "local_kafka",
+        "inspection",
         "acker_cli",
     }
 

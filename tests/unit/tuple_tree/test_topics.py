@@ -38,6 +38,7 @@ def test_names_and_partitions() -> None:
         "words.tuples.split": 3,
         "words.tuples.count": 4,
         "words.dead-letters": 1,
+        "words.stats": 1,
     }
 
 
@@ -47,6 +48,7 @@ def test_an_untracked_topology_needs_no_acks_and_no_notices() -> None:
         "words.tuples.split",
         "words.tuples.count",
         "words.dead-letters",
+        "words.stats",
     }
 
 
@@ -84,3 +86,12 @@ def test_an_ack_log_that_forgets_too_early(config: dict[str, str | None], said: 
     found = short_retention(_manifest(max_tree_age_ms=100_000), config)
     assert (found is None) is (said is None)
     assert said is None or (found or "").endswith(said)
+
+
+def test_the_stats_are_kept_for_two_hours_on_the_brokers_time() -> None:
+    specs = _specs()
+    assert [spec.name for spec in specs.values() if spec.optional] == ["words.stats"]
+    spec = specs["words.stats"]
+    assert spec.required == {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
+    assert int(spec.config["retention.ms"]) == 2 * 3_600_000
+    assert int(spec.config["segment.ms"]) < int(spec.config["retention.ms"]), "a segment is deleted as a whole"

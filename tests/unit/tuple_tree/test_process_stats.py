@@ -1,0 +1,208 @@
+"""What a process says about itself, and that it is of no matter to the process whether it can."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from tuple_tree.errors import StatsRecordError
+from tuple_tree.process_stats import StatsRecord
+from tuple_tree.stats_publisher import StatsPublisher, producer_settings
+
+
+class RefusedError(Exception):
+    """What the producer raises."""
+
+
+class Wire:
+    """A producer and a broker that say what they are told to."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, bytes, bytes]] = []
+        self.asked: list[Future[str | None]] = []
+        self.raises: Exception | None = None
+        self.flushed = 0
+        self._reports: list[Callable[[Any, Any], None]] = []
+
+    def produce(self, topic: str, value: bytes, key: bytes, *, on_delivery: Callable[[Any, Any], None]) -> None:
+        if self.raises is not None:
+            raise self.raises
+        self.sent.append((topic, key, value))
+        self._reports.append(on_delivery)
+
+    def poll(self, timeout: float) -> int:
+        assert timeout == 0, "nothing may wait"
+        return 0
+
+    def flush(self, timeout: float) -> int:
+        self.flushed += 1
+        assert timeout <= 1
+        return 0
+
+    def ask(self, topic: str) -> Mapping[str, Future[Any]]:
+        self.asked.append(Future())
+        return {topic: self.asked[-1]}
+
+    def refuse_last(self, why: str) -> None:
+        class Said:
+            def str(self) -> str:
+                return why
+
+        self._reports[-1](Said(), None)
+
+    @property
+    def records(self) -> list[StatsRecord]:
+        return [StatsRecord.of(key, value, 0) for _, key, value in self.sent]
+
+
+@pytest.fixture
+def wire() -> Wire:
+    return Wire()
+
+
+@pytest.fixture
+def publisher(wire: Wire) -> StatsPublisher:
+    return StatsPublisher(
+        "words", "component", "split", wire, wire.ask, lambda answer: answer.result(), RefusedError, now=100.0
+    )
+
+
+def stats() -> dict[str, Any]:
+    return {"emitted": 7}
+
+
+def found(wire: Wire, publisher: StatsPublisher, now: float = 100.0) -> None:
+    publisher.look(now, stats)
+    wire.asked[-1].set_result("an-id")
+
+
+def test_a_record_a_second(wire: Wire, publisher: StatsPublisher) -> None:
+    found(wire, publisher)
+    for tenth in range(1, 51):
+        publisher.look(100 + tenth / 10, stats)
+    assert [record.uptime_ms for record in wire.records] == [1000, 2000, 3000, 4000, 5000]
+    assert {topic for topic, _, _ in wire.sent} == {"words.stats"}
+    assert {(record.name, record.ended, record.stats["emitted"]) for record in wire.records} == {("split", False, 7)}
+    assert len(wire.asked) == 1
+
+
+def test_after_a_pause_there_is_one_record(wire: Wire, publisher: StatsPublisher) -> None:
+    found(wire, publisher)
+    for now in (200.0, 200.1, 200.2):
+        publisher.look(now, stats)
+    assert [record.uptime_ms for record in wire.records] == [100_000]
+
+
+def test_counts_are_taken_only_for_a_record(wire: Wire, publisher: StatsPublisher) -> None:
+    def never() -> Mapping[str, Any]:
+        raise AssertionError("nobody asked")
+
+    publisher.look(100.0, never)
+    publisher.look(100.5, never)
+    publisher.look(101.0, never)
+    assert wire.sent == []
+
+
+def test_nothing_is_sent_before_the_topic_is_known_to_be_there(wire: Wire, publisher: StatsPublisher) -> None:
+    for now in range(100, 200):
+        publisher.look(now, stats)
+    publisher.end(200.0, stats())
+    assert (wire.sent, wire.flushed, len(wire.asked)) == ([], 0, 1)
+
+
+def test_a_missing_topic_is_said_once_and_looked_for_again(
+    wire: Wire, publisher: StatsPublisher, caplog: pytest.LogCaptureFixture
+) -> None:
+    for now in range(100, 140):
+        publisher.look(now, stats)
+        if not wire.asked[-1].done():
+            wire.asked[-1].set_result(None)
+    assert wire.sent == []
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "topic words.stats does not exist: create it with acker topics create" in caplog.text
+    assert len(wire.asked) == 4
+    found(wire, publisher, 141.0)
+    publisher.look(142.0, stats)
+    assert len(wire.sent) == 1
+
+
+def test_the_last_record_says_so(wire: Wire, publisher: StatsPublisher) -> None:
+    found(wire, publisher)
+    publisher.end(100.4, {"emitted": 9})
+    (record,) = wire.records
+    assert (record.ended, record.uptime_ms, record.stats["emitted"], wire.flushed) == (True, 400, 9, 1)
+
+
+@pytest.mark.parametrize("error", [BufferError("full"), RefusedError("too large")])
+def test_a_producer_that_refuses_is_no_matter(wire: Wire, publisher: StatsPublisher, error: Exception) -> None:
+    found(wire, publisher)
+    wire.raises = error
+    publisher.look(101.0, stats)
+    publisher.end(102.0, stats())
+    wire.raises = None
+    publisher.look(103.0, stats)
+    assert len(wire.sent) == 1
+
+
+def test_a_record_that_is_not_taken_is_said_once(
+    wire: Wire, publisher: StatsPublisher, caplog: pytest.LogCaptureFixture
+) -> None:
+    found(wire, publisher)
+    for now in (101.0, 102.0, 103.0):
+        publisher.look(now, stats)
+        wire.refuse_last("Topic authorization failed")
+    assert len(caplog.records) == 1
+    assert "--role split" in caplog.text
+
+
+def test_only_how_to_reach_the_brokers_is_taken_from_the_settings() -> None:
+    kafka = {"bootstrap.servers": "b:1", "sasl.username": "u", "transactional.id": "t", "acks": "all", "group.id": "g"}
+    settings = producer_settings(kafka)
+    assert settings["bootstrap.servers"] == "b:1"
+    assert settings["sasl.username"] == "u"
+    assert settings["acks"] == 1
+    assert not {"transactional.id", "group.id"} & set(settings)
+
+
+def test_two_starts_with_one_process_id_are_told_apart(wire: Wire) -> None:
+    for _ in range(2):
+        found(wire, one := StatsPublisher(
+            "words", "acker", "acker", wire, wire.ask, lambda answer: answer.result(), RefusedError, now=100.0
+        ))  # fmt: skip
+        one.end(101.0, {})
+    first, second = wire.records
+    assert first.key == second.key
+    assert first.run != second.run
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, None),
+        (b"component/split/host/1", None),
+        (b"component/split/host", b"{}"),
+        (b"component/split/host/1", b"{}"),
+        (b"component/split/host/1", b"[]"),
+        (b"component/split/host/one", b'{"v":1,"run":"a","uptime_ms":1,"ended":false,"stats":{}}'),
+        (b"job/split/host/1", b'{"v":1,"run":"a","uptime_ms":1,"ended":false,"stats":{}}'),
+        (b"component/split/host/1", b'{"v":2,"run":"a","uptime_ms":1,"ended":false,"stats":{}}'),
+        (b"component/split/host/1", b'{"v":1,"run":"a","uptime_ms":1,"ended":false,"stats":[]}'),
+        (b"component/split/host/1", b'{"v":1,"run":"a","uptime_ms":Infinity,"ended":false,"stats":{}}'),
+        (b"component/split/host/1", b"[" * 100_000),
+        (b"component/\xff/host/1", b'{"v":1,"run":"a","uptime_ms":1,"ended":false,"stats":{}}'),
+    ],
+)
+def test_what_is_no_record_is_refused(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(StatsRecordError, match="do all processes run the same version"):
+        StatsRecord.of(key, value, 0)
+
+
+def test_a_record_comes_back_as_it_was_written() -> None:
+    written = StatsRecord("component", "split", "host", 7, "abc", 1500, True, {"emitted": 1})
+    read = StatsRecord.of(written.key, written.to_json(), 99)
+    assert read == StatsRecord("component", "split", "host", 7, "abc", 1500, True, {"emitted": 1}, 99)
+    assert written.key == b"component/split/host/7"
+    assert set(json.loads(written.to_json())) == {"v", "run", "uptime_ms", "ended", "stats"}

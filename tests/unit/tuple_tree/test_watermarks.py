@@ -1,0 +1,37 @@
+"""Asking for the ends of a partition while it has no leader."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from tuple_tree.watermarks import watermarks
+
+
+class Electing:
+    """A consumer whose brokers answer with errors first."""
+
+    def __init__(self, *errors: int) -> None:
+        self.errors = [*errors]
+
+    def get_watermark_offsets(self, partition: TopicPartition, **_: Any) -> tuple[int, int]:
+        if self.errors:
+            raise KafkaException(KafkaError(self.errors.pop(0)))
+        return 5, 17
+
+
+def test_a_leader_is_waited_for() -> None:
+    electing: Any = Electing(KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
+    assert watermarks(electing, TopicPartition("acks", 3), 60) == (5, 17)
+
+
+def test_but_not_for_ever() -> None:
+    electing: Any = Electing(KafkaError.LEADER_NOT_AVAILABLE, KafkaError.LEADER_NOT_AVAILABLE)
+    with pytest.raises(KafkaException):
+        watermarks(electing, TopicPartition("acks", 3), 0)
+
+
+def test_other_errors_are_raised_at_once() -> None:
+    electing: Any = Electing(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(KafkaException):
+        watermarks(electing, TopicPartition("acks", 3), 60)

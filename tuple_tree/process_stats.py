@@ -1,0 +1,120 @@
+"""What a process of a topology says about itself once a second, as a record of `{topology}.stats`.
+
+Counts are since the start of the process, so a reader takes differences, and a record that is lost costs nothing.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal
+
+from tuple_tree.errors import StatsRecordError
+
+Kind = Literal["component", "acker"]
+"""What a process is: one of a spout or a bolt, or an acker worker."""
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StatsRecord:
+    """A process at a moment.
+
+    Attributes:
+        kind: what it is.
+        name: of its component; `acker` for an acker worker.
+        host: the machine it runs on.
+        pid: its process id there.
+        run: drawn at its start; tells two processes apart that have the same id one after the other.
+        uptime_ms: milliseconds since its start, by a clock that only rises.
+        ended: whether this is the last that it says.
+        stats: its counts, as its package writes them.
+        at_ms: when the broker took the record, in milliseconds since 1970; 0 before.
+    """
+
+    kind: Kind
+    name: str
+    host: str
+    pid: int
+    run: str
+    uptime_ms: int
+    ended: bool = False
+    stats: Mapping[str, Any] = field(default_factory=dict)
+    at_ms: int = 0
+
+    @property
+    def process(self) -> str:
+        """Where it runs: `host/pid`."""
+        return f"{self.host}/{self.pid}"
+
+    @property
+    def key(self) -> bytes:
+        """The key of its records."""
+        return f"{self.kind}/{self.name}/{self.host}/{self.pid}".encode()
+
+    def to_json(self) -> bytes:
+        """The value of the record; the rest stands in its key and its timestamp."""
+        said = {
+            "v": VERSION,
+            "run": self.run,
+            "uptime_ms": self.uptime_ms,
+            "ended": self.ended,
+            "stats": self.stats,
+        }
+        return json.dumps(said, separators=(",", ":")).encode()
+
+    @classmethod
+    def of(cls, key: bytes | None, value: bytes | None, at_ms: int) -> "StatsRecord":
+        """Reads a record; members that are not known here are passed over.
+
+        Args:
+            key: of the record.
+            value: of the record.
+            at_ms: when the broker took it, in milliseconds since 1970.
+
+        Raises:
+            StatsRecordError: if it is something else.
+        """
+        try:
+            kind, name, host, pid = (key or b"").decode().split("/")
+            said = json.loads(value or b"")
+            if kind not in ("component", "acker") or said["v"] != VERSION or not isinstance(said["stats"], dict):
+                raise ValueError(f"kind {kind!r}, version {said['v']!r}")
+            return cls(
+                "acker" if kind == "acker" else "component",
+                name,
+                host,
+                int(pid),
+                str(said["run"]),
+                int(said["uptime_ms"]),
+                bool(said["ended"]),
+                said["stats"],
+                at_ms,
+            )
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise StatsRecordError(
+                f"not a record of stats ({error!r}), its key is {key!r}: do all processes run the same version?"
+            ) from error
+
+
+def known(said: Mapping[str, Any], empty: object) -> dict[str, Any]:
+    """The members of an object that a snapshot has as well; others are of another version, and passed over.
+
+    Args:
+        said: the object.
+        empty: a snapshot that counts nothing; it says what there is, and of which kind.
+
+    Raises:
+        ValueError: if one is of another kind.
+    """
+    found = {}
+    for field_ in fields(empty):  # type: ignore[arg-type]
+        if field_.name not in said:
+            continue
+        value, like = said[field_.name], getattr(empty, field_.name)
+        if isinstance(like, int | float) and not isinstance(value, int | float):
+            raise ValueError(f"{field_.name} is {value!r}")
+        if isinstance(like, str) and not isinstance(value, str):
+            raise ValueError(f"{field_.name} is {value!r}")
+        found[field_.name] = value
+    return found
