@@ -12,10 +12,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from acker_worker.catalogue import KafkaSettings
 from acker_worker.errors import AccessError, AckerWorkerError, TopicError
 from acker_worker.progress import Progress
-from acker_worker.watermarks import watermarks
 from tuple_tree.access import ACKER, remedy
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.names import acker_group, acks_topic
+from tuple_tree.watermarks import watermarks
 
 _log = logging.getLogger(__name__)
 

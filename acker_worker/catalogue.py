@@ -5,22 +5,24 @@ Everything here is bounded in time and turns Kafka's errors into ours.
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType, TopicDescription
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType, TopicDescription
 
-from acker_worker.errors import AccessError, BrokerUnreachableError, TopicError, UnknownTopologyError
-from tuple_tree.access import OPERATOR, Role, no_entry, remedy, shortfall
-from tuple_tree.client_settings import for_admin, for_producer
+from acker_worker.contact import QUIET, REFUSED, Contact
+from acker_worker.errors import BrokerUnreachableError, TopicError, UnknownTopologyError
+from tuple_tree.access import ACKER, OPERATOR, Role, remedy, shortfall
+from tuple_tree.client_settings import for_producer
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic
+from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic
+from tuple_tree.stats_publisher import StatsPublisher
 from tuple_tree.topic_watch import TopicWatch
 from tuple_tree.topics import TopicSpec, short_retention, topic_specs
+from tuple_tree.watermarks import watermarks
 
 KafkaSettings = Mapping[str, str | int | float | bool]
 """librdkafka properties, `bootstrap.servers` among them."""
@@ -29,15 +31,6 @@ CONTACT_S: Final = 8.0
 """How long a broker may take to answer, in seconds."""
 _SHORTEST_CONTACT_S: Final = 1.0
 _LOOK_S: Final = 0.2
-_QUIET: Final = {"log_level": 0, "socket.connection.setup.timeout.ms": 5_000}
-CATALOGUE_GROUP: Final = "acker.catalogue"
-"""In whose name manifests are read by those who have no group of their own; nobody joins it."""
-_REFUSED: Final = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-)
-_KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
 
 class Catalogue:
@@ -53,9 +46,8 @@ class Catalogue:
         self._kafka = dict(kafka)
         self._contact_s = contact_s
         self._group = group
-        self._heard: list[KafkaError] = []
-        settings: dict[str, Any] = {**_QUIET, **for_admin(kafka), "error_cb": self._heard.append}
-        self._admin = AdminClient(settings)
+        contact = Contact(kafka)
+        self._admin, self._contact = contact.admin, contact.asking
 
     def topics(self, contact_s: float | None = None) -> dict[str, int]:
         """All topics with their numbers of partitions.
@@ -136,7 +128,7 @@ class Catalogue:
                 try:
                     created.result()
                 except KafkaException as error:
-                    if error.args[0].code() in _REFUSED:
+                    if error.args[0].code() in REFUSED:
                         raise TopicError(name, f"may not be created by this user: {remedy(OPERATOR)}") from error
                     if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                         raise TopicError(name, f"could not be created: {error.args[0].str()}") from error
@@ -192,8 +184,8 @@ class Catalogue:
             BrokerUnreachableError: if no broker answers in time.
             TopicError: if it may not.
         """
-        allowed = self._allowed(role.topics)
-        for topic, needed in role.topics.items():
+        allowed = self._allowed(role.needed_topics)
+        for topic, needed in role.needed_topics.items():
             if lacking := shortfall(needed, allowed[topic]):
                 raise TopicError(topic, f"{lacking}: {remedy(role.name)}")
 
@@ -208,11 +200,26 @@ class Catalogue:
 
     def watched(self, topics: list[str]) -> TopicWatch:
         """Watches topics, without ever waiting for an answer."""
-        wanted = TopicCollection(topics)
-        return TopicWatch(
-            lambda: self._admin.describe_topics(wanted, request_timeout=self._contact_s),
-            _identity,
+        return TopicWatch(lambda: self._describe(topics), _identity)
+
+    def stats_publisher(self, topology: str, producer: Producer, now: float) -> StatsPublisher:
+        """Publishes what an acker worker of a topology does.
+
+        Args:
+            topology: its name.
+            producer: sends it; made with `producer_settings`.
+            now: seconds, of the clock by which it will be told to.
+        """
+        return StatsPublisher(
+            *(topology, "acker", ACKER, producer),
+            ask=lambda topic: self._describe([topic]),
+            identity=_identity,
+            refusal=KafkaException,
+            now=now,
         )
+
+    def _describe(self, topics: list[str]) -> dict[str, "Future[TopicDescription]"]:
+        return self._admin.describe_topics(TopicCollection(topics), request_timeout=self._contact_s)
 
     def publish(self, manifest: Manifest) -> None:
         """Writes the manifest into `acker.topologies`, where it replaces an earlier one.
@@ -233,7 +240,7 @@ class Catalogue:
 
     def _write(self, topology: str, value: bytes | None) -> None:
         failures: list[KafkaError] = []
-        producer = Producer({**_QUIET, **for_producer(self._kafka), "acks": "all"})
+        producer = Producer({**QUIET, **for_producer(self._kafka), "acks": "all"})
         producer.produce(
             TOPOLOGIES_TOPIC,
             key=topology.encode(),
@@ -242,7 +249,7 @@ class Catalogue:
             on_delivery=lambda error, _message: failures.append(error) if error else None,
         )
         left = producer.flush(self._contact_s)
-        if failures and failures[0].code() in _REFUSED:
+        if failures and failures[0].code() in REFUSED:
             raise TopicError(TOPOLOGIES_TOPIC, f"may not be written by this user: {remedy(OPERATOR)}")
         if left or failures:
             why = failures[0].str() if failures else f"no acknowledgement within {self._contact_s:g} s"
@@ -281,7 +288,7 @@ class Catalogue:
         values: dict[str, bytes] = {}
         consumer = Consumer(
             {
-                **_QUIET,
+                **QUIET,
                 **self._kafka,
                 "group.id": self._group,
                 "enable.auto.commit": False,
@@ -290,9 +297,7 @@ class Catalogue:
         )
         try:
             with self._contact():
-                low, high = consumer.get_watermark_offsets(
-                    TopicPartition(TOPOLOGIES_TOPIC, 0), timeout=self._contact_s, cached=False
-                )
+                low, high = watermarks(consumer, TopicPartition(TOPOLOGIES_TOPIC, 0), self._contact_s)
             consumer.assign([TopicPartition(TOPOLOGIES_TOPIC, 0, low)])
             deadline = time.monotonic() + self._contact_s
             while consumer.position([TopicPartition(TOPOLOGIES_TOPIC, 0)])[0].offset < high and low < high:
@@ -326,7 +331,7 @@ class Catalogue:
                 try:
                     found[resource.name] = {key: entry.value for key, entry in result.result().items()}
                 except KafkaException as error:
-                    if error.args[0].code() not in _REFUSED:
+                    if error.args[0].code() not in REFUSED:
                         raise
                     raise TopicError(
                         resource.name, f"may not be asked for its settings by this user: {remedy()}"
@@ -361,26 +366,6 @@ class Catalogue:
         while missing := names - set(self.topics()):
             if time.monotonic() > deadline:
                 raise TopicError(min(missing), f"was created but is not visible after {self._contact_s:g} s")
-
-    @contextmanager
-    def _contact(self) -> Iterator[None]:
-        # What was heard before is of another time: brokers that restart say all kinds of things.
-        self._admin.poll(0)
-        self._heard.clear()
-        try:
-            yield
-        except KafkaException as error:
-            servers = self._kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
-            if error.args[0].code() in _REFUSED:
-                raise AccessError(f"{error.args[0].str()}: {remedy()}") from error
-            self._admin.poll(0)
-            for heard in self._heard:
-                if heard.code() in _KEPT_OUT:
-                    raise AccessError(no_entry(servers, heard.str())) from error
-            raise BrokerUnreachableError(
-                f"no broker answers at {servers} ({error.args[0].str()}). "
-                "Start one, or set --bootstrap-servers or ACKER_KAFKA__BOOTSTRAP_SERVERS to where it is"
-            ) from error
 
 
 def _identity(answer: "Future[TopicDescription]") -> str | None:

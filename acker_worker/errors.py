@@ -23,14 +23,13 @@ class BrokerUnreachableError(AckerWorkerError):
 
 
 class UnknownTopologyError(AckerWorkerError):
-    """There is no manifest of that name in `acker.topologies`."""
+    """There is no manifest of that name in `acker.topologies`; or, where the name is empty, none at all."""
 
     def __init__(self, topology: str, known: list[str]) -> None:
         there = f"the cluster has {', '.join(known)}" if known else "the cluster has none yet"
-        super().__init__(
-            f"no topology {topology!r} in acker.topologies: {there}. "
-            "Check the name, or create it: acker topics create MODULE:TOPOLOGY"
-        )
+        missing = f"no topology {topology!r}" if topology else "no topology"
+        remedy = "Check the name, or create it" if topology else "Create one"
+        super().__init__(f"{missing} in acker.topologies: {there}. {remedy}: acker topics create MODULE:TOPOLOGY")
         self.topology = topology
         self.known = known
 

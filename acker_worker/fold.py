@@ -20,6 +20,7 @@ from acker_worker.errors import LedgerError
 from acker_worker.ledger import Ledger, LedgerSettings, Outcomes
 from acker_worker.progress import Progress
 from acker_worker.sessions import Sessions, Standing
+from acker_worker.stage import Stage
 from tuple_tree.codec import decode_ack_batch
 from tuple_tree.errors import WireError
 from tuple_tree.ids import IdColumn
@@ -127,6 +128,7 @@ class PartitionFold:
         self._sessions_tick = 0
         self._ticks: deque[tuple[int, int]] = deque()
         self._messages: dict[int, str] = {}
+        self._stage = Stage()
 
     def apply(self, records: Iterable[LogRecord]) -> Step:
         """Folds records in, in the order of their offsets."""
@@ -136,6 +138,8 @@ class PartitionFold:
                 self._catch_up(step, self._committed)
             if record.append_ms > self.clock_ms:
                 self._move_clock(record.append_ms, step)
+            elif self._stage.full:
+                self._apply_stage(step)
             self._mark_tick(record.offset)
             self.counters.records += 1
             try:
@@ -148,6 +152,7 @@ class PartitionFold:
                     reason = error.reason if isinstance(error, WireError) else "ledger"
                     step.rejected.append(Rejected(record, reason, str(error)))
             self.position = record.offset + 1
+        self._apply_stage(step)
         return step
 
     def advance(self, now_ms: int) -> Step:
@@ -165,6 +170,11 @@ class PartitionFold:
     def expires_by(self, now_ms: int) -> bool:
         """Whether moving the clock to `now_ms` would end any record."""
         return self.ledger.expires_by(self._tick(now_ms))
+
+    def oldest_ms(self, now_ms: int) -> int | None:
+        """How long ago the oldest open record was born, to within a tick; None if there is none."""
+        born = self.ledger.oldest_birth()
+        return None if born is None else max(0, now_ms - born * self._settings.tick_ms)
 
     @property
     def progress(self) -> Progress:
@@ -189,36 +199,49 @@ class PartitionFold:
         if standing is Standing.SUPERSEDED:
             counters.superseded_batches += 1
             return
-        told = self._untold(offset)
-        ledger = self.ledger
+        stage = self._stage
         if batch.spout is not None and len(batch.init_roots):
+            spout = self.ledger.index_of(batch.spout)
             counters.inits += len(batch.init_roots)
-            self._tell(ledger.init(batch.init_roots, batch.init_vals, batch.spout), step, told)
-            counters.duplicate_inits = ledger.duplicate_inits
+            stage.add(kernels.INIT, batch.init_roots, batch.init_vals, spout)
         if len(batch.ack_roots):
             counters.acks += len(batch.ack_roots)
-            self._tell(ledger.ack(batch.ack_roots, batch.ack_vals), step, told)
+            stage.add(kernels.ACK, batch.ack_roots, batch.ack_vals)
         if len(batch.fail_roots):
             counters.fails += len(batch.fail_roots)
+            # What a bolt said is for the outcome of this fail, not for one that was decided before.
+            self._apply_stage(step)
             for root, message in zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True):
                 self._messages[root] = message[:MESSAGE_CHARACTERS]
-            self._tell(ledger.fail(batch.fail_roots), step, told)
+            stage.add(kernels.FAIL, batch.fail_roots)
+            self._apply_stage(step)
         if len(batch.reset_roots):
             counters.resets += len(batch.reset_roots)
-            self._tell(ledger.reset(batch.reset_roots), step, told)
+            stage.add(kernels.RESET, batch.reset_roots)
+
+    def _apply_stage(self, step: Step) -> None:
+        """Applies what was gathered; nothing that tells of the ledger may come before it."""
+        if not self._stage.runs:
+            return
+        outcomes = self.ledger.apply(self._stage)
+        self._stage.clear()
+        self.counters.duplicate_inits = self.ledger.duplicate_inits
+        self._tell(outcomes, step, not self.rebuilding)
 
     def _check_routing(self, batch: AckBatch) -> None:
         for column in (batch.init_roots, batch.ack_roots, batch.fail_roots, batch.reset_roots):
-            if len(column):
-                strays = column.astype(np.uint64) % self._partitions != self.partition
-                if strays.any():
-                    root = int(column[int(strays.argmax())])
-                    raise WireError(
-                        "misrouted",
-                        f"root {root:016x} of writer {batch.writer} belongs to partition "
-                        f"{root % int(self._partitions)}, not {self.partition}: route by the unsigned root mod "
-                        f"{self._partitions}",
-                    )
+            if not len(column):
+                continue
+            roots = np.ascontiguousarray(column, dtype=np.uint64)
+            stray = kernels.stray(roots, self._partitions, np.uint64(self.partition))
+            if stray >= 0:
+                root = int(roots[stray])
+                raise WireError(
+                    "misrouted",
+                    f"root {root:016x} of writer {batch.writer} belongs to partition "
+                    f"{root % int(self._partitions)}, not {self.partition}: route by the unsigned root mod "
+                    f"{self._partitions}",
+                )
 
     def _untold(self, offset: int) -> bool:
         return self._committed is None or offset >= self._committed.offset
@@ -226,6 +249,7 @@ class PartitionFold:
     def _catch_up(self, step: Step, committed: Progress) -> None:
         """Reaches what was committed: the clock goes where the earlier owner had it, and from here on we tell all."""
         self._move_clock(max(committed.clock_ms, self.clock_ms), step)
+        self._apply_stage(step)
         self._committed = None
 
     def _move_clock(self, now_ms: int, step: Step) -> None:
@@ -235,8 +259,10 @@ class PartitionFold:
         the clock besides, and the earlier owner's may have been moved without a record: it may not have expired there.
         Telling it twice is ignored; not telling it would leave a spout waiting.
         """
-        self.clock_ms = now_ms
         tick = self._tick(now_ms)
+        if self._stage.full or tick > self._tick(self.clock_ms):
+            self._apply_stage(step)
+        self.clock_ms = now_ms
         self._tell(self.ledger.advance(tick), step, True)
         if tick - self._sessions_tick > self._settings.max_age_ticks:
             self._sessions_tick = tick

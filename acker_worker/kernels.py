@@ -179,10 +179,13 @@ def _forget(meta: np.uint64, counts: np.ndarray, expiring: np.ndarray, born: np.
 def apply(
     table: np.ndarray,
     capacity: np.uint64,
-    rule: int,
+    rules: np.ndarray,
+    spouts: np.ndarray,
+    ends: np.ndarray,
     roots: np.ndarray,
     vals: np.ndarray,
-    spout: np.uint64,
+    start: int,
+    stop: int,
     tick: np.uint64,
     max_age: np.uint64,
     lifetimes: np.ndarray,
@@ -193,72 +196,103 @@ def apply(
     out_spouts: np.ndarray,
     out_kinds: np.ndarray,
 ) -> tuple[int, int]:
-    """Applies one rule to a column of roots, in order.
+    """Applies runs of roots, each by a rule of its own, in order.
 
     Args:
         table: the slots, flat, shape `(WORDS * slots,)`, dtype u8.
         capacity: number of homes; the table has some more slots.
-        rule: INIT, ACK, FAIL or RESET.
+        rules: shape `(runs,)`, u1; INIT, ACK, FAIL or RESET for each run.
+        spouts: shape `(runs,)`, u8; index of the owner; read by INIT only.
+        ends: shape `(runs,)`, i8, rising; index behind the last root of each run.
         roots: shape `(n,)`, native u8.
         vals: shape `(n,)`, native u8; read by INIT and ACK only.
-        spout: index of the owner; read by INIT only.
+        start: index of the first root to apply.
+        stop: index behind the last; at most n and the last of `ends`.
         tick: now, modulo TICK_SPAN.
         max_age: largest tree age in ticks, below half of TICK_SPAN.
         lifetimes: shape `(spouts,)`, u8; ticks without progress by spout index, index 0 for an unknown spout.
         counts: shape `(COUNTS,)`, i8; kept up to date.
         expiring: shape `(2**k,)`, i8; live records by the tick at which they expire.
         born: shape `(2**k,)`, i8; live records by the tick at which they were born.
-        out_roots, out_spouts, out_kinds: shape `(>= n,)`, u8, u4, u1; filled with the outcomes.
+        out_roots, out_spouts, out_kinds: shape `(>= stop - start,)`, u8, u4, u1; filled with the outcomes.
 
     Returns:
-        How many roots were applied (fewer than n only if the table's end was hit: grow it and go on), and how many
-        outcomes were written.
+        The index up to which roots were applied (less than `stop` only if the table's end was hit: grow it and go on
+        from there), and how many outcomes were written.
     """
-    total = len(roots)
     done = 0
-    for i in range(min(_AHEAD, total)):
+    run = 0
+    for i in range(start, min(start + _AHEAD, stop)):
         _prefetch(table, _home(key_of(roots[i]), capacity) * WORDS)
-    for i in range(total):
-        if i + _AHEAD < total:
-            _prefetch(table, _home(key_of(roots[i + _AHEAD]), capacity) * WORDS)
-        key = key_of(roots[i])
-        at = _seek(table, capacity, key)
-        meta = table[at + 2] if table[at] == key else _ZERO
-        if meta == _ZERO:
-            if rule == RESET:
-                continue  # nothing has been heard of it, so no clock is running
-            if not _open_slot(table, at, key):
-                return i, done
-            checksum = _ZERO
-            meta = OCCUPIED | tick << _BORN_SHIFT | tick
-            expiring[tick & U64(len(expiring) - 1)] += 1
-            born[tick & U64(len(born) - 1)] += 1
-            counts[LIVE] += 1
-            counts[ORPHANS] += 1
-        else:
-            checksum = table[at + 1]
-        if rule == INIT:
-            if meta & KNOWN:
-                counts[DUPLICATE_INITS] += 1
-                continue
-            checksum ^= vals[i]
-            meta |= KNOWN | spout << _SPOUT_SHIFT
-            counts[ORPHANS] -= 1
-        elif rule == ACK:
-            checksum ^= vals[i]
-        elif rule == FAIL:
-            meta |= FAILED
-        if meta & KNOWN and (checksum == _ZERO or meta & FAILED):
-            out_roots[done] = roots[i]
-            out_spouts[done] = _spout(meta)
-            out_kinds[done] = ACKED if checksum == _ZERO else FAILED_BY_BOLT
-            done += 1
-            _forget(meta, counts, expiring, born)
-            _close_slot(table, capacity, at)
-        else:
-            table[at + 1] = checksum
-            table[at + 2] = _restart(meta, tick, lifetimes[_spout(meta)], max_age, expiring)
-    return total, done
+    while start < stop:
+        while ends[run] <= start:
+            run += 1
+        rule = rules[run]
+        spout = spouts[run]
+        last = min(ends[run], stop)
+        for i in range(start, last):
+            if i + _AHEAD < stop:
+                _prefetch(table, _home(key_of(roots[i + _AHEAD]), capacity) * WORDS)
+            key = key_of(roots[i])
+            at = _seek(table, capacity, key)
+            meta = table[at + 2] if table[at] == key else _ZERO
+            if meta == _ZERO:
+                if rule == RESET:
+                    continue  # nothing has been heard of it, so no clock is running
+                if not _open_slot(table, at, key):
+                    return i, done
+                checksum = _ZERO
+                meta = OCCUPIED | tick << _BORN_SHIFT | tick
+                expiring[tick & U64(len(expiring) - 1)] += 1
+                born[tick & U64(len(born) - 1)] += 1
+                counts[LIVE] += 1
+                counts[ORPHANS] += 1
+            else:
+                checksum = table[at + 1]
+            if rule == INIT:
+                if meta & KNOWN:
+                    counts[DUPLICATE_INITS] += 1
+                    continue
+                checksum ^= vals[i]
+                meta |= KNOWN | spout << _SPOUT_SHIFT
+                counts[ORPHANS] -= 1
+            elif rule == ACK:
+                checksum ^= vals[i]
+            elif rule == FAIL:
+                meta |= FAILED
+            if meta & KNOWN and (checksum == _ZERO or meta & FAILED):
+                out_roots[done] = roots[i]
+                out_spouts[done] = _spout(meta)
+                out_kinds[done] = ACKED if checksum == _ZERO else FAILED_BY_BOLT
+                done += 1
+                _forget(meta, counts, expiring, born)
+                _close_slot(table, capacity, at)
+            else:
+                table[at + 1] = checksum
+                table[at + 2] = _restart(meta, tick, lifetimes[_spout(meta)], max_age, expiring)
+        start = last
+    return stop, done
+
+
+@njit(nogil=True, cache=True)
+def stray(roots: np.ndarray, partitions: np.uint64, partition: np.uint64) -> int:
+    """Index of the first root that belongs to another partition, or -1.
+
+    Args:
+        roots: shape `(n,)`, native u8.
+        partitions: P of `root mod P`.
+        partition: the number of this one.
+    """
+    rest = partitions - U64(1)
+    if partitions & rest == _ZERO:  # a power of two, as the default is: no division
+        for i in range(len(roots)):
+            if roots[i] & rest != partition:
+                return i
+    else:
+        for i in range(len(roots)):
+            if roots[i] % partitions != partition:
+                return i
+    return -1
 
 
 @njit(nogil=True, cache=True)
@@ -340,3 +374,13 @@ def find(table: np.ndarray, capacity: np.uint64, root: np.uint64) -> tuple[np.ui
     if table[at] == key and table[at + 2] != _ZERO:
         return table[at + 1], table[at + 2]
     return _ZERO, _ZERO
+
+
+def ages(metas: np.ndarray, tick: np.uint64) -> np.ndarray:
+    """Ticks since records were born, by their metas; shape `(n,)`, i8. For inspection, so it is not compiled."""
+    return (tick - (metas >> _BORN_SHIFT & _TICK_MASK) & _TICK_MASK).astype(np.int64)
+
+
+def roots_of(keys: np.ndarray) -> np.ndarray:
+    """The roots that are kept under keys; shape `(n,)`, u8. For inspection, so it is not compiled."""
+    return keys * _INVERSE

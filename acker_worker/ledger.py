@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from acker_worker import kernels
 from acker_worker.errors import LedgerError
+from acker_worker.stage import Stage
 from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SpoutTask
@@ -116,8 +117,8 @@ _NOTHING: Final = Outcomes(np.empty(0, np.uint64), np.empty(0, np.uint32), np.em
 class Ledger:
     """Checksums of the open tuple trees of one partition.
 
-    Every rule takes a column of roots, is heard at the tick that the ledger was last advanced to, and returns the
-    outcomes in order.
+    Every rule takes a column of roots, or several are staged and applied in one go. All are heard at the tick that the
+    ledger was last advanced to, and give their outcomes in order.
 
     Args:
         settings: when records expire.
@@ -138,26 +139,60 @@ class Ledger:
         self._found = Outcomes(
             np.empty(CHUNK, dtype=np.uint64), np.empty(CHUNK, dtype=np.uint32), np.empty(CHUNK, dtype=np.uint8)
         )
+        self._alone = Stage()
         self._tick = 0
         self._oldest_tick = 0
 
+    def apply(self, stage: Stage) -> Outcomes:
+        """Applies what is staged, by rules 1 to 4, in order."""
+        found: list[Outcomes] = []
+        start = 0
+        while start < stage.entries:
+            stop = min(start + CHUNK, stage.entries)
+            self._make_room(stop - start)
+            applied, count = kernels.apply(
+                self._table,
+                _U64(self._capacity),
+                stage.rules,
+                stage.spouts,
+                stage.ends,
+                stage.roots,
+                stage.vals,
+                start,
+                stop,
+                _wrapped(self._tick),
+                _U64(self.settings.max_age_ticks),
+                self._lifetimes,
+                self._counts,
+                self._expiring,
+                self._born,
+                self._found.roots,
+                self._found.spouts,
+                self._found.kinds,
+            )
+            if count:
+                found.append(self._found.first(count))
+            if applied < stop:
+                self._rebuild(self._capacity, 2 * self._spare)
+            start = applied
+        self._fit()
+        return _joined(found)
+
     def init(self, roots: IdColumn, vals: IdColumn, spout: SpoutTask) -> Outcomes:
         """Rule 1: records the spout and the edges of its recipients; a second init of an open root is ignored."""
-        return self._apply(kernels.INIT, roots, vals, self._index_of(spout))
+        return self._apply_alone(kernels.INIT, roots, vals, self.index_of(spout))
 
     def ack(self, roots: IdColumn, vals: IdColumn) -> Outcomes:
         """Rule 2: XORs the ack vals in."""
-        outcomes = self._apply(kernels.ACK, roots, vals, 0)
-        self._fit()
-        return outcomes
+        return self._apply_alone(kernels.ACK, roots, vals)
 
     def fail(self, roots: IdColumn) -> Outcomes:
         """Rule 3: marks the records failed."""
-        return self._apply(kernels.FAIL, roots, roots, 0)
+        return self._apply_alone(kernels.FAIL, roots)
 
     def reset(self, roots: IdColumn) -> Outcomes:
         """Rule 4: restarts the clocks, and nothing else."""
-        return self._apply(kernels.RESET, roots, roots, 0)
+        return self._apply_alone(kernels.RESET, roots)
 
     def advance(self, tick: int) -> Outcomes:
         """Rule 7: moves the clock on to `tick`, and removes what has fallen off death row; never moves it back."""
@@ -205,6 +240,24 @@ class Ledger:
             self._oldest_tick += 1
         return self._oldest_tick
 
+    def index_of(self, spout: SpoutTask) -> int:
+        """The index under which a spout task's inits are applied.
+
+        Raises:
+            LedgerError: if there are too many spout tasks.
+        """
+        index = self._spout_index.get(spout)
+        if index is None:
+            index = len(self._spouts)
+            if index >= kernels.SPOUT_LIMIT:
+                raise LedgerError(f"more than {kernels.SPOUT_LIMIT - 1} spout tasks in one topology cannot be served")
+            self._spouts.append(spout)
+            self._spout_index[spout] = index
+            if index >= len(self._lifetimes):
+                self._lifetimes = np.concatenate([self._lifetimes, self._lifetimes])
+            self._lifetimes[index] = self.settings.lifetime_ticks(spout.timeout_ms)
+        return index
+
     def spout(self, index: int) -> SpoutTask:
         """The spout task behind an index in `Outcomes.spouts`."""
         spout = self._spouts[index]
@@ -218,6 +271,16 @@ class Ledger:
         if not meta:
             return None
         return int(checksum), bool(meta & kernels.KNOWN), bool(meta & kernels.FAILED)
+
+    def oldest(self, count: int) -> list[tuple[int, int]]:
+        """Root and tick of birth of the oldest open trees whose init was seen, the oldest first; for inspection."""
+        slots = self._table.reshape(-1, kernels.WORDS)
+        held = slots[slots[:, 2] & kernels.KNOWN != 0]
+        # Ticks are kept modulo a span, so it is the ages that can be compared.
+        ages = kernels.ages(held[:, 2], _wrapped(self._tick))
+        first = np.argsort(ages, kind="stable")[::-1][:count]
+        roots = kernels.roots_of(held[first, 0])
+        return [(root, self._tick - age) for root, age in zip(roots.tolist(), ages[first].tolist(), strict=True)]
 
     def __len__(self) -> int:
         return int(self._counts[kernels.LIVE])
@@ -242,50 +305,14 @@ class Ledger:
         """Size of the table in bytes."""
         return int(self._table.nbytes)
 
-    def _apply(self, rule: int, roots: IdColumn, vals: IdColumn, spout: int) -> Outcomes:
-        native_roots = np.ascontiguousarray(roots, dtype=_U64)
-        native_vals = np.ascontiguousarray(vals, dtype=_U64)
-        found: list[Outcomes] = []
-        start = 0
-        while start < len(native_roots):
-            chunk = native_roots[start : start + CHUNK]
-            self._make_room(len(chunk))
-            applied, count = kernels.apply(
-                self._table,
-                _U64(self._capacity),
-                rule,
-                chunk,
-                native_vals[start : start + CHUNK],
-                _U64(spout),
-                _wrapped(self._tick),
-                _U64(self.settings.max_age_ticks),
-                self._lifetimes,
-                self._counts,
-                self._expiring,
-                self._born,
-                self._found.roots,
-                self._found.spouts,
-                self._found.kinds,
-            )
-            if count:
-                found.append(self._found.first(count))
-            if applied < len(chunk):
-                self._rebuild(self._capacity, 2 * self._spare)
-            start += applied
-        return _joined(found)
-
-    def _index_of(self, spout: SpoutTask) -> int:
-        index = self._spout_index.get(spout)
-        if index is None:
-            index = len(self._spouts)
-            if index >= kernels.SPOUT_LIMIT:
-                raise LedgerError(f"more than {kernels.SPOUT_LIMIT - 1} spout tasks in one topology cannot be served")
-            self._spouts.append(spout)
-            self._spout_index[spout] = index
-            if index >= len(self._lifetimes):
-                self._lifetimes = np.concatenate([self._lifetimes, self._lifetimes])
-            self._lifetimes[index] = self.settings.lifetime_ticks(spout.timeout_ms)
-        return index
+    def _apply_alone(self, rule: int, roots: IdColumn, vals: IdColumn | None = None, spout: int = 0) -> Outcomes:
+        if not len(roots):
+            return _NOTHING
+        self._alone.add(rule, roots, vals, spout)
+        try:
+            return self.apply(self._alone)
+        finally:
+            self._alone.clear()
 
     def _make_room(self, arriving: int) -> None:
         needed = len(self) + arriving
@@ -326,4 +353,5 @@ def warm_up() -> None:
     ledger.reset(roots)
     ledger.advance(10)
     ledger.record(0)
+    kernels.stray(roots, _U64(8), _U64(0))
     ledger._rebuild(SMALLEST, kernels.SPARE)

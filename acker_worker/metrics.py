@@ -66,6 +66,12 @@ PARTITION_GAUGES: Final = (
     OfPartition("acker_pending_trees", "Open trees whose init was seen.", lambda one: one.pending),
     # Acks overtake inits for moments; orphans that stay come from writers whose spout is gone, or of old windows.
     OfPartition("acker_orphans", "Open records whose init has not been seen.", lambda one: one.orphans),
+    # A tree that is older than others was reset, or waits; one that makes no progress fails after its time-out.
+    OfPartition(
+        "acker_oldest_tree_seconds",
+        "Age of the oldest open record; absent where there is none.",
+        lambda one: one.oldest_ms / 1000,
+    ),
     # The table grows at 0.66 and shrinks at 0.2.
     OfPartition("acker_table_load_ratio", "Share of the homes of the table that is taken.", lambda one: one.table_load),
     OfPartition("acker_table_bytes", "Size of the ledger's table.", lambda one: one.table_bytes),

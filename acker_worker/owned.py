@@ -59,10 +59,11 @@ class Owned:
             return 0
         return max(0, int(wall_ms - self.fold.clock_ms))
 
-    def stats(self, wall_ms: float) -> PartitionStats:
-        """What is held here, now."""
+    def stats(self, wall_ms: float, now: float) -> PartitionStats:
+        """What is held here, now: by the wall, in milliseconds, and by the worker's clock, in seconds."""
         fold, committed = self.fold, self.committed
         ledger = fold.ledger
+        oldest_ms = fold.oldest_ms(self.now_ms(now) if self.at_end else fold.clock_ms)
         return PartitionStats(
             partition=fold.partition,
             pending=len(ledger) - ledger.orphans,
@@ -74,4 +75,5 @@ class Owned:
             position=fold.position,
             committed=-1 if committed is None else committed.offset,
             rebuild_from=-1 if committed is None else committed.rebuild_from,
+            oldest_ms=-1 if oldest_ms is None else oldest_ms,
         )

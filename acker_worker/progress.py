@@ -74,6 +74,6 @@ class Progress:
                 str(writer): tuple(map(bytes.fromhex, sessions.split(",")))
                 for writer, sessions in said.get("opened", {}).items()
             }
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return cls(offset, offset, 0)
         return cls(offset, min(rebuild_from, offset), clock_ms, opened)

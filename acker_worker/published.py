@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from acker_worker.catalogue import CATALOGUE_GROUP, Catalogue, KafkaSettings
+from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.errors import AccessError, AckerWorkerError, BrokerUnreachableError, TopicError
 from acker_worker.intervals import Interval
 from tuple_tree.access import ACKER, Operation, Permission, Role, remedy
 from tuple_tree.client_settings import for_consumer
-from tuple_tree.names import TOPOLOGIES_TOPIC
+from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
 
 _log = logging.getLogger(__name__)
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from confluent_kafka import Producer
+
 from acker_worker.catalogue import KafkaSettings
 from acker_worker.ledger import warm_up
 from acker_worker.published import Published, PublishedTopologies
@@ -18,6 +20,7 @@ from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker, WorkerSettings
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
+from tuple_tree.stats_publisher import producer_settings
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +59,8 @@ class AckerService:
         self._clock = clock
         self._stopping = threading.Event()
         self._served: dict[str, Served] = {}
+        # One for all: a producer of each worker would be a connection and a few threads more, for each topology.
+        self._stats_producer: Producer | None = None
 
     def stop(self) -> None:
         """Asks `run` to end cleanly; may be called from a signal handler or another thread."""
@@ -71,6 +76,7 @@ class AckerService:
         published = PublishedTopologies(self._kafka, self._clock)
         try:
             published.open()
+            self._stats_producer = Producer(producer_settings(self._kafka))
             warm_up()
             _log.info("acker worker of all topologies started")
             while not self._stopping.is_set():
@@ -111,7 +117,9 @@ class AckerService:
 
     def _new(self, topology: str) -> Served:
         def make(manifest: Manifest, on_stats: OnStats) -> Worker:
-            return AckerWorker(topology, self._kafka, self._settings, on_stats, self._clock, manifest)
+            return AckerWorker(
+                *(topology, self._kafka, self._settings, on_stats, self._clock, manifest, self._stats_producer)
+            )
 
         return Served(topology, make, lambda stats: self._on_stats(topology, stats), self._clock)
 

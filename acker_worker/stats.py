@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from acker_worker.fold import Counters
+from tuple_tree.process_stats import known
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class PartitionStats:
         position: offset of the next record to be folded.
         committed: the committed offset; -1 if there is none.
         rebuild_from: where a new owner would begin; -1 if nothing is committed.
+        oldest_ms: age of the oldest open record, by the ledger's clock and to within a tick; -1 if there is none.
     """
 
     partition: int
@@ -36,6 +38,7 @@ class PartitionStats:
     position: int = 0
     committed: int = -1
     rebuild_from: int = -1
+    oldest_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +100,19 @@ class WorkerStats:
         """What remains true after the worker has ended: what it did, but nothing that it holds."""
         return dataclasses.replace(self, partitions=0, pending=0, orphans=0, clock_lag_ms=0, by_partition=())
 
+    def to_dict(self) -> dict[str, Any]:
+        """The snapshot as an object for JSON."""
+        return dataclasses.asdict(self)
+
     def to_json(self) -> str:
         """The snapshot as one JSON object on one line."""
-        return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+        return json.dumps(self.to_dict(), separators=(",", ":"))
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> "WorkerStats":
-        """The snapshot behind the object that `to_json` wrote."""
-        return cls(**{**said, "by_partition": tuple(PartitionStats(**one) for one in said["by_partition"])})
+        """The snapshot behind the object that `to_dict` made; members that are not known here are passed over."""
+        partitions = tuple(PartitionStats(**known(one, PartitionStats(0))) for one in said["by_partition"])
+        return cls(**{**known(said, cls()), "by_partition": partitions})
 
     def sentence(self, before: "WorkerStats") -> str:
         """What is held now, and what was done since an earlier snapshot."""

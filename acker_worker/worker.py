@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from acker_worker.ack_log import ANSWER_S, AckLogReader, Reached
 from acker_worker.catalogue import Catalogue, KafkaSettings
@@ -27,6 +27,7 @@ from acker_worker.stats import WorkerStats, summed
 from tuple_tree.access import acker_role
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
+from tuple_tree.stats_publisher import producer_settings
 from tuple_tree.topics import topic_specs
 
 _log = logging.getLogger(__name__)
@@ -60,6 +61,8 @@ class AckerWorker:
         on_stats: called with a snapshot every `stats_interval_s`, and at the end.
         clock: seconds, rising.
         manifest: of the topology, where it is known already; else it is looked up.
+        stats_producer: sends what it does to the topology's stats, made with `producer_settings`; one of its own
+            unless given.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class AckerWorker:
         on_stats: Callable[[WorkerStats], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         manifest: Manifest | None = None,
+        stats_producer: Producer | None = None,
     ) -> None:
         self._topology = topology
         self._topic = acks_topic(topology)
@@ -84,6 +88,7 @@ class AckerWorker:
         self._rebuild_s = 0.0
         self._said = WorkerStats()
         self._known = manifest
+        self._stats_producer = stats_producer
 
     def stop(self) -> None:
         """Asks `run` to end cleanly; may be called from a signal handler or another thread."""
@@ -101,6 +106,8 @@ class AckerWorker:
         self._ledger_settings = LedgerSettings.of(self._manifest)
         self._notifier = Notifier(self._topology, self._kafka, self._catalogue)
         self._watch = self._catalogue.watched([self._topic])
+        producer = self._stats_producer or Producer(producer_settings(self._kafka))
+        self._publisher = self._catalogue.stats_publisher(self._topology, producer, self._clock())
         self._reader = AckLogReader(self._topology, self._kafka, self._on_committed, self._clock)
         try:
             self._reader.join(self._on_assign, self._on_revoke, self._on_lost)
@@ -121,14 +128,15 @@ class AckerWorker:
             raise
         finally:
             self._reader.close()
+            self._publisher.end(self._clock(), self.stats.retired().to_dict())
         _log.info("acker worker of %s stopped, its partitions are released", self._topology)
 
     @property
     def stats(self) -> WorkerStats:
-        """What was done and is held, now."""
+        """What was done and is held, now; for the thread of `run` alone."""
         total = summed([self._past, *(owned.fold.counters for owned in self._owned.values())])
-        now = time.time() * 1000
-        held = tuple(owned.stats(now) for owned in self._owned.values())
+        wall_ms, now = time.time() * 1000, self._clock()
+        held = tuple(owned.stats(wall_ms, now) for owned in self._owned.values())
         return WorkerStats(
             partitions=len(held),
             pending=sum(one.pending for one in held),
@@ -185,6 +193,7 @@ class AckerWorker:
             self._look()
             if reports.due():
                 self._report()
+            self._publisher.look(self._clock(), lambda: self.stats.to_dict())
             if lines.due():
                 self._say()
 

@@ -64,6 +64,7 @@ def test_every_number_of_a_snapshot_is_shown() -> None:
                 position=35,
                 committed=34,
                 rebuild_from=0,
+                oldest_ms=1_500,
             ),
             PartitionStats(7),
         ),
@@ -91,6 +92,7 @@ def test_every_number_of_a_snapshot_is_shown() -> None:
         key("acker_rebuilds_total"): 26,
         key("acker_pending_trees", **first): 31,
         key("acker_orphans", **first): 32,
+        key("acker_oldest_tree_seconds", **first): 1.5,
         key("acker_table_load_ratio", **first): 0.5,
         key("acker_table_bytes", **first): 33,
         key("acker_clock_lag_seconds", **first): 3.4,
@@ -105,7 +107,7 @@ def test_every_number_of_a_snapshot_is_shown() -> None:
         key("acker_clock_lag_seconds", **other): 0,
         key("acker_rebuilding", **other): 0,
         key("acker_position_offset", **other): 0,
-        # Nothing is committed there, so nothing is said of it.
+        # Nothing is committed or open there, so nothing is said of it.
     }
 
 
@@ -133,7 +135,12 @@ def test_names_follow_the_conventions() -> None:
 def test_a_partition_says_what_its_fold_holds() -> None:
     log, owned = Log(), Owned(new_fold(), Progress(1, 0, START_MS), since=0)
     owned.fold.apply([log.say(inits=[(1, 5), (2, 5)]), log.say(acks=[(1, 5), (3, 5)])])
-    stats = owned.stats(START_MS + 250)
+    owned.end = owned.fold.position
+    owned.read(10.0)
+    assert owned.stats(START_MS, 10.5).oldest_ms == 500, "the clock of a partition that is read goes on by itself"
+    owned.end = None
+    stats = owned.stats(START_MS + 250, 10.5)
+    assert stats.oldest_ms == 0
     assert (stats.partition, stats.pending, stats.orphans) == (0, 1, 1)
     assert (stats.position, stats.committed, stats.rebuild_from) == (2, 1, 0)
     assert (stats.clock_lag_ms, stats.rebuilding) == (250, False)

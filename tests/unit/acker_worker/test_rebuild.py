@@ -158,6 +158,8 @@ def test_an_empty_ledger_is_rebuilt_from_the_last_tick() -> None:
 def test_an_offset_without_our_metadata_is_where_the_fold_begins() -> None:
     assert Progress.of(17, None) == Progress(17, 17, 0)
     assert Progress.of(17, "somebody else's") == Progress(17, 17, 0)
+    assert Progress.of(17, '{"v":1,"rebuild_from":Infinity,"clock_ms":99}') == Progress(17, 17, 0)
+    assert Progress.of(17, "[" * 100_000) == Progress(17, 17, 0)
     assert Progress.of(17, '{"v":1,"rebuild_from":12,"clock_ms":99}') == Progress(17, 12, 99)
     progress = Progress(2**62, 2**61, START_MS, {"b/0": (b"12345678", b"abcdefgh"), "c/1": (b"87654321",)})
     assert Progress.of(progress.offset, progress.metadata()) == progress

@@ -1,0 +1,64 @@
+"""A cluster that is asked, and what is made of its silence and its refusals."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from acker_worker.errors import AccessError, BrokerUnreachableError
+from tuple_tree.access import no_entry, remedy
+from tuple_tree.client_settings import for_admin
+
+QUIET: Final = {"log_level": 0, "socket.connection.setup.timeout.ms": 5_000}
+"""librdkafka properties of a client whose errors are told by us."""
+REFUSED: Final = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+"""Codes of the errors that say that the user may not do that."""
+_KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+
+
+class Contact:
+    """Turns what a cluster does not answer into our errors.
+
+    Args:
+        kafka: librdkafka properties, `bootstrap.servers` among them.
+
+    Attributes:
+        admin: asks the cluster.
+    """
+
+    def __init__(self, kafka: Mapping[str, Any]) -> None:
+        self._servers = kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
+        self._heard: list[KafkaError] = []
+        settings: dict[str, Any] = {**QUIET, **for_admin(kafka), "error_cb": self._heard.append}
+        self.admin = AdminClient(settings)
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """To ask within.
+
+        Raises:
+            AccessError: if the user is not let in, or may not ask that.
+            BrokerUnreachableError: in place of any other error of Kafka's.
+        """
+        # What was heard before is of another time: brokers that restart say all kinds of things.
+        self.admin.poll(0)
+        self._heard.clear()
+        try:
+            yield
+        except KafkaException as error:
+            if error.args[0].code() in REFUSED:
+                raise AccessError(f"{error.args[0].str()}: {remedy()}") from error
+            self.admin.poll(0)
+            for heard in self._heard:
+                if heard.code() in _KEPT_OUT:
+                    raise AccessError(no_entry(self._servers, heard.str())) from error
+            raise BrokerUnreachableError(
+                f"no broker answers at {self._servers} ({error.args[0].str()}). "
+                "Start one, or set --bootstrap-servers or ACKER_KAFKA__BOOTSTRAP_SERVERS to where it is"
+            ) from error
