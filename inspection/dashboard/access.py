@@ -1,0 +1,179 @@
+"""Who may look, and what every answer tells the browser: an ASGI layer around the pages.
+
+Nothing can be changed through the dashboard, so what is guarded is reading:
+
+- **Method.** GET and HEAD; anything else is refused.
+- **Name.** A page of another site can have its own name resolve to this machine and then read what we serve as if it
+  were its own (DNS rebinding). The browser sends that name in `Host`, so a name that is not ours is refused. Addresses
+  are not names, so they cannot be rebound.
+- **Token.** As `Authorization: Bearer …`, or once in the address of the page (`/?token=…`), and from then on as a
+  cookie, which scripts do not see and which the browser sends to nobody else and from nowhere else.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_METHODS: Final = ("GET", "HEAD")
+_HERE: Final = "localhost"
+_COOKIE: Final = "acker-dashboard"
+_SECURITY: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    # The address may hold the token.
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may look.
+
+    Attributes:
+        token: what they must know; None if nothing.
+        names: by which this machine may be asked for, beside `localhost` and addresses.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    names: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, token: str | None, names: Iterable[str]) -> "Access":
+        """With names in lower case, as they are compared."""
+        return cls(token, frozenset(name.strip().lower().rstrip(".") for name in names if name.strip()))
+
+    def knows_host(self, host: str | None) -> bool:
+        """Whether a request with this `Host` header was meant for us.
+
+        Args:
+            host: name or address, with a port or without; None if the header is missing.
+        """
+        name = _name_in(host or "")
+        return name == _HERE or name in self.names or _is_address(name)
+
+    def knows_token(self, given: str | None) -> bool:
+        """Whether this is the token; how long that takes does not depend on where they differ."""
+        if self.token is None:
+            return True
+        return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
+
+
+class Guard:
+    """The layer.
+
+    Args:
+        app: what is guarded.
+        access: who may look.
+        page: the path whose address may hold the token.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access, page: str) -> None:
+        self._app = app
+        self._access = access
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request itself, or lets it through."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope)
+        refused = self._misdirected(request)
+        opens = refused is None and self._opens(request)
+        if refused is None and not opens:
+            refused = self._shut(request)
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _SECURITY.items():
+                    headers[name] = value
+                if opens:
+                    # Not a redirect: a browser that came from elsewhere would not send a strict cookie on it.
+                    cookie = f"{_cookie_name(request)}={self._cookie()}"
+                    headers.append("set-cookie", f"{cookie}; Path=/; HttpOnly; SameSite=Strict")
+            await send(message)
+
+        await (refused or self._app)(scope, receive, send_guarded)
+
+    def _misdirected(self, request: Request) -> Response | None:
+        """The answer to what was not meant for us, or asks for a change."""
+        host = request.headers.get("host")
+        if not self._access.knows_host(host):
+            said = (
+                f"the dashboard was asked for as {_name_in(host or '')!r}, which is not its name: use an address, or "
+                "list the name in dashboard.names"
+            )
+            return JSONResponse({"error": said}, 421)
+        if request.method not in _METHODS:
+            said = f"{request.method} is refused: the dashboard only shows, it changes nothing"
+            return JSONResponse({"error": said}, 405, {"allow": ", ".join(_METHODS)})
+        return None
+
+    def _opens(self, request: Request) -> bool:
+        """Whether the address has the token in it."""
+        given = request.query_params.get("token") if request.url.path == self._page else None
+        return self._access.token is not None and given is not None and self._access.knows_token(given)
+
+    def _shut(self, request: Request) -> Response | None:
+        """The answer to who does not know the token."""
+        if self._access.token is None:
+            return None
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._access.knows_token(bearer.strip()):
+            return None
+        # Not by http.cookies, which gives up at what another server on this machine has set.
+        cookie = request.cookies.get(_cookie_name(request))
+        if cookie is not None and hmac.compare_digest(cookie.encode(), self._cookie().encode()):
+            return None
+        said = "the dashboard wants its token: open the address that it printed when it was started (/?token=...)"
+        challenge = {"www-authenticate": "Bearer"}
+        if request.url.path == self._page:
+            return PlainTextResponse(f"{said}\n", 401, challenge)
+        return JSONResponse({"error": said}, 401, challenge)
+
+    def _cookie(self) -> str:
+        """What the cookie says: not the token itself, which may hold what cookies cannot, and serves elsewhere."""
+        token = self._access.token or ""
+        return hmac.new(token.encode(), b"acker dashboard cookie", hashlib.sha256).hexdigest()
+
+
+def _cookie_name(request: Request) -> str:
+    """Cookies do not tell ports apart, so the name does: two dashboards on a machine do not log each other out."""
+    server = request.scope.get("server")
+    return f"{_COOKIE}-{server[1]}" if server else _COOKIE
+
+
+def _name_in(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    name = host.partition(":")[0] if host.count(":") == 1 else host
+    return name.lower().rstrip(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches who listens at this name or address."""
+    return host.lower() == _HERE or (_is_address(host) and ipaddress.ip_address(host).is_loopback)

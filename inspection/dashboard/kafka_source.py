@@ -1,0 +1,232 @@
+"""The figures of a cluster's topologies, each followed in a thread from when it is first asked for."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+from acker_worker.catalogue import Catalogue, KafkaSettings
+from acker_worker.errors import AckerWorkerError, BrokerUnreachableError
+from acker_worker.intervals import Interval
+from inspection.dashboard.recent import RecentDeadLetters, RecentFailures
+from inspection.dashboard.source import Shown
+from inspection.dashboard.tree_searches import TreeSearches
+from inspection.observer import Observer
+from tuple_tree.manifest import Manifest
+
+_log = logging.getLogger(__name__)
+
+HOUR_S: Final = 3_600.0
+IDLE_S: Final = 120.0
+"""After so long without a question a topology is not followed any more; what it did meanwhile lies in Kafka."""
+_TURN_S: Final = 1.0
+"""Between two snapshots."""
+_MANIFEST_S: Final = 10.0
+"""How often it is looked whether the topology was published anew."""
+_AGAIN_S: Final = 2.0
+"""How long to wait after an error."""
+_STOPPING: Final = "the dashboard is stopping; start it again"
+_LEAVE_S: Final = 2.0
+"""How long its end waits for a thread."""
+_FIRST_S: Final = 30.0
+"""How long a question may wait for the first snapshot."""
+
+
+class KafkaSource:
+    """Implements `Source` on a cluster.
+
+    Args:
+        kafka: librdkafka properties.
+        clock: seconds, rising.
+    """
+
+    def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kafka = dict(kafka)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._followed: dict[str, _Followed] = {}
+        self._searches = TreeSearches(self._kafka, clock)
+        self._closed = False
+
+    def topologies(self) -> Sequence[str]:
+        """Those whose manifests can be read."""
+        return sorted(name for name, it in Catalogue(self._kafka).manifests().items() if isinstance(it, Manifest))
+
+    def snapshot(self, topology: str) -> Shown:
+        """The latest; a second old at most, as long as the cluster answers."""
+        return self._of(topology).snapshot()
+
+    def history(self, topology: str) -> Shown:
+        """Of the last hour."""
+        return self._of(topology).history()
+
+    def failures(self, topology: str) -> Sequence[Shown]:
+        """Those that the last notices tell of."""
+        return self._of(topology).failures()
+
+    def dead_letters(self, topology: str) -> Sequence[Shown]:
+        """The last of them."""
+        return self._of(topology).dead_letters()
+
+    def trace(self, topology: str, root: int, ended_ms: int | None) -> Shown:
+        """Found in the ack log, the notices and the inboxes."""
+        return self._searches.find(Catalogue(self._kafka).manifest(topology), root, ended_ms)
+
+    def oldest(self, topology: str, partition: int) -> Shown:
+        """Found by folding the partition's ledger."""
+        return self._searches.oldest(Catalogue(self._kafka).manifest(topology), partition)
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._searches.close()
+        with self._lock:
+            self._closed = True
+            followed = [*self._followed.values()]
+        for one in followed:
+            one.stop()
+        for one in followed:
+            one.join()
+
+    def _of(self, topology: str) -> "_Followed":
+        with self._lock:
+            found = self._followed.get(topology)
+            if found is not None and found.is_asked():
+                return found
+        # Outside the lock, for it may take seconds; who asks for what does not exist begins nothing.
+        manifest = Catalogue(self._kafka).manifest(topology)
+        with self._lock:
+            if self._closed:
+                raise AckerWorkerError(_STOPPING)
+            found = self._followed.get(topology)
+            if found is None or not found.is_asked():
+                found = self._followed[topology] = _Followed(self._kafka, manifest, self._clock)
+                found.start()
+            return found
+
+
+class _Followed:
+    """A topology that is followed in a thread until nobody asks for it any more."""
+
+    def __init__(self, kafka: KafkaSettings, manifest: Manifest, clock: Callable[[], float]) -> None:
+        self._kafka = kafka
+        self._manifest = manifest
+        self._topology = manifest.topology
+        self._clock = clock
+        self._asked = clock()
+        self._stop = threading.Event()
+        self._ended = False
+        self._news = threading.Condition()
+        self._snapshot: Shown | None = None
+        self._history: Shown = {"topology": manifest.topology, "points": []}
+        self._problem: AckerWorkerError | None = None
+        self._failures = _Cached(RecentFailures(kafka, manifest).read, clock)
+        self._dead_letters = _Cached(RecentDeadLetters(kafka, manifest).read, clock)
+        self._thread = threading.Thread(target=self._run, name=f"dashboard {manifest.topology}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._tell(problem=AckerWorkerError(_STOPPING))
+
+    def join(self) -> None:
+        # It may be asking a broker that does not answer; nothing is lost with it.
+        self._thread.join(_LEAVE_S)
+
+    def is_asked(self) -> bool:
+        """Notes that somebody asks; false if it has ended."""
+        with self._news:
+            self._asked = self._clock()
+            return not self._ended
+
+    def snapshot(self) -> Shown:
+        with self._news:
+            if not self._news.wait_for(lambda: self._snapshot is not None or self._problem is not None, _FIRST_S):
+                raise BrokerUnreachableError(
+                    f"the figures of {self._topology} could not be read within {_FIRST_S:g} s: check the brokers"
+                )
+            if self._problem is not None:
+                raise self._problem
+            assert self._snapshot is not None  # noqa: S101 - for the type checker
+            return self._snapshot
+
+    def history(self) -> Shown:
+        self.snapshot()
+        return self._history
+
+    def failures(self) -> Sequence[Shown]:
+        return self._failures.read()
+
+    def dead_letters(self) -> Sequence[Shown]:
+        return self._dead_letters.read()
+
+    def _run(self) -> None:
+        while not self._stop.is_set() and not self._has_ended():
+            try:
+                self._follow()
+            except AckerWorkerError as error:
+                self._tell(problem=error)
+                self._stop.wait(_AGAIN_S)
+            except Exception:  # noqa: BLE001 - whoever looks is told, and it may pass
+                _log.exception("the figures of %s cannot be followed; trying again", self._topology)
+                self._tell(
+                    problem=AckerWorkerError(f"{self._topology} cannot be followed; the dashboard's log says why")
+                )
+                self._stop.wait(_AGAIN_S)
+
+    def _follow(self) -> None:
+        """Follows the topology for as long as it is published as it was at first."""
+        looks = Interval(_MANIFEST_S, self._clock)
+        with closing(Observer(self._kafka, self._manifest)) as observer:
+            observer.open(HOUR_S)
+            while not self._stop.is_set() and not self._has_ended():
+                self._tell(observer.snapshot(), observer.view.history())
+                observer.follow(_TURN_S)
+                if looks.due() and Catalogue(self._kafka).manifest(self._topology) != self._manifest:
+                    # The next question begins anew, with what it is now.
+                    self._end()
+
+    def _tell(self, snapshot: Any = None, history: Any = None, problem: AckerWorkerError | None = None) -> None:
+        with self._news:
+            if snapshot is not None:
+                self._snapshot, self._history = snapshot, history
+            self._problem = problem
+            self._news.notify_all()
+
+    def _end(self) -> None:
+        with self._news:
+            self._ended = True
+
+    def _has_ended(self) -> bool:
+        with self._news:
+            # Whoever found it ended has begun another.
+            self._ended = self._ended or self._clock() - self._asked > IDLE_S
+            return self._ended
+
+
+class _Cached:
+    """What was read, or why it could not be, for a second: several browsers ask for the same."""
+
+    def __init__(self, read: Callable[[], Sequence[Shown]], clock: Callable[[], float]) -> None:
+        self._read = read
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._found: Sequence[Shown] = ()
+        self._problem: AckerWorkerError | None = None
+        self._old_at: float | None = None
+
+    def read(self) -> Sequence[Shown]:
+        with self._lock:
+            if self._old_at is None or self._clock() >= self._old_at:
+                try:
+                    self._found, self._problem = self._read(), None
+                except AckerWorkerError as error:
+                    self._problem = error
+                # From the end of it, for it may be slow, and then who has waited meanwhile does not read again.
+                self._old_at = self._clock() + _TURN_S
+            if self._problem is not None:
+                raise self._problem
+            return self._found

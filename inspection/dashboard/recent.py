@@ -1,0 +1,230 @@
+"""The last records of topics, and what they say: which trees failed, and what could not be used.
+
+Both topics may be long, so only their ends are read, and what was read once is not read again.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Final
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from acker_worker.catalogue import CONTACT_S, KafkaSettings
+from acker_worker.errors import AccessError, BrokerUnreachableError
+from inspection.dashboard.source import Shown
+from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parsed
+from tuple_tree.access import VIEWER, remedy
+from tuple_tree.client_settings import for_consumer
+from tuple_tree.codec import decode_notice_batch
+from tuple_tree.errors import WireError
+from tuple_tree.manifest import Manifest
+from tuple_tree.messages import FailReason
+from tuple_tree.names import CATALOGUE_GROUP, dead_letters_topic, notices_topic
+from tuple_tree.watermarks import watermarks
+
+_log = logging.getLogger(__name__)
+
+KEPT: Final = 100
+"""Failures, and dead letters, that are shown at most."""
+NOTICE_RECORDS: Final = 1_000
+"""How many records are read back of a partition with notices; most of them say that trees were acked."""
+LETTER_RECORDS: Final = 1_000
+"""How many records are read back of the dead letters; some only say that another was replayed."""
+_PREVIEW: Final = 200
+_READ_S: Final = 5.0
+"""How long one look may take; what it did not reach is read by the next."""
+_AT_ONCE: Final = 500
+_POLL_S: Final = 0.1
+_REFUSED: Final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
+_SETTINGS: Final[dict[str, str | int | float | bool]] = {
+    # Not joined, but librdkafka wants a name.
+    "group.id": CATALOGUE_GROUP,
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    # What was read back from may be deleted meanwhile.
+    "auto.offset.reset": "earliest",
+    "log_level": 0,
+}
+
+
+class Tail:
+    """Reads the end of partitions, and goes on where it stopped.
+
+    Args:
+        kafka: librdkafka properties.
+        partitions: topic and number of each.
+        records: how far back the first look goes, in records of each partition.
+        take: called with each record, in the order of its partition.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        partitions: Sequence[tuple[str, int]],
+        records: int,
+        take: Callable[[Message], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kafka = kafka
+        self._partitions = partitions
+        self._records = records
+        self._take = take
+        self._clock = clock
+        self._next: dict[tuple[str, int], int] = {}
+
+    def read(self) -> None:
+        """Takes what has come since the last time.
+
+        Raises:
+            BrokerUnreachableError: if no broker answers in time.
+            AccessError: if a topic may not be read by this user.
+        """
+        if not self._partitions:
+            return
+        consumer = Consumer({**for_consumer(self._kafka), **_SETTINGS})
+        try:
+            consumer.assign([self._from(consumer, *partition) for partition in self._partitions])
+            ended: set[tuple[str | None, int | None]] = set()
+            deadline = self._clock() + _READ_S
+            while len(ended) < len(self._partitions) and self._clock() < deadline:
+                for message in consumer.consume(_AT_ONCE, _POLL_S):
+                    if (error := message.error()) is not None:
+                        if error.code() != KafkaError._PARTITION_EOF:
+                            raise KafkaException(error)
+                        ended.add((message.topic(), message.partition()))
+                        continue
+                    self._next[str(message.topic()), _known(message.partition())] = _known(message.offset()) + 1
+                    self._take(message)
+        except KafkaException as error:
+            cause = error.args[0]
+            if cause.code() in _REFUSED:
+                raise AccessError(f"{cause.str()}: {remedy(VIEWER)}") from error
+            servers = self._kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
+            raise BrokerUnreachableError(
+                f"the end of {self._partitions[0][0]} could not be read at {servers} ({cause.str()}): check the brokers"
+            ) from error
+        finally:
+            consumer.close()
+
+    def _from(self, consumer: Consumer, topic: str, partition: int) -> TopicPartition:
+        low, high = watermarks(consumer, TopicPartition(topic, partition), CONTACT_S)
+        begin = max(low, high - self._records)
+        known = self._next.get((topic, partition), begin)
+        # Beyond the end lies what was read of a topic that was deleted since.
+        return TopicPartition(topic, partition, max(known, begin) if known <= high else begin)
+
+
+class RecentFailures:
+    """The trees of a topology that failed last, as the ackers told its spouts.
+
+    Args:
+        kafka: librdkafka properties.
+        manifest: of the topology.
+    """
+
+    def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
+        topology = manifest.topology
+        self._topology = topology
+        self._spouts = {notices_topic(topology, spout.name): spout.name for spout in manifest.spouts}
+        tasks = [
+            (notices_topic(topology, spout.name), task) for spout in manifest.spouts for task in range(spout.tasks)
+        ]
+        # A heap, the oldest first: partitions are read one after the other, so what comes last is not the latest.
+        self._found: list[tuple[int, int, Shown]] = []
+        self._taken = 0
+        self._tail = Tail(kafka, tasks if manifest.acking else (), NOTICE_RECORDS, self._take)
+
+    def read(self) -> list[Shown]:
+        """They, the latest first; raises what `Tail.read` does."""
+        self._tail.read()
+        return [failure for *_, failure in sorted(self._found, reverse=True)]
+
+    def _take(self, message: Message) -> None:
+        try:
+            batch = decode_notice_batch(_bytes(message.value()))
+        except WireError as error:
+            _log.warning("%s/%s/%s: %s", message.topic(), message.partition(), message.offset(), error)
+            return
+        at = _appended(message)
+        for root, number, said in zip(batch.failed_roots, batch.fail_reasons, batch.fail_messages, strict=True):
+            name = f"{int(root):016x}"
+            failure: Shown = {
+                "root": name,
+                "spout": self._spouts[str(message.topic())],
+                "task": message.partition(),
+                "reason": FailReason(int(number)).word,
+                "message": said,
+                "at": at,
+                "trace": f"acker trace {name} --topology {self._topology}",
+            }
+            self._taken += 1
+            heappush(self._found, (at or 0, self._taken, failure))
+            if len(self._found) > KEPT:
+                heappop(self._found)
+
+
+class RecentDeadLetters:
+    """The latest dead letters of a topology.
+
+    Args:
+        kafka: librdkafka properties.
+        manifest: of the topology.
+    """
+
+    def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
+        self._previews = LetterPreviews(manifest)
+        self._found: deque[DeadLetter] = deque(maxlen=KEPT)
+        self._replayed: dict[int, int] = {}
+        self._tail = Tail(kafka, [(dead_letters_topic(manifest.topology), 0)], LETTER_RECORDS, self._take)
+
+    def read(self) -> list[Shown]:
+        """They, the latest first; raises what `Tail.read` does."""
+        self._tail.read()
+        if self._found:
+            # A note comes after its letter, so none is missed of those that are shown.
+            oldest = min(letter.offset for letter in self._found)
+            self._replayed = {of: at for of, at in self._replayed.items() if of >= oldest}
+        return [self._shown(letter) for letter in reversed(self._found)]
+
+    def _take(self, message: Message) -> None:
+        entry = parsed(message)
+        if isinstance(entry, Replay):
+            self._replayed[entry.of] = entry.timestamp_ms
+        else:
+            self._found.append(entry)
+
+    def _shown(self, letter: DeadLetter) -> Shown:
+        return {
+            "offset": letter.offset,
+            "at": letter.timestamp_ms if letter.timestamp_ms > 0 else None,
+            "topic": letter.topic or None,
+            "of_partition": _number(letter.partition),
+            "of_offset": _number(letter.position),
+            "reason": letter.reason,
+            "detail": letter.detail or None,
+            "by": letter.by or None,
+            "value": None if letter.value is None else self._previews.of(letter, _PREVIEW),
+            "replayed": self._replayed.get(letter.offset),
+        }
+
+
+def _appended(message: Message) -> int | None:
+    kind, at = message.timestamp()
+    return None if kind == TIMESTAMP_NOT_AVAILABLE else at
+
+
+def _number(number: int) -> int | None:
+    return number if number >= 0 else None
+
+
+def _known(number: int | None) -> int:
+    assert number is not None  # noqa: S101 - records that were read have a place
+    return number
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

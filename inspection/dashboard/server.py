@@ -1,0 +1,199 @@
+"""A thread that serves the dashboard."""
+
+import asyncio
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self
+
+import uvicorn
+
+from inspection.dashboard.access import Access, is_loopback
+from inspection.dashboard.pages import PAGE, Pages
+from inspection.dashboard.source import Source
+from inspection.errors import DashboardError
+
+_log = logging.getLogger(__name__)
+
+_TOKEN_BYTES: Final = 24
+_BACKLOG: Final = 128
+_GRACE_S: Final = 3
+"""How long answers that are under way may take when it ends."""
+_ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - to tell people a name for it
+_TOKEN_ALPHABET: Final = frozenset(map(chr, range(0x21, 0x7F)))
+SHORTEST_TOKEN: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ServedAt:
+    """Where the dashboard is served, and to whom.
+
+    Attributes:
+        host: the name or address to listen at.
+        port: 0 takes a free one.
+        token: what one must know to look; one is made if there is none and others than this machine reach the host.
+        names: by which the machine may be asked for, beside the host, `localhost` and addresses.
+        always_token: whether a token is needed also where only this machine reaches the host.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    token: str | None = field(default=None, repr=False)
+    names: Iterable[str] = ()
+    always_token: bool = False
+
+
+class DashboardServer:
+    """Serves the dashboard from `start` to `close`, or inside a `with`; closes the source, too.
+
+    Args:
+        source: where the figures come from.
+        at: where, and to whom.
+        chosen: the topology to show; None if the reader may choose.
+
+    Raises:
+        DashboardError: if the token cannot be used.
+    """
+
+    def __init__(self, source: Source, at: ServedAt, chosen: str | None = None) -> None:
+        self._source = source
+        self._at = at
+        self._token = _checked(at.token)
+        if self._token is None and (at.always_token or not is_loopback(at.host)):
+            self._token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self._chosen = chosen
+        self._socket: socket.socket | None = None
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+        # Not joined: a signal that interrupts a join makes Python 3.11 take the thread for ended.
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Listens, and answers in a thread from now on.
+
+        Raises:
+            DashboardError: if nothing can listen there.
+        """
+        self._socket = _listening(self._at.host, self._at.port)
+        pages = Pages(self._source, self._chosen)
+        access = Access.of(self._token, [self._at.host, *self._at.names])
+        config = uvicorn.Config(
+            pages.guarded(access),
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        self._server = _Server(config, pages)
+        self._thread = threading.Thread(target=self._serve, args=(self._server, self._socket), name="dashboard")
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stops answering; streams of events end at once."""
+        if self._server is not None:
+            self._server.should_exit = True
+        if self._thread is not None:
+            self._ended.wait()
+        if self._socket is not None:
+            self._socket.close()
+        self._source.close()
+
+    def wait(self) -> None:
+        """Waits for ever, as far as it can.
+
+        Raises:
+            DashboardError: if it has stopped by itself.
+        """
+        self._ended.wait()
+        raise DashboardError("the dashboard has stopped; the log says why. Start it again")
+
+    @property
+    def port(self) -> int:
+        """Where it listens, once it does."""
+        assert self._socket is not None, "it was not started"  # noqa: S101 - a mistake of ours
+        return int(self._socket.getsockname()[1])
+
+    @property
+    def address(self) -> str:
+        """What to open in a browser, once it listens; with the token, if one is needed."""
+        host = _ANYWHERE.get(self._at.host, self._at.host)
+        shown = f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{self.port}{PAGE}{f'?token={self._token}' if self._token else ''}"
+
+    @property
+    def listens_everywhere(self) -> bool:
+        """Whether other machines reach it by any address of this one, of which `address` names only the nearest."""
+        return self._at.host in _ANYWHERE
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _serve(self, server: "_Server", listening: socket.socket) -> None:
+        try:
+            asyncio.run(server.serve([listening]))
+        except Exception:  # noqa: BLE001 - `wait` says so to who waits
+            _log.exception("the dashboard has stopped; what it stands beside goes on")
+        finally:
+            self._ended.set()
+
+
+class _Server(uvicorn.Server):
+    """Also ends the streams, which would go on for as long as browsers are open."""
+
+    def __init__(self, config: uvicorn.Config, pages: Pages) -> None:
+        super().__init__(config)
+        self._pages = pages
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._pages.close()
+        await super().shutdown(sockets)
+
+
+def _checked(token: str | None) -> str | None:
+    if not token:
+        return None
+    if len(token) < SHORTEST_TOKEN or not set(token) <= _TOKEN_ALPHABET - set("&#+%"):
+        raise DashboardError(
+            f"the token of the dashboard cannot be used: it must have {SHORTEST_TOKEN} characters or more, no blanks "
+            "and none of & # + %; leave it out to have one made"
+        )
+    return token
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        found: list[Any] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _name, address = found[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            # From now on browsers are let in; they wait until the thread answers.
+            listening.listen(_BACKLOG)
+        except OSError:
+            listening.close()
+            raise
+    except OSError as error:
+        raise DashboardError(
+            f"the dashboard cannot be served at {host}, port {port}: {error.strerror or error}. Set another port with "
+            "--port, ACKER_DASHBOARD__PORT, or port under [dashboard] in acker.toml (0 takes a free one), and the "
+            "address with --host"
+        ) from error
+    return listening

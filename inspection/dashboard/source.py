@@ -1,0 +1,74 @@
+"""What the dashboard shows, and the protocol behind which it comes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+Shown = Mapping[str, Any]
+"""A JSON object."""
+
+
+class Source(Protocol):
+    """The figures of the topologies of one cluster.
+
+    Every method may block for seconds and is called in threads, several at once.
+
+    Each but `topologies` raises what `acker_worker.errors` has: `UnknownTopologyError` if there is no such topology,
+    another `AckerWorkerError` if the cluster cannot be asked.
+    """
+
+    def topologies(self) -> Sequence[str]:
+        """The names of those that are published, sorted."""
+        ...
+
+    def snapshot(self, topology: str) -> Shown:
+        """How it stands now, as `acker top --once --json` prints it."""
+        ...
+
+    def history(self, topology: str) -> Shown:
+        """The last hour: `topology`, and `points`, the oldest first, whose times are milliseconds since the epoch."""
+        ...
+
+    def failures(self, topology: str) -> Sequence[Shown]:
+        """Trees that failed, the latest first: `root` in hex, `spout`, `task`, `reason`, `message`, `at` and `trace`.
+
+        `at` is in milliseconds since the epoch; `trace` is the command line that shows the tree.
+        """
+        ...
+
+    def dead_letters(self, topology: str) -> Sequence[Shown]:
+        """The latest dead letters, the latest first.
+
+        Each has `offset` and `at` of itself, where the record lay (`topic`, `of_partition`, `of_offset`), `reason`,
+        `detail`, `by`, the beginning of its `value` as text or else in hexadecimal, and when it was last `replayed`, in
+        milliseconds since the epoch. What is not known, and not said, is null.
+        """
+        ...
+
+    def trace(self, topology: str, root: int, ended_ms: int | None) -> Shown:
+        """A tree, as `acker trace --json` prints it: `topology`, and `trees` with the one tree.
+
+        Args:
+            topology: its name.
+            root: the tree's id.
+            ended_ms: when its outcome was told, in milliseconds since the epoch; None if that is not known.
+
+        Raises:
+            TraceError: if it is not found, or that would take more than may be.
+        """
+        ...
+
+    def oldest(self, topology: str, partition: int) -> Shown:
+        """The tree that is open for longest in a partition of the ack log, in the same form.
+
+        Args:
+            topology: its name.
+            partition: its number.
+
+        Raises:
+            TraceError: if none is open there, or to find it would take more than may be.
+        """
+        ...
+
+    def close(self) -> None:
+        """Stops what was started to find all that out."""
+        ...

@@ -1,0 +1,41 @@
+// Making elements, and changing only what has changed: focus, selection and scrolling stay where they are.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+export const html = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
+export const svg = (tag, attributes = {}, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
+
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function setAttribute(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+// Makes the children of `parent` those of `items`, in their order.
+//   key: what tells one item from another; make: a new child; update: writes an item into its child.
+export function keyed(parent, items, key, make, update) {
+  const before = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  let previous = null;
+  for (const item of items) {
+    const name = key(item);
+    let child = before.get(name);
+    if (child) before.delete(name);
+    else {
+      child = make(item);
+      child.dataset.key = name;
+    }
+    const next = previous ? previous.nextElementSibling : parent.firstElementChild;
+    if (child !== next) parent.insertBefore(child, next);
+    update(child, item);
+    previous = child;
+  }
+  for (const gone of before.values()) gone.remove();
+}

@@ -1,0 +1,161 @@
+// The topology as a graph: spouts first, with the rates on the edges.
+
+import { setAttribute, setText, svg } from "./elements.js";
+import { count, rate } from "./format.js";
+import { layered } from "./layout.js";
+
+const NODE = { width: 162, height: 58 };
+const GAP = { wide: { along: 132, across: 26 }, narrow: { along: 58, across: 12 } };
+const PASSAGE = 14; // what an edge takes in a layer that it only passes
+const NARROW = 640;
+const MARGIN = 12;
+
+const pair = ({ source, target }) => `${source} ${target}`;
+
+export class Graph {
+  constructor(element) {
+    this.element = element;
+    this.drawn = "";
+    new ResizeObserver(() => this.snapshot && this.show(this.snapshot)).observe(element);
+  }
+
+  show(snapshot) {
+    this.snapshot = snapshot;
+    const narrow = this.element.clientWidth < NARROW;
+    const links = new Map(snapshot.edges.map((edge) => [pair(edge), edge]));
+    const names = snapshot.components.map(({ name }) => name);
+    const known = [...links.values()].filter(({ source, target }) => names.includes(source) && names.includes(target));
+    const shape = JSON.stringify([narrow, snapshot.components.map(({ name, kind }) => [name, kind]), [...links.keys()]]);
+    if (shape !== this.drawn) {
+      this.drawn = shape;
+      this.#draw(snapshot.components, names, known, narrow);
+    }
+    this.#update(snapshot);
+  }
+
+  #draw(components, names, links, narrow) {
+    const { layers, routes } = layered(names, links);
+    const gap = narrow ? GAP.narrow : GAP.wide;
+    const along = (narrow ? NODE.height : NODE.width) + gap.along;
+    const size = ({ real }) => (real ? (narrow ? NODE.width : NODE.height) : PASSAGE);
+    const breadths = layers.map((layer) => layer.reduce((sum, node) => sum + size(node) + gap.across, -gap.across));
+    const length = layers.length * along - gap.along + 2 * MARGIN;
+    const breadth = Math.max(0, ...breadths) + 2 * MARGIN;
+    const middle = new Map();
+    layers.forEach((layer, level) => {
+      const a = MARGIN + level * along + (along - gap.along) / 2;
+      let b = (breadth - breadths[level]) / 2;
+      for (const node of layer) {
+        const at = b + size(node) / 2;
+        middle.set(node.id, narrow ? { x: at, y: a } : { x: a, y: at });
+        b += size(node) + gap.across;
+      }
+    });
+    const [width, height] = narrow ? [breadth, length] : [length, breadth];
+    this.labels = new Map();
+    this.lines = new Map();
+    const edges = svg("g", { class: "edges" });
+    const labels = svg("g", { class: "labels" });
+    for (const link of links) {
+      const points = routes.get(pair(link)).map((id) => middle.get(id));
+      const line = svg("path", { d: path(points, narrow), "marker-end": "url(#arrow)" });
+      const spot = labelled(points, narrow);
+      const label = svg("text", { x: spot.x, y: spot.y, "text-anchor": "middle" });
+      edges.append(line);
+      labels.append(label);
+      this.lines.set(pair(link), line);
+      this.labels.set(pair(link), label);
+    }
+    this.nodes = new Map();
+    const boxes = components.map((component) => this.#node(component, middle.get(component.name)));
+    const arrow = svg("path", { d: "M0 0 8 4 0 8z" });
+    const marker = { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8 };
+    const head = svg("marker", { ...marker, markerUnits: "userSpaceOnUse", orient: "auto" }, arrow);
+    const drawing = svg(
+      "svg",
+      { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Components, and what flows between them" },
+      svg("defs", {}, head),
+      edges,
+      svg("g", { class: "nodes" }, ...boxes),
+      labels,
+    );
+    drawing.style.maxWidth = `${Math.round(width * 1.15)}px`;
+    this.element.replaceChildren(drawing);
+  }
+
+  #node({ name, kind }, { x, y }) {
+    const title = svg("text", { x: 14, y: 24, class: "name" }, clipped(name, 19));
+    const note = svg("text", { x: 14, y: 43, class: "note" });
+    const box = svg("rect", { width: NODE.width, height: NODE.height, rx: 10 });
+    const bar = svg("rect", { width: 4, height: NODE.height - 20, x: 0, y: 10, rx: 2, class: "bar" });
+    const link = svg(
+      "a",
+      {
+        href: `#component-${name}`,
+        class: `node ${kind}`,
+        transform: `translate(${x - NODE.width / 2} ${y - NODE.height / 2})`,
+      },
+      box,
+      bar,
+      title,
+      note,
+    );
+    this.nodes.set(name, { link, note });
+    return link;
+  }
+
+  #update(snapshot) {
+    for (const component of snapshot.components) {
+      const { link, note } = this.nodes.get(component.name);
+      const rated = component.kind === "spout" ? component.emitted_per_second : component.executed_per_second;
+      const verb = component.kind === "spout" ? "emitted" : "executed";
+      const lag = component.lag ? `lag ${count(component.lag)}` : "";
+      setText(note, clipped(`${rate(rated)}/s${lag && ` · ${lag}`}`, 24));
+      setAttribute(link, "aria-label", `${component.kind} ${component.name}: ${rate(rated)}/s ${verb}${lag && `, ${lag}`}`);
+      link.classList.toggle("idle", component.processes === 0);
+    }
+    // Several streams of one component to another are one line.
+    const sums = new Map();
+    for (const edge of snapshot.edges) {
+      const sum = sums.get(pair(edge));
+      const value = edge.tuples_per_second;
+      sums.set(pair(edge), sum === undefined || value === null ? value : sum === null ? null : sum + value);
+    }
+    const most = Math.max(1, ...[...sums.values()].map((value) => value ?? 0));
+    for (const [key, line] of this.lines) {
+      const value = sums.get(key);
+      setText(this.labels.get(key), value === null ? rate(value) : `${rate(value)}/s`);
+      setAttribute(line, "class", value ? "busy" : "quiet");
+      setAttribute(line, "stroke-width", (1.5 + 3 * Math.sqrt((value ?? 0) / most)).toFixed(1));
+    }
+  }
+}
+
+// A curve through the points, which leaves and reaches the boxes in the direction of the flow.
+function path(points, narrow) {
+  const half = narrow ? { x: 0, y: NODE.height / 2 } : { x: NODE.width / 2, y: 0 };
+  const last = points.length - 1;
+  const ends = points.map(({ x, y }, i) => {
+    const side = i === 0 ? 1 : i === last ? -1 : 0;
+    return { x: x + side * half.x, y: y + side * half.y };
+  });
+  let drawn = `M${ends[0].x} ${ends[0].y}`;
+  for (let i = 1; i < ends.length; i++) {
+    const [from, to] = [ends[i - 1], ends[i]];
+    const bend = narrow ? (to.y - from.y) / 2 : (to.x - from.x) / 2;
+    drawn += narrow
+      ? `C${from.x} ${from.y + bend} ${to.x} ${to.y - bend} ${to.x} ${to.y}`
+      : `C${from.x + bend} ${from.y} ${to.x - bend} ${to.y} ${to.x} ${to.y}`;
+  }
+  return drawn;
+}
+
+// Beside the middle of the curve's last part, so that the labels of edges that share a source lie apart.
+function labelled(points, narrow) {
+  const [from, to] = points.slice(-2);
+  const half = narrow ? NODE.height / 2 : NODE.width / 2;
+  const x = narrow ? (from.x + to.x) / 2 : (from.x + to.x) / 2 + (points.length > 2 ? half / 2 : 0);
+  return narrow ? { x: x + (from.x === to.x ? 34 : 0), y: (from.y + to.y) / 2 + 4 } : { x, y: (from.y + to.y) / 2 - 8 };
+}
+
+const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

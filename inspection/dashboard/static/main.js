@@ -1,0 +1,379 @@
+// The page: asks for the figures, and shows them. Whoever changes the page's topology changes its address.
+
+import { copied } from "./command.js";
+import { html, keyed, setAttribute, setText } from "./elements.js";
+import { count, milliseconds, rate, seconds, text, time } from "./format.js";
+import { Graph } from "./graph.js";
+import { Plot } from "./plot.js";
+import { Table } from "./table.js";
+
+const STALE_MS = 10_000;
+const HISTORY_MS = 5_000;
+
+const find = (id) => document.getElementById(id);
+const figure = (name, title, write = rate) => ({ name, title, kind: "number", value: (row) => write(row[name]) });
+const latency = (name, title) => ({
+  name,
+  title,
+  kind: "number",
+  value: (row) => (row[name] ? `${milliseconds(row[name].p50)} / ${milliseconds(row[name].p99)}` : text(null)),
+});
+const word = (name, title) => ({ name, title, value: (row) => text(row[name]) });
+const total = (counts) => Object.values(counts ?? {}).reduce((sum, one) => sum + one, 0);
+
+const tables = {
+  components: new Table(
+    find("components-table"),
+    [
+      word("name", "Component"),
+      word("kind", "Kind"),
+      { name: "tasks", title: "Tasks", kind: "number", value: (row) => `${count(row.owned_tasks)}/${count(row.tasks)}` },
+      figure("processes", "Processes", count),
+      figure("emitted_per_second", "Emitted/s"),
+      figure("transferred_per_second", "Transferred/s"),
+      figure("executed_per_second", "Executed/s"),
+      figure("acked_per_second", "Acked/s"),
+      figure("failed_per_second", "Failed/s"),
+      { name: "failed", title: "Failed", kind: "number", value: ({ failed }) => count(total(failed)) },
+      figure("pending", "Pending", count),
+      figure("lag", "Lag", count),
+      latency("execute_latency", "Execute ms"),
+      latency("process_latency", "Process ms"),
+      latency("complete_latency", "Complete ms"),
+      figure("errors", "Errors", count),
+      figure("dead_letters", "Dead letters", count),
+      figure("undelivered", "Undelivered", count),
+      word("last_error", "Last error"),
+    ],
+    ({ name }) => name,
+    "The topology has no components.",
+  ),
+  edges: new Table(
+    find("edges-table"),
+    [
+      word("source", "From"),
+      word("stream", "Stream"),
+      word("target", "To"),
+      word("grouping", "Grouping"),
+      figure("tuples_per_second", "Tuples/s"),
+    ],
+    ({ source, stream, target }) => `${source} ${stream} ${target}`,
+    "The components are not connected.",
+  ),
+  partitions: new Table(
+    find("partitions-table"),
+    [
+      figure("partition", "Partition", count),
+      word("owner", "Owner"),
+      figure("pending", "Pending", count),
+      figure("orphans", "Orphans", count),
+      figure("oldest_seconds", "Oldest s", seconds),
+      { name: "oldest_tree", title: "Oldest tree", value: oldest },
+      figure("clock_lag_seconds", "Clock lag s", seconds),
+      { name: "rebuild", title: "Rebuild", value: rebuild },
+    ],
+    // The link in a row is of this topology only.
+    ({ partition }) => `${topology} ${partition}`,
+    "No acker owns a partition.",
+  ),
+  workers: new Table(
+    find("workers-table"),
+    [
+      word("name", "Worker"),
+      { name: "partitions", title: "Partitions", value: ({ partitions }) => text(partitions.join(", ")) },
+      figure("entries_per_second", "Entries/s"),
+      figure("seen_seconds_ago", "Seen s ago", seconds),
+    ],
+    ({ name }) => name,
+    "No acker worker is at work.",
+  ),
+  failures: new Table(
+    find("failures-table"),
+    [
+      { name: "root", title: "Root", kind: "code", value: traced },
+      word("reason", "Reason"),
+      { name: "at", title: "When", value: ({ at }) => time(at) },
+      { name: "spout", title: "Spout", value: ({ spout, task }) => `${spout}/${task}` },
+      word("message", "Message"),
+      { name: "trace", title: "Trace", kind: "code", value: ({ trace, root }) => copied(trace, root) },
+    ],
+    ({ root, at }) => `${root} ${at}`,
+    "No tree has failed lately.",
+  ),
+  dead: new Table(
+    find("dead-table"),
+    [
+      figure("offset", "Offset", count),
+      { name: "at", title: "When", value: ({ at }) => time(at) },
+      word("reason", "Reason"),
+      word("detail", "Detail"),
+      word("by", "By"),
+      { name: "lay", title: "Lay at", kind: "code", value: lay },
+      { name: "value", title: "Value", kind: "code", value: ({ value }) => text(value) },
+      { name: "replayed", title: "Replayed", value: ({ replayed }) => time(replayed) },
+    ],
+    ({ offset }) => offset,
+    "There are no dead letters.",
+  ),
+};
+
+const graph = new Graph(find("drawing"));
+const plots = [
+  new Plot(
+    find("throughput"),
+    "Throughput",
+    "tuples/s",
+    [
+      { name: "emitted_per_second", title: "emitted" },
+      { name: "acked_per_second", title: "acked" },
+      { name: "failed_per_second", title: "failed" },
+    ],
+    rate,
+  ),
+  new Plot(
+    find("latency"),
+    "Complete latency",
+    "ms",
+    [
+      { name: "complete_p50", title: "p50" },
+      { name: "complete_p99", title: "p99" },
+    ],
+    milliseconds,
+  ),
+];
+
+let topology = null;
+let stream = null;
+let snapshot = null;
+let failures = [];
+let reason = null;
+let asked = {};
+let heard = 0;
+
+function rebuild({ rebuilding, rebuild_left: left }) {
+  if (rebuilding === null) return text(null);
+  return rebuilding ? `${count(left)} left` : "no";
+}
+
+function lay({ topic, of_partition: partition, of_offset: offset }) {
+  return topic === null ? text(null) : `${topic}/${partition}/${offset}`;
+}
+
+// The page of a tree. When its outcome was told says where to look for it, which a root alone does not.
+function traced({ root, at }) {
+  return html("a", { href: `/trace/${root}?${new URLSearchParams({ topology, ...(at ? { at } : {}) })}` }, root);
+}
+
+// Which tree that is, nobody has said: the page of the tree looks for it.
+function oldest({ partition, pending }) {
+  if (pending === 0) return text(null);
+  const href = `/trace/oldest?${new URLSearchParams({ topology, partition })}`;
+  return html("a", { href, "aria-label": `Show the oldest open tree of partition ${partition}` }, "show");
+}
+
+function state(name, said) {
+  const status = find("status");
+  setAttribute(status, "data-state", name);
+  setText(status, said);
+}
+
+async function ask(path) {
+  const answer = await fetch(topology ? `${path}?topology=${encodeURIComponent(topology)}` : path);
+  const value = await answer.json();
+  if (!answer.ok) throw new Error(value.error);
+  return value;
+}
+
+// Asks again only if the figures say that there is more, and never before the last answer is there.
+async function refresh(name, mark, path, show) {
+  const last = (asked[name] ??= { mark: undefined, busy: false, until: 0 });
+  if (last.busy || last.mark === mark || Date.now() < last.until) return;
+  Object.assign(last, { busy: true, until: Date.now() + HISTORY_MS });
+  const of = asked;
+  try {
+    const value = await ask(path);
+    if (of !== asked) return;
+    show(value);
+    last.mark = mark;
+  } catch (error) {
+    if (of === asked) state("problem", error.message);
+  } finally {
+    last.busy = false;
+  }
+}
+
+function show(next) {
+  snapshot = next;
+  const { components, edges, acker, workers } = snapshot;
+  setText(find("at"), time(snapshot.at));
+  tiles();
+  graph.show(snapshot);
+  tables.components.show(components);
+  for (const row of find("components-table").tBodies[0].rows) {
+    setAttribute(row, "id", `component-${row.dataset.key}`);
+    setAttribute(row, "tabindex", "-1");
+  }
+  tables.edges.show(edges);
+  tables.partitions.show(acker);
+  tables.workers.show(workers);
+  setText(find("dead-count"), snapshot.dead_letters ? count(snapshot.dead_letters) : "");
+  reasons();
+  const failed = components.map((component) => total(component.failed)).join();
+  refresh("history", snapshot.at, "/api/history", ({ points }) => plots.forEach((plot) => plot.show(points, snapshot.at)));
+  refresh("failures", failed, "/api/failures", (value) => {
+    failures = value.failures;
+    reasons();
+  });
+  refresh("dead", snapshot.dead_letters, "/api/dead-letters", (value) => tables.dead.show(value.dead_letters));
+  // Last, so that who sees the time sees the figures of that time.
+  setAttribute(find("at"), "datetime", new Date(snapshot.at).toISOString());
+  setAttribute(document.body, "data-at", String(snapshot.at));
+}
+
+function tiles() {
+  const spouts = snapshot.components.filter(({ kind }) => kind === "spout");
+  const sum = (name) => {
+    const values = spouts.map((spout) => spout[name]).filter((value) => value !== null);
+    return values.length ? values.reduce((a, b) => a + b, 0) : null;
+  };
+  // Quantiles cannot be added: the slowest spout says how long it may take.
+  const most = (quantile) => {
+    const values = spouts.map((spout) => spout.complete_latency?.[quantile]).filter((value) => value != null);
+    return values.length ? Math.max(...values) : null;
+  };
+  const all = [
+    ["emitted", "Emitted/s", rate(sum("emitted_per_second"))],
+    ["acked", "Acked/s", rate(sum("acked_per_second"))],
+    ["failed", "Failed/s", rate(sum("failed_per_second")), sum("failed_per_second") > 0],
+    ["pending", "Pending trees", count(sum("pending"))],
+    ["p50", "Complete p50 ms", milliseconds(most("p50"))],
+    ["p99", "Complete p99 ms", milliseconds(most("p99"))],
+    ["dead", "Dead letters", count(snapshot.dead_letters), snapshot.dead_letters > 0],
+  ];
+  keyed(
+    find("tiles"),
+    all,
+    ([key]) => key,
+    ([key, title]) => html("div", {}, html("dt", {}, title), html("dd", { "data-tile": key })),
+    (tile, [, , value, warns]) => {
+      setText(tile.lastChild, value);
+      tile.classList.toggle("warns", Boolean(warns));
+    },
+  );
+}
+
+function reasons() {
+  const counts = new Map();
+  for (const { kind, failed } of snapshot?.components ?? []) {
+    if (kind !== "spout") continue;
+    for (const [word, number] of Object.entries(failed)) counts.set(word, (counts.get(word) ?? 0) + number);
+  }
+  for (const failure of failures) if (!counts.has(failure.reason)) counts.set(failure.reason, null);
+  const all = [[null, counts.size ? null : 0], ...[...counts].sort()];
+  keyed(
+    find("reasons"),
+    all,
+    ([word]) => word ?? "",
+    ([word]) => {
+      const button = html("button", { type: "button" }, word ?? "all", html("b", { "data-reason": word ?? "" }));
+      button.addEventListener("click", () => {
+        reason = word;
+        reasons();
+      });
+      return button;
+    },
+    (button, [word, number]) => {
+      setAttribute(button, "aria-pressed", String(word === reason));
+      setText(button.lastChild, word === null || number === null ? "" : ` ${count(number)}`);
+    },
+  );
+  tables.failures.show(failures.filter((failure) => reason === null || failure.reason === reason));
+}
+
+function follow(name) {
+  topology = name;
+  snapshot = null;
+  failures = [];
+  reason = null;
+  asked = {};
+  stream?.close();
+  setText(find("name"), name);
+  document.title = `${name} · acker`;
+  for (const link of document.querySelectorAll("footer a")) {
+    link.search = `?topology=${encodeURIComponent(name)}`;
+  }
+  stream = new EventSource(`/api/events?topology=${encodeURIComponent(name)}`);
+  stream.addEventListener("snapshot", ({ data }) => {
+    heard = Date.now();
+    const next = JSON.parse(data);
+    const works = next.workers.length > 0 || next.components.some(({ processes }) => processes > 0);
+    if (works) state("live", "live");
+    else state("stale", "no process of the topology says how it does");
+    show(next);
+  });
+  stream.addEventListener("problem", ({ data }) => state("problem", JSON.parse(data).error));
+  stream.addEventListener("error", ({ target }) => {
+    if (target.readyState === EventSource.CLOSED) answers();
+    else state("lost", "the dashboard does not answer; trying again");
+  });
+}
+
+// A browser takes an answer with an error for the end of the stream; the reason stands in the answer.
+async function answers() {
+  try {
+    await ask("/api/snapshot");
+    return true;
+  } catch (error) {
+    state("problem", error.message);
+    return false;
+  }
+}
+
+setInterval(async () => {
+  if (stream?.readyState !== EventSource.CLOSED) {
+    if (snapshot && find("status").dataset.state === "live" && Date.now() - heard > STALE_MS) {
+      state("stale", "nothing new for a while");
+    }
+    return;
+  }
+  if (await answers()) follow(topology);
+}, 3000);
+
+async function begin() {
+  // The token has done its work, and must not be seen over a shoulder or in a bookmark.
+  const address = new URL(location.href);
+  if (address.searchParams.has("token")) {
+    address.searchParams.delete("token");
+    history.replaceState(null, "", address);
+  }
+  try {
+    const { topologies, chosen } = await ask("/api/topologies");
+    const names = chosen ? [chosen] : topologies;
+    const wanted = address.searchParams.get("topology") ?? names[0];
+    if (wanted === undefined) {
+      state("problem", "no topology is published here yet; trying again");
+      setTimeout(begin, 3000);
+      return;
+    }
+    const select = find("topology");
+    select.replaceChildren(...names.map((name) => html("option", { value: name }, name)));
+    select.value = wanted;
+    find("chooser").hidden = names.length < 2;
+    select.onchange = () => {
+      history.pushState(null, "", `?topology=${encodeURIComponent(select.value)}`);
+      follow(select.value);
+    };
+    addEventListener("popstate", () => {
+      const back = new URL(location.href).searchParams.get("topology") ?? names[0];
+      if (back === topology) return;
+      select.value = back;
+      follow(back);
+    });
+    follow(wanted);
+  } catch (error) {
+    state("problem", error.message);
+    setTimeout(begin, 3000);
+  }
+}
+
+begin();

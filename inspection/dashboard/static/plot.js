@@ -1,0 +1,137 @@
+// A plot of some figures over time. Its cursor is moved by the mouse, by a finger, or by the arrow keys.
+
+import { html, setAttribute, setText, svg } from "./elements.js";
+import { minutes, time } from "./format.js";
+
+const HEIGHT = 200;
+const EDGE = { left: 46, right: 10, top: 10, bottom: 24 };
+const SPANS_MS = [5, 15, 30, 60].map((span) => span * 60_000);
+const HOLE_MS = 15_000;
+
+export class Plot {
+  // series: [{name, title}], where `name` is that of the figure in a point; write: a figure as text.
+  constructor(figure, title, unit, series, write) {
+    Object.assign(this, { series, write, unit, points: [], cursor: null });
+    const keys = series.map(({ name, title: of }) => {
+      const value = html("b", { "data-figure": name });
+      return { name, value, key: html("span", { class: `key ${name}` }, html("i"), `${of} `, value) };
+    });
+    this.values = keys;
+    this.when = html("span", { class: "when" });
+    this.legend = html("p", { class: "legend" }, ...keys.map(({ key }) => key), this.when);
+    const id = `${figure.id}-title`;
+    figure.append(html("figcaption", { id }, title, html("small", {}, ` ${unit}`)), this.legend);
+    this.drawing = svg("svg", { role: "slider", tabindex: "0", "aria-labelledby": id, height: HEIGHT });
+    figure.append(this.drawing);
+    this.drawing.addEventListener("pointermove", (event) => this.#point(event));
+    this.drawing.addEventListener("pointerdown", (event) => this.#point(event));
+    this.drawing.addEventListener("pointerleave", () => this.#move(null));
+    this.drawing.addEventListener("blur", () => this.#move(null));
+    this.drawing.addEventListener("keydown", (event) => this.#key(event));
+    new ResizeObserver(() => this.#draw()).observe(figure);
+  }
+
+  // points: as in `history`, the oldest first; now: when the plot ends.
+  show(points, now) {
+    this.points = points;
+    this.now = now;
+    if (this.cursor !== null && !points.some(({ at }) => at === this.cursor)) this.cursor = null;
+    this.#draw();
+  }
+
+  #draw() {
+    const width = this.drawing.clientWidth;
+    if (!width || this.now === undefined) return;
+    const oldest = this.points[0]?.at ?? this.now;
+    const span = SPANS_MS.find((one) => this.now - oldest <= one) ?? SPANS_MS.at(-1);
+    const begin = this.now - span;
+    const shown = this.points.filter(({ at }) => at >= begin);
+    const values = shown.flatMap((point) => this.series.map(({ name }) => point[name] ?? 0));
+    const { top, step } = scale(Math.max(0, ...values));
+    const x = (at) => EDGE.left + ((at - begin) / span) * (width - EDGE.left - EDGE.right);
+    const y = (value) => HEIGHT - EDGE.bottom - (value / top) * (HEIGHT - EDGE.top - EDGE.bottom);
+    this.x = x;
+    this.shown = shown;
+    const lines = [];
+    for (let value = 0; value <= top * 1.0001; value += step) {
+      lines.push(svg("path", { class: "rule", d: `M${EDGE.left} ${y(value)}H${width - EDGE.right}` }));
+      lines.push(svg("text", { class: "tick", x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end" }, axis(value)));
+    }
+    for (let i = 0; i <= 4; i++) {
+      const at = begin + (i * span) / 4;
+      const anchor = i === 0 ? "start" : i === 4 ? "end" : "middle";
+      lines.push(svg("text", { class: "tick", x: x(at), y: HEIGHT - 6, "text-anchor": anchor }, minutes(at)));
+    }
+    const curves = this.series.map(({ name }) => svg("path", { class: `curve ${name}`, d: curve(shown, name, x, y) }));
+    this.rule = svg("path", { class: "cursor" });
+    setAttribute(this.drawing, "viewBox", `0 0 ${width} ${HEIGHT}`);
+    this.drawing.replaceChildren(...lines, ...curves, this.rule);
+    this.#read();
+  }
+
+  // What is said: the point under the cursor, or the latest.
+  #read() {
+    const point = this.shown.find(({ at }) => at === this.cursor) ?? this.shown.at(-1);
+    const at = point ? time(point.at) : "";
+    for (const { name, value } of this.values) setText(value, point ? this.write(point[name]) : "–");
+    setText(this.when, this.cursor === null ? "" : at);
+    const line = this.cursor === null ? "" : `M${this.x(this.cursor)} ${EDGE.top}V${HEIGHT - EDGE.bottom}`;
+    setAttribute(this.rule, "d", line);
+    const said = this.series.map(({ name, title }) => `${title} ${point ? this.write(point[name]) : "unknown"}`);
+    setAttribute(this.drawing, "aria-valuemin", String(this.shown[0]?.at ?? 0));
+    setAttribute(this.drawing, "aria-valuemax", String(this.shown.at(-1)?.at ?? 0));
+    setAttribute(this.drawing, "aria-valuenow", String(point?.at ?? 0));
+    setAttribute(this.drawing, "aria-valuetext", point ? `${at}: ${said.join(", ")} ${this.unit}` : "nothing yet");
+  }
+
+  #move(at) {
+    this.cursor = at;
+    if (this.rule) this.#read();
+  }
+
+  #point(event) {
+    if (!this.shown?.length) return;
+    const here = event.clientX - this.drawing.getBoundingClientRect().left;
+    const distance = ({ at }) => Math.abs(this.x(at) - here);
+    this.#move(this.shown.reduce((best, one) => (distance(one) < distance(best) ? one : best)).at);
+  }
+
+  #key(event) {
+    const last = (this.shown?.length ?? 0) - 1;
+    if (last < 0) return;
+    const now = this.cursor === null ? last : this.shown.findIndex(({ at }) => at === this.cursor);
+    const next = { ArrowLeft: now - 1, ArrowRight: now + 1, PageUp: now - 12, PageDown: now + 12, Home: 0, End: last };
+    if (event.key === "Escape") this.#move(null);
+    else if (event.key in next) this.#move(this.shown[Math.min(last, Math.max(0, next[event.key]))].at);
+    else return;
+    event.preventDefault();
+  }
+}
+
+// The top of an axis, and the distance of its lines: 1, 2 or 5 of a power of ten.
+function scale(most) {
+  if (most <= 0) return { top: 1, step: 0.5 };
+  const rough = most / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((one) => one >= rough);
+  return { top: Math.ceil(most / step) * step, step };
+}
+
+const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });
+const axis = (value) => compact.format(value);
+
+// A line that is broken where nothing is known, or nothing was heard for a while.
+function curve(points, name, x, y) {
+  let drawn = "";
+  let before = null;
+  for (const point of points) {
+    const value = point[name] ?? null;
+    if (value === null) {
+      before = null;
+      continue;
+    }
+    drawn += `${before !== null && point.at - before <= HOLE_MS ? "L" : "M"}${x(point.at).toFixed(1)} ${y(value).toFixed(1)}`;
+    before = point.at;
+  }
+  return drawn;
+}

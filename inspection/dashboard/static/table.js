@@ -1,0 +1,50 @@
+// A table whose first column names the row.
+
+import { html, keyed, setText } from "./elements.js";
+
+export class Table {
+  // columns: [{name, title, kind, value}], where `name` is that of the figure in the JSON, `value` gives the text of a
+  //   row or an element to show, and `kind` is "number", "code" or nothing.
+  // key: names a row. nothing: said where there is none.
+  constructor(table, columns, key, nothing) {
+    this.columns = columns;
+    this.key = key;
+    this.nothing = nothing;
+    const heads = columns.map(({ title, kind }) => html("th", { scope: "col", class: kind ?? "" }, title));
+    table.append(html("thead", {}, html("tr", {}, ...heads)));
+    this.body = html("tbody");
+    table.append(this.body);
+  }
+
+  show(rows) {
+    const items = rows.length ? rows : [null];
+    keyed(
+      this.body,
+      items,
+      (row) => (row ? String(this.key(row)) : ""),
+      (row) => (row ? this.#row() : this.#none()),
+      (element, row) => row && this.#update(element, row),
+    );
+  }
+
+  #none() {
+    return html("tr", { class: "none" }, html("td", { colspan: this.columns.length }, this.nothing));
+  }
+
+  #row() {
+    const cells = this.columns.map(({ name, kind }, index) =>
+      html(index ? "td" : "th", { class: kind ?? "", "data-figure": name, ...(index ? {} : { scope: "row" }) }),
+    );
+    return html("tr", {}, ...cells);
+  }
+
+  #update(element, row) {
+    this.columns.forEach(({ value }, index) => {
+      const cell = element.children[index];
+      const shown = value(row);
+      if (typeof shown === "string") setText(cell, shown);
+      // An element of a row never changes: what stands in it says which row it is.
+      else if (!cell.firstElementChild) cell.replaceChildren(shown);
+    });
+  }
+}

@@ -1,0 +1,118 @@
+"""Searches for tuple trees: a few at once, each for so long, so that who asks for many does not stop the rest."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from acker_worker.catalogue import KafkaSettings
+from inspection.dashboard.source import Shown
+from inspection.trace.as_json import tree_as_json
+from inspection.trace.errors import RootNotFoundError, SearchLimitError
+from inspection.trace.roots import show_root
+from inspection.trace.tree import Tree
+from inspection.trace.verdict import verdict
+from inspection.trace_reader import TraceReader
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import acks_topic
+
+AT_ONCE: Final = 2
+SEARCH_S: Final = 60.0
+"""How long the records of a tree are looked for."""
+MOST_TUPLES: Final = 2_000
+"""Tuples of a tree that are told of at most."""
+
+
+class TreeSearches:
+    """Searches, each in the thread that asks.
+
+    Args:
+        kafka: librdkafka properties.
+        clock: seconds, rising.
+    """
+
+    def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kafka = kafka
+        self._clock = clock
+        self._room = threading.BoundedSemaphore(AT_ONCE)
+        self._closed = False
+
+    def close(self) -> None:
+        """Ends those that are going on."""
+        self._closed = True
+
+    def find(self, manifest: Manifest, root: int, ended_ms: int | None = None) -> Shown:
+        """A tree, as `acker trace --json` prints it.
+
+        Args:
+            manifest: of its topology.
+            root: its id.
+            ended_ms: when its outcome was told, in milliseconds since the epoch; None if that is not known. Then the
+                tree must have begun within twice the largest tree age.
+
+        Raises:
+            SearchLimitError: if others are searched for already, if it takes too long, or the tree is too large.
+            TraceError, AckerWorkerError: what `TraceReader.trees` raises.
+        """
+
+        def search(reader: TraceReader) -> list[Tree]:
+            since_ms = reader.now_ms - reader.usual_since_ms if ended_ms is None else reader.begun_since_ms(ended_ms)
+            return reader.trees([root], since_ms)
+
+        return self._shown(manifest, search, show_root(root))
+
+    def oldest(self, manifest: Manifest, partition: int) -> Shown:
+        """The tree of a partition of the ack log that is open for longest, as `acker trace --json` prints it.
+
+        Args:
+            manifest: of the topology.
+            partition: its number.
+
+        Raises:
+            RootNotFoundError: if none is open there.
+            SearchLimitError, TraceError, AckerWorkerError: as above.
+        """
+
+        def search(reader: TraceReader) -> list[Tree]:
+            found = reader.oldest_trees(1, reader.now_ms - reader.usual_since_ms, [partition])
+            if not found:
+                raise RootNotFoundError(
+                    f"no tree is open in partition {partition} of {acks_topic(manifest.topology)}: what was open there "
+                    "has been acked or has failed meanwhile. Look again, or go back to the dashboard"
+                )
+            return found
+
+        return self._shown(manifest, search, "--oldest 1")
+
+    def _shown(self, manifest: Manifest, search: Callable[[TraceReader], list[Tree]], which: str) -> Shown:
+        command = f"acker trace {which} --topology {manifest.topology}"
+        if not self._room.acquire(blocking=False):
+            raise SearchLimitError(
+                f"the dashboard searches for {AT_ONCE} trees already, and for no more at once: try again in a while, "
+                f"or run {command}"
+            )
+        try:
+            return self._found(manifest, search, command)
+        finally:
+            self._room.release()
+
+    def _found(self, manifest: Manifest, search: Callable[[TraceReader], list[Tree]], command: str) -> Shown:
+        deadline = self._clock() + SEARCH_S
+
+        def check(what: str, done: int, total: int) -> None:
+            if self._closed:
+                raise SearchLimitError("the dashboard is stopping; start it again")
+            if self._clock() > deadline:
+                raise SearchLimitError(
+                    f"the dashboard searches for {SEARCH_S:g} s at most, and has read {done:,} of {total:,} records of "
+                    f"{what}; run {command}, which takes the time that it needs"
+                )
+
+        with TraceReader(self._kafka, manifest, check) as reader:
+            (tree,) = search(reader)
+        if len(tree.nodes) > MOST_TUPLES:
+            raise SearchLimitError(
+                f"{verdict(tree)}. The dashboard draws {MOST_TUPLES:,} tuples of a tree at most, and this one has "
+                f"{len(tree.nodes):,}; run {command}"
+            )
+        return {"topology": manifest.topology, "trees": [tree_as_json(tree)]}

@@ -1,0 +1,112 @@
+"""Checks of the brokers, and of what is published there."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from inspection.doctor.facts import Facts
+from inspection.doctor.findings import Finding, Severity
+
+LARGEST_SKEW_S: Final = 2.0
+"""By how many seconds clocks may differ before it is told."""
+
+_OLDEST: Final = (2, 8)
+"""From here on topics have ids, by which a worker tells a topic from one of the same name that was deleted."""
+_OLDEST_FOR_TRANSACTIONS: Final = (2, 5)
+"""From here on a transaction that commits offsets is fenced by the place in the group."""
+
+
+def check_cluster(facts: Facts) -> Iterator[Finding]:
+    """A cluster is set, and answers."""
+    cluster = facts.cluster
+    if cluster is None:
+        severity = Severity.NOTE if facts.wanted is None else Severity.PROBLEM
+        yield Finding(
+            severity,
+            "cluster",
+            "cluster",
+            "No Kafka cluster is set, so only this machine was looked at.",
+            "Set --bootstrap-servers or ACKER_KAFKA__BOOTSTRAP_SERVERS; acker kafka starts a broker.",
+        )
+    elif cluster.problem:
+        yield Finding(Severity.PROBLEM, "cluster", cluster.servers, "The cluster could not be asked.", cluster.problem)
+
+
+def check_version(facts: Facts) -> Iterator[Finding]:
+    """The brokers are new enough."""
+    cluster = facts.cluster
+    if cluster is None or cluster.version is None:
+        return
+    numbers = _numbers(cluster.version)
+    exactly_once = [each.manifest.topology for each in facts.topologies if each.manifest.guarantee == "exactly_once"]
+    if numbers is None or numbers >= _OLDEST:
+        return
+    if numbers < _OLDEST_FOR_TRANSACTIONS and exactly_once:
+        yield Finding(
+            Severity.PROBLEM,
+            "version",
+            cluster.servers,
+            f"The brokers speak the protocol of Kafka {cluster.version}, whose transactions do not fence a process "
+            f"that lost its place in the group: {', '.join(exactly_once)} would not be exactly once.",
+            "Upgrade them to 2.5 or newer, and raise inter.broker.protocol.version.",
+        )
+        return
+    yield Finding(
+        Severity.WARNING,
+        "version",
+        cluster.servers,
+        f"The brokers speak the protocol of Kafka {cluster.version}, in which topics have no ids: that a topic was "
+        "deleted and created again is not seen.",
+        "Upgrade them to 2.8 or newer, and raise inter.broker.protocol.version.",
+    )
+
+
+def check_clock(facts: Facts) -> Iterator[Finding]:
+    """This machine's clock is that of the brokers, more or less."""
+    cluster = facts.cluster
+    if cluster is None or cluster.clock is None:
+        return
+    least, most = cluster.clock.least_s, cluster.clock.most_s
+    if least > LARGEST_SKEW_S:
+        where, by = "ahead of", least
+    elif most < -LARGEST_SKEW_S:
+        where, by = "behind", -most
+    else:
+        return
+    yield Finding(
+        Severity.WARNING,
+        "clock",
+        cluster.servers,
+        f"The brokers' clock is at least {by:.1f} s {where} this machine's. Trees do not depend on that, since only "
+        "the brokers' time counts for them; what is searched for by time does.",
+        "Let an NTP service set the clocks of this machine and of the brokers.",
+    )
+
+
+def check_published(facts: Facts) -> Iterator[Finding]:
+    """The topology that was asked for is published, and manifests can be read."""
+    for topology, why in sorted(facts.unreadable.items()):
+        yield Finding(
+            Severity.PROBLEM,
+            "manifest",
+            topology,
+            f"Its manifest cannot be read: {why}.",
+            "Publish it with this version: acker topics create MODULE:TOPOLOGY.",
+        )
+    if facts.cluster is None or facts.cluster.problem or facts.wanted is None:
+        return
+    if facts.wanted not in facts.published:
+        there = ", ".join(facts.published) or "none yet"
+        yield Finding(
+            Severity.PROBLEM,
+            "manifest",
+            facts.wanted,
+            f"No topology of that name stands in acker.topologies; the cluster has {there}.",
+            "Check the name, or create it: acker topics create MODULE:TOPOLOGY.",
+        )
+
+
+def _numbers(version: str) -> tuple[int, int] | None:
+    """Major and minor of `3.6-IV2`; None if that is not what it looks like."""
+    major, _, rest = version.partition(".")
+    minor = rest.partition("-")[0].partition(".")[0]
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None

@@ -1,0 +1,203 @@
+"""Checks of who works for a topology, and whether they keep up."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from inspection.doctor.facts import Backlog, TopologyFacts
+from inspection.doctor.findings import Finding, Severity
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
+
+
+def check_idle(facts: TopologyFacts) -> Iterator[Finding]:
+    """Somebody works for the topology; of one with Spark jobs, which join no group, that is not known."""
+    external = any(component.external for component in facts.manifest.components)
+    if facts.members and not external and not _is_running(facts) and None not in facts.members.values():
+        waiting = sum(backlog.after for backlog in facts.backlogs if backlog.is_waiting)
+        topology = facts.manifest.topology
+        yield Finding(
+            Severity.WARNING,
+            "groups",
+            topology,
+            f"Topology {topology} is not running: no process runs any of its components, and {waiting:,} records wait.",
+            f"Start it: acker run MODULE:TOPOLOGY and acker worker; or delete it: acker topologies delete {topology}.",
+        )
+
+
+def check_ackers(facts: TopologyFacts) -> Iterator[Finding]:
+    """Where spouts or bolts work, acker workers do."""
+    topology, group = facts.manifest.topology, acker_group(facts.manifest.topology)
+    if not facts.manifest.acking or facts.members.get(group) != 0:
+        return
+    remedy = f"Start one: acker worker, or acker worker --topology {topology}."
+    if _is_running(facts):
+        yield Finding(
+            Severity.PROBLEM,
+            "ackers",
+            topology,
+            f"Topology {topology} has spouts or bolts at work, but no acker worker: no tree comes to an end, and "
+            "spouts stop at max_spout_pending.",
+            remedy,
+        )
+    elif any(component.external for component in facts.manifest.components):
+        yield Finding(
+            Severity.WARNING,
+            "ackers",
+            topology,
+            f"Topology {topology} has no acker worker: if its Spark jobs run, which is not seen from here, no tree "
+            "comes to an end.",
+            remedy,
+        )
+
+
+def check_groups(facts: TopologyFacts) -> Iterator[Finding]:
+    """Every component has a process, if the topology runs at all."""
+    manifest = facts.manifest
+    for component in manifest.components:
+        group = component_group(manifest.topology, component.name)
+        # What is external, as a Spark job is, joins no group.
+        if component.external or group not in facts.members:
+            continue
+        members = facts.members[group]
+        if members is None:
+            yield Finding(
+                Severity.NOTE,
+                "groups",
+                group,
+                f"Group {group} may not be described by this user, so nobody knows whether it has members.",
+                "Allow Describe for groups that begin with the topology's name.",
+            )
+        elif members == 0 and _is_running(facts):
+            waiting = sum(each.after for each in facts.backlogs if each.group == group and each.is_waiting)
+            yield Finding(
+                Severity.PROBLEM,
+                "groups",
+                group,
+                f"Group {group} has no members: no process runs {component.kind} {component.name}, while others of "
+                f"the topology work; {waiting:,} records wait for it.",
+                f"Start it: acker run MODULE:TOPOLOGY --component {component.name}.",
+            )
+
+
+def check_backlogs(facts: TopologyFacts) -> Iterator[Finding]:
+    """What waits is done before its trees time out."""
+    of_topic: dict[tuple[str, str], list[Backlog]] = defaultdict(list)
+    for backlog in facts.backlogs:
+        if backlog.after and backlog.is_waiting and facts.members.get(backlog.group) != 0:
+            of_topic[backlog.group, backlog.topic].append(backlog)
+    sources = _source_groups(facts.manifest)
+    for (group, topic), backlogs in of_topic.items():
+        if group in sources:
+            yield from _falling_behind(facts.manifest, group, topic, backlogs)
+            continue
+        # What came while the doctor looked may just not be done yet.
+        standing = [each for each in backlogs if each.done == 0 and each.before]
+        if standing:
+            yield _standing(facts.manifest, group, topic, standing)
+        moving = [each for each in backlogs if each.rate]
+        if moving:
+            slowest = max(moving, key=lambda each: each.after / each.rate)
+            yield from _slow(facts.manifest, slowest)
+
+
+def _standing(manifest: Manifest, group: str, topic: str, backlogs: list[Backlog]) -> Finding:
+    worst = max(backlogs, key=lambda each: each.after)
+    tasks = ", ".join(str(each.partition) for each in backlogs)
+    trace = ""
+    if manifest.acking:
+        trace = f" Whether it forgot to ack one: acker trace --oldest 1 --topology {manifest.topology}."
+    return Finding(
+        Severity.WARNING,
+        "lag",
+        group,
+        f"Group {group} has done nothing of {topic}, partition {tasks}, in {worst.seconds:.1f} s, though "
+        f"{worst.after:,} records wait in partition {worst.partition}.",
+        "See whether the process hangs, is starting, or holds its tuples, as a windowed bolt does: acker top, and its "
+        f"log.{trace}",
+    )
+
+
+def _falling_behind(manifest: Manifest, group: str, topic: str, backlogs: list[Backlog]) -> Iterator[Finding]:
+    """A spout that does less than comes, and has more before it than trees may take.
+
+    What it has done ends at its oldest open tree, so it may well stand still for as long as that.
+    """
+    timeout_s = min(spout.timeout_ms for spout in manifest.spouts) / 1000
+    growing = [each for each in backlogs if each.rate and each.after > each.before]
+    if not growing:
+        return
+    slowest = max(growing, key=lambda each: each.after / each.rate)
+    needs_s = slowest.after / slowest.rate
+    if needs_s > timeout_s:
+        yield Finding(
+            Severity.WARNING,
+            "lag",
+            group,
+            f"Group {group} has {slowest.after:,} messages of {topic}, partition {slowest.partition}, before it and "
+            f"does {slowest.rate:,.0f} a second: it needs {needs_s:,.0f} s for them; it grows. What the retention of "
+            f"{topic} deletes before it is read is lost.",
+            "See in acker top which bolt is behind, and start more processes or declare more tasks for it; or raise "
+            "max_spout_pending.",
+        )
+
+
+def _slow(manifest: Manifest, backlog: Backlog) -> Iterator[Finding]:
+    if not manifest.acking:
+        return
+    timeout_s = _timeout_ms(manifest, backlog.topic) / 1000
+    needs_s = backlog.after / backlog.rate
+    if needs_s <= timeout_s:
+        return
+    told = (
+        f"Group {backlog.group} has {backlog.after:,} records of {backlog.topic}, partition {backlog.partition}, "
+        f"before it and does {backlog.rate:,.0f} a second: it needs {needs_s:,.0f} s for them, "
+    )
+    if backlog.topic == acks_topic(manifest.topology):
+        yield Finding(
+            Severity.WARNING,
+            "lag",
+            backlog.group,
+            f"{told}and the message timeout is {timeout_s:g} s. No tree fails for that, but spouts hear of outcomes "
+            "so much later, and wait at max_spout_pending.",
+            "Start more acker workers, up to one for each ack partition.",
+        )
+        return
+    grows = "; it grows" if backlog.after > backlog.before else ""
+    yield Finding(
+        Severity.PROBLEM,
+        "lag",
+        backlog.group,
+        f"{told}but their trees time out after {timeout_s:g} s and are replayed, which makes it longer{grows}.",
+        "Start more processes or declare more tasks for the bolt, make it faster, lower max_spout_pending, or raise "
+        "the message timeout.",
+    )
+
+
+def _timeout_ms(manifest: Manifest, topic: str) -> int:
+    """The shortest message timeout, in milliseconds, of the spouts whose trees reach a topic."""
+    spouts = {spout.name: spout.timeout_ms for spout in manifest.spouts}
+    reached: set[str] = set()
+    for bolt in manifest.bolts:
+        if tuples_topic(manifest.topology, bolt.name) == topic:
+            todo = [bolt.name]
+            while todo:
+                name = todo.pop()
+                if name in reached:
+                    continue
+                reached.add(name)
+                component = manifest.component(name)
+                if component.kind == "bolt":
+                    todo += [subscription.source for subscription in component.subscriptions]
+    return min(ms for name, ms in spouts.items() if name in reached or not reached & spouts.keys())
+
+
+def _source_groups(manifest: Manifest) -> set[str]:
+    """The groups of spouts, which commit how far they are in their sources."""
+    return {component_group(manifest.topology, spout.name) for spout in manifest.spouts}
+
+
+def _is_running(facts: TopologyFacts) -> bool:
+    """Whether any component has a process; acker workers wait for all topologies, so they say nothing."""
+    topology = facts.manifest.topology
+    groups = [component_group(topology, component.name) for component in facts.manifest.components]
+    return any(facts.members.get(group) for group in groups)

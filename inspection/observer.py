@@ -1,0 +1,129 @@
+"""Follows a running topology: what its processes say, and what waits."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from acker_worker.catalogue import KafkaSettings
+from acker_worker.errors import AckerWorkerError
+from acker_worker.intervals import Interval
+from inspection.broker_clock import BrokerClock
+from inspection.errors import SilenceError
+from inspection.lags import Lags
+from inspection.stats_log import StatsLog
+from inspection.view import Snapshot, TopologyView
+from tuple_tree.manifest import Manifest
+
+BACK_S: Final = 60.0
+"""How far back it begins to read: enough for the rates of processes that were stopped for a while."""
+_LAGS_S: Final = 2.0
+_POLL_S: Final = 0.2
+
+
+class Observer:
+    """A topology that is followed; not for several threads.
+
+    Args:
+        kafka: librdkafka properties.
+        manifest: of the topology.
+        clock: seconds, rising.
+
+    Attributes:
+        problem: why it is not known what waits; empty if it is.
+    """
+
+    def __init__(self, kafka: KafkaSettings, manifest: Manifest, clock: Callable[[], float] = time.monotonic) -> None:
+        self.view = TopologyView(manifest)
+        self.problem = ""
+        self._topology = manifest.topology
+        self._log = StatsLog(kafka, manifest.topology)
+        self._lags = Lags(kafka, manifest)
+        self._clock = clock
+        self._broker_clock = BrokerClock()
+        self._lags_due = Interval(_LAGS_S, clock)
+
+    def open(self, back_s: float = BACK_S) -> None:
+        """Reads what was said up to now.
+
+        Args:
+            back_s: from so many seconds ago on.
+
+        Raises:
+            AckerWorkerError: if that cannot be read; the message says why and what to do.
+        """
+        self._log.open(back_s)
+        self.view.feed(self._log.catch_up())
+        self._look()
+
+    def follow(self, seconds: float) -> None:
+        """Takes what comes for so long.
+
+        Raises:
+            TopicError, AccessError: if this user may not read it any more.
+        """
+        deadline = self._clock() + seconds
+        while (left := deadline - self._clock()) > 0:
+            self._poll(min(_POLL_S, left))
+        if self._lags_due.due():
+            self._look()
+
+    def await_somebody(self, seconds: float) -> None:
+        """Waits until some process says how it does.
+
+        Args:
+            seconds: how long at most.
+
+        Raises:
+            SilenceError: if none does.
+            TopicError, AccessError: as above.
+        """
+        deadline = self._clock() + seconds
+        while not is_heard(self.snapshot()):
+            if self._clock() > deadline:
+                raise SilenceError(self.silence)
+            self._poll(_POLL_S)
+
+    def snapshot(self) -> Snapshot:
+        """The topology now."""
+        return self.view.snapshot(self._broker_clock.now_ms(_local_ms()))
+
+    @property
+    def silence(self) -> str:
+        """What is to be said where no process is heard."""
+        newest = self.view.newest_ms
+        ago = 0 if newest is None else max(0, self._broker_clock.now_ms(_local_ms()) - newest)
+        last = "" if newest is None else f", the last one {ago / 1000:.0f} s ago"
+        return (
+            f"no process of {self._topology} says how it does{last}: start its components with acker run, and acker "
+            "worker; those of an earlier version say nothing"
+        )
+
+    def close(self) -> None:
+        """Stops reading."""
+        self._log.close()
+
+    def _poll(self, seconds: float) -> None:
+        records = self._log.poll(seconds)
+        for record in records:
+            self._broker_clock.heard(record.at_ms, _local_ms())
+        self.view.feed(records)
+
+    def _look(self) -> None:
+        try:
+            waiting = self._lags.read()
+        except AckerWorkerError as error:
+            # The rest is still of use, and brokers come back.
+            self.problem = str(error)
+            self.view.feed_lags({}, None)
+        else:
+            self.problem = ""
+            self.view.feed_lags(waiting.lags, waiting.dead_letters)
+
+
+def _local_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def is_heard(snapshot: Snapshot) -> bool:
+    """Whether any process of the topology is at work."""
+    return bool(snapshot["workers"]) or any(component["processes"] for component in snapshot["components"])

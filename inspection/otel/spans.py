@@ -1,0 +1,160 @@
+"""Trees in, spans out.
+
+| of a tree | becomes |
+|---|---|
+| the root | the trace, whose id is XXH64 of the topology's name, and the root; and its first span, of the spout |
+| a tuple | a span, from when it was emitted to its last ack; its id is the edge |
+| its parent | the span's parent; further ones, where it is anchored to several, are links |
+| `traceparent` of its tuples, which is that of its message | the trace to join, and the span above the first one |
+
+The ids follow from the tree, so who sends a tree twice sends the same spans. In a tuple that is in several trees there
+is a span for each.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import xxhash
+
+from inspection.otel.errors import SpansError
+from tuple_tree.trace_context import TRACEPARENT
+
+_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+_SEED: Final = 42
+_NS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span as OpenTelemetry has it.
+
+    Attributes:
+        trace_id: of 128 bits, not 0.
+        span_id: of 64 bits, not 0.
+        parent_id: the span above; None if there is none, or it is not known.
+        links: further parents.
+        service: the component.
+        name: what it is.
+        is_root: whether it is the spout's.
+        start_ns: nanoseconds since the epoch.
+        end_ns: the same; not before the start.
+        error: what went wrong; empty if nothing.
+        attributes: names as in OpenTelemetry's conventions for messaging where there are such, else `acker.…`.
+    """
+
+    trace_id: int
+    span_id: int
+    parent_id: int | None
+    links: tuple[int, ...]
+    service: str
+    name: str
+    is_root: bool
+    start_ns: int
+    end_ns: int
+    error: str = ""
+    attributes: Mapping[str, str | int | bool] = field(default_factory=dict)
+
+
+def spans_of(printed: Mapping[str, Any]) -> list[Span]:
+    """The spans of what `acker trace --json` has printed on a line.
+
+    Args:
+        printed: an object with `topology` and `trees`.
+
+    Raises:
+        SpansError: if it is no such thing.
+    """
+    try:
+        topology = str(printed["topology"])
+        return [span for tree in printed["trees"] for span in _of_tree(topology, tree)]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SpansError(
+            f"this is not what acker trace --json prints ({type(error).__name__}: {error}): pipe its output here"
+        ) from error
+
+
+def _of_tree(topology: str, tree: Mapping[str, Any]) -> Iterator[Span]:
+    root = int(tree["root"], 16)
+    tuples: Sequence[Mapping[str, Any]] = tree["tuples"]
+    if not tuples and tree["began_ms"] is None:
+        return
+    trace_id, above = _joined(tuples) or (
+        xxhash.xxh64_intdigest(topology.encode(), _SEED) << 64 | root or 1,
+        None,
+    )
+    times = [each["emitted_ms"] for each in tuples] + [entry["at_ms"] for entry in tree["log"]]
+    began_ms = min(times) if tree["began_ms"] is None else tree["began_ms"]
+    # One that is open has been followed up to the last that is known of it.
+    ended_ms = max([began_ms, *times]) if tree["ended_ms"] is None else tree["ended_ms"]
+    failed = tree["status"] == "failed"
+    first_id = root or 1
+    yield Span(
+        trace_id,
+        first_id,
+        above,
+        (),
+        tree["spout"] or "unknown",
+        f"tree of {tree['spout'] or topology}",
+        True,
+        began_ms * _NS,
+        max(began_ms, ended_ms) * _NS,
+        str(tree["verdict"]) if failed else "",
+        {
+            "messaging.system": "kafka",
+            "acker.topology": topology,
+            "acker.root": tree["root"],
+            "acker.status": tree["status"],
+            "acker.verdict": tree["verdict"],
+            "acker.tuples": len(tuples),
+        },
+    )
+    ids = {each["tuple"]: int(each["edge"], 16) for each in tuples}
+    for each in tuples:
+        yield _of_tuple(topology, tree["root"], trace_id, first_id, each, ids)
+
+
+def _of_tuple(
+    topology: str, root: str, trace_id: int, first_id: int, each: Mapping[str, Any], ids: Mapping[str, int]
+) -> Span:
+    parents = [ids[parent] for parent in each["parents"]]
+    emitted_ms = each["emitted_ms"]
+    # The clocks are two: who emitted gives one time, the broker the other.
+    acked_ms = max([emitted_ms, *(ack["at_ms"] for ack in each["acks"])])
+    attributes: dict[str, str | int | bool] = {
+        "messaging.system": "kafka",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": f"{topology}.tuples.{each['bolt']}",
+        "messaging.destination.partition.id": str(each["task"]),
+        "messaging.kafka.offset": each["offset"],
+        "acker.topology": topology,
+        "acker.root": root,
+        "acker.source": f"{each['source']}/{each['stream']}",
+        "acker.state": each["state"],
+        "acker.parents": each["parents_are"],
+        "acker.executions": len(each["acks"]),
+        "acker.preview": each["preview"],
+    }
+    return Span(
+        trace_id,
+        ids[each["tuple"]],
+        parents[0] if parents else first_id,
+        tuple(parents[1:]),
+        each["bolt"],
+        f"{each['bolt']} process",
+        False,
+        emitted_ms * _NS,
+        acked_ms * _NS,
+        "",
+        attributes,
+    )
+
+
+def _joined(tuples: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
+    """The trace and the span that the tuples of the spout name; None if they name none."""
+    for each in (one for one in tuples if not one["parents"]):
+        said = _TRACEPARENT.fullmatch(each.get(TRACEPARENT) or "")
+        if said and int(said[1], 16) and int(said[2], 16):
+            return int(said[1], 16), int(said[2], 16)
+    return None

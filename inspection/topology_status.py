@@ -1,0 +1,277 @@
+"""What a cluster shows of topologies: their topics, who works for them, and how much waits."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from acker_worker.catalogue import CONTACT_S, KafkaSettings
+from acker_worker.errors import AccessError, BrokerUnreachableError
+from inspection.group_commits import NO_GROUP, commits_of
+from inspection.record_scan import Place
+from tuple_tree.client_settings import for_admin
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, acks_topic, component_group, notices_topic, tuples_topic
+from tuple_tree.topics import topic_specs
+
+_REFUSED: Final = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """A partition of a topology's topic.
+
+    Attributes:
+        partition: its number.
+        begin: the first offset that is there.
+        end: the offset that comes next.
+        committed: of the group that reads it; None if it has committed none, or there is none, or may not be asked.
+        lag: records that the group has not done; None where no group says how far it is.
+    """
+
+    partition: int
+    begin: int
+    end: int
+    committed: int | None
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """A topic of a topology.
+
+    Attributes:
+        name: its name.
+        expected_partitions: that the manifest says.
+        group: which consumer group reads it; None if none does.
+        partitions: empty if it does not exist.
+    """
+
+    name: str
+    expected_partitions: int
+    group: str | None
+    partitions: tuple[PartitionStatus, ...]
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it; empty if nothing."""
+        if not self.partitions:
+            return "does not exist"
+        if len(self.partitions) != self.expected_partitions:
+            return f"has {len(self.partitions)} partitions, but the manifest says {self.expected_partitions}"
+        return ""
+
+    @property
+    def lag(self) -> int | None:
+        """Records that its group has not done, over all partitions; None where no group says."""
+        known = [one.lag for one in self.partitions if one.lag is not None]
+        return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyStatus:
+    """A topology on a cluster.
+
+    Attributes:
+        manifest: as published.
+        topics: all of its own, in the manifest's order.
+        members: consumer group → its members; None if that may not be asked.
+    """
+
+    manifest: Manifest
+    topics: tuple[TopicStatus, ...]
+    members: Mapping[str, int | None] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> list[str]:
+        """Topics that do not exist."""
+        return [topic.name for topic in self.topics if not topic.partitions]
+
+    @property
+    def ackers(self) -> int | None:
+        """Acker workers that serve it."""
+        return self.members.get(acker_group(self.manifest.topology))
+
+    @property
+    def unread_acks(self) -> int | None:
+        """Ack batches whose outcomes no worker has committed."""
+        return self._lag({acks_topic(self.manifest.topology)})
+
+    @property
+    def waiting(self) -> int | None:
+        """Tuples that wait in the inboxes of bolts; those of external ones are not known."""
+        return self._lag({tuples_topic(self.manifest.topology, bolt.name) for bolt in self.manifest.bolts})
+
+    def of_component(self, name: str) -> tuple[int | None, int | None]:
+        """The processes of a component, and what waits for it; None for what is not known."""
+        topology = self.manifest.topology
+        lag = self._lag({tuples_topic(topology, name), notices_topic(topology, name)})
+        return self.members.get(component_group(topology, name)), lag
+
+    def _lag(self, topics: set[str]) -> int | None:
+        known = [topic.lag for topic in self.topics if topic.name in topics and topic.lag is not None]
+        return sum(known) if known else None
+
+
+class ClusterStatus:
+    """Asks a cluster about topics and groups, many at a time.
+
+    Args:
+        kafka: librdkafka properties.
+    """
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._admin = AdminClient({**for_admin(kafka), "log_level": 0})
+
+    def of(self, manifests: Iterable[Manifest], existing: Mapping[str, int]) -> list[TopologyStatus]:
+        """The status of topologies.
+
+        Args:
+            manifests: of these.
+            existing: all topics of the cluster with their numbers of partitions.
+
+        Raises:
+            AccessError: if topics may not be described.
+            BrokerUnreachableError: if there is no answer in time.
+        """
+        wanted = list(manifests)
+        readers = {manifest.topology: _readers(manifest) for manifest in wanted}
+        names = [topic for manifest in wanted for topic in _own_topics(manifest)]
+        places = [(name, number) for name in names for number in range(existing.get(name, 0))]
+        begins = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        groups = {group for of_topology in readers.values() for group in of_topology.values()}
+        members = self.members(groups)
+        committed = commits_of(self._admin, groups)
+
+        def partition(topic: str, number: int, group: str | None) -> PartitionStatus:
+            begin, end = begins[topic, number], ends[topic, number]
+            commit = committed.get(group or "", {}).get((topic, number))
+            done = None if commit is None else commit.offset
+            # Who has committed nothing begins at the beginning; but a spout that never commits waits for nothing there.
+            starts_at_begin = group is not None and group in committed and ".notices." not in topic
+            reached = done if done is not None else begin if starts_at_begin else None
+            return PartitionStatus(number, begin, end, done, None if reached is None else max(0, end - reached))
+
+        return [
+            TopologyStatus(
+                manifest,
+                tuple(
+                    TopicStatus(
+                        name,
+                        expected,
+                        group := readers[manifest.topology].get(name),
+                        tuple(partition(name, number, group) for number in range(existing.get(name, 0))),
+                    )
+                    for name, expected in _own_topics(manifest).items()
+                ),
+                {group: members[group] for group in readers[manifest.topology].values()},
+            )
+            for manifest in wanted
+        ]
+
+    def sources(self, manifest: Manifest) -> tuple[TopicStatus, ...]:
+        """The topics that its spouts read, each with the partitions where they have committed how far they are.
+
+        Without what may not be asked, or is gone: a source belongs to somebody else.
+
+        Raises:
+            BrokerUnreachableError: if the groups do not answer in time.
+        """
+        own = _own_topics(manifest)
+        groups = [component_group(manifest.topology, spout.name) for spout in manifest.spouts]
+        found: dict[tuple[str, str], list[PartitionStatus]] = {}
+        for group, commits in commits_of(self._admin, groups).items():
+            places = [place for place in sorted(commits) if place[0] not in own]
+            begins = self._known_offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+            ends = self._known_offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+            for place in begins.keys() & ends.keys():
+                begin, end, done = begins[place], ends[place], commits[place].offset
+                status = PartitionStatus(place[1], begin, end, done, max(0, end - done))
+                found.setdefault((place[0], group), []).append(status)
+        return tuple(
+            TopicStatus(name, len(partitions), group, tuple(sorted(partitions, key=lambda each: each.partition)))
+            for (name, group), partitions in sorted(found.items())
+        )
+
+    def members(self, groups: Iterable[str]) -> dict[str, int | None]:
+        """Consumer group → its members; None if that may not be asked.
+
+        Raises:
+            BrokerUnreachableError: if there is no answer in time.
+        """
+        names = sorted(set(groups))
+        if not names:
+            return {}
+        described = self._admin.describe_consumer_groups(names, request_timeout=CONTACT_S)
+        found: dict[str, int | None] = {}
+        for group, answer in described.items():
+            try:
+                found[group] = len(answer.result().members)
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code not in (*NO_GROUP, *_REFUSED):
+                    raise _unreachable(error) from error
+                found[group] = 0 if code in NO_GROUP else None
+        return found
+
+    def _offsets(self, places: list[Place], which: OffsetSpec) -> dict[Place, int]:
+        return dict(_results(self._asked(places, which)))
+
+    def _known_offsets(self, places: list[Place], which: OffsetSpec) -> dict[Place, int]:
+        """The same, without the partitions that do not answer."""
+        found = {}
+        for at, answer in self._asked(places, which).items():
+            with suppress(KafkaException):
+                found[at.topic, at.partition] = answer.result().offset
+        return found
+
+    def _asked(self, places: list[Place], which: OffsetSpec) -> Mapping[TopicPartition, Any]:
+        if not places:
+            return {}
+        return self._admin.list_offsets(
+            {TopicPartition(topic, number): which for topic, number in places}, request_timeout=CONTACT_S
+        )
+
+
+def _results(asked: Mapping[TopicPartition, Any]) -> Iterator[tuple[Place, int]]:
+    for at, answer in asked.items():
+        try:
+            yield (at.topic, at.partition), answer.result().offset
+        except KafkaException as error:
+            if error.args[0].code() in _REFUSED:
+                raise AccessError(
+                    f"topic {at.topic} may not be described by this user: allow Describe for topics and groups that "
+                    "begin with the topology's name"
+                ) from error
+            raise _unreachable(error) from error
+
+
+def _unreachable(error: KafkaException) -> BrokerUnreachableError:
+    return BrokerUnreachableError(f"the brokers do not answer ({error.args[0].str()}): try again once they are well")
+
+
+def _own_topics(manifest: Manifest) -> dict[str, int]:
+    return {spec.name: spec.partitions for spec in topic_specs(manifest) if spec.name != TOPOLOGIES_TOPIC}
+
+
+def _readers(manifest: Manifest) -> dict[str, str]:
+    """Topic → the consumer group that reads it."""
+    topology = manifest.topology
+    found = {}
+    if manifest.acking:
+        found[acks_topic(topology)] = acker_group(topology)
+        for spout in manifest.spouts:
+            found[notices_topic(topology, spout.name)] = component_group(topology, spout.name)
+    for bolt in manifest.bolts:
+        # A Spark bolt keeps its offsets in its checkpoint.
+        if not bolt.external:
+            found[tuples_topic(topology, bolt.name)] = component_group(topology, bolt.name)
+    return found

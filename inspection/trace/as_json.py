@@ -1,0 +1,79 @@
+"""A tree for programs: plain values; ids as 16 hexadecimal digits, times in milliseconds since the epoch."""
+
+from typing import Any
+
+from inspection.trace.records import Told
+from inspection.trace.roots import show_root
+from inspection.trace.tree import Node, Tree
+from inspection.trace.verdict import verdict
+
+
+def tree_as_json(tree: Tree) -> dict[str, Any]:
+    """The tree as an object; tuples are known by `bolt/task@offset`."""
+    reason = tree.reason
+    return {
+        "root": show_root(tree.root),
+        "status": str(tree.status),
+        "reason": None if reason is None else reason.word,
+        "verdict": verdict(tree),
+        "spout": tree.spout,
+        "began_ms": tree.init.at_ms if tree.init else None,
+        "ended_ms": tree.ended_ms,
+        "checksum": show_root(tree.checksum),
+        "tuples": [_tuple(tree, node) for node in tree.nodes],
+        "log": [_entry(entry) for entry in tree.told],
+        "unexplained": [_entry(entry) for entry in tree.unexplained],
+        "notices": [
+            {
+                "topic": outcome.topic,
+                "partition": outcome.partition,
+                "offset": outcome.offset,
+                "at_ms": outcome.at_ms,
+                "outcome": "acked" if outcome.reason is None else outcome.reason.word,
+                "message": outcome.message,
+            }
+            for outcome in tree.outcomes
+        ],
+    }
+
+
+def tuple_name(node: Node) -> str:
+    """How a tuple is called: `bolt/task@offset`."""
+    return f"{node.delivery.bolt}/{node.delivery.task}@{node.delivery.offset}"
+
+
+def _tuple(tree: Tree, node: Node) -> dict[str, Any]:
+    delivery = node.delivery
+    return {
+        "tuple": tuple_name(node),
+        "bolt": delivery.bolt,
+        "task": delivery.task,
+        "offset": delivery.offset,
+        "offsets": list(node.offsets),
+        "source": delivery.source,
+        "stream": delivery.stream,
+        "edge": show_root(delivery.edge),
+        "roots": delivery.roots,
+        "preview": delivery.preview,
+        "traceparent": delivery.traceparent or None,
+        "emitted_ms": delivery.emitted_ms,
+        "state": str(node.state),
+        "acks": [_entry(entry) for entry in node.acks],
+        "parents": [tuple_name(tree.nodes[at]) for at in node.parents],
+        "parents_are": str(node.origin),
+        "committed": node.committed,
+        "behind": node.behind,
+    }
+
+
+def _entry(entry: Told) -> dict[str, Any]:
+    return {
+        "kind": entry.kind,
+        "writer": entry.writer,
+        "at_ms": entry.at_ms,
+        "partition": entry.partition,
+        "offset": entry.offset,
+        "val": show_root(entry.val),
+        "message": entry.message,
+        "dropped": entry.dropped or None,
+    }

@@ -1,0 +1,65 @@
+"""Root ids, and messages of spouts whose roots are positional, as people write them."""
+
+import re
+from typing import Final
+
+from inspection.trace.errors import RootFormError
+from tuple_tree.errors import PositionError
+from tuple_tree.ids import MAX_ATTEMPTS, Position, positional_root, unsigned
+from tuple_tree.manifest import Manifest
+
+_HEX_DIGITS: Final = 16
+_HEX: Final = re.compile(r"0[xX][0-9a-fA-F]{1,16}|[0-9a-fA-F]{16}|(?=.*[a-fA-F])[0-9a-fA-F]{1,16}")
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,20}")
+_MESSAGE: Final = re.compile(r"([^/]+)/([0-9]+)/([0-9]+)(?:/([0-9]+))?")
+
+
+def parse_root(text: str) -> int:
+    """Reads a root id: hexadecimal with `0x`, with 16 digits or with a letter in it, else decimal, signed or not.
+
+    Raises:
+        RootFormError: if it is none.
+    """
+    if _HEX.fullmatch(text):
+        return int(text, 16)
+    if _DECIMAL.fullmatch(text) and -(2**63) <= int(text) < 2**64:
+        return unsigned(int(text))
+    raise RootFormError(
+        f"{text!r} is no root id: give 64 bits in hexadecimal, as notices and logs show them ({'0' * 12}beef), or in "
+        "decimal"
+    )
+
+
+def show_root(root: int) -> str:
+    """A root or an edge as logs show it: 16 hexadecimal digits."""
+    return f"{root:0{_HEX_DIGITS}x}"
+
+
+def roots_of_message(text: str, manifest: Manifest) -> dict[int, Position]:
+    """The roots that a message of a spout has, one for each attempt to deliver it.
+
+    Args:
+        text: `SPOUT/PARTITION/OFFSET`, of the spout's source, or with the number of the attempt behind it.
+        manifest: of the topology.
+
+    Raises:
+        RootFormError: if it is no such thing, or cannot have a positional root.
+    """
+    match = _MESSAGE.fullmatch(text)
+    if match is None:
+        raise RootFormError(
+            f"{text!r} is no message: give SPOUT/PARTITION/OFFSET, the place in the spout's source. Only a KafkaSpout "
+            "and spouts in Spark have roots that follow from it; for others give the root, --oldest or --last-failed"
+        )
+    name, partition, offset = match[1], int(match[2]), int(match[3])
+    names = [spout.name for spout in manifest.spouts]
+    if name not in names:
+        raise RootFormError(
+            f"topology {manifest.topology!r} has no spout {name!r}: it has {', '.join(names) or 'none'}"
+        )
+    attempts = range(MAX_ATTEMPTS) if match[4] is None else [int(match[4])]
+    try:
+        positions = [Position(names.index(name), partition, offset, attempt) for attempt in attempts]
+        return {positional_root(position): position for position in positions}
+    except PositionError as error:
+        raise RootFormError(f"{text!r} cannot have a root: {error}") from error

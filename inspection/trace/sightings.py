@@ -1,0 +1,155 @@
+"""Finding roots in batches of the ack log, in notices and in the headers of tuples."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from acker_worker.sessions import Sessions, Standing
+from inspection.trace.records import Delivery, Dropped, Outcome, RootRecords, Told, header_text
+from tuple_tree.anchors import ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER, unpack_anchors
+from tuple_tree.codec import decode_ack_batch, decode_notice_batch
+from tuple_tree.errors import WireError
+from tuple_tree.ids import ID_BYTES, IdColumn
+from tuple_tree.messages import AckBatch, FailReason, NoticeBatch
+from tuple_tree.routing import acker_partition
+from tuple_tree.trace_context import TRACEPARENT
+
+_DROPPED: Final[dict[Standing, Dropped]] = {
+    Standing.CURRENT: "",
+    Standing.REPEATED: "repeated",
+    Standing.SUPERSEDED: "superseded",
+}
+
+
+class Sightings:
+    """Gathers what is found of some roots.
+
+    The records of a partition of the ack log have to come in the order of their offsets, for which batches are repeats
+    follows from it; nothing else needs an order.
+
+    Args:
+        roots: which.
+        partitions: P of `root mod P`.
+    """
+
+    def __init__(self, roots: Iterable[int], partitions: int) -> None:
+        self.found = {root: RootRecords(root) for root in roots}
+        self._partitions = partitions
+        self._bytes = {root.to_bytes(ID_BYTES, "big"): root for root in self.found}
+        self._wanted = np.array(sorted(self.found), dtype=np.uint64)
+        self._sessions: dict[int, Sessions] = {}
+        self._begun: set[int] = set()
+
+    @property
+    def ack_partitions(self) -> set[int]:
+        """The partitions of the ack log that speak of these roots."""
+        return {acker_partition(root, self._partitions) for root in self.found}
+
+    def see_batch(self, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
+        """Takes a record of the ack log; one that is no batch is passed over, as an acker does."""
+        try:
+            batch = decode_ack_batch(value)
+        except WireError:
+            return
+        sessions = self._sessions.setdefault(partition, Sessions())
+        standing = sessions.judge(batch.writer, batch.session, batch.sequence, opens=batch.opens, offset=offset)
+        if value is None or not self._mentions(value):
+            return
+        self._take_batch(batch, (partition, offset, at_ms), _DROPPED[standing])
+
+    def see_notice(self, topic: str, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
+        """Takes a record of a spout's notices; one that is none is passed over."""
+        if value is None or not self._mentions(value):
+            return
+        try:
+            batch = decode_notice_batch(value)
+        except WireError:
+            return
+        for root, reason, message in outcomes_of(batch):
+            if root in self.found:
+                self.found[root].outcomes.append(Outcome(topic, partition, offset, at_ms, reason, message))
+
+    def see_tuple(
+        self,
+        bolt: str,
+        task: int,
+        offset: int,
+        at_ms: int,
+        headers: Sequence[tuple[str, Any]],
+    ) -> list[tuple[RootRecords, Delivery]]:
+        """Takes the headers of a record of an inbox.
+
+        Returns:
+            What it is to each of the roots, without a preview; not yet among what was found.
+        """
+        anchors = source = b""
+        for name, value in headers:
+            if name == ANCHORS_HEADER:
+                anchors = value or b""
+            elif name == SOURCE_HEADER:
+                source = value or b""
+        if len(anchors) == PAIR_BYTES:
+            # The common case, and nearly always of another root.
+            if anchors[:ID_BYTES] not in self._bytes:
+                return []
+        elif not self._mentions(anchors):
+            return []
+        try:
+            edges = unpack_anchors(anchors)
+        except WireError:
+            return []
+        component, _, stream = source.decode(errors="replace").partition("/")
+        traceparent = header_text(headers, TRACEPARENT)
+        return [
+            (
+                self.found[root],
+                Delivery(
+                    *(bolt, task, offset, at_ms, component, stream),
+                    edges[root],
+                    len(edges),
+                    traceparent=traceparent,
+                ),
+            )
+            for root in edges
+            if root in self.found
+        ]
+
+    def _mentions(self, value: bytes) -> bool:
+        return any(root in value for root in self._bytes)
+
+    def _take_batch(self, batch: AckBatch, at: tuple[int, int, int], dropped: Dropped) -> None:
+        writer = batch.writer
+        for row in self._rows(batch.init_roots):
+            root = int(batch.init_roots[row])
+            # A second init of an open root is ignored.
+            said: Dropped = dropped or ("duplicate" if root in self._begun else "")
+            if not dropped:
+                self._begun.add(root)
+            self._add(root, Told("init", *at, writer, int(batch.init_vals[row]), "", batch.spout, said))
+        for row in self._rows(batch.ack_roots):
+            self._add(int(batch.ack_roots[row]), Told("ack", *at, writer, int(batch.ack_vals[row]), dropped=dropped))
+        for row in self._rows(batch.fail_roots):
+            told = Told("fail", *at, writer, message=batch.fail_messages[row], dropped=dropped)
+            self._add(int(batch.fail_roots[row]), told)
+        for row in self._rows(batch.reset_roots):
+            self._add(int(batch.reset_roots[row]), Told("reset", *at, writer, dropped=dropped))
+
+    def _rows(self, roots: IdColumn) -> list[int]:
+        if not len(roots):
+            return []
+        return [int(row) for row in np.flatnonzero(np.isin(roots.astype(np.uint64), self._wanted))]
+
+    def _add(self, root: int, told: Told) -> None:
+        self.found[root].told.append(told)
+
+
+def outcomes_of(batch: NoticeBatch) -> list[tuple[int, FailReason | None, str]]:
+    """Root, reason (None if it was acked) and message of each outcome."""
+    acked: list[tuple[int, FailReason | None, str]] = [(root, None, "") for root in batch.acked_roots.tolist()]
+    return acked + [
+        (root, FailReason(reason), message)
+        for root, reason, message in zip(
+            batch.failed_roots.tolist(), batch.fail_reasons.tolist(), batch.fail_messages, strict=True
+        )
+    ]

@@ -1,0 +1,356 @@
+"""The tree of a root, as far as it can be known."""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from inspection.trace.families import MOST_DIMENSIONS, Families, checksum, find_families
+from inspection.trace.records import Delivery, Kind, Outcome, RootRecords, Told
+from inspection.trace.xor_basis import XorBasis
+from tuple_tree.messages import FailReason
+
+Committed = Mapping[tuple[str, int], int]
+"""Bolt and task → the offset that its consumer group has committed; without those of which that is not known."""
+
+_KINDS: Final[tuple[Kind, ...]] = ("init", "ack", "fail", "reset")
+"""The order in which an acker applies the entries of a batch."""
+_TWICE: Final = 2
+_CLOCK_MS: Final = 1_000
+"""How far the clocks of two components may be apart where the order of their tuples says something."""
+
+
+class State(StrEnum):
+    """What became of a tuple."""
+
+    ACKED = "acked"
+    OPEN = "open"
+    UNCLEAR = "unclear"
+    """Its task has sent acks that could not be told apart."""
+
+
+class Status(StrEnum):
+    """What became of a tree."""
+
+    ACKED = "acked"
+    FAILED = "failed"
+    OPEN = "open"
+    NO_INIT = "no init"
+    """Nobody is told its outcome: its init is not in the part of the ack log that was read."""
+
+
+class Origin(StrEnum):
+    """How it is known whose child a tuple is."""
+
+    TOLD = "told"
+    """The init or its parent's ack holds its edge."""
+    INFERRED = "inferred"
+    """Only one tuple can be its parent."""
+    AMBIGUOUS = "ambiguous"
+    """Several can."""
+    UNTOLD = "untold"
+    """All that could be its parent were acked without it: whoever emitted it was interrupted, and began again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A tuple of the tree.
+
+    Attributes:
+        delivery: as it lies in the inbox, first copy.
+        offsets: where all copies lie; more than one if it was sent again.
+        state: what became of it.
+        acks: those that hold its edge, in their order; more than one if it was executed again.
+        origin: how its parents are known.
+        parents: indices of its parents in `Tree.nodes`; none if it comes from the spout, or if that is not known.
+        committed: of its bolt's consumer group in this inbox; None if that is not known.
+    """
+
+    delivery: Delivery
+    offsets: tuple[int, ...]
+    state: State
+    acks: tuple[Told, ...]
+    origin: Origin
+    parents: tuple[int, ...]
+    committed: int | None
+
+    @property
+    def behind(self) -> int | None:
+        """How many records before it the group has not done; negative if it has done this one too."""
+        return None if self.committed is None else self.delivery.offset - self.committed
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A tuple tree.
+
+    Attributes:
+        root: its id.
+        spout: the component that began it; None if that is not known.
+        init: as the acker applied it.
+        nodes: all its tuples, in the order in which they were emitted.
+        told: all entries of the ack log, in their order.
+        unexplained: the init or acks of which it is not known whose they are: they speak of tuples that were not found.
+        outcomes: notices, in their order.
+        checksum: XOR of what the acker applied.
+        status: what became of it.
+    """
+
+    root: int
+    spout: str | None
+    init: Told | None
+    nodes: tuple[Node, ...]
+    told: tuple[Told, ...]
+    unexplained: tuple[Told, ...]
+    outcomes: tuple[Outcome, ...]
+    checksum: int
+    status: Status
+
+    def having(self, state: State) -> list[Node]:
+        """The tuples of a state."""
+        return [node for node in self.nodes if node.state is state]
+
+    @property
+    def children(self) -> dict[int | None, list[int]]:
+        """Indices of children by that of their first parent; None for the spout's, and where it is not known."""
+        found: dict[int | None, list[int]] = {}
+        for at, node in enumerate(self.nodes):
+            found.setdefault(node.parents[0] if node.parents else None, []).append(at)
+        return found
+
+    @property
+    def fails(self) -> list[Told]:
+        """What bolts failed, as far as the acker listened."""
+        return [entry for entry in self.told if entry.kind == "fail" and not entry.dropped]
+
+    @property
+    def reason(self) -> FailReason | None:
+        """Why it failed."""
+        for outcome in self.outcomes:
+            if outcome.reason is not None:
+                return outcome.reason
+        return FailReason.FAILED if self.status is Status.FAILED else None
+
+    @property
+    def ended_ms(self) -> int | None:
+        """When it ended, by the time of the ack log where that says it, else of the notice; None while it is open."""
+        applied = [entry for entry in self.told if not entry.dropped]
+        if self.status is Status.ACKED and applied:
+            _, counted = _decided(applied)
+            return applied[counted - 1].at_ms
+        if self.status is Status.FAILED and self.reason is FailReason.FAILED and self.fails:
+            return self.fails[0].at_ms
+        return self.outcomes[0].at_ms if self.outcomes else None
+
+
+def build_tree(records: RootRecords, committed: Committed | None = None, spouts: Iterable[str] = ()) -> Tree:
+    """Puts a tree together.
+
+    Args:
+        records: what was found of it, in any order.
+        committed: how far the bolts' consumer groups are.
+        spouts: the spouts of the topology, for a tree whose init is not known.
+    """
+    told = tuple(sorted(records.told, key=lambda entry: (entry.offset, _KINDS.index(entry.kind))))
+    outcomes = tuple(sorted(records.outcomes, key=lambda outcome: (outcome.at_ms, outcome.offset)))
+    applied = [entry for entry in told if not entry.dropped]
+    init = next((entry for entry in applied if entry.kind == "init"), None)
+    merged = _merged(records.deliveries)
+    deliveries = [copies[0] for copies in merged]
+    spout = _spout_of(init, deliveries, spouts)
+    families = find_families(deliveries, applied, spout or "")
+    sum_ = checksum(applied)
+    by_log, counted = _decided(applied)
+    status = _status(init, by_log, outcomes)
+    acks = _acks_by_tuple(families)
+    complete = _told_of(families, applied[:counted]) if status is Status.ACKED else None
+    states = _states(deliveries, acks, families, complete)
+    if init is not None and status is not Status.ACKED:
+        states = _by_checksum(deliveries, states, families, sum_)
+    states = _by_commit(
+        deliveries, states, committed or {}, {entry.component for entry in applied if entry.kind == "fail"}
+    )
+    parents = _Parents(deliveries, families, spout, acks)
+    nodes = tuple(
+        Node(
+            delivery,
+            tuple(sorted(copy.offset for copy in merged[at])),
+            states[at],
+            tuple(acks.get(at, ())),
+            *parents.of(at),
+            (committed or {}).get((delivery.bolt, delivery.task)),
+        )
+        for at, delivery in enumerate(deliveries)
+    )
+    return Tree(records.root, spout, init, nodes, told, families.unexplained, outcomes, sum_, status)
+
+
+def _merged(deliveries: Iterable[Delivery]) -> list[list[Delivery]]:
+    """The copies of each tuple, the first of them first; tuples in the order in which they were emitted."""
+    copies: dict[tuple[str, int, int], list[Delivery]] = {}
+    for delivery in sorted(deliveries, key=lambda each: (each.emitted_ms, each.bolt, each.task, each.offset)):
+        copies.setdefault((delivery.bolt, delivery.task, delivery.edge), []).append(delivery)
+    return list(copies.values())
+
+
+def _spout_of(init: Told | None, deliveries: list[Delivery], spouts: Iterable[str]) -> str | None:
+    if init is not None and init.spout is not None:
+        # No part of a name holds a dot: {topology}.notices.{spout}.
+        return init.spout.topic.rpartition(".")[2]
+    known = set(spouts)
+    return next((delivery.source for delivery in deliveries if delivery.source in known), None)
+
+
+def _status(init: Told | None, by_log: Status, outcomes: tuple[Outcome, ...]) -> Status:
+    if outcomes:
+        return Status.ACKED if outcomes[0].reason is None else Status.FAILED
+    return Status.NO_INIT if init is None else by_log
+
+
+def _decided(applied: Sequence[Told]) -> tuple[Status, int]:
+    """What an acker makes of the log, and of how many entries: what comes after an outcome is too late."""
+    begun = failed = False
+    sum_ = 0
+    for number, entry in enumerate(applied, 1):
+        begun = begun or entry.kind == "init"
+        failed = failed or entry.kind == "fail"
+        sum_ ^= entry.val
+        if begun and sum_ == 0:
+            return Status.ACKED, number
+        if begun and failed:
+            return Status.FAILED, number
+    return Status.OPEN, len(applied)
+
+
+def _acks_by_tuple(families: Families) -> dict[int, list[Told]]:
+    acks: dict[int, list[Told]] = {}
+    for family in families.known:
+        for at in family.parents:
+            acks.setdefault(at, []).extend(family.told)
+    return acks
+
+
+def _told_of(families: Families, entries: Iterable[Told]) -> set[int]:
+    """The tuples that these entries told the acker of."""
+    meant = {id(entry) for entry in entries}
+    return {child for family in families.known if meant.issuperset(map(id, family.told)) for child in family.children}
+
+
+def _states(
+    deliveries: list[Delivery], acks: Mapping[int, list[Told]], families: Families, complete: set[int] | None
+) -> list[State]:
+    """What the acks say, and that a complete tree has no tuple that the acker was told of in time and that is open.
+
+    Args:
+        deliveries: the tuples.
+        acks: of each.
+        families: what the acks are made of.
+        complete: of a tree that was acked, the tuples that the acker was told of until then; None for another tree.
+    """
+    unexplained = {(entry.component, entry.task) for entry in families.unexplained if entry.kind == "ack"}
+
+    def state(at: int) -> State:
+        if at in acks or (complete is not None and at in complete):
+            return State.ACKED
+        if complete is not None:
+            # Of an execution that was interrupted, or told of by what is not explained.
+            return State.UNCLEAR if families.unexplained else State.OPEN
+        delivery = deliveries[at]
+        unclear = {(delivery.bolt, delivery.task), (delivery.bolt, None)} & unexplained
+        return State.UNCLEAR if unclear else State.OPEN
+
+    return [state(at) for at in range(len(deliveries))]
+
+
+def _by_checksum(deliveries: list[Delivery], states: list[State], families: Families, sum_: int) -> list[State]:
+    """Decides what is unclear, if the checksum does: it holds each edge that was told of by one side only."""
+    told = {child for family in families.known for child in family.children}
+    asked = [at for at, state in enumerate(states) if state is not State.ACKED or at not in told]
+    if State.UNCLEAR not in states or len(asked) > MOST_DIMENSIONS:
+        return states
+    basis = XorBasis()
+    for bit, at in enumerate(asked):
+        basis.add(deliveries[at].edge, 1 << bit)
+    found = basis.subset(sum_)
+    if found is None:
+        return states
+    in_sum = {at for bit, at in enumerate(asked) if found >> bit & 1}
+    if any(state is State.OPEN and at in told and at not in in_sum for at, state in enumerate(states)):
+        return states
+    decided = list(states)
+    for at, state in enumerate(states):
+        # An edge that is told of by neither side is that of a tuple whose parent is not acked either.
+        if state is State.UNCLEAR and at in told:
+            if at not in in_sum:
+                decided[at] = State.ACKED
+            elif _unexplained_of(deliveries[at], families) < _TWICE:
+                decided[at] = State.OPEN
+    return decided
+
+
+def _unexplained_of(delivery: Delivery, families: Families) -> int:
+    """How many acks may be of this tuple: if they are two, its edge can be in the checksum although it was acked."""
+    return sum(
+        entry.kind == "ack" and entry.component == delivery.bolt and entry.task in (None, delivery.task)
+        for entry in families.unexplained
+    )
+
+
+def _by_commit(deliveries: list[Delivery], states: list[State], committed: Committed, failing: set[str]) -> list[State]:
+    """Decides what is unclear by what its group has committed: what is before that was acked, if nothing was failed."""
+    return [
+        State.ACKED
+        if state is State.UNCLEAR
+        and delivery.bolt not in failing
+        and committed.get((delivery.bolt, delivery.task), 0) > delivery.offset
+        else state
+        for state, delivery in zip(states, deliveries, strict=True)
+    ]
+
+
+class _Parents:
+    """Whose child each tuple is."""
+
+    def __init__(
+        self,
+        deliveries: list[Delivery],
+        families: Families,
+        spout: str | None,
+        acks: Mapping[int, list[Told]],
+    ) -> None:
+        self._deliveries = deliveries
+        self._spout = spout
+        self._inboxes: dict[str, list[int]] = defaultdict(list)
+        self._open: dict[str, list[int]] = defaultdict(list)
+        for at, delivery in enumerate(deliveries):
+            self._inboxes[delivery.bolt].append(at)
+            if at not in acks:
+                self._open[delivery.bolt].append(at)
+        self._told = {child: family.parents for family in families.known for child in family.children}
+        self._init_is_known = any(entry.kind == "init" for family in families.known for entry in family.told)
+        self._unexplained = {entry.component for entry in families.unexplained if entry.kind == "ack"}
+
+    def of(self, at: int) -> tuple[Origin, tuple[int, ...]]:
+        """How the parents of a tuple are known, and which they are."""
+        if at in self._told:
+            return Origin.TOLD, self._told[at]
+        child = self._deliveries[at]
+        if child.source == self._spout:
+            return (Origin.UNTOLD if self._init_is_known else Origin.INFERRED), ()
+        inbox, open_ = self._inboxes[child.source], self._open[child.source]
+        received, waiting = self._before(inbox, at), self._before(open_, at)
+        # A tuple whose ack was explained has all its children already.
+        if waiting == 1:
+            return Origin.INFERRED, (open_[0],)
+        if waiting or not received or child.source in self._unexplained:
+            return Origin.AMBIGUOUS, ()
+        return Origin.UNTOLD, (inbox[0],) if received == 1 else ()
+
+    def _before(self, inbox: list[int], child: int) -> int:
+        """How many of an inbox may be parents of a tuple: the first so many, for they are in order of time."""
+        if self._deliveries[child].bolt == self._deliveries[child].source:
+            return bisect_left(inbox, child)
+        latest_ms = self._deliveries[child].emitted_ms + _CLOCK_MS
+        return bisect_right(inbox, latest_ms, key=lambda at: self._deliveries[at].emitted_ms)

@@ -1,0 +1,121 @@
+"""What is to be said of a tree in one sentence."""
+
+from typing import Final
+
+from inspection.trace.tree import Node, Origin, State, Status, Tree
+from tuple_tree.messages import FailReason
+
+_PLACES: Final = 3
+"""How many tasks are named; the others are counted."""
+
+
+def verdict(tree: Tree) -> str:
+    """The sentence."""
+    if tree.status is Status.ACKED:
+        return _acked(tree)
+    if tree.status is Status.FAILED:
+        return f"failed, {_why(tree)}: {_what_is_open(tree)}"
+    if tree.status is Status.NO_INIT:
+        return (
+            f"no init: {_count(len(tree.nodes))} and {len(tree.told)} entries of the ack log are of this root, but "
+            "not its init, so nobody would hear its outcome"
+        )
+    return f"open: {_what_is_open(tree)}"
+
+
+def standing(tree: Tree, node: Node) -> str:
+    """How far the task of an open tuple is, as a part of a sentence.
+
+    A group's offset stands at the oldest input without an ack, so a task that has forgotten one long ago looks as if
+    all later ones still waited. What the tree itself says of the task goes before that.
+    """
+    delivery, behind = node.delivery, node.behind
+    where = f"`{delivery.bolt}` task {delivery.task}"
+    if behind is None:
+        return f"{where} has not acked offset {delivery.offset}"
+    if behind > 0:
+        later = _acked_later(tree, node)
+        if later is not None:
+            return f"{where} has acked a later one, at offset {later}, but not offset {delivery.offset}"
+        if f"{delivery.bolt}/{delivery.task}" in {entry.writer for entry in tree.fails}:
+            return f"{where} has not acked offset {delivery.offset}"
+        return f"{where} is {behind:,} behind"
+    if behind == 0:
+        return f"{where} has done all before offset {delivery.offset}, but not that"
+    return f"{where} has committed beyond offset {delivery.offset} without an ack of it"
+
+
+def _acked_later(tree: Tree, node: Node) -> int | None:
+    """The first tuple behind it that its task has acked, in this tree."""
+    here = node.delivery
+    return min(
+        (
+            other.delivery.offset
+            for other in tree.having(State.ACKED)
+            if (other.delivery.bolt, other.delivery.task) == (here.bolt, here.task)
+            and other.delivery.offset > here.offset
+        ),
+        default=None,
+    )
+
+
+def _acked(tree: Tree) -> str:
+    took = ""
+    if tree.init is not None and tree.ended_ms is not None:
+        took = f" after {max(0, tree.ended_ms - tree.init.at_ms):,} ms"
+    if not tree.nodes:
+        return f"acked{took}: its tuples are not in the inboxes"
+    strays = tree.having(State.OPEN)
+    said = f"acked{took}: all of {_count(len(tree.nodes) - len(strays))}"
+    if not strays:
+        return said
+    return f"{said}; {len(strays):,} more, of an execution that was interrupted, are open, and nobody waits for them"
+
+
+def _why(tree: Tree) -> str:
+    reason = tree.reason or FailReason.FAILED
+    if reason is not FailReason.FAILED:
+        return reason.word
+    said = tree.fails[0] if tree.fails else None
+    message = next((outcome.message for outcome in tree.outcomes if outcome.message), said.message if said else "")
+    by = f"by {said.writer}" if said else "by a bolt"
+    return f"{by} ({message})" if message else by
+
+
+def _what_is_open(tree: Tree) -> str:
+    open_, unclear = tree.having(State.OPEN), tree.having(State.UNCLEAR)
+    total = _count(len(tree.nodes))
+    if not tree.nodes:
+        return "none of its tuples is in the inboxes: they were not delivered, or retention has deleted them"
+    if open_:
+        said = f"{len(open_):,} of {total}, {_standings(tree, open_)}"
+        return f"{said}; of {len(unclear):,} more it is not clear" if unclear else said
+    if unclear:
+        return f"{len(unclear):,} of {total} may be, {_standings(tree, unclear)}"
+    again = [node for node in tree.nodes if len(node.acks) > 1 or len(node.offsets) > 1]
+    untold = [node for node in tree.nodes if node.origin is Origin.UNTOLD]
+    if again or untold:
+        node = (again or untold)[0].delivery
+        how = "was executed more than once" if again else "comes from an execution that was interrupted"
+        return (
+            f"all of {total} were acked, but the one at offset {node.offset} of `{node.bolt}` task {node.task} {how}, "
+            "so the checksum cannot become zero and the tree ends with its time-out"
+        )
+    return f"all of {total} that were found were acked, but there are others, which are not in the inboxes"
+
+
+def _standings(tree: Tree, nodes: list[Node]) -> str:
+    """The first open tuple of each task, the tasks that are furthest behind first."""
+    first: dict[tuple[str, int], Node] = {}
+    for node in sorted(nodes, key=lambda node: node.delivery.offset):
+        first.setdefault((node.delivery.bolt, node.delivery.task), node)
+    ordered = sorted(first.values(), key=lambda node: -(node.behind or 0))
+    said = ", ".join(standing(tree, node) for node in ordered[:_PLACES])
+    if len(nodes) == 1 and nodes[0].delivery.preview:
+        said += f" ({nodes[0].delivery.preview})"
+    more = len(ordered) - _PLACES
+    return f"{said}, and {more:,} tasks more" if more > 0 else said
+
+
+def _count(tuples: int) -> str:
+    return f"{tuples:,} tuple" if tuples == 1 else f"{tuples:,} tuples"

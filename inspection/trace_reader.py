@@ -1,0 +1,334 @@
+"""Finding tuple trees in Kafka: the ack log says when a tree lived, so only that part of the inboxes is read."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final
+
+from confluent_kafka import Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from acker_worker.catalogue import KafkaSettings
+from acker_worker.fold import LogRecord, PartitionFold
+from acker_worker.ledger import LedgerSettings
+from acker_worker.progress import Progress as Committed
+from inspection.group_commits import commits_of
+from inspection.previews import Previews
+from inspection.record_scan import Place, Progress, RecordScan, Stretch, show_time
+from inspection.trace.errors import RootNotFoundError, TraceError
+from inspection.trace.families import checksum
+from inspection.trace.oldest import OpenRoot, oldest_open
+from inspection.trace.records import RootRecords
+from inspection.trace.roots import show_root
+from inspection.trace.sightings import Sightings, outcomes_of
+from inspection.trace.tree import Tree, build_tree
+from tuple_tree.client_settings import for_admin
+from tuple_tree.codec import decode_notice_batch
+from tuple_tree.errors import WireError
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import acker_group, acks_topic, component_group, notices_topic, tuples_topic
+
+_AT_ONCE: Final = 500
+CLOCK_MS: Final = 30_000
+"""How far the clock of a component may be from the brokers' without its tuples being missed, in milliseconds."""
+
+
+class TraceReader:
+    """Finds the trees of a topology; read-only.
+
+    Args:
+        kafka: librdkafka properties.
+        manifest: of the topology.
+        progress: told what is being read.
+        now_ms: the time, in milliseconds since the epoch.
+
+    Raises:
+        TraceError: if the topology has no trees.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        manifest: Manifest,
+        progress: Progress | None = None,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        if not manifest.acking:
+            raise TraceError(
+                f"topology {manifest.topology} is at_most_once: it has no tuple trees, so nothing can be traced. With "
+                "TopologyBuilder(guarantee='at_least_once') it would have"
+            )
+        self._manifest = manifest
+        self._scan = RecordScan(kafka, progress)
+        self._admin = AdminClient({**for_admin(kafka), "log_level": 0})
+        self._now_ms = now_ms
+        self._acks = acks_topic(manifest.topology)
+
+    def __enter__(self) -> "TraceReader":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._scan.__exit__(kind, error, at)
+
+    @property
+    def now_ms(self) -> int:
+        """The time, in milliseconds since the epoch."""
+        return self._now_ms()
+
+    def begun_since_ms(self, ended_ms: int) -> int:
+        """Where to begin the search for a tree whose outcome was told at this time; milliseconds since the epoch."""
+        return ended_ms - self._manifest.max_tree_age_ms - CLOCK_MS
+
+    @property
+    def usual_since_ms(self) -> int:
+        """How far back is searched unless told otherwise: twice the largest tree age.
+
+        Whatever is open began within one, and what has failed in the last one began within the other.
+        """
+        return 2 * self._manifest.max_tree_age_ms
+
+    def oldest(self, count: int, since_ms: int, partitions: Iterable[int] | None = None) -> list[OpenRoot]:
+        """The trees that are open for longest, the oldest first.
+
+        The ledger is folded as a new owner of the partition would do it: from where the commit of the ackers says.
+        Where there is no commit, from `since_ms` on.
+
+        Args:
+            count: how many, at most.
+            since_ms: milliseconds since the epoch.
+            partitions: of the ack log; None for all.
+
+        Raises:
+            TraceError: if the ack log has no such partition.
+        """
+        topology, whole_log = self._manifest.topology, range(self._manifest.ack_partitions)
+        chosen = [*(whole_log if partitions is None else partitions)]
+        if missing := [each for each in chosen if each not in whole_log]:
+            raise TraceError(
+                f"{self._acks} has no partition {missing[0]}: it has {len(whole_log)}, and the first is number 0"
+            )
+        settings = LedgerSettings.of(self._manifest)
+        places = [(self._acks, partition) for partition in chosen]
+        # Before the end of the log, or a commit made in between would lie behind it, as if the topic were another.
+        commits = commits_of(self._admin, [acker_group(topology)]).get(acker_group(topology), {})
+        whole = self._scan.stretches(places)
+        recent = self._scan.stretches(places, since_ms)
+        folds: dict[int, PartitionFold] = {}
+        stretches: dict[Place, Stretch] = {}
+        clocks: dict[int, int] = {}
+        for place in places:
+            partition, log = place[1], whole[place]
+            reached = _reached(commits.get(place), log)
+            start = reached.rebuild_from if reached else recent[place].start
+            folds[partition] = PartitionFold(partition, len(whole_log), settings, reached, start)
+            clocks[partition] = reached.clock_ms if reached else 0
+            stretches[place] = Stretch(start, log.end)
+        waiting: dict[int, list[LogRecord]] = {partition: [] for partition in folds}
+
+        def fold(message: Message) -> None:
+            records = waiting[message.partition() or 0]
+            records.append(LogRecord(message.offset() or 0, message.timestamp()[1], _bytes(message)))
+            if len(records) >= _AT_ONCE:
+                folds[message.partition() or 0].apply(records)
+                records.clear()
+
+        self._scan.read(f"the ledgers of {topology}", stretches, fold)
+        found = []
+        for partition, each in folds.items():
+            each.apply(waiting[partition])
+            each.advance(max(each.clock_ms, clocks[partition]))
+            found += oldest_open(each, count, settings.tick_ms)
+        return sorted(found, key=lambda root: root.born_ms)[:count]
+
+    def last_failed(self, count: int, since_ms: int) -> dict[int, int]:
+        """The roots that failed last: root → time of its notice in milliseconds, the last one first.
+
+        Args:
+            count: how many, at most.
+            since_ms: milliseconds since the epoch.
+        """
+        failed: dict[int, int] = {}
+
+        def take(message: Message) -> None:
+            try:
+                batch = decode_notice_batch(_bytes(message))
+            except WireError:
+                return
+            for root, reason, _ in outcomes_of(batch):
+                if reason is not None:
+                    failed[root] = max(message.timestamp()[1], failed.get(root, 0))
+
+        stretches = self._scan.stretches(self._notice_places(), since_ms)
+        self._scan.read("notices", stretches, take)
+        return dict(sorted(failed.items(), key=lambda item: -item[1])[:count])
+
+    def oldest_trees(self, count: int, since_ms: int, partitions: Iterable[int] | None = None) -> list[Tree]:
+        """The trees that are open for longest, the oldest first; arguments and errors as of `oldest` and `trees`."""
+        found = self.oldest(count, since_ms, partitions)
+        if not found:
+            return []
+        # A birth is known to within a tick, and an ack may have overtaken its init.
+        begins = found[0].born_ms - 2 * self._manifest.tick_ms
+        return self.trees([each.root for each in found], begins, any_of=True)
+
+    def last_failed_trees(self, count: int, since_ms: int) -> list[Tree]:
+        """The trees whose failure was told last, the last one first; those that the ack log has forgotten are left out.
+
+        Arguments and errors as of `last_failed` and `trees`.
+        """
+        found = self.last_failed(count, since_ms)
+        if not found:
+            return []
+        return self.trees(found, self.begun_since_ms(min(found.values())), any_of=True)
+
+    def trees(
+        self, roots: Iterable[int], since_ms: int, *, any_of: bool = False, called: str | None = None
+    ) -> list[Tree]:
+        """The trees of roots, in the same order.
+
+        Args:
+            roots: which.
+            since_ms: where the search begins, in milliseconds since the epoch.
+            any_of: whether it is enough to find some of them; the others are left out.
+            called: what the asker calls them, where that is not by their ids.
+
+        Raises:
+            RootNotFoundError: if the ack log does not speak of one, saying what was searched.
+            BrokerUnreachableError: if brokers do not answer in time.
+            TopicError: if a topic does not exist or may not be read.
+        """
+        wanted = list(dict.fromkeys(roots))
+        # In this order, the picture of a tree that is alive is right: what a group has committed was acked in the log
+        # before, and whoever acks has sent the children before. What is newer than the log is open in it.
+        committed = self._bolts_committed()
+        sightings = Sightings(wanted, self._manifest.ack_partitions)
+        log = self._scan.stretches([(self._acks, partition) for partition in sightings.ack_partitions], since_ms)
+        self._scan.read(
+            "the ack log",
+            log,
+            lambda message: sightings.see_batch(
+                message.partition() or 0, message.offset() or 0, message.timestamp()[1], _bytes(message)
+            ),
+        )
+        found = [sightings.found[root] for root in wanted if sightings.found[root].told]
+        if len(found) < (1 if any_of else len(wanted)):
+            missing = next(root for root in wanted if not sightings.found[root].told)
+            raise self._not_found(called or _named(wanted if any_of else [missing]), since_ms, log)
+        begins = min(entry.at_ms for records in found for entry in records.told) - CLOCK_MS
+        self._read_notices(sightings, begins)
+        self._read_inboxes(sightings, found, begins)
+        spouts = [spout.name for spout in self._manifest.spouts]
+        return [build_tree(records, committed, spouts) for records in found]
+
+    def _read_notices(self, sightings: Sightings, since_ms: int) -> None:
+        self._scan.read(
+            "notices",
+            self._scan.stretches(self._notice_places(), since_ms),
+            lambda message: sightings.see_notice(
+                message.topic() or "",
+                message.partition() or 0,
+                message.offset() or 0,
+                message.timestamp()[1],
+                _bytes(message),
+            ),
+        )
+
+    def _read_inboxes(self, sightings: Sightings, found: list[RootRecords], since_ms: int) -> None:
+        previews = Previews(self._manifest)
+        bolts = {tuples_topic(self._manifest.topology, bolt.name): bolt.name for bolt in self._reachable(found)}
+        tasks = {bolt.name: bolt.tasks for bolt in self._manifest.bolts}
+        places = [(topic, task) for topic, bolt in bolts.items() for task in range(tasks[bolt])]
+        ends = [_end_ms(records) for records in found]
+        until = None if None in ends else max(end for end in ends if end is not None) + CLOCK_MS
+
+        def take(message: Message) -> None:
+            headers: Any = message.headers()
+            if not headers:
+                return
+            bolt = bolts[message.topic() or ""]
+            task, offset = message.partition() or 0, message.offset() or 0
+            for records, delivery in sightings.see_tuple(bolt, task, offset, message.timestamp()[1], headers):
+                preview = previews.of(delivery.source, delivery.stream, _bytes(message))
+                records.deliveries.append(replace(delivery, preview=preview))
+
+        self._scan.read("inboxes", self._scan.stretches(places, since_ms, until), take)
+
+    def _reachable(self, found: list[RootRecords]) -> list[Any]:
+        """The bolts that tuples of the trees' spouts can come to."""
+        topics = {entry.spout.topic for records in found for entry in records.told if entry.spout is not None}
+        begun = all(any(entry.spout for entry in records.told) for records in found)
+        reached = {
+            spout.name
+            for spout in self._manifest.spouts
+            if not begun or notices_topic(self._manifest.topology, spout.name) in topics
+        }
+        bolts: list[Any] = []
+        before = -1
+        while len(bolts) != before:
+            before = len(bolts)
+            bolts = [
+                bolt
+                for bolt in self._manifest.bolts
+                if any(subscription.source in reached for subscription in bolt.subscriptions)
+            ]
+            reached |= {bolt.name for bolt in bolts}
+        return bolts
+
+    def _notice_places(self) -> list[Place]:
+        return [
+            (notices_topic(self._manifest.topology, spout.name), task)
+            for spout in self._manifest.spouts
+            for task in range(spout.tasks)
+        ]
+
+    def _bolts_committed(self) -> dict[tuple[str, int], int]:
+        """Bolt and task → committed offset; without those that keep their offsets to themselves."""
+        topology = self._manifest.topology
+        groups = {component_group(topology, bolt.name): bolt.name for bolt in self._manifest.bolts}
+        return {
+            (groups[group], task): commit.offset
+            for group, commits in commits_of(self._admin, groups).items()
+            for (topic, task), commit in commits.items()
+            if topic == tuples_topic(topology, groups[group])
+        }
+
+    def _not_found(self, what: str, since_ms: int, log: Mapping[Place, Stretch]) -> RootNotFoundError:
+        searched = ", ".join(
+            f"{topic}[{partition}] offsets {stretch.start:,} to {stretch.end:,}"
+            if len(stretch)
+            else f"{topic}[{partition}], where nothing lies"
+            for (topic, partition), stretch in sorted(log.items())
+        )
+        return RootNotFoundError(
+            f"nothing of {what} was said to the ackers of {self._manifest.topology} since {show_time(since_ms)} "
+            f"(searched: {searched}). If it is older, search further back: --since 1d; if it is of another topology, "
+            "name that: --topology NAME"
+        )
+
+
+def _named(roots: list[int]) -> str:
+    return f"root {show_root(roots[0])}" if len(roots) == 1 else f"{len(roots)} roots, from {show_root(roots[0])} on,"
+
+
+def _reached(commit: TopicPartition | None, log: Stretch) -> Committed | None:
+    """How far the ackers are; None if they have committed nothing that says where their oldest tree began."""
+    if commit is None:
+        return None
+    reached, _ = Committed.of(commit.offset, commit.metadata).within(log.start, log.end)
+    # What was committed by hand says nothing of the time before it.
+    return reached if reached is not None and reached.clock_ms else None
+
+
+def _end_ms(records: RootRecords) -> int | None:
+    """When the tree was over, by what the ackers were told and said; None if it is not."""
+    applied = [entry for entry in records.told if not entry.dropped]
+    is_complete = any(entry.kind == "init" for entry in applied) and checksum(applied) == 0
+    if not (is_complete or records.outcomes):
+        return None
+    return max([entry.at_ms for entry in records.told] + [outcome.at_ms for outcome in records.outcomes])
+
+
+def _bytes(message: Message) -> bytes | None:
+    value = message.value()
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,91 @@
+"""A healthy topology on a healthy cluster, as facts, for each test to break one thing of."""
+
+from dataclasses import replace
+
+from inspection.doctor import (
+    Backlog,
+    ClockBounds,
+    ClusterFacts,
+    Facts,
+    Finding,
+    MachineFacts,
+    PartitionFacts,
+    TopicFacts,
+    TopologyFacts,
+)
+from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest, Subscription
+from tuple_tree.streams import declare
+from tuple_tree.topics import topic_specs
+
+SERVERS = "kafka:9092"
+
+
+def manifest(
+    *, guarantee: Guarantee = "at_least_once", external: bool = False, tasks: int = 2, max_tree_age_ms: int = 300_000
+) -> Manifest:
+    stream = declare(["word"])
+    return Manifest.of(
+        topology="words",
+        guarantee=guarantee,
+        ack_partitions=3,
+        max_tree_age_ms=max_tree_age_ms,
+        components=(
+            SpoutManifest(name="lines", streams=(stream,), timeout_ms=30_000, external=external),
+            BoltManifest(
+                name="split",
+                tasks=tasks,
+                streams=(stream,),
+                external=external,
+                subscriptions=(Subscription(source="lines", stream="default", grouping="shuffle"),),
+            ),
+        ),
+    )
+
+
+def topics(of: Manifest, *, copies: int = 3, in_sync: int = 3, least: int = 2) -> dict[str, TopicFacts]:
+    found = {}
+    for spec in topic_specs(of):
+        config: dict[str, str | None] = {
+            "retention.ms": "604800000",
+            "retention.bytes": "-1",
+            "min.insync.replicas": str(least),
+            "unclean.leader.election.enable": "false",
+            **spec.config,
+        }
+        partitions = tuple(PartitionFacts(number, True, copies, in_sync) for number in range(spec.partitions))
+        found[spec.name] = TopicFacts(spec.name, partitions, config)
+    return found
+
+
+def backlog(group: str = "split", topic: str = "tuples.split", **changed: int | bool) -> Backlog:
+    return replace(Backlog(f"words.{group}", f"words.{topic}", 0, 2.0, 10, 20, 200), **changed)  # type: ignore[arg-type]
+
+
+def topology(of: Manifest | None = None) -> TopologyFacts:
+    of = of or manifest()
+    members: dict[str, int | None] = {"words.split": 2}
+    backlogs = [backlog()]
+    if of.acking:
+        members |= {"words.acker": 1, "words.lines": 1}
+        backlogs.append(backlog("acker", "acks"))
+    return TopologyFacts(of, topics(of), members=members, backlogs=tuple(backlogs))
+
+
+def healthy(of: TopologyFacts | None = None) -> Facts:
+    of = of or topology()
+    cluster = ClusterFacts(SERVERS, brokers=3, clock=ClockBounds(-0.4, 0.1))
+    return Facts(MachineFacts(17), cluster, (of,), published=(of.manifest.topology,))
+
+
+def with_topic(facts: TopologyFacts, name: str, **changed: object) -> TopologyFacts:
+    topic = replace(facts.topics[name], **changed)  # type: ignore[arg-type]
+    return replace(facts, topics={**facts.topics, name: topic})
+
+
+def with_setting(facts: TopologyFacts, name: str, key: str, value: str) -> TopologyFacts:
+    return with_topic(facts, name, config={**(facts.topics[name].config or {}), key: value})
+
+
+def told(findings: list[Finding]) -> list[tuple[str, str, str]]:
+    """Severity, check and subject of each."""
+    return [(str(each.severity), each.check, each.subject) for each in findings]

@@ -1,0 +1,118 @@
+"""Tuple trees as a topology makes them, with the SDK's own rules for edges, and what is true of each tuple."""
+
+import random
+from dataclasses import dataclass, field
+
+from inspection.trace.records import Delivery, Outcome, RootRecords, Told
+from tuple_tree.anchors import Edges, ack_vals, new_child
+from tuple_tree.messages import FailReason, SpoutTask
+
+ROOT = 0x0123456789ABCDEF
+
+SPOUT = SpoutTask("t.notices.lines", 0, 30_000)
+
+
+@dataclass
+class Grown:
+    """A tuple on its way."""
+
+    bolt: str
+    task: int
+    offset: int
+    emitted_ms: int
+    source: str
+    edges: Edges
+    parents: tuple[int, ...]
+    out: int = 0
+    acked: bool = False
+
+    def delivery(self, root: int) -> Delivery:
+        return Delivery(
+            *(self.bolt, self.task, self.offset, self.emitted_ms, self.source, "default"),
+            self.edges[root],
+            len(self.edges),
+            f"offset {self.offset}",
+        )
+
+
+@dataclass
+class Forest:
+    """Trees that grow together.
+
+    Args:
+        seed: repeats it.
+        roots: how many trees.
+    """
+
+    seed: int
+    roots: tuple[int, ...]
+    tuples: list[Grown] = field(default_factory=list)
+    told: dict[int, list[Told]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.now = 1_000
+        self.log = 0
+        self.offsets: dict[tuple[str, int], int] = {}
+        self.told = {root: [] for root in self.roots}
+
+    def id(self) -> int:
+        return self.random.getrandbits(64) or 1
+
+    def begin(self, root: int, bolt: str, recipients: int) -> list[int]:
+        """A spout tuple for so many tasks of a bolt."""
+        val, born = 0, []
+        for task in range(recipients):
+            edge = self.id()
+            val ^= edge
+            born.append(self._grow(bolt, task, "lines", {root: edge}, ()))
+        self.say(root, "init", "lines/0", val, SPOUT)
+        return born
+
+    def emit(self, parents: tuple[int, ...], bolt: str, task: int) -> int:
+        anchors = [self.tuples[at] for at in parents]
+        return self._grow(bolt, task, anchors[0].bolt, new_child(anchors, self.id), parents)
+
+    def ack(self, at: int) -> None:
+        grown = self.tuples[at]
+        grown.acked = True
+        for root, val in ack_vals(grown):
+            self.say(root, "ack", f"{grown.bolt}/{grown.task}", val)
+
+    def say(self, root: int, kind: str, writer: str, val: int = 0, spout: SpoutTask | None = None) -> None:
+        self.log += 1
+        assert kind in ("init", "ack", "fail")
+        self.told[root].append(
+            Told(kind, 0, self.log, self.now, writer, val, "no" if kind == "fail" else "", spout)  # type: ignore[arg-type]
+        )
+
+    def records(self, root: int, *, failed: FailReason | None = None, acked: bool = False) -> RootRecords:
+        """What is found of a root, in a random order."""
+        found = RootRecords(root)
+        found.deliveries = [grown.delivery(root) for grown in self.tuples if root in grown.edges]
+        found.told = list(self.told[root])
+        if failed is not None or acked:
+            found.outcomes = [Outcome("t.notices.lines", 0, 5, self.now, failed, "")]
+        for records in (found.deliveries, found.told):
+            self.random.shuffle(records)
+        return found
+
+    def of(self, root: int) -> list[Grown]:
+        return [grown for grown in self.tuples if root in grown.edges]
+
+    def _grow(self, bolt: str, task: int, source: str, edges: Edges, parents: tuple[int, ...]) -> int:
+        self.now += self.random.choice((0, 0, 1, 7))
+        offset = self.offsets.get((bolt, task), 0) + self.random.choice((1, 1, 5))
+        self.offsets[bolt, task] = offset
+        self.tuples.append(Grown(bolt, task, offset, self.now, source, edges, parents))
+        return len(self.tuples) - 1
+
+
+def line_of_words(forest: Forest, words: int, *, stuck: int | None = None) -> None:
+    """A line, split into words, all of which are acked but one."""
+    (line,) = forest.begin(ROOT, "split", 1)
+    children = [forest.emit((line,), "count", number % 3) for number in range(words)]
+    forest.ack(line)
+    for number, child in enumerate(children):
+        if number != stuck:
+            forest.ack(child)

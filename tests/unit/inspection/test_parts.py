@@ -1,0 +1,178 @@
+"""The parts of a trace: root ids, previews, batches, subsets."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspection.previews import PREVIEW_CHARACTERS, Previews
+from inspection.trace.errors import RootFormError
+from inspection.trace.roots import parse_root, roots_of_message, show_root
+from inspection.trace.sightings import Sightings
+from inspection.trace.xor_basis import XorBasis
+from tuple_tree.anchors import pack_anchors
+from tuple_tree.codec import encode_ack_batch, encode_notice_batch
+from tuple_tree.ids import MAX_ATTEMPTS, Position, positional_root, signed
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutTask
+from tuple_tree.streams import declare
+
+ROOT = 0x0123456789ABCDEF
+SPOUT = SpoutTask("t.notices.lines", 0, 30_000)
+
+
+def manifest() -> Manifest:
+    shuffled = Subscription(source="lines", stream="default", grouping="shuffle")
+    return Manifest.of(
+        topology="t",
+        ack_partitions=2,
+        max_tree_age_ms=300_000,
+        components=(
+            SpoutManifest(name="other", streams=(declare(["x"]),)),
+            SpoutManifest(name="lines", streams=(declare({"line": str, "number": int}, codec="json"),)),
+            BoltManifest(name="split", subscriptions=(shuffled,)),
+        ),
+    )
+
+
+def ids(*values: int) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":
+    return np.array(values, dtype=np.uint64)
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_a_root_is_read_as_it_is_shown(root: int) -> None:
+    assert parse_root(show_root(root)) == root
+    assert parse_root(hex(root)) == root
+    # Sixteen digits are taken for what logs show.
+    if len(str(root)) != 16:
+        assert parse_root(str(root)) == root
+    if len(str(signed(root))) != 16:
+        assert parse_root(str(signed(root))) == root
+
+
+@pytest.mark.parametrize("text", ["", "words", "0x", "1" * 21, str(2**64), "12g", "0x12345678901234567", "-ff"])
+def test_what_is_no_root_is_refused(text: str) -> None:
+    with pytest.raises(RootFormError, match="hexadecimal"):
+        parse_root(text)
+
+
+def test_a_message_has_a_root_for_each_attempt() -> None:
+    found = roots_of_message("lines/3/17", manifest())
+    assert len(found) == MAX_ATTEMPTS
+    assert found[positional_root(Position(1, 3, 17, 5))].attempt == 5
+    assert list(roots_of_message("lines/3/17/2", manifest()).values()) == [Position(1, 3, 17, 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("17", "give SPOUT/PARTITION/OFFSET"),
+        ("split/0/1", "has no spout 'split': it has other, lines"),
+        ("lines/4096/1", "cannot have a root: partition 4096"),
+        ("lines/1/2/64", "cannot have a root: attempt 64"),
+    ],
+)
+def test_what_is_no_message_is_refused(text: str, said: str) -> None:
+    with pytest.raises(RootFormError, match=said):
+        roots_of_message(text, manifest())
+
+
+def test_previews_are_short_and_never_fail() -> None:
+    previews = Previews(manifest())
+    assert previews.of("lines", "default", b'{"line": "a b", "number": 7}') == "line='a b', number=7"
+    long = previews.of("lines", "default", b'{"line": "%s", "number": 7}' % (b"x" * 500))
+    assert len(long) == PREVIEW_CHARACTERS
+    assert long.endswith("…")
+    assert previews.of("lines", "default", b"{").startswith("unreadable: 7b")
+    assert previews.of("nobody", "default", b"\x01\x02") == "01 02"
+    assert previews.of("lines", "default", None) == "no payload"
+
+
+def test_what_is_said_of_a_root_is_found_in_batches() -> None:
+    seen = Sightings([ROOT, 4], 2)
+    assert seen.ack_partitions == {1, 0}
+    init = AckBatch(
+        *("lines/0", b"s" * 16, 1, True, SPOUT),
+        init_roots=ids(3, ROOT),
+        init_vals=ids(30, 31),
+        reset_roots=ids(ROOT),
+    )
+    seen.see_batch(1, 10, 1_000, encode_ack_batch(init))
+    seen.see_batch(1, 11, 1_001, encode_ack_batch(init))
+    seen.see_batch(1, 12, 1_002, b"no batch")
+    acks = AckBatch(
+        *("split/0", b"t" * 16, 1),
+        ack_roots=ids(ROOT, 5),
+        ack_vals=ids(31, 9),
+        fail_roots=ids(7, ROOT),
+        fail_messages=("x", "no"),
+    )
+    seen.see_batch(1, 13, 1_003, encode_ack_batch(acks))
+    successor = AckBatch("split/0", b"u" * 16, 0, opens=True)
+    seen.see_batch(1, 14, 1_004, encode_ack_batch(successor))
+    late = AckBatch("split/0", b"t" * 16, 2, ack_roots=ids(ROOT), ack_vals=ids(31))
+    seen.see_batch(1, 15, 1_005, encode_ack_batch(late))
+    again = AckBatch("lines/0", b"s" * 16, 2, spout=SPOUT, init_roots=ids(ROOT), init_vals=ids(31))
+    seen.see_batch(1, 16, 1_006, encode_ack_batch(again))
+    assert [(told.kind, told.offset, told.val, told.dropped) for told in seen.found[ROOT].told] == [
+        ("init", 10, 31, ""),
+        ("reset", 10, 0, ""),
+        ("init", 11, 31, "repeated"),
+        ("reset", 11, 0, "repeated"),
+        ("ack", 13, 31, ""),
+        ("fail", 13, 0, ""),
+        ("ack", 15, 31, "superseded"),
+        ("init", 16, 31, "duplicate"),
+    ]
+    assert [told.message for told in seen.found[ROOT].told if told.kind == "fail"] == ["no"]
+    assert seen.found[4].told == []
+
+
+def test_outcomes_are_found_in_notices() -> None:
+    seen = Sightings([ROOT], 2)
+    seen.see_notice("t.notices.lines", 0, 5, 1_000, encode_notice_batch(NoticeBatch(1, 9, acked_roots=ids(3, ROOT))))
+    failed = NoticeBatch(
+        *(1, 9),
+        failed_roots=ids(ROOT),
+        fail_reasons=np.array([FailReason.TIMEOUT], dtype=np.uint8),
+        fail_messages=("",),
+    )
+    seen.see_notice("t.notices.lines", 0, 6, 1_001, encode_notice_batch(failed))
+    seen.see_notice("t.notices.lines", 0, 7, 1_002, ROOT.to_bytes(8, "big"))
+    assert [outcome.reason for outcome in seen.found[ROOT].outcomes] == [None, FailReason.TIMEOUT]
+
+
+def test_tuples_are_found_by_their_headers() -> None:
+    seen = Sightings([ROOT, 4], 2)
+
+    def see(anchors: bytes) -> list[tuple[int, int, int]]:
+        headers = [("other", b"x"), ("anchors", anchors), ("source", b"lines/default")]
+        found = seen.see_tuple("split", 2, 17, 1_000, headers)
+        assert all((each.source, each.stream) == ("lines", "default") for _, each in found)
+        return [(records.root, each.edge, each.roots) for records, each in found]
+
+    assert see(pack_anchors({ROOT: 5})) == [(ROOT, 5, 1)]
+    assert see(pack_anchors({9: 5})) == []
+    assert see(pack_anchors({9: 5, 4: 6, ROOT: 7})) == [(4, 6, 3), (ROOT, 7, 3)]
+    # An edge that looks like the root is none.
+    assert see(pack_anchors({9: ROOT, 8: 1})) == []
+    assert see(ROOT.to_bytes(8, "big")) == []
+    assert see(b"") == []
+
+
+@given(st.integers(0, 2**32), st.sets(st.integers(0, 39)))
+def test_the_subset_with_an_xor_is_found(seed: int, chosen: set[int]) -> None:
+    rng = random.Random(seed)
+    vectors = [rng.getrandbits(64) for _ in range(40)]
+    basis = XorBasis()
+    assert [basis.add(vector, 1 << at) for at, vector in enumerate(vectors)] == [None] * 40
+    sum_ = 0
+    for at in chosen:
+        sum_ ^= vectors[at]
+    members = sum(1 << at for at in chosen)
+    assert basis.subset(sum_) == members
+    assert basis.add(sum_, 1 << 40) == members | 1 << 40
+    assert len(basis) == 40
+    assert basis.subset(rng.getrandbits(64)) is None

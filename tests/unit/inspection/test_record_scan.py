@@ -1,0 +1,68 @@
+"""Reading stretches of partitions whose brokers answer with errors."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
+
+from acker_worker.errors import BrokerUnreachableError
+from inspection import record_scan
+from inspection.record_scan import RecordScan, Stretch
+
+PLACE = ("words.tuples.count", 3)
+
+
+class Troubled:
+    """A consumer whose partition has no leader."""
+
+    def __init__(self, _settings: object) -> None:
+        self.error = KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
+        self.polls = 0
+
+    def offsets_for_times(self, asked: list[TopicPartition], **_: Any) -> list[Any]:
+        return [
+            SimpleNamespace(topic=each.topic, partition=each.partition, offset=-1001, error=self.error)
+            for each in asked
+        ]
+
+    def get_watermark_offsets(self, _partition: TopicPartition, **_: Any) -> tuple[int, int]:
+        return 5, 17
+
+    def consume(self, _records: int, _seconds: float) -> list[Any]:
+        self.polls += 1
+        assert self.polls < 10_000, "it goes on for ever"
+        return [SimpleNamespace(topic=lambda: PLACE[0], partition=lambda: PLACE[1], error=lambda: self.error)]
+
+    def assign(self, _partitions: list[TopicPartition]) -> None:
+        pass
+
+    def unassign(self) -> None:
+        pass
+
+    def resume(self, _partitions: list[TopicPartition]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def troubled(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(1_000_000))
+    monkeypatch.setattr(record_scan, "Consumer", Troubled)
+    monkeypatch.setattr("inspection.record_scan.time.monotonic", lambda: next(now))
+
+
+def test_a_partition_of_which_no_time_is_known_is_not_taken_for_empty() -> None:
+    """Else its tuples would be missing in the tree, and the verdict would say so of the topology."""
+    with RecordScan({}) as scan, pytest.raises(BrokerUnreachableError, match="try again once they are well"):
+        scan.stretches([PLACE], since_ms=1_000)
+
+
+def test_errors_that_go_on_are_silence() -> None:
+    with (
+        RecordScan({}) as scan,
+        pytest.raises(BrokerUnreachableError, match=r"no records of words\.tuples\.count came"),
+    ):
+        scan.read("inboxes", {PLACE: Stretch(5, 17)}, lambda _message: None)

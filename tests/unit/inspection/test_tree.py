@@ -1,0 +1,391 @@
+"""Trees are put together from their records, in whatever order these come."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspection.trace import families
+from inspection.trace.as_json import tree_as_json
+from inspection.trace.records import Told
+from inspection.trace.tree import Node, Origin, State, Status, Tree, build_tree
+from inspection.trace.verdict import verdict
+from tests.unit.inspection.forest import ROOT, Forest, Grown, line_of_words
+
+OTHER = 7
+CHAIN = ("split", "count", "store", "audit")
+
+
+def executed_twice(forest: Forest, line: int) -> tuple[int, int]:
+    """The child of an execution that was interrupted, and that of the next one."""
+    forest.now += 1
+    stray = forest.emit((line,), "count", 0)
+    forest.tuples[line].out = 0
+    forest.now += 1
+    return stray, forest.emit((line,), "count", 0)
+
+
+def grown_at(forest: Forest, node: Node) -> Grown:
+    (found,) = (
+        grown
+        for grown in forest.tuples
+        if (grown.bolt, grown.task, grown.offset) == (node.delivery.bolt, node.delivery.task, node.delivery.offset)
+    )
+    return found
+
+
+def parents_in(tree: Tree, node: Node) -> set[tuple[str, int, int]]:
+    deliveries = [tree.nodes[at].delivery for at in node.parents]
+    return {(delivery.bolt, delivery.task, delivery.offset) for delivery in deliveries}
+
+
+def assert_true_of(forest: Forest, tree: Tree) -> None:
+    """Whatever the tree says is so, and nothing is left out."""
+    assert len(tree.nodes) == len(forest.of(tree.root))
+    assert not tree.unexplained
+    for node in tree.nodes:
+        grown = grown_at(forest, node)
+        assert node.state is (State.ACKED if grown.acked else State.OPEN)
+        parents = [forest.tuples[at] for at in grown.parents if tree.root in forest.tuples[at].edges]
+        if node.origin is Origin.AMBIGUOUS:
+            # Only what was not acked yet has not said whose children it has.
+            assert not any(parent.acked for parent in parents)
+        elif len(parents) == 1:
+            assert parents_in(tree, node) == {(parents[0].bolt, parents[0].task, parents[0].offset)}
+        else:
+            assert parents_in(tree, node) <= {(parent.bolt, parent.task, parent.offset) for parent in parents}
+    open_ = sum(not grown.acked for grown in forest.of(tree.root))
+    assert tree.status is (Status.OPEN if open_ else Status.ACKED)
+    said = verdict(tree)
+    total = len(tree.nodes)
+    assert said.startswith(f"open: {open_} of {total} tuple" if open_ else "acked after ")
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4), st.floats(0, 1), st.booleans())
+def test_random_trees(seed: int, tasks: int, acked: float, several: bool) -> None:
+    """Every bolt emits to the next one, now and then anchored to a tuple of another tree as well."""
+    choice = random.Random(seed)
+    forest = Forest(seed, (ROOT, OTHER))
+    fresh = {ROOT: forest.begin(ROOT, CHAIN[0], choice.randint(1, 3)), OTHER: forest.begin(OTHER, CHAIN[0], 1)}
+    generation = [at for born in fresh.values() for at in born]
+    for bolt in CHAIN[1:]:
+        following = []
+        for at in generation:
+            if len(forest.of(ROOT)) > 25:
+                break
+            for _ in range(choice.randint(0, 3)):
+                partners = [
+                    each
+                    for each in generation
+                    if each != at
+                    and not forest.tuples[each].acked
+                    and not forest.tuples[each].edges.keys() & forest.tuples[at].edges.keys()
+                ]
+                anchors = (at, choice.choice(partners)) if several and partners and choice.random() < 0.3 else (at,)
+                following.append(forest.emit(anchors, bolt, choice.randrange(tasks)))
+        for at in generation:
+            if choice.random() < acked:
+                forest.ack(at)
+        generation = following
+    for at in generation:
+        if choice.random() < acked:
+            forest.ack(at)
+    for root in (ROOT, OTHER):
+        assert_true_of(forest, build_tree(forest.records(root)))
+
+
+@given(st.integers(0, 2**32), st.integers(1, 300), st.data())
+def test_a_line_of_many_words(seed: int, words: int, data: st.DataObject) -> None:
+    """Far more children than an ack has bits: they are found because they were emitted one after the other."""
+    forest = Forest(seed, (ROOT,))
+    stuck = data.draw(st.integers(0, words - 1))
+    line_of_words(forest, words, stuck=stuck)
+    tree = build_tree(forest.records(ROOT), {("count", stuck % 3): 0})
+    (open_,) = tree.having(State.OPEN)
+    assert grown_at(forest, open_) is forest.tuples[1 + stuck]
+    here = open_.delivery.offset
+    how = f"is {here:,} behind"
+    if stuck + 3 < words:
+        how = f"has acked a later one, at offset {forest.tuples[1 + stuck + 3].offset}, but not offset {here}"
+    assert verdict(tree) == f"open: 1 of {words + 1} tuples, `count` task {stuck % 3} {how} (offset {here})"
+    # Of words that were emitted in the same millisecond to different tasks, the order is not known.
+    assert {node.origin for node in tree.nodes} <= {Origin.TOLD, Origin.INFERRED, Origin.AMBIGUOUS}
+    assert sum(node.state is State.ACKED for node in tree.nodes if node.delivery.bolt == "count") == words - 1
+
+
+@given(st.integers(0, 2**32), st.integers(2, 6), st.booleans())
+def test_a_child_of_several_tuples_of_one_tree(seed: int, parts: int, finished: bool) -> None:
+    """Their acks only add up together."""
+    forest = Forest(seed, (ROOT,))
+    (line,) = forest.begin(ROOT, "split", 1)
+    words = [forest.emit((line,), "join", number % 2) for number in range(parts)]
+    forest.ack(line)
+    joined = forest.emit(tuple(words), "store", 0)
+    for word in words:
+        forest.ack(word)
+    if finished:
+        forest.ack(joined)
+    tree = build_tree(forest.records(ROOT))
+    assert_true_of(forest, tree)
+    (store,) = (node for node in tree.nodes if node.delivery.bolt == "store")
+    assert len(store.parents) == parts
+
+
+@given(st.integers(0, 2**32))
+def test_a_lane_acks_a_micro_batch_with_one_entry(seed: int) -> None:
+    forest = Forest(seed, (ROOT,))
+    lines = forest.begin(ROOT, "split", 3)
+    words = [forest.emit((line,), "count", 0) for line in lines for _ in range(2)]
+    val = 0
+    for line in lines:
+        val ^= forest.tuples[line].edges[ROOT] ^ forest.tuples[line].out
+        forest.tuples[line].acked = True
+    forest.say(ROOT, "ack", "split/spark-0", val)
+    tree = build_tree(forest.records(ROOT))
+    assert {node.delivery.bolt for node in tree.having(State.OPEN)} == {"count"}
+    assert all(len(node.parents) == 3 for node in tree.nodes if node.delivery.bolt == "count")
+    assert len(words) == len(tree.having(State.OPEN))
+
+
+@given(st.integers(0, 2**32))
+def test_a_bolt_that_receives_what_it_emits(seed: int) -> None:
+    forest = Forest(seed, (ROOT,))
+    (at,) = forest.begin(ROOT, "crawl", 1)
+    for _ in range(3):
+        forest.now += 5
+        child = forest.emit((at,), "crawl", 0)
+        forest.ack(at)
+        at = child
+    tree = build_tree(forest.records(ROOT))
+    assert_true_of(forest, tree)
+    assert [len(node.parents) for node in tree.nodes] == [0, 1, 1, 1]
+
+
+def test_an_input_that_was_executed_twice_is_named() -> None:
+    """A bolt was killed between its ack and its commit: what it emitted the second time was acked as well."""
+    forest = Forest(1, (ROOT,))
+    (line,) = forest.begin(ROOT, "split", 1)
+    first = forest.emit((line,), "count", 0)
+    forest.ack(line)
+    forest.tuples[line].out = 0
+    second = forest.emit((line,), "count", 0)
+    forest.ack(line)
+    forest.ack(first)
+    forest.ack(second)
+    tree = build_tree(forest.records(ROOT))
+    assert tree.status is Status.OPEN
+    assert "all of 3 tuples were acked, but the one at offset 1 of `split` task 0 was executed more" in verdict(tree)
+
+
+def test_children_of_an_execution_that_was_interrupted_are_told_apart() -> None:
+    forest = Forest(2, (ROOT,))
+    (line,) = forest.begin(ROOT, "split", 1)
+    stray, child = executed_twice(forest, line)
+    forest.ack(line)
+    forest.ack(stray)
+    forest.ack(child)
+    tree = build_tree(forest.records(ROOT))
+    assert [node.origin for node in tree.nodes] == [Origin.TOLD, Origin.UNTOLD, Origin.TOLD]
+    assert tree.status is Status.OPEN
+    assert f"offset {forest.tuples[stray].offset} of `count` task 0 comes from an execution that was interr" in verdict(
+        tree
+    )
+
+
+def test_a_tuple_sent_twice_is_one_tuple() -> None:
+    forest = Forest(10, (ROOT,))
+    line_of_words(forest, 2, stuck=0)
+    records = forest.records(ROOT)
+    copy = forest.tuples[1].delivery(ROOT)
+    records.deliveries.append(
+        type(copy)(copy.bolt, copy.task, copy.offset + 50, copy.emitted_ms + 9, copy.source, copy.stream, copy.edge)
+    )
+    tree = build_tree(records)
+    assert len(tree.nodes) == 3
+    assert sorted(len(node.offsets) for node in tree.nodes) == [1, 1, 2]
+
+
+@given(st.integers(0, 2**32), st.integers(20, 80))
+def test_many_parents_with_a_few_children_each(seed: int, lines: int) -> None:
+    """They are explained one after the other, as their acks came."""
+    forest = Forest(seed, (ROOT,))
+    (source,) = forest.begin(ROOT, "read", 1)
+    parents = [forest.emit((source,), "split", number % 2) for number in range(lines)]
+    forest.ack(source)
+    for parent in parents:
+        children = [forest.emit((parent,), "count", number) for number in range(3)]
+        forest.ack(parent)
+        for child in children[1:]:
+            forest.ack(child)
+    tree = build_tree(forest.records(ROOT))
+    assert not tree.unexplained
+    assert len(tree.having(State.OPEN)) == lines
+    for node in tree.nodes:
+        if node.delivery.bolt == "count":
+            (line,) = (forest.tuples[at] for at in grown_at(forest, node).parents)
+            assert parents_in(tree, node) == {(line.bolt, line.task, line.offset)}
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_commit_decides_what_acks_do_not(failed: bool) -> None:
+    """But not if something was failed: that is committed as well."""
+    forest = Forest(12, (ROOT,))
+    lines = forest.begin(ROOT, "split", 2)
+    for offset, line in enumerate(lines):
+        forest.tuples[line].task, forest.tuples[line].offset = 0, offset
+    forest.say(ROOT, "ack", "split/0", forest.tuples[lines[0]].edges[ROOT] ^ 0xABC)
+    if failed:
+        forest.say(ROOT, "fail", "split/0")
+    tree = build_tree(forest.records(ROOT), {("split", 0): 1})
+    assert [node.state for node in tree.nodes] == [State.UNCLEAR if failed else State.ACKED, State.UNCLEAR]
+    assert f"{2 if failed else 1} of 2 tuples may be" in verdict(tree)
+
+
+def test_nobody_waits_for_what_an_interrupted_execution_emitted() -> None:
+    forest = Forest(11, (ROOT,))
+    (line,) = forest.begin(ROOT, "split", 1)
+    forest.now += 1
+    forest.emit((line,), "count", 0)
+    forest.tuples[line].out = 0
+    child = forest.emit((line,), "count", 0)
+    forest.ack(line)
+    forest.ack(child)
+    tree = build_tree(forest.records(ROOT))
+    assert [(node.state, node.origin) for node in tree.nodes] == [
+        (State.ACKED, Origin.TOLD),
+        (State.OPEN, Origin.UNTOLD),
+        (State.ACKED, Origin.TOLD),
+    ]
+    assert verdict(tree).endswith(
+        "ms: all of 2 tuples; 1 more, of an execution that was interrupted, are open, and nobody waits for them"
+    )
+
+
+@given(st.integers(0, 2**32), st.integers(1, 3), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 0.4))
+def test_nothing_false_is_said_whatever_went_wrong(
+    seed: int, tasks: int, crashed: float, again: float, lost: float
+) -> None:
+    """Executions that were interrupted before their ack, inputs executed again after it, records that are gone."""
+    choice = random.Random(seed)
+    forest = Forest(seed, (ROOT,))
+    generation = forest.begin(ROOT, CHAIN[0], choice.randint(1, 2))
+    for bolt in (*CHAIN[1:], None):
+        following = []
+        for at in generation:
+            for _ in range(3):
+                forest.now += 1
+                forest.tuples[at].out = 0
+                if bolt is not None and len(forest.tuples) < 40:
+                    following += [
+                        forest.emit((at,), bolt, choice.randrange(tasks)) for _ in range(choice.randint(0, 2))
+                    ]
+                if choice.random() < crashed:
+                    continue
+                forest.ack(at)
+                if choice.random() >= again:
+                    break
+        generation = following
+    records = forest.records(ROOT)
+    records.deliveries = [each for each in records.deliveries if choice.random() >= lost]
+    tree = build_tree(records)
+    for node in tree.nodes:
+        grown = grown_at(forest, node)
+        assert grown.acked or node.state is not State.ACKED
+        assert not grown.acked or node.state is not State.OPEN
+        if node.origin is Origin.TOLD:
+            parents = {
+                (forest.tuples[at].bolt, forest.tuples[at].task, forest.tuples[at].offset) for at in grown.parents
+            }
+            assert parents_in(tree, node) <= parents
+    if tree.status is Status.ACKED:
+        assert all(grown.acked for grown in forest.tuples if grown.edges[ROOT] in created(forest))
+    assert verdict(tree)
+    assert tree_as_json(tree)["verdict"] == verdict(tree)
+
+
+def created(forest: Forest) -> set[int]:
+    """The edges of the spout's tuples: what the promise of the tree begins with."""
+    return {grown.edges[ROOT] for grown in forest.tuples if not grown.parents}
+
+
+@pytest.mark.parametrize(
+    ("order", "status"),
+    [
+        (("init", "fail", "ack"), Status.FAILED),
+        (("fail", "init", "ack"), Status.FAILED),
+        (("init", "ack", "fail"), Status.ACKED),
+        (("ack", "fail", "init"), Status.ACKED),
+    ],
+)
+def test_without_a_notice_the_order_in_the_log_decides_as_it_does_in_the_acker(
+    order: tuple[str, ...], status: Status
+) -> None:
+    """The notice may be deleted, or no acker be at work; what comes after the outcome changes nothing."""
+    forest = Forest(3, (ROOT,))
+    (line,) = forest.begin(ROOT, "split", 1)
+    forest.ack(line)
+    forest.say(ROOT, "fail", "split/0")
+    by_kind: dict[str, Told] = {entry.kind: entry for entry in forest.told[ROOT]}
+    forest.told[ROOT] = [replace(by_kind[kind], offset=offset) for offset, kind in enumerate(order)]
+    tree = build_tree(forest.records(ROOT))
+    assert tree.status is status
+    assert verdict(tree).startswith("failed, by split/0 (no)" if status is Status.FAILED else "acked after ")
+
+
+def test_what_the_log_says_after_the_outcome_changes_nothing() -> None:
+    """An execution that was interrupted goes on for nobody: the tree was acked before, in the time that it took."""
+    forest = Forest(2, (ROOT,))
+    (line,) = forest.begin(ROOT, "split", 1)
+    begun = forest.now
+    stray, child = executed_twice(forest, line)
+    forest.ack(line)
+    forest.ack(child)
+    acked = forest.now
+    forest.now += 500
+    waiting = forest.emit((stray,), "store", 0)
+    forest.ack(stray)
+    for records in (forest.records(ROOT), forest.records(ROOT, acked=True)):
+        tree = build_tree(records)
+        assert tree.status is Status.ACKED
+        assert tree.ended_ms == acked
+        states = {grown_at(forest, node).offset: node.state for node in tree.nodes if node.delivery.bolt == "store"}
+        assert states == {forest.tuples[waiting].offset: State.OPEN}
+        assert verdict(tree) == (
+            f"acked after {acked - begun} ms: all of 3 tuples; 1 more, of an execution that was interrupted, are open, "
+            "and nobody waits for them"
+        )
+
+
+def test_the_search_for_children_is_given_up_after_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much it has found by then, and nothing false is said of the rest."""
+    most, lines, words = 60_000, 60, 40
+    looked_at = 0
+    run = families._Search._run
+
+    def counted(search: families._Search, wanted: int) -> tuple[int, ...] | None:
+        nonlocal looked_at
+        before = len(search._unclaimed)
+        found = run(search, wanted)
+        looked_at += before if found is None else len(found)
+        return found
+
+    monkeypatch.setattr(families, "MOST_STEPS", most)
+    monkeypatch.setattr(families._Search, "_run", counted)
+    forest = Forest(9, (ROOT,))
+    for at in forest.begin(ROOT, "split", lines):
+        forest.now += 1
+        children = [forest.emit((at,), "count", 0) for _ in range(words)]
+        forest.ack(at)
+        for child in children[1:]:
+            forest.ack(child)
+    records = forest.records(ROOT)
+    lost = forest.tuples[lines]
+    records.deliveries = [each for each in records.deliveries if each != lost.delivery(ROOT)]
+    tree = build_tree(records)
+    # One ack is tried with all its parents before it is looked how many steps there were.
+    assert looked_at <= most + families.MOST_RUN_PARENTS * lines * words
+    assert tree.unexplained
+    for node in tree.nodes:
+        assert grown_at(forest, node).acked or node.state is not State.ACKED

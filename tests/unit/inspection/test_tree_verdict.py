@@ -1,0 +1,114 @@
+"""What is said of a tree: its verdict, and how far those are who have to ack."""
+
+from typing import Any
+
+import pytest
+
+from inspection.trace.as_json import tree_as_json
+from inspection.trace.records import Told
+from inspection.trace.tree import State, Status, build_tree
+from inspection.trace.verdict import verdict
+from tests.unit.inspection.forest import ROOT, Forest, line_of_words
+from tuple_tree.messages import FailReason
+
+OTHER = 7
+
+
+def test_why_it_failed_and_what_was_open_then() -> None:
+    forest = Forest(3, (ROOT,))
+    line_of_words(forest, 3, stuck=1)
+    open_ = forest.tuples[2]
+    late = build_tree(forest.records(ROOT, failed=FailReason.TIMEOUT), {("count", 1): open_.offset})
+    assert verdict(late) == (
+        f"failed, timeout: 1 of 4 tuples, `count` task 1 has done all before offset {open_.offset}, but not that "
+        f"(offset {open_.offset})"
+    )
+    forest.say(ROOT, "fail", "count/1")
+    failed = build_tree(forest.records(ROOT))
+    assert (failed.status, failed.reason) == (Status.FAILED, FailReason.FAILED)
+    assert verdict(failed).startswith("failed, by count/1 (no): 1 of 4 tuples, `count` task 1 has not acked offset")
+
+
+def test_a_task_that_went_on_does_not_wait_in_line() -> None:
+    """A group's offset stands at the first tuple that was forgotten, so all later ones seem to be behind."""
+    forest = Forest(3, (ROOT,))
+    line_of_words(forest, 5, stuck=1)
+    open_, later = forest.tuples[2], forest.tuples[5]
+    assert (open_.bolt, open_.task) == (later.bolt, later.task) == ("count", 1)
+    tree = build_tree(forest.records(ROOT), {("count", 1): open_.offset - 1})
+    assert verdict(tree) == (
+        f"open: 1 of 6 tuples, `count` task 1 has acked a later one, at offset {later.offset}, but not offset "
+        f"{open_.offset} (offset {open_.offset})"
+    )
+
+
+def test_a_task_that_failed_a_tuple_does_not_wait_in_line() -> None:
+    """It commits what it failed a moment later."""
+    forest = Forest(3, (ROOT,))
+    line_of_words(forest, 3, stuck=1)
+    forest.say(ROOT, "fail", "count/1")
+    failed = build_tree(forest.records(ROOT), {("count", 1): forest.tuples[2].offset - 1})
+    assert verdict(failed).startswith("failed, by count/1 (no): 1 of 4 tuples, `count` task 1 has not acked offset")
+
+
+def test_tuples_that_are_not_there_are_said_to_be_missing() -> None:
+    forest = Forest(4, (ROOT,))
+    line_of_words(forest, 3, stuck=1)
+    records = forest.records(ROOT)
+    records.deliveries = [each for each in records.deliveries if each.bolt == "split"]
+    tree = build_tree(records)
+    assert tree.unexplained
+    assert verdict(tree).startswith("open: 1 of 1 tuple may be, `split` task 0 has not acked")
+    records.deliveries = []
+    assert "none of its tuples is in the inboxes" in verdict(build_tree(records))
+
+
+def test_the_checksum_decides_what_acks_do_not() -> None:
+    """Two tuples of a task, and acks of them whose other halves are not to be found."""
+    forest = Forest(5, (ROOT,))
+    lines = forest.begin(ROOT, "split", 2)
+    for line in lines:
+        forest.tuples[line].task = 0
+        forest.tuples[line].offset = line
+    strange = 0xABC
+    forest.say(ROOT, "ack", "split/0", forest.tuples[0].edges[ROOT] ^ strange)
+    forest.say(ROOT, "ack", "other/0", strange)
+    tree = build_tree(forest.records(ROOT))
+    assert [node.state for node in tree.nodes] == [State.ACKED, State.OPEN]
+
+
+def test_without_an_init_nobody_hears_of_it() -> None:
+    forest = Forest(6, (ROOT,))
+    line_of_words(forest, 2)
+    forest.told[ROOT] = [entry for entry in forest.told[ROOT] if entry.kind != "init"]
+    tree = build_tree(forest.records(ROOT), spouts=["lines"])
+    assert (tree.status, tree.spout) == (Status.NO_INIT, "lines")
+    assert verdict(tree).startswith("no init: 3 tuples and 3 entries of the ack log are of this root")
+
+
+def test_what_the_acker_drops_counts_for_nothing() -> None:
+    forest = Forest(7, (ROOT,))
+    line_of_words(forest, 2, stuck=0)
+    zombie = Told("ack", 0, 90, 2_000, "count/0", forest.tuples[1].edges[ROOT], dropped="superseded")
+    forest.told[ROOT].append(zombie)
+    tree = build_tree(forest.records(ROOT))
+    assert len(tree.having(State.OPEN)) == 1
+    log: list[dict[str, Any]] = tree_as_json(tree)["log"]
+    assert [entry["dropped"] for entry in log if entry["dropped"]] == ["superseded"]
+
+
+@pytest.mark.parametrize(
+    ("committed", "said"),
+    [
+        (None, "`count` task 0 has not acked offset"),
+        (0, "`count` task 0 is 1 behind"),
+        (1, "`count` task 0 has done all before offset 1, but not that"),
+        (9, "`count` task 0 has committed beyond offset 1 without an ack of it"),
+    ],
+)
+def test_how_far_a_task_is(committed: int | None, said: str) -> None:
+    forest = Forest(9, (ROOT,))
+    line_of_words(forest, 1, stuck=0)
+    forest.tuples[1].offset = 1
+    tree = build_tree(forest.records(ROOT), {} if committed is None else {("count", 0): committed})
+    assert said in verdict(tree)
