@@ -19,14 +19,15 @@ Rooms, from what users write to what runs it:
 - `groupings`, `emit_plans`: who receives a tuple, worked out per stream beforehand.
 - `ack_buffer`: batches for the ackers; `input_offsets`: what may be committed; `pending`: a spout's open trees.
 - `bolt_task`, `spout_task`: the logic of one task, without I/O; `records`: what it needs of the world;
-  `dead_letters`: records that cannot be used.
-- `kafka_settings`, `kafka_sink`, `kafka_reader`, `kafka_checks`, `sessions`: Kafka.
+  `tuple_reader`: records as tuples; `dead_letters`: records that cannot be used; `repetition`: what is not told of
+  each time.
+- `kafka_settings`, `kafka_sink`, `delivery_reports`, `kafka_reader`, `kafka_checks`, `sessions`: Kafka.
 - `kafka_spout`: a spout that reads Kafka topics.
 - `commits`: when offsets are committed, which makes the guarantee; `transactions`, `transactional_sink`,
   `traced_offsets`: exactly once; `guarantees`: what a topology must be like for it.
 - `bolt_loop`, `spout_loop`, `component_runner`: poll, execute, send, commit, in one process.
 - `launch`, `process`, `child`, `supervisor`: a topology in many processes.
-- `counters`, `latency`, `stats`: what was done; `metrics`: the same for Prometheus.
+- `counters`, `stats`: what was done; `metrics`: the same for Prometheus.
 - `errors`: everything that is raised, drawn as a tree.
 - `testing`: a whole topology in one process, for tests; imported explicitly.
 """
@@ -57,7 +58,6 @@ from spout_sdk.errors import (
 from spout_sdk.groupings import CustomGrouping
 from spout_sdk.hooks import EmitInfo, TaskHook
 from spout_sdk.kafka_spout import KafkaSpout, KafkaTuple, RetryPolicy
-from spout_sdk.latency import LatencyHistogram
 from spout_sdk.records import Record
 from spout_sdk.spout_collector import SpoutCollector
 from spout_sdk.stats import Stats
@@ -67,6 +67,7 @@ from spout_sdk.tuples import Tuple
 from spout_sdk.windows.bolt import WindowCollector, WindowedBolt
 from spout_sdk.windows.specs import WindowSpec, sliding, tumbling
 from spout_sdk.windows.window import Window
+from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import Stream, declare
 

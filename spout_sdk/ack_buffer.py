@@ -1,15 +1,17 @@
 """The ack buffer of a task: what it has to tell the ackers, packed into a batch for each of their partitions.
 
-A batch goes out when it is full, when its oldest entry has lingered, and at once when the task's input has run dry.
+Batches go out when the buffer is full, when its oldest entry has lingered, and at once when the task's input has run
+dry. Entries are shared out among the partitions only then, all in one go, because that is cheaper than one by one.
 """
 
 import logging
 from array import array
-from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
+from spout_sdk.ack_entries import NOTHING, Entries, split
 from spout_sdk.errors import DeliveryError
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.records import Sink
@@ -20,7 +22,7 @@ from tuple_tree.messages import AckBatch, SpoutTask
 logger = logging.getLogger("spout_sdk.acks")
 
 FULL: Final = 4096
-"""Entries of a batch, at most; with 16 bytes an entry about 64 KiB."""
+"""Entries that are buffered at most, for all partitions together; with 16 bytes an entry about 64 KiB."""
 
 LINGER_SECONDS: Final = 0.005
 
@@ -30,52 +32,17 @@ MAX_MESSAGE: Final = 500
 _ENTRY_CHARACTERS: Final = 16
 
 
-class _Outbox:
-    """What is buffered for one acker partition."""
+class _Sent:
+    """Batches that were sent together, one for each partition that something was buffered for.
 
-    __slots__ = (
-        "ack_roots",
-        "ack_vals",
-        "fail_messages",
-        "fail_roots",
-        "init_roots",
-        "init_vals",
-        "offsets",
-        "partition",
-        "reset_roots",
-        "sequence",
-        "size",
-    )
+    The inputs that they cover are settled when all of them were delivered.
+    """
 
-    def __init__(self, partition: int) -> None:
-        self.partition = partition
-        self.sequence = 0
-        self.clear()
+    __slots__ = ("offsets", "undelivered")
 
-    def clear(self) -> None:
-        self.size = 0
-        self.init_roots: list[int] = []
-        self.init_vals: list[int] = []
-        self.ack_roots: list[int] = []
-        self.ack_vals: list[int] = []
-        self.fail_roots: list[int] = []
-        self.fail_messages: list[str] = []
-        self.reset_roots: list[int] = []
-        self.offsets: list[int] = []
-
-
-class _SentBatch:
-    """A batch on its way; one small object a batch instead of a closure."""
-
-    __slots__ = ("buffer", "offsets", "partition")
-
-    def __init__(self, buffer: "AckBuffer", partition: int, offsets: list[int]) -> None:
-        self.buffer = buffer
-        self.partition = partition
+    def __init__(self, offsets: list[int], batches: int) -> None:
         self.offsets = offsets
-
-    def delivered(self, error: Any, _message: Any) -> None:
-        self.buffer.batch_delivered(self.partition, self.offsets, error)
+        self.undelivered = batches
 
 
 class AckBuffer:
@@ -108,54 +75,66 @@ class AckBuffer:
         self._sink = sink
         self._inputs = inputs
         self._spout = spout
-        self._outboxes = [_Outbox(partition) for partition in range(partitions)]
+        self._sequences = [0] * partitions
         self._since: float | None = None
         self._in_flight = 0
         self._failure: DeliveryError | None = None
+        self._init_roots: list[int] = []
+        self._init_vals: list[int] = []
+        self._ack_roots: list[int] = []
+        self._ack_vals: list[int] = []
+        self._fail_roots: list[int] = []
+        self._fail_messages: list[str] = []
+        self._reset_roots: list[int] = []
+        self._offsets: list[int] = []
+        self._size = 0
+        self._is_sending = False
+        # The lists live as long as the buffer, so what is called for each ack is looked up once.
+        self._add_root = self._ack_roots.append
+        self._add_val = self._ack_vals.append
+        self._add_offset = self._offsets.append
 
     def open(self) -> None:
         """Sends the batch that opens the session to every partition; nothing else may be sent before it arrived."""
-        for outbox in self._outboxes:
-            self._send(outbox, opens=True)
+        sent = _Sent([], self._partitions)
+        for partition in range(self._partitions):
+            self._send(sent, partition, NOTHING, opens=True)
 
     def init(self, root: int, val: int) -> None:
         """A tree begins: the XOR of the edges of every recipient."""
-        outbox = self._outboxes[root % self._partitions]
-        outbox.init_roots.append(root)
-        outbox.init_vals.append(val)
-        outbox.size += 1
-        if outbox.size >= FULL:
-            self._send(outbox)
+        self._init_roots.append(root)
+        self._init_vals.append(val)
+        self._size += 1
+        if self._size >= FULL:
+            self.flush()
 
     def ack(self, root: int, val: int, offset: int) -> None:
         """An input of this offset was processed."""
-        outbox = self._outboxes[root % self._partitions]
-        outbox.ack_roots.append(root)
-        outbox.ack_vals.append(val)
-        outbox.offsets.append(offset)
-        outbox.size += 1
-        if outbox.size >= FULL:
-            self._send(outbox)
+        self._add_root(root)
+        self._add_val(val)
+        self._add_offset(offset)
+        self._size += 1
+        if self._size >= FULL:
+            self.flush()
 
     def fail(self, root: int, message: str, offset: int | None = None) -> None:
         """A tree has failed; with an offset, because of the input that lies there."""
-        outbox = self._outboxes[root % self._partitions]
-        outbox.fail_roots.append(root)
-        outbox.fail_messages.append(message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…")
+        told = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
+        self._fail_roots.append(root)
+        self._fail_messages.append(told)
         if offset is not None:
-            outbox.offsets.append(offset)
+            self._offsets.append(offset)
         # A message takes the room of several entries.
-        outbox.size += 1 + min(len(message), MAX_MESSAGE) // _ENTRY_CHARACTERS
-        if outbox.size >= FULL:
-            self._send(outbox)
+        self._size += 1 + min(len(message), MAX_MESSAGE) // _ENTRY_CHARACTERS
+        if self._size >= FULL:
+            self.flush()
 
     def reset(self, root: int) -> None:
         """A tree is still being worked on."""
-        outbox = self._outboxes[root % self._partitions]
-        outbox.reset_roots.append(root)
-        outbox.size += 1
-        if outbox.size >= FULL:
-            self._send(outbox)
+        self._reset_roots.append(root)
+        self._size += 1
+        if self._size >= FULL:
+            self.flush()
 
     def tick(self, now: float) -> None:
         """Sends what has lingered.
@@ -165,7 +144,7 @@ class AckBuffer:
         """
         if self._failure is not None:
             raise self._failure
-        if not any(outbox.size for outbox in self._outboxes):
+        if not self._size:
             self._since = None
         elif self._since is None:
             self._since = now
@@ -173,11 +152,17 @@ class AckBuffer:
             self.flush()
 
     def flush(self) -> None:
-        """Sends all that is buffered."""
+        """Sends all that is buffered, a batch for each partition that something is buffered for."""
         self._since = None
-        for outbox in self._outboxes:
-            if outbox.size:
-                self._send(outbox)
+        if self._is_sending:
+            # A batch waits for room, and hears delivery reports meanwhile: what they ack must not overtake it.
+            return
+        self._is_sending = True
+        try:
+            while self._size:
+                self._send_buffered()
+        finally:
+            self._is_sending = False
 
     @property
     def in_flight(self) -> int:
@@ -193,36 +178,65 @@ class AckBuffer:
         """Lets the next `tick` raise this: the writer cannot go on."""
         self._failure = failure
 
-    def batch_delivered(self, partition: int, offsets: Sequence[int], error: Any) -> None:
+    def _delivered(self, sent: _Sent, partition: int, error: Any, _message: Any) -> None:
         """The delivery report of a batch."""
         self._in_flight -= 1
         if error is None:
-            self._inputs.settle_all(offsets)
+            sent.undelivered -= 1
+            if not sent.undelivered:
+                self._inputs.settle_all(sent.offsets)
             return
         # Its inputs stay open, so the committed offset cannot pass them, and the process stops: see `tick`.
         self._failure = DeliveryError(f"an ack batch of {self._writer}", self._topic, partition, error)
-        logger.error("%s; %d inputs stay uncommitted", self._failure, len(offsets))
+        logger.error("%s; %d inputs stay uncommitted", self._failure, len(sent.offsets))
 
-    def _send(self, outbox: _Outbox, *, opens: bool = False) -> None:
+    def _send_buffered(self) -> None:
+        entries = Entries(
+            _column(self._init_roots),
+            _column(self._init_vals),
+            _column(self._ack_roots),
+            _column(self._ack_vals),
+            _column(self._fail_roots),
+            tuple(self._fail_messages),
+            _column(self._reset_roots),
+        )
+        offsets = self._offsets.copy()
+        self._size = 0
+        for buffered in (
+            self._init_roots,
+            self._init_vals,
+            self._ack_roots,
+            self._ack_vals,
+            self._fail_roots,
+            self._fail_messages,
+            self._reset_roots,
+            self._offsets,
+        ):
+            buffered.clear()
+        shares = split(entries, self._partitions)
+        sent = _Sent(offsets, len(shares))
+        for partition, share in shares:
+            self._send(sent, partition, share)
+
+    def _send(self, sent: _Sent, partition: int, entries: Entries, *, opens: bool = False) -> None:
         batch = AckBatch(
             writer=self._writer,
             session=self._session,
-            sequence=outbox.sequence,
+            sequence=self._sequences[partition],
             opens=opens,
-            spout=self._spout if outbox.init_roots else None,
-            init_roots=_column(outbox.init_roots),
-            init_vals=_column(outbox.init_vals),
-            ack_roots=_column(outbox.ack_roots),
-            ack_vals=_column(outbox.ack_vals),
-            fail_roots=_column(outbox.fail_roots),
-            fail_messages=tuple(outbox.fail_messages),
-            reset_roots=_column(outbox.reset_roots),
+            spout=self._spout if len(entries.init_roots) else None,
+            init_roots=entries.init_roots,
+            init_vals=entries.init_vals,
+            ack_roots=entries.ack_roots,
+            ack_vals=entries.ack_vals,
+            fail_roots=entries.fail_roots,
+            fail_messages=entries.fail_messages,
+            reset_roots=entries.reset_roots,
         )
-        sent = _SentBatch(self, outbox.partition, outbox.offsets)
-        outbox.sequence += 1
-        outbox.clear()
+        self._sequences[partition] += 1
         self._in_flight += 1
-        self._sink.send_reported(self._topic, outbox.partition, None, encode_ack_batch(batch), [], sent.delivered)
+        reported = partial(self._delivered, sent, partition)
+        self._sink.send_reported(self._topic, partition, None, encode_ack_batch(batch), [], reported)
 
 
 def _column(ids: list[int]) -> IdColumn:

@@ -8,7 +8,7 @@ from typing import Final
 from confluent_kafka import Message
 
 from spout_sdk.bolt_task import BoltTask
-from spout_sdk.commits import Commits
+from spout_sdk.commits import LARGEST_READ, Commits
 from spout_sdk.errors import RolledBackError
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.kafka_settings import KafkaSettings
@@ -20,7 +20,6 @@ logger = logging.getLogger("spout_sdk.bolt")
 
 _WAIT_SECONDS: Final = 0.02
 _TICK_SECONDS: Final = 0.0025
-_LARGEST_READ: Final = 500
 # A read that takes longer than this is made smaller, so that a slow bolt still polls often enough for its group.
 _SLOW_READ_SECONDS: Final = 1.0
 
@@ -56,7 +55,7 @@ class BoltLoop:
         self._on_tick = on_tick
         self._tasks: dict[int, BoltTask] = {}
         self._tick_at = 0.0
-        self._limit = _LARGEST_READ
+        self._limit = LARGEST_READ
         self._stopping = stopping
         self._takes_batches = False
 
@@ -122,14 +121,19 @@ class BoltLoop:
         seconds = clock() - began
         if seconds > _SLOW_READ_SECONDS:
             self._limit = max(1, self._limit // 2)
-        elif seconds < _SLOW_READ_SECONDS / 4:
-            self._limit = min(_LARGEST_READ, self._limit * 2)
+        elif seconds < _SLOW_READ_SECONDS / 4 and len(records) >= self._limit:
+            # A read that was not full says nothing of how long a full one takes.
+            self._limit = min(self._commits.largest_read, self._limit * 2)
 
     def _execute(self, records: Sequence[Message]) -> None:
         clock = self._clock
+        task: BoltTask | None = None
+        last: int | None = -1
         rest = iter(records)
         for record in rest:
-            task = self._tasks.get(record.partition())  # type: ignore[arg-type]
+            partition = record.partition()
+            if partition != last:
+                last, task = partition, self._tasks.get(partition)  # type: ignore[arg-type]
             if task is None:
                 continue  # polled before it was revoked
             task.execute(record)
@@ -141,15 +145,22 @@ class BoltLoop:
                     break
 
     def _execute_batches(self, records: Sequence[Message]) -> None:
-        """One call of the bolt for all records of a task."""
+        """One call of the bolt for all records of a task, or several: a read may be larger than a bolt is promised."""
         together: defaultdict[int | None, list[Message]] = defaultdict(list)
         for record in records:
             together[record.partition()].append(record)
-        for partition, batch in together.items():
-            task = self._tasks.get(partition)  # type: ignore[arg-type]
-            if task is not None:
-                task.execute_batch(batch)
-                self._tick(self._clock())
+        batches = [
+            (self._tasks[partition], of_task[first : first + LARGEST_READ])
+            for partition, of_task in together.items()
+            if partition in self._tasks  # else polled before it was revoked
+            for first in range(0, len(of_task), LARGEST_READ)
+        ]
+        for done, (task, batch) in enumerate(batches, 1):
+            task.execute_batch(batch)
+            self._tick(self._clock())
+            if self._stopping():
+                self._commits.unexecuted([record for _, later in batches[done:] for record in later])
+                break
 
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS

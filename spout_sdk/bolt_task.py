@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from spout_sdk.ack_buffer import AckBuffer
@@ -16,20 +17,21 @@ from spout_sdk.errors import (
     DeliveryError,
     FailTupleError,
     HeldTuplesError,
+    SpoutSdkError,
     TooManyFailuresError,
     TopologyError,
 )
 from spout_sdk.options import DEFAULT_OPTIONS, checked_interval
 from spout_sdk.records import Record, TaskEnvironment
+from spout_sdk.repetition import Repetition
 from spout_sdk.topology import Topology
-from spout_sdk.tuples import InputStream, Tuple, tick_tuple
-from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, Edges, unpack_anchors
+from spout_sdk.tuple_reader import tuple_reader
+from spout_sdk.tuples import Tuple, tick_tuple
+from tuple_tree.anchors import Edges
 from tuple_tree.errors import WireError
 from tuple_tree.ids import random_ids
-from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SESSION_BYTES
 from tuple_tree.names import acks_topic, dead_letters_topic
-from tuple_tree.streams import PayloadCodec, payload_codec
 
 logger = logging.getLogger("spout_sdk.bolt")
 
@@ -55,7 +57,9 @@ class BoltTask:
         self._counters = environment.counters
         self._dead_letters = dead_letters_topic(manifest.topology)
         self._inputs = environment.inputs()
-        self._sources = _sources(manifest, component)
+        self._read = tuple_reader(
+            manifest, component, tracked=manifest.acking, start=self._inputs.start, reject=self._reject
+        )
         self._failure: DeliveryError | None = None
         self._acks: AckBuffer | None = None
         if manifest.acking:
@@ -77,6 +81,7 @@ class BoltTask:
         self._basic = BasicCollector(self._collector)
         self._options = topology.options.get(component, DEFAULT_OPTIONS)
         self._failures_in_a_row = 0
+        self._raised_before = Repetition(environment.clock)
         try:
             bolt = topology.factory(component)()
         except Exception as error:
@@ -139,8 +144,14 @@ class BoltTask:
         counters.executed += 1
         if counters.executed % SAMPLE == 1 or self._always_timed:
             self._execute_timed(tuple_, (tuple_,))
+            return
+        # The common case of `_execute`, spelled out.
+        try:
+            self._run(tuple_)
+        except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+            self._raised((tuple_,), error)
         else:
-            self._execute(tuple_, (tuple_,))
+            self._failures_in_a_row = 0
 
     def execute_batch(self, records: Sequence[Record]) -> None:
         """Executes records that were read together, with one call of the bolt.
@@ -187,39 +198,19 @@ class BoltTask:
     def _execute_timed(self, given: Any, tuples: Sequence[Tuple]) -> None:
         """Calls the bolt, and takes the time: of the first tuple, if there are several."""
         first = tuples[0]
+        failures = self._failures_in_a_row
         first.began = self._clock()
         self._execute(given, tuples)
         seconds = self._clock() - first.began
         self._counters.execute_latency.record(seconds)
-        for hook in self._hooks:
-            for tuple_ in tuples:
-                hook.bolt_execute(tuple_, seconds)
-
-    def _read(self, record: Record) -> Tuple | None:
-        """The tuple of a record; None for one that cannot be used, which is kept as a dead letter."""
-        offset: int = record.offset()  # type: ignore[assignment]
-        self._inputs.start(offset)
-        anchors = source = None
-        for name, value in record.headers() or ():
-            if name == ANCHORS_HEADER:
-                anchors = value
-            elif name == SOURCE_HEADER:
-                source = value
-        edges: Edges = {}
         try:
-            if anchors and self._acks is not None:
-                edges = unpack_anchors(anchors)
-            known = self._sources.get(source)
-            if known is None:
-                raise self._unknown_source(source)
-            codec, stream = known
-            payload = record.value()
-            if payload is None:
-                raise WireError("no-payload", "the record has no value")
-            return Tuple(codec.decode(payload), edges, offset, record, stream)
-        except WireError as error:
-            self._reject(record, offset, edges, error)
-            return None
+            for hook in self._hooks:
+                for tuple_ in tuples:
+                    hook.bolt_execute(tuple_, seconds)
+        except Exception as error:  # noqa: BLE001 - whatever a user's hook raises
+            # One failure, whether the bolt has raised as well or not.
+            self._failures_in_a_row = failures
+            self._raised(tuples, error)
 
     def flush(self) -> None:
         """Sends all that is buffered, because the input has run dry or the task ends."""
@@ -281,15 +272,20 @@ class BoltTask:
             return
         options = self._options
         self._counters.count_error(error)
+        # A bolt that fails all its tuples must not drown everything else that is said.
+        untold = self._raised_before.tell(type(error).__qualname__)
         first = tuples[0]
-        logger.exception(
-            "%s/%d raised at %s[%d] offset %d, roots %s",
+        logger.log(
+            logging.DEBUG if untold is None else logging.ERROR,
+            "%s/%d raised at %s[%d] offset %d, roots %s%s",
             self._component,
             self._task,
             first.topic,
             first.partition,
             first.offset,
             ", ".join(_shown(tuple_.edges) for tuple_ in tuples[:_SHOWN_TUPLES]),
+            f"; {untold:,} more since the last of this kind that was told of" if untold else "",
+            exc_info=error,
         )
         if options.on_exception == "crash":
             raise ComponentError(self._component, self._task, "execute", error) from error
@@ -307,7 +303,17 @@ class BoltTask:
     def _fail(self, tuples: Sequence[Tuple], message: str) -> None:
         for tuple_ in tuples:
             if not tuple_.settled:
-                self._collector.fail(tuple_, message)
+                self._settle(partial(self._collector.fail, tuple_, message))
+
+    def _settle(self, settle: Callable[[], None]) -> None:
+        """Settles a tuple of a call that has failed already: what a hook raises now is told, and ends nothing."""
+        try:
+            settle()
+        except SpoutSdkError:
+            raise
+        except Exception as error:  # whatever a user's hook raises
+            self._counters.count_error(error)
+            logger.exception("%s/%d: a hook raised for a tuple whose execute had failed", self._component, self._task)
 
     def _set_aside(self, tuple_: Tuple, error: Exception) -> None:
         """Keeps a tuple as a dead letter; once that is delivered, its trees go on without it."""
@@ -317,7 +323,7 @@ class BoltTask:
             if failure is not None:
                 self._failure = DeliveryError("a dead letter", self._dead_letters, 0, failure)
             elif not tuple_.settled:
-                self._collector.ack(tuple_)
+                self._settle(partial(self._collector.ack, tuple_))
 
         why = WireError("exception", f"{type(error).__name__}: {error}")
         by = f"{self._component}/{self._task}"
@@ -349,12 +355,6 @@ class BoltTask:
 
         send_dead_letter(self._sink, self._dead_letters, record, error, f"{self._component}/{self._task}", delivered)
 
-    def _unknown_source(self, source: bytes | None) -> WireError:
-        if source is None:
-            return WireError("no-source", f"the record has no {SOURCE_HEADER} header")
-        known = ", ".join(name.decode() for name in self._sources)
-        return WireError("unknown-source", f"{self._component} does not receive {source!r}: it receives {known}")
-
     def _broken(self, method: str, error: Exception) -> ComponentError:
         logger.exception("%s/%d: %s() raised", self._component, self._task, method)
         return ComponentError(self._component, self._task, method, error)
@@ -365,15 +365,3 @@ _SHOWN_TUPLES: Final = 3
 
 def _shown(edges: Edges) -> str:
     return ", ".join(f"{root:016x}" for root in edges) or "none"
-
-
-def _sources(manifest: Manifest, bolt: str) -> dict[Any, tuple[PayloadCodec, InputStream]]:
-    sources: dict[Any, tuple[PayloadCodec, InputStream]] = {}
-    component = manifest.component(bolt)
-    for subscription in getattr(component, "subscriptions", ()):
-        stream = manifest.stream(subscription.source, subscription.stream)
-        sources[f"{subscription.source}/{stream.name}".encode()] = (
-            payload_codec(stream),
-            InputStream(subscription.source, stream.name, stream.field_names),
-        )
-    return sources

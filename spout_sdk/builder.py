@@ -367,6 +367,8 @@ def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tupl
         *others, last = (kind.__name__ for kind in kinds)
         wanted = f"{', '.join(others)} or {last}" if others else last
         raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is no {wanted}: derive it from one")
+    if missing := ", ".join(sorted(getattr(cls, "__abstractmethods__", ()))):
+        raise TopologyError(f"component {name!r} makes a {cls.__name__}, which does not define {missing}: define it")
     return _checked_streams(name, tuple(made.streams)), made
 
 

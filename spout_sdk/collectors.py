@@ -4,7 +4,6 @@ A collector belongs to one task and to the thread that runs it.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from spout_sdk.ack_buffer import AckBuffer
@@ -14,9 +13,9 @@ from spout_sdk.emit_plans import Delivery, EmitPlan, TaskId, unknown_stream
 from spout_sdk.emitter import Emitter, NextId
 from spout_sdk.hooks import EmitInfo
 from spout_sdk.input_offsets import InputOffsets
-from spout_sdk.records import TaskEnvironment
+from spout_sdk.records import Headers, TaskEnvironment
 from spout_sdk.tuples import NO_OFFSET, Tuple
-from tuple_tree.anchors import ANCHORS_HEADER, new_child, pack_anchor, pack_anchors
+from tuple_tree.anchors import ANCHORS_HEADER, Edges, new_child, pack_anchor, pack_anchors
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM
 
@@ -35,6 +34,9 @@ class OutputCollector(Emitter):
     ) -> None:
         super().__init__(context, plans, environment, next_id, acks)
         self._inputs = inputs
+        self._settle = inputs.settle
+        # Where trees are not followed, no tuple has a root, so nothing is acked.
+        self._ack = _untracked if acks is None else acks.ack
         self._clock = environment.clock
 
     def emit(
@@ -57,12 +59,13 @@ class OutputCollector(Emitter):
         plan = self._plans.get(stream)
         if plan is None:
             raise unknown_stream(self._component, stream, self._plans)
-        payload = plan.payload(values)
         route = plan.only_route
-        if route is None or anchors.__class__ is not Tuple or len(anchors.edges) > 1 or self._hooks:
+        if route is None or anchors.__class__ is not Tuple or anchors.many is not None or self._hooks:
+            payload = plan.payload(values)
             return self._emit(plan, plan.deliveries(values), payload, values, anchors, stream)
-        # The common case, spelled out: one anchor in one tree, or in none, and one task that receives the tuple.
-        key, tasks = plan.choice(route, values)
+        # The common case, spelled out: one anchor in one tree, or in none, and one task that receives the tuple. A
+        # `TracedTuple` takes the other way, because of its class.
+        payload, key, tasks = plan.for_one(values)
         if len(tasks) != 1:
             return self._emit(plan, [(route, (key, tasks))], payload, values, anchors, stream)
         if anchors.settled:
@@ -71,20 +74,14 @@ class OutputCollector(Emitter):
         counters.emitted += 1
         counters.transferred += 1
         (task,) = tasks
-        for root in anchors.edges:
-            edge = self._next_id()
-            anchors.out ^= edge
-            packed = pack_anchor(root, edge)
-            self._send(
-                route.topic,
-                task,
-                key,
-                payload,
-                [(ANCHORS_HEADER, packed), plan.source],
-                partial(self._undelivered, packed),
-            )
+        root = anchors.root
+        if root is None:
+            self._send(route.topic, task, key, payload, plan.untracked)
             return route.alone[task]
-        self._send(route.topic, task, key, payload, plan.untracked)
+        edge = self._next_id()
+        anchors.out ^= edge
+        header = self._header(pack_anchor(root, edge))
+        self._send(route.topic, task, key, payload, [(ANCHORS_HEADER, header), plan.source], header)
         return route.alone[task]
 
     def emit_direct(
@@ -122,11 +119,17 @@ class OutputCollector(Emitter):
         anchors: Tuple | Sequence[Tuple],
         stream: str,
     ) -> tuple[TaskId, ...]:
-        if anchors.__class__ is Tuple:
+        if isinstance(anchors, Tuple):
             anchors = (anchors,)
+        elif anchors.__class__ is not tuple and anchors.__class__ is not list:
+            # They are gone through once for each recipient: a generator would have none for the second.
+            anchors = tuple(anchors)
+        trace_context: Headers = []
         for anchor in anchors:
             if anchor.settled:
                 raise anchor.already_done("emit anchored to")
+            trace_context = trace_context or anchor.trace_context
+        plain = [plan.source, *trace_context] if trace_context else plan.untracked
         counters = self._counters
         counters.emitted += 1
         send = self._send
@@ -137,17 +140,10 @@ class OutputCollector(Emitter):
             for task in tasks:
                 edges = new_child(anchors, next_id)
                 if edges:
-                    packed = pack_anchors(edges)
-                    send(
-                        topic,
-                        task,
-                        key,
-                        payload,
-                        [(ANCHORS_HEADER, packed), plan.source],
-                        partial(self._undelivered, packed),
-                    )
+                    header = self._header(pack_anchors(edges))
+                    send(topic, task, key, payload, [(ANCHORS_HEADER, header), plan.source, *trace_context], header)
                 else:
-                    send(topic, task, key, payload, plan.untracked)
+                    send(topic, task, key, payload, plain)
                 sent.append(ids[task])
         counters.transferred += len(sent)
         targets = tuple(sent)
@@ -163,21 +159,18 @@ class OutputCollector(Emitter):
         """
         if tuple_.settled:
             raise tuple_.already_done("ack")
-        edges = tuple_.edges
-        acks = self._acks
-        offset = tuple_.offset
-        if not edges or acks is None:
-            if offset == NO_OFFSET:
-                return
+        root = tuple_.root
+        if root is not None:
             tuple_.settled = True
-            self._inputs.settle(offset)
+            self._ack(root, tuple_.edge ^ tuple_.out, tuple_.offset)
+        elif tuple_.offset == NO_OFFSET:
+            return
         else:
             tuple_.settled = True
-            if len(edges) > 1:
-                self._inputs.split(offset, len(edges))
-            out = tuple_.out
-            for root, edge in edges.items():
-                acks.ack(root, edge ^ out, offset)
+            if tuple_.many is None:
+                self._settle(tuple_.offset)
+            else:
+                self._ack_many(tuple_.many, tuple_.out, tuple_.offset)
         counters = self._counters
         counters.acked += 1
         if tuple_.began:
@@ -185,6 +178,11 @@ class OutputCollector(Emitter):
         if self._hooks:
             for hook in self._hooks:
                 hook.bolt_ack(tuple_)
+
+    def _ack_many(self, edges: Edges, out: int, offset: int) -> None:
+        self._inputs.split(offset, len(edges))
+        for root, edge in edges.items():
+            self._ack(root, edge ^ out, offset)
 
     def ack_all(self, tuples: Iterable[Tuple]) -> None:
         """Says that tuples were processed.
@@ -195,14 +193,19 @@ class OutputCollector(Emitter):
         for tuple_ in tuples:
             self.ack(tuple_)
 
-    def fail(self, tuple_: Tuple, message: str = "") -> None:
+    def fail(self, tuple_: Tuple, message: str | BaseException = "") -> None:
         """Says that a tuple could not be processed: its trees fail, and their spouts hear the message.
+
+        Args:
+            tuple_: an input.
+            message: why, for people; of an exception its kind and its text are told.
 
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
         if tuple_.offset == NO_OFFSET:
             return
+        message = f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else str(message)
         tuple_.settle("fail")
         self._counters.count_failed(FailReason.FAILED)
         edges = tuple_.edges
@@ -224,6 +227,10 @@ class OutputCollector(Emitter):
                 self._acks.reset(root)
 
 
+def _untracked(root: int, _val: int, _offset: int) -> None:
+    raise AssertionError(f"a tuple of tree {root:016x} where no trees are followed")
+
+
 class BasicCollector:
     """What a `BasicBolt` emits through: everything is anchored to the input."""
 
@@ -242,7 +249,8 @@ class BasicCollector:
         Raises:
             EmitError: if the stream is unknown or direct, or the values do not fit it.
         """
-        return self._collector.emit(values, () if self.input is None else self.input, stream)
+        input_ = self.input
+        return self._collector.emit(values, () if input_ is None else input_, stream)
 
     def emit_direct(self, task: TaskId, values: Sequence[Any], stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
         """Sends a tuple, anchored to the input, to one task of a subscriber of a direct stream.

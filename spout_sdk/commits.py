@@ -23,7 +23,12 @@ logger = logging.getLogger("spout_sdk.bolt")
 FLUSH_SECONDS: Final = 10.0
 """How long a stop or a revoke waits for deliveries."""
 
+LARGEST_READ: Final = 500
+"""Records that are read at once: enough that a read costs little, and few enough to stay in the processor's cache."""
+
 _COMMIT_SECONDS: Final = 1.0
+# Each read waits for a commit, which takes milliseconds: it is read for many records at a time, if they are there.
+_LARGEST_COMMITTED_READ: Final = 10_000
 
 
 class Commits(Protocol):
@@ -32,6 +37,11 @@ class Commits(Protocol):
     The methods are called by the loop, in its thread. Any of them may raise `RolledBackError`; then all tasks are
     dropped, `begin_again` is called, and new tasks read on from the committed offsets.
     """
+
+    @property
+    def largest_read(self) -> int:
+        """Records that are read at once, at most."""
+        ...
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
         """Says where offsets are committed, and which tasks the process has, now and later."""
@@ -90,6 +100,8 @@ class AtLeastOnceCommits:
         sink: the environment's sink.
     """
 
+    largest_read = LARGEST_READ
+
     def __init__(self, environment: TaskEnvironment, sink: KafkaSink) -> None:
         self._environment = environment
         self._sink = sink
@@ -126,8 +138,9 @@ class AtLeastOnceCommits:
             self._commit_at = now + _COMMIT_SECONDS
             self._reader.commit(self._ahead(tuple(self._tasks)))
 
-    def dry(self, now: float) -> None:
-        """Nothing is to be done."""
+    def dry(self, now: float) -> None:  # noqa: ARG002 - nothing depends on the time
+        """Lets out what lingers."""
+        self._sink.push()
 
     def release(self, partitions: Sequence[int]) -> None:
         """Gets the last acks out and delivered, and then commits."""
@@ -173,6 +186,8 @@ class AtLeastOnceCommits:
 
 class AtMostOnceCommits(AtLeastOnceCommits):
     """Commits what was read, before it is executed: what is lost is lost, and nothing is executed twice."""
+
+    largest_read = _LARGEST_COMMITTED_READ
 
     def before(self, records: Sequence[Message]) -> None:
         """Commits the offsets behind these records, and waits for that.

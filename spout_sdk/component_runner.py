@@ -12,7 +12,7 @@ from spout_sdk.bolt_loop import BoltLoop
 from spout_sdk.commits import AtLeastOnceCommits, AtMostOnceCommits, Commits
 from spout_sdk.counters import Counters
 from spout_sdk.errors import BrokerError, TopicsError, TopologyError
-from spout_sdk.kafka_checks import check_topics, watched
+from spout_sdk.kafka_checks import check_topics, stats_publisher, watched, watching_client
 from spout_sdk.kafka_settings import KafkaSettings, checked
 from spout_sdk.kafka_sink import KafkaSink
 from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment
@@ -92,13 +92,16 @@ class ComponentRunner:
         try:
             manifest, sources = self._topology.manifest, self._topology.kafka_sources.get(self._component, ())
             check_topics(self._kafka, manifest, self._component, sources)
-            self._watch = watched(self._kafka, manifest, self._component, sources)
+            admin = watching_client(self._kafka)
+            self._watch = watched(admin, manifest, self._component, sources)
+            self._publisher = stats_publisher(self._kafka, admin, self._topology.name, self._component, self._clock())
             loop = self._loop = self._make_loop()
             logger.info("%s of %s started", self._component, self._topology.name)
             try:
                 loop.run()
             finally:
                 self._report()
+                self._publisher.end(self._clock(), self.stats.to_dict())
         except KafkaException as error:
             reason = error.args[0]
             raise BrokerError(
@@ -148,7 +151,9 @@ class ComponentRunner:
     def _make_commits(self) -> Commits:
         guarantee = self._topology.manifest.guarantee
         if guarantee == "exactly_once":
-            transactions = TransactionalSink(self._kafka, self._topology.name, self._component, self._slot)
+            transactions = TransactionalSink(
+                self._kafka, self._topology.name, self._component, self._slot, self._counters
+            )
             return ExactlyOnceCommits(self._environment(transactions.for_task()), transactions, self._component)
         sink = KafkaSink(self._kafka, self._counters)
         commits = AtMostOnceCommits if guarantee == "at_most_once" else AtLeastOnceCommits
@@ -164,6 +169,7 @@ class ComponentRunner:
         if now >= self._stats_at:
             self._stats_at = now + STATS_SECONDS
             self._report()
+            self._publisher.look(now, lambda: self.stats.to_dict())
             if said := self._watch.look(now):
                 raise TopicsError("topic {} {}".format(*said))
 

@@ -3,6 +3,7 @@
 One instance serves one task, in one thread; collectors must not be used from other threads.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -30,7 +31,7 @@ class Failure:
     message: str = ""
 
 
-class Spout:
+class Spout(ABC):
     """Where tuples enter a topology.
 
     Attributes:
@@ -42,13 +43,13 @@ class Spout:
     def open(self, context: "TaskContext", collector: "SpoutCollector") -> None:
         """Called once, before anything else; keep the collector."""
 
+    @abstractmethod
     def next_tuple(self) -> None:
         """Emit what there is to emit, soon; return without emitting if there is nothing.
 
         It is called again and again, never while `max_spout_pending` trees of the task are open. It must not block:
         outcomes are handed over between its calls.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define next_tuple()")
 
     def ack(self, message_id: Any) -> None:
         """The tree of this message was fully processed."""
@@ -64,7 +65,7 @@ class Spout:
         """Called at a clean stop and when the task moves to another process."""
 
 
-class Bolt:
+class Bolt(ABC):
     """A step of a topology that acks its inputs itself.
 
     Attributes:
@@ -79,19 +80,19 @@ class Bolt:
     def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
         """Called once, before anything else; keep the collector."""
 
+    @abstractmethod
     def execute(self, tuple_: "Tuple") -> None:
         """Process a tuple, and ack or fail it, now or later.
 
         If it raises, the tuple is failed with the exception's type and text, unless it was acked or failed already, or
         the bolt was set with another `on_exception`.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define execute()")
 
     def cleanup(self) -> None:
         """Called at a clean stop and when the task moves to another process; tuples may still be acked here."""
 
 
-class BatchBolt:
+class BatchBolt(ABC):
     """A step of a topology that is called once for all tuples that were read together, and acks them itself.
 
     Anchor an emit to one of them, or to all: `collector.emit(values, anchors=tuples)`; ack each, or all with
@@ -106,18 +107,18 @@ class BatchBolt:
     def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
         """Called once, before anything else; keep the collector."""
 
+    @abstractmethod
     def execute_batch(self, tuples: "Sequence[Tuple]") -> None:
         """Process tuples, in the order of their offsets, and ack or fail each, now or later.
 
         If it raises, those that were neither acked nor failed before are failed with the exception's type and text.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define execute_batch()")
 
     def cleanup(self) -> None:
         """Called at a clean stop and when the task moves to another process; tuples may still be acked here."""
 
 
-class BasicBolt:
+class BasicBolt(ABC):
     """A step of a topology whose emits are anchored to its input, which is acked when `execute` returns.
 
     Attributes:
@@ -131,9 +132,9 @@ class BasicBolt:
     def prepare(self, context: "TaskContext") -> None:
         """Called once, before anything else."""
 
+    @abstractmethod
     def execute(self, tuple_: "Tuple", collector: "BasicCollector") -> None:
         """Process a tuple. If it raises, the tuple is failed with the exception's type and text."""
-        raise NotImplementedError(f"{type(self).__name__} must define execute()")
 
     def cleanup(self) -> None:
         """Called at a clean stop and when the task moves to another process."""

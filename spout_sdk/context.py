@@ -39,7 +39,8 @@ class TaskContext:
     def count(self, name: str, n: int = 1) -> None:
         """Adds to a counter of your own, which appears in the stats under `counters`."""
         users = self._counters.users
-        users[name] = users.get(name, 0) + n
+        # An integer of numpy is none for JSON, in which the stats are told.
+        users[name] = users.get(name, 0) + int(n)
 
     def add_hook(self, hook: TaskHook) -> None:
         """Lets a hook hear of what this task does from now on."""

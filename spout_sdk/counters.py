@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from spout_sdk.latency import LatencyHistogram
+from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
 
 LARGEST_ERROR: Final = 500

@@ -59,11 +59,22 @@ class EmitPlan:
     Attributes:
         routes: one for each subscription.
         only_route: the one, if there is no other.
+        for_one: of the values, the payload, and key and tasks on the only route; raises as `payload` and `deliveries`.
         source: the `source` header.
         untracked: the headers of a tuple without anchors; never changed.
     """
 
-    __slots__ = ("_component", "_encode", "_stream", "_width", "only_route", "routes", "source", "untracked")
+    __slots__ = (
+        "_component",
+        "_encode",
+        "_stream",
+        "_width",
+        "for_one",
+        "only_route",
+        "routes",
+        "source",
+        "untracked",
+    )
 
     def __init__(self, component: str, stream: Stream, routes: Sequence[Route]) -> None:
         self._component = component
@@ -72,6 +83,7 @@ class EmitPlan:
         self._encode = payload_codec(stream).encode
         self.routes = tuple(routes)
         self.only_route = self.routes[0] if len(self.routes) == 1 else None
+        self.for_one = self._for_one()
         self.source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
         self.untracked: Headers = [self.source]
 
@@ -88,10 +100,27 @@ class EmitPlan:
         try:
             return self._encode(values)
         except Exception as error:  # fastavro raises TypeError, ValueError, OverflowError, AttributeError and more
-            raise self.error(
-                f"{_shown(values)} does not fit codec {self._stream.codec} ({type(error).__name__}: {error}): "
-                f"pass what the stream declares, {_types(self._stream)}"
-            ) from error
+            raise self._unfit(values, error) from error
+
+    def _for_one(self) -> Callable[[Sequence[Any]], tuple[bytes, bytes | None, tuple[int, ...]]]:
+        """`payload` and `choice` in one call, without a look-up: the two cost a third of an emit."""
+        encode, width = self._encode, self._width
+        choose = self.only_route.choose if self.only_route is not None else None
+
+        def for_one(values: Sequence[Any]) -> tuple[bytes, bytes | None, tuple[int, ...]]:
+            if (values.__class__ is not tuple and values.__class__ is not list) or len(values) != width:
+                self.payload(values)  # raises, and says what is wrong
+            try:
+                payload = encode(values)
+            except Exception as error:
+                raise self._unfit(values, error) from error
+            try:
+                key, tasks = choose(values)  # type: ignore[misc]  # is only asked where there is one route
+            except (TypeError, ValueError) as error:
+                raise self._ungrouped(values, error) from error
+            return payload, key, tasks
+
+        return for_one
 
     def deliveries(self, values: Sequence[Any]) -> list[Delivery]:
         """Who receives a tuple.
@@ -111,8 +140,8 @@ class EmitPlan:
         """
         try:
             return route.choose(values)
-        except TypeError as error:
-            raise self.error(str(error)) from error
+        except (TypeError, ValueError) as error:
+            raise self._ungrouped(values, error) from error
 
     def delivery(self, task: TaskId) -> list[Delivery]:
         """The one delivery of a direct emit.
@@ -127,6 +156,20 @@ class EmitPlan:
                 return [(route, (None, (task[1],)))]
         known = ", ".join(f"{route.ids[0]} to {route.ids[-1]}" for route in self.routes) or "none"
         raise self.error(f"{task!r} does not receive it: its subscribers' tasks are {known}")
+
+    def _ungrouped(self, values: Sequence[Any], error: Exception) -> EmitError:
+        if isinstance(error, TypeError):  # by a value that no grouping takes, and it says so
+            return self.error(str(error))
+        return self.error(
+            f"{_shown(values)} cannot be grouped by ({type(error).__name__}: {error}): pass values that its "
+            "subscribers can be chosen by"
+        )
+
+    def _unfit(self, values: Sequence[Any], error: Exception) -> EmitError:
+        return self.error(
+            f"{_shown(values)} does not fit codec {self._stream.codec} ({type(error).__name__}: {error}): "
+            f"pass what the stream declares, {_types(self._stream)}"
+        )
 
     def error(self, detail: str) -> EmitError:
         """An `EmitError` about this stream."""

@@ -17,6 +17,24 @@ logger = logging.getLogger("spout_sdk.collectors")
 NextId = Callable[[], int]
 
 
+def _anchors_header(undelivered: Callable[[bytes, Any, Any], None]) -> type[bytes]:
+    """Makes the type of a task's `anchors` headers, which are also what is called if their tuple is not delivered.
+
+    One object a tuple instead of two, and none that the garbage collector has to look at while it is on its way.
+
+    Args:
+        undelivered: called with the header, the error and the message.
+    """
+
+    class AnchorsHeader(bytes):
+        __slots__ = ()
+
+        def __call__(self, error: Any, message: Any) -> None:
+            undelivered(self, error, message)
+
+    return AnchorsHeader
+
+
 class Emitter:
     """A task's streams, and what it tells of itself; for the collectors."""
 
@@ -36,6 +54,7 @@ class Emitter:
         self._send = environment.sink.send
         self._next_id = next_id
         self._acks = acks
+        self._header: Callable[[bytes], Any] = _anchors_header(self._undelivered)
 
     @property
     def metrics(self) -> Counters:

@@ -1,5 +1,6 @@
 """Groupings: which tasks of a bolt receive a tuple."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import cycle, islice
 from typing import Any
@@ -14,7 +15,7 @@ Choose = Callable[[Sequence[Any]], Choice]
 """Picks the tasks for the values of a tuple; raises `TypeError` for values that cannot be grouped by."""
 
 
-class CustomGrouping:
+class CustomGrouping(ABC):
     """A grouping of your own; each task that emits has an instance of it.
 
     class ByLength(CustomGrouping):
@@ -32,9 +33,9 @@ class CustomGrouping:
     def prepare(self) -> None:
         """Called once, before the first tuple."""
 
+    @abstractmethod
     def choose(self, values: Sequence[Any]) -> Sequence[int]:
         """The tasks, from 0, that receive a copy; none is allowed, and the tuple goes nowhere then."""
-        raise NotImplementedError(f"{type(self).__name__} must define choose()")
 
 
 CustomFactory = Callable[[], CustomGrouping]

@@ -1,6 +1,6 @@
 """Which offset of a task's input may be committed: the one behind everything that is settled and on its way."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from tuple_tree.offsets import OffsetManager
 
@@ -37,7 +37,7 @@ class InputOffsets:
             del parts[offset]
         self._offsets.done(offset)
 
-    def settle_all(self, offsets: Iterable[int]) -> None:
+    def settle_all(self, offsets: Sequence[int]) -> None:
         """`settle`s each."""
         if self._parts:
             for offset in offsets:

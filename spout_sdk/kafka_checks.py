@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from spout_sdk.errors import AccessError, BrokerUnreachableError, TopicsError
@@ -16,6 +16,7 @@ from spout_sdk.kafka_settings import KafkaSettings, admin_settings
 from tuple_tree.access import Operation, component_role, no_entry, remedy, shortfall
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC
+from tuple_tree.stats_publisher import StatsPublisher, producer_settings
 from tuple_tree.topic_watch import TopicWatch
 from tuple_tree.topics import topic_specs
 
@@ -67,9 +68,33 @@ def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str, sourc
         )
 
 
-def watched(kafka: KafkaSettings, manifest: Manifest, component: str, sources: Sequence[str] = ()) -> TopicWatch:
-    """Watches the topics of a component, through a client of its own."""
-    admin = AdminClient({**admin_settings(kafka), "log_level": 2})
+def watching_client(kafka: KafkaSettings) -> AdminClient:
+    """A client for questions that are asked while a component runs."""
+    return AdminClient({**admin_settings(kafka), "log_level": 2})
+
+
+def stats_publisher(
+    kafka: KafkaSettings, admin: AdminClient, topology: str, component: str, now: float
+) -> StatsPublisher:
+    """Publishes what this process of a component does.
+
+    Args:
+        kafka: librdkafka properties.
+        admin: asks whether the topic is there.
+        topology: its name.
+        component: one of its own.
+        now: seconds, of the clock by which it will be told to.
+    """
+
+    def ask(topic: str) -> Mapping[str, "Future[TopicDescription]"]:
+        return admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
+
+    producer = Producer(producer_settings(kafka))
+    return StatsPublisher(topology, "component", component, producer, ask, _identity, KafkaException, now)
+
+
+def watched(admin: AdminClient, manifest: Manifest, component: str, sources: Sequence[str] = ()) -> TopicWatch:
+    """Watches the topics of a component."""
     topics = list(_uses(manifest, component, sources))
 
     def ask() -> Mapping[str, "Future[TopicDescription]"]:
@@ -91,7 +116,7 @@ def _uses(manifest: Manifest, component: str, sources: Sequence[str]) -> dict[st
     # `acker.topologies` is for commands; spouts and bolts have no use for it.
     return {
         topic: tuple(each for each in operations if each in _USED)
-        for topic, operations in component_role(manifest, component, sources).topics.items()
+        for topic, operations in component_role(manifest, component, sources).needed_topics.items()
         if topic != TOPOLOGIES_TOPIC
     }
 

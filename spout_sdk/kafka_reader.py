@@ -11,6 +11,7 @@ from spout_sdk.errors import AccessError, BrokerError, SpoutSdkError
 from spout_sdk.kafka_settings import KafkaSettings, consumer_settings
 from spout_sdk.kafka_spout.group_offsets import GroupOffsets
 from tuple_tree.access import remedy
+from tuple_tree.watermarks import watermarks
 
 logger = logging.getLogger("spout_sdk.kafka")
 
@@ -29,18 +30,6 @@ _FINAL: Final = frozenset(
 
 _REGROUPING: Final = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
 _REGROUP_SECONDS: Final = 0.05
-
-# While a topic is new, or a broker comes or goes, its partitions have no leader for a moment.
-_LEADERLESS: Final = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-    }
-)
-_LEADER_SECONDS: Final = 0.05
 
 Partitions = Callable[[Sequence[int]], None]
 """Called with partition numbers."""
@@ -189,7 +178,7 @@ class KafkaReader:
         def assign() -> None:
             if self._from_end:
                 for partition in partitions:
-                    partition.offset = _end_of(consumer, partition)
+                    _, partition.offset = watermarks(consumer, partition, ANSWER_SECONDS)
             consumer.incremental_assign(partitions)
             self._on_assigned([partition.partition for partition in partitions])
 
@@ -220,17 +209,3 @@ class KafkaReader:
 
     def _positions(self, offsets: dict[int, int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()]
-
-
-def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
-    """The high watermark of a partition; waits for its leader."""
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while True:
-        try:
-            _, end = consumer.get_watermark_offsets(partition, timeout=ANSWER_SECONDS, cached=False)
-        except KafkaException as error:
-            if error.args[0].code() not in _LEADERLESS or time.monotonic() >= deadline:
-                raise
-            time.sleep(_LEADER_SECONDS)
-        else:
-            return end

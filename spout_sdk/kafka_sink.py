@@ -6,11 +6,13 @@ not linger.
 
 import logging
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from spout_sdk.counters import Counters
+from spout_sdk.delivery_reports import UntrackedReports, ended_by, heard
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka_settings import KafkaSettings, ack_producer_settings, tuple_producer_settings
 from spout_sdk.records import Delivered, Headers
@@ -18,6 +20,7 @@ from spout_sdk.records import Delivered, Headers
 logger = logging.getLogger("spout_sdk.kafka")
 
 _ROOM_SECONDS: Final = 0.01
+_PUSH_SECONDS: Final = 0.001  # the shortest that librdkafka knows
 
 
 class KafkaSink:
@@ -25,15 +28,16 @@ class KafkaSink:
 
     Args:
         kafka: librdkafka properties.
-        counters: counts untracked tuples that were not delivered.
+        counters: of the process; says how many tuples were sent, and counts untracked ones that were not delivered.
     """
 
     def __init__(self, kafka: KafkaSettings, counters: Counters) -> None:
         self._counters = counters
-        self._warn_at = 0.0
+        self._pushed = 0
+        self._gone = UntrackedReports(counters)
         self.error: str | None = None
         heard = {"error_cb": self._on_error}
-        self._tuples = Producer({**tuple_producer_settings(kafka), **heard, "on_delivery": self._untracked_undelivered})
+        self._tuples = Producer({**tuple_producer_settings(kafka), **heard, "on_delivery": self._gone})
         self._acks = Producer({**ack_producer_settings(kafka), **heard})
         self._produce_tuple = self._tuples.produce
 
@@ -52,7 +56,7 @@ class KafkaSink:
         except BufferError:
             self._when_room(self._tuples, topic, partition, key, value, headers, on_undelivered)
         except KafkaException as error:
-            self._refused(error, on_undelivered or self._untracked_undelivered)
+            self._refused(self._tuples, error, on_undelivered or self._gone)
 
     def send_reported(
         self,
@@ -72,20 +76,51 @@ class KafkaSink:
         Raises:
             BrokerError: if a producer cannot go on.
         """
-        self._tuples.poll(0)
-        self._acks.poll(0)
+        self._hear(lambda: self._tuples.poll(0))
+        self._hear(lambda: self._acks.poll(0))
         if self.error is not None:
             raise BrokerError(self.error)
+
+    def push(self) -> None:
+        """Lets tuples that linger go out now, because none will follow soon; takes a millisecond at most.
+
+        Not what a flush is for, but while one waits, librdkafka's threads let nothing linger.
+
+        Raises:
+            BrokerError: if the producer cannot go on.
+        """
+        sent = self._counters.transferred
+        if sent != self._pushed:
+            self._pushed = sent
+            self._hear(lambda: self._tuples.flush(_PUSH_SECONDS))
 
     def flush(self, seconds: float) -> int:
         """Waits until everything is delivered or has failed.
 
         Returns:
             How many records are still on their way when the time is over.
+
+        Raises:
+            BrokerError: if a producer cannot go on: what was on its way may be lost.
         """
         deadline = time.monotonic() + seconds
-        left = self._tuples.flush(seconds)
-        return left + self._acks.flush(max(0.0, deadline - time.monotonic()))
+        left = self._hear(lambda: self._tuples.flush(seconds))
+        return left + self.flush_acks(max(0.0, deadline - time.monotonic()))
+
+    def flush_acks(self, seconds: float) -> int:
+        """As `flush`, but for ack batches and dead letters only: tuples may wait for a partition that has no leader."""
+        return self._hear(lambda: self._acks.flush(seconds))
+
+    def _hear(self, call: Callable[[], int]) -> int:
+        said, reason = heard(call)
+        if reason is not None:
+            raise self._ended(reason)
+        return said
+
+    def _ended(self, reason: KafkaError) -> BrokerError:
+        # Kept for `poll`: raised in a bolt's execute, it counts as the bolt's own failure.
+        self.error = self.error or f"the producer cannot go on: {reason.str()}; restart the process"
+        return BrokerError(self.error)
 
     def _when_room(
         self,
@@ -102,35 +137,17 @@ class KafkaSink:
                 producer.produce(topic, value, key, partition, on_delivery, None, 0, headers)
                 return
             except BufferError:
-                producer.poll(_ROOM_SECONDS)
+                self._hear(lambda: producer.poll(_ROOM_SECONDS))
             except KafkaException as error:
-                self._refused(error, on_delivery or self._untracked_undelivered)
+                self._refused(producer, error, on_delivery or self._gone)
                 return
 
-    def _refused(self, error: KafkaException, on_delivery: Delivered) -> None:
+    def _refused(self, producer: Producer, error: KafkaException, on_delivery: Delivered) -> None:
         """A record that librdkafka does not even take, a too large one for instance: not delivered, like others."""
-        reason = error.args[0]
-        if reason.fatal():
-            raise BrokerError(f"the producer cannot go on: {reason.str()}; restart the process") from error
-        on_delivery(reason, None)
-
-    def _untracked_undelivered(self, error: Any, message: Any) -> None:
-        if error is None:
-            return
-        self._counters.undelivered += 1
-        now = time.monotonic()
-        if now >= self._warn_at:
-            self._warn_at = now + 10
-            topic = "" if message is None else f" for {message.topic()}[{message.partition()}]"
-            logger.warning(
-                "an untracked tuple%s was not delivered and is gone: %s (%d tuples so far)",
-                topic,
-                error,
-                self._counters.undelivered,
-            )
+        if (cause := ended_by(producer.poll, error.args[0])) is not None:
+            raise self._ended(cause) from error
+        on_delivery(error.args[0], None)
 
     def _on_error(self, error: Any) -> None:
-        if error.fatal():
-            self.error = f"the producer cannot go on: {error.str()}; restart the process"
-        else:
-            logger.warning("Kafka: %s", error.str())
+        # A fatal one does not come here: the client raises it while it is polled.
+        logger.warning("Kafka: %s", error.str())

@@ -16,8 +16,8 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from spout_sdk.latency import LatencyHistogram
 from spout_sdk.stats import Stats
+from tuple_tree.latency import LatencyHistogram
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason
 

@@ -30,10 +30,16 @@ class Pending:
         self._trees: RotatingMap[int, tuple[Any, float]] = RotatingMap(_BUCKETS)
         self._count = 0
 
-    def put(self, root: int, message_id: Any, now: float) -> None:
-        """Holds a new tree; the root must not be held yet."""
-        self._trees.put(root, (message_id, now))
-        self._count += 1
+    def put(self, root: int, message_id: Any, now: float) -> bool:
+        """Holds a new tree.
+
+        Returns:
+            False if a tree of this root is held already; nothing has changed then.
+        """
+        if self._trees.add(root, (message_id, now)):
+            self._count += 1
+            return True
+        return False
 
     def pop(self, root: int) -> tuple[Any, float] | None:
         """Message id and emit time of a tree that has an outcome now, or None if it is not held."""

@@ -22,6 +22,7 @@ from spout_sdk.errors import (
     TopicsError,
     TopologyError,
 )
+from spout_sdk.garbage import collect_rarely
 from spout_sdk.launch import EXIT_BROKEN, EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch, Report
 from spout_sdk.stats import Stats
 from spout_sdk.topology import load_topology
@@ -66,6 +67,7 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
             slot=launch.slot,
         )
         _stop_when_told(runner)
+        collect_rarely()
         runner.run()
     except (TopologyError, TopicsError, BrokerUnreachableError, AccessError) as error:
         reports.send(Report(error=str(error)))

@@ -30,12 +30,12 @@ def open_sessions(sink: KafkaSink, writers: Sequence[Writer]) -> None:
     """
     for writer in writers:
         writer.open_session()
-    left = sink.flush(OPEN_SECONDS)
+    left = sink.flush_acks(OPEN_SECONDS)
     for writer in writers:
         if writer.failure is not None:
             raise writer.failure
     if left:
         raise BrokerError(
-            f"the sessions of {len(writers)} tasks could not be opened: {left} records were not delivered within "
+            f"the sessions of {len(writers)} tasks could not be opened: {left} ack batches were not delivered within "
             f"{OPEN_SECONDS:.0f} s; check that the partitions of the ack topic have leaders"
         )

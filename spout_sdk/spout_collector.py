@@ -4,17 +4,16 @@ It belongs to one task and to the thread that runs it.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from spout_sdk.ack_buffer import AckBuffer
 from spout_sdk.context import TaskContext
-from spout_sdk.emit_plans import Delivery, EmitPlan, TaskId
+from spout_sdk.emit_plans import Delivery, EmitPlan, TaskId, unknown_stream
 from spout_sdk.emitter import Emitter, NextId
 from spout_sdk.hooks import EmitInfo
 from spout_sdk.pending import Pending
-from spout_sdk.records import TaskEnvironment
-from tuple_tree.anchors import ANCHORS_HEADER, pack_anchors
+from spout_sdk.records import Headers, TaskEnvironment
+from tuple_tree.anchors import ANCHORS_HEADER, pack_anchor
 from tuple_tree.streams import DEFAULT_STREAM
 
 
@@ -42,6 +41,7 @@ class SpoutCollector(Emitter):
         stream: str = DEFAULT_STREAM,
         *,
         root: int | None = None,
+        trace_context: Headers | None = None,
     ) -> tuple[TaskId, ...]:
         """Sends a tuple to every subscriber of a stream.
 
@@ -49,7 +49,9 @@ class SpoutCollector(Emitter):
             values: one for each field of the stream, a tuple or a list.
             message_id: what `ack` or `fail` will be called with; None for a tuple that is not tracked.
             stream: one of the component's streams.
-            root: of the tree, for a spout whose roots are positional; drawn unless given. It must not be open.
+            root: of the tree, for a spout whose roots are positional; drawn unless given, or if that tree is open.
+            trace_context: the headers that say which trace the message belongs to, as
+                `tuple_tree.trace_context.trace_context` finds them; bolts hand them on.
 
         Returns:
             The tasks that receive a copy.
@@ -57,12 +59,39 @@ class SpoutCollector(Emitter):
         Raises:
             EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
         """
-        plan = self._plan(stream)
-        payload = plan.payload(values)
-        return self._emit(plan, plan.deliveries(values), payload, values, message_id, stream, root)
+        plan = self._plans.get(stream)
+        if plan is None:
+            raise unknown_stream(self._component, stream, self._plans)
+        route = plan.only_route
+        acks = self._acks
+        if route is None or message_id is None or acks is None or trace_context or self._hooks:
+            # Values that do not fit are found out before they are grouped by.
+            payload = plan.payload(values)
+            deliveries = plan.deliveries(values)
+            return self._emit(plan, deliveries, payload, values, message_id, stream, root, trace_context or [])
+        # The common case, spelled out: a tracked tuple that one task receives.
+        payload, key, tasks = plan.for_one(values)
+        if len(tasks) != 1:
+            return self._emit(plan, [(route, (key, tasks))], payload, values, message_id, stream, root, [])
+        counters = self._counters
+        counters.emitted += 1
+        counters.transferred += 1
+        (task,) = tasks
+        root = self._begin(message_id, root)
+        edge = self._next_id()
+        header = self._header(pack_anchor(root, edge))
+        self._send(route.topic, task, key, payload, [(ANCHORS_HEADER, header), plan.source], header)
+        acks.init(root, edge)
+        return route.alone[task]
 
     def emit_direct(
-        self, task: TaskId, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
+        self,
+        task: TaskId,
+        values: Sequence[Any],
+        message_id: Any = None,
+        stream: str = DEFAULT_STREAM,
+        *,
+        trace_context: Headers | None = None,
     ) -> tuple[TaskId, ...]:
         """Sends a tuple to one task of a subscriber of a direct stream.
 
@@ -71,6 +100,7 @@ class SpoutCollector(Emitter):
             values: as for `emit`.
             message_id: as for `emit`.
             stream: one of the component's direct streams.
+            trace_context: as for `emit`.
 
         Returns:
             The task.
@@ -80,7 +110,15 @@ class SpoutCollector(Emitter):
         """
         plan = self._plan(stream)
         payload = plan.payload(values)
-        return self._emit(plan, plan.delivery(task), payload, values, message_id, stream)
+        return self._emit(plan, plan.delivery(task), payload, values, message_id, stream, None, trace_context or [])
+
+    def _begin(self, message_id: Any, chosen: int | None) -> int:
+        """The root of a new tree, which is pending now."""
+        root = self._next_id() if chosen is None else chosen
+        now = self._clock()
+        while not self._pending.put(root, message_id, now):
+            root = self._next_id()
+        return root
 
     def _emit(
         self,
@@ -90,41 +128,33 @@ class SpoutCollector(Emitter):
         values: Sequence[Any],
         message_id: Any,
         stream: str,
-        root: int | None = None,
+        root: int | None,
+        trace_context: Headers,
     ) -> tuple[TaskId, ...]:
         self._counters.emitted += 1
         send = self._send
         acks = self._acks
         sent = []
         if message_id is None or acks is None:
+            plain = [plan.source, *trace_context] if trace_context else plan.untracked
             for route, (key, tasks) in deliveries:
                 for task in tasks:
-                    send(route.topic, task, key, payload, plan.untracked)
+                    send(route.topic, task, key, payload, plain)
                     sent.append(route.ids[task])
             if message_id is not None:
                 # Not acked from here: the spout may not have written down yet what it has just emitted.
                 self.untracked.append(message_id)
         else:
             next_id = self._next_id
-            pending = self._pending
-            if root is None:
-                root = next_id()
-                while root in pending:
-                    root = next_id()
-            pending.put(root, message_id, self._clock())
+            root = self._begin(message_id, root)
             val = 0
             for route, (key, tasks) in deliveries:
                 for task in tasks:
                     edge = next_id()
                     val ^= edge
-                    packed = pack_anchors({root: edge})
+                    header = self._header(pack_anchor(root, edge))
                     send(
-                        route.topic,
-                        task,
-                        key,
-                        payload,
-                        [(ANCHORS_HEADER, packed), plan.source],
-                        partial(self._undelivered, packed),
+                        route.topic, task, key, payload, [(ANCHORS_HEADER, header), plan.source, *trace_context], header
                     )
                     sent.append(route.ids[task])
             acks.init(root, val)

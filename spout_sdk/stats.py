@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from spout_sdk.counters import Counters
 from spout_sdk.errors import SpoutSdkError
-from spout_sdk.latency import LatencyHistogram
+from tuple_tree.latency import LatencyHistogram
+from tuple_tree.process_stats import known
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +118,30 @@ class Stats:
         """What remains true after the process has ended: the counts, but no pids, tasks and pending."""
         return replace(self, pids=(), tasks=(), pending=0)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The snapshot as an object for JSON; a latency is bucket → count."""
+        latencies = {name: dict(getattr(self, name).counts) for name in _LATENCIES}
+        return {**asdict(replace(self, **_NO_LATENCIES)), **latencies}
+
     def to_json(self) -> str:
         """The snapshot as one line of JSON."""
-        latencies = {name: dict(getattr(self, name).counts) for name in _LATENCIES}
-        return json.dumps({**asdict(replace(self, **_NO_LATENCIES)), **latencies}, separators=(",", ":"))
+        return json.dumps(self.to_dict(), separators=(",", ":"))
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> "Stats":
+        """The snapshot behind the object that `to_dict` made; members that are not known here are passed over.
+
+        Raises:
+            ValueError, TypeError, KeyError, AttributeError: if it is something else.
+        """
+        read = known(said, _EMPTY)
+        for name in _LATENCIES:
+            read[name] = LatencyHistogram({int(bucket): int(count) for bucket, count in read[name].items()})
+        read["pids"] = tuple(read["pids"])
+        read["tasks"] = tuple(read["tasks"])
+        for name in ("failed", "counters"):
+            read[name] = {str(word): int(count) for word, count in read.get(name, {}).items()}
+        return cls(**read)
 
     @classmethod
     def from_json(cls, line: str | bytes) -> "Stats":
@@ -130,18 +151,14 @@ class Stats:
             SpoutSdkError: if it is something else.
         """
         try:
-            read: dict[str, Any] = json.loads(line)
-            for name in _LATENCIES:
-                read[name] = LatencyHistogram({int(bucket): int(count) for bucket, count in read[name].items()})
-            read["pids"] = tuple(read["pids"])
-            read["tasks"] = tuple(read["tasks"])
-            return cls(**read)
+            return cls.of(json.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise SpoutSdkError(
                 f"not a line of stats ({error!r}): {line[:80]!r}; do both ends run the same version?"
             ) from error
 
 
+_EMPTY: Final = Stats("")
 _LATENCIES: Final = ("complete_latency", "execute_latency", "process_latency")
 _NO_LATENCIES: Final[dict[str, Any]] = {name: LatencyHistogram() for name in _LATENCIES}
 

@@ -93,10 +93,10 @@ def load_topology(reference: str) -> Topology:
     try:
         found: Any = importlib.import_module(module_name)
     except Exception as error:  # a module may raise anything while it is imported
-        raise TopologyError(
-            f"cannot import {module_name!r} of {reference!r}: {type(error).__name__}: {error}; "
-            "is the name right, and is its directory on the Python path?"
-        ) from error
+        said = f"cannot import {module_name!r} of {reference!r}: {type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError):
+            said += "; is the name right, and is its directory on the Python path?"
+        raise TopologyError(said) from error
     for part in attribute.split("."):
         try:
             found = getattr(found, part)

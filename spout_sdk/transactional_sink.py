@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
+from spout_sdk.counters import Counters
+from spout_sdk.delivery_reports import UntrackedReports, ended_by, heard
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
 from spout_sdk.records import Delivered, Headers
@@ -35,13 +37,14 @@ class TransactionalSink:
         topology: whose.
         component: the bolt.
         slot: the end of the transactional id.
+        counters: of the process; counts untracked tuples that Kafka does not take.
 
     Raises:
         AccessError: if this user may not use the transactional id.
         BrokerError: if a predecessor's transaction could not be ended in time.
     """
 
-    def __init__(self, kafka: KafkaSettings, topology: str, component: str, slot: str) -> None:
+    def __init__(self, kafka: KafkaSettings, topology: str, component: str, slot: str, counters: Counters) -> None:
         self._topology = topology
         self._component = component
         settings = transactional_settings(kafka, transactional_id(topology, component, slot))
@@ -49,13 +52,14 @@ class TransactionalSink:
         self._fatal: str | None = None
         self._broken: str | None = None
         self._records = 0
+        self._gone = UntrackedReports(counters)
         self._producer = Producer({**settings, "error_cb": self._on_error, "on_delivery": self._on_undelivered})
         self._step(self._producer.init_transactions, 3 * self.timeout)
         self._begin()
 
     def for_task(self) -> "TaskSink":
         """The sink of one task."""
-        return TaskSink(self)
+        return TaskSink(self, self._gone)
 
     @property
     def is_used(self) -> bool:
@@ -69,7 +73,7 @@ class TransactionalSink:
             RolledBackError: if the transaction can only be aborted.
             BrokerError: if the producer cannot go on.
         """
-        self._producer.poll(0)
+        self._serve(lambda: self._producer.poll(0))
         if self._fatal is not None:
             raise BrokerError(self._fatal)
         if self._broken is not None:
@@ -86,7 +90,7 @@ class TransactionalSink:
             RolledBackError: if the transaction can only be aborted.
             BrokerError: if the producer cannot go on, or it is not known how the commit went.
         """
-        left = self._producer.flush(self.timeout)
+        left = self._serve(lambda: self._producer.flush(self.timeout))
         self.poll()
         if left:
             raise RolledBackError(f"{left} records were not delivered within {self.timeout:.0f} s")
@@ -145,15 +149,25 @@ class TransactionalSink:
                 self._producer.produce(topic, value, key, partition, None, None, 0, headers)
                 return None
             except BufferError:
-                self._producer.poll(_ROOM_SECONDS)
+                self._serve(lambda: self._producer.poll(_ROOM_SECONDS))
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
-                if reason.code() != KafkaError._STATE and not reason.fatal():
+                cause = ended_by(self._producer.poll, reason)
+                if reason.code() != KafkaError._STATE and cause is None:
                     return reason
                 # Not raised here, where a bolt's execute would be blamed for it.
-                if self._broken is None:
+                if cause is not None:
+                    self._fatal = self._fatal or self._ended(cause)
+                elif self._broken is None:
                     self._broken = f"a record for {topic}[{partition}] could not be sent: {reason.str()}"
                 return None
+
+    def _serve(self, call: Callable[[], int]) -> int:
+        """Hears delivery reports; keeps what is fatal."""
+        said, reason = heard(call)
+        if reason is not None:
+            self._fatal = self._ended(reason)
+        return said
 
     def _begin(self) -> None:
         self._records = 0
@@ -213,14 +227,19 @@ class TransactionalSink:
 class TaskSink:
     """What a task sends through; it counts its tuples.
 
+    Args:
+        sink: of the process.
+        gone: hears of untracked tuples that were not even taken.
+
     Attributes:
         sent: tuples so far.
     """
 
-    __slots__ = ("_sink", "sent")
+    __slots__ = ("_gone", "_sink", "sent")
 
-    def __init__(self, sink: TransactionalSink) -> None:
+    def __init__(self, sink: TransactionalSink, gone: Delivered) -> None:
         self._sink = sink
+        self._gone = gone
         self.sent = 0
 
     def send(
@@ -235,8 +254,8 @@ class TaskSink:
         """Sends a tuple; only that it was not even taken is reported, since what fails later undoes everything."""
         self.sent += 1
         refused = self._sink.produce(topic, partition, key, value, headers)
-        if refused is not None and on_undelivered is not None:
-            on_undelivered(refused, None)
+        if refused is not None:
+            (on_undelivered or self._gone)(refused, None)
 
     def send_reported(
         self,

@@ -12,6 +12,7 @@ from typing import Final
 from confluent_kafka import Message
 
 from spout_sdk.bolt_task import BoltTask
+from spout_sdk.commits import LARGEST_READ
 from spout_sdk.errors import BrokerError, HeldBackError, RolledBackError
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.kafka_reader import KafkaReader
@@ -37,6 +38,8 @@ class ExactlyOnceCommits:
         component: the bolt.
         interval: seconds that a transaction is open under load.
     """
+
+    largest_read = LARGEST_READ
 
     def __init__(
         self,
@@ -177,6 +180,8 @@ class ExactlyOnceCommits:
             task.flush()
         offsets = self._offsets()
         if not self._sink.is_used and offsets == self._committed:
+            # Whoever made it wait may have gone to another process.
+            self._since = None
             return True
         if not all(inputs.is_repeatable for inputs in self._inputs.values()):
             return False

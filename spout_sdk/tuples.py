@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from spout_sdk.errors import TupleAlreadyDoneError
-from spout_sdk.records import NoRecord, Record
+from spout_sdk.records import Headers, NoRecord, Record
 from tuple_tree.anchors import Edges
 from tuple_tree.streams import Values
+from tuple_tree.trace_context import TRACEPARENT
 
 
 class InputStream:
@@ -34,23 +35,47 @@ class Tuple:
     Attributes:
         values: in the order of the stream's fields.
         offset: of the record in its partition.
-        edges: root → edge id of this delivery; empty for an untracked tuple. For the SDK's use.
+        root: the one tree that it belongs to; None if it belongs to none, or to several. For the SDK's use.
+        edge: id of this delivery, in the checksum of `root`. For the SDK's use.
+        many: root → edge id, of a tuple of several trees; else None. For the SDK's use.
         out: XOR of the edge ids of everything emitted anchored to it. For the SDK's use.
         settled: True once it was acked or failed.
         began: when its execution began, if that is timed; else 0. For the SDK's use.
     """
 
-    __slots__ = ("_input", "_record", "began", "edges", "offset", "out", "settled", "values")
+    __slots__ = ("_input", "_record", "began", "edge", "many", "offset", "out", "root", "settled", "values")
 
-    def __init__(self, values: Values, edges: Edges, offset: int, record: Record, input_: InputStream) -> None:
+    def __init__(
+        self,
+        values: Values,
+        root: int | None,
+        edge: int,
+        many: Edges | None,
+        offset: int,
+        record: Record,
+        input_: InputStream,
+    ) -> None:
         self.values = values
-        self.edges = edges
+        # Nearly all tuples belong to one tree, and a dict for each of them would cost as much as the rest of it.
+        self.root = root
+        self.edge = edge
+        self.many = many
         self.offset = offset
         self.out = 0
         self.settled = False
         self.began = 0.0
         self._record = record
         self._input = input_
+
+    @property
+    def trace_context(self) -> Headers:
+        """The headers that say which trace it belongs to, which tuples anchored to it get as well; mostly none."""
+        return []
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace that it belongs to, as the W3C writes it; None if its record does not say."""
+        return None
 
     def __getitem__(self, field: str | int) -> Any:
         if isinstance(field, str):
@@ -115,6 +140,13 @@ class Tuple:
         return self._record.key()
 
     @property
+    def edges(self) -> Edges:
+        """Root → edge id of this delivery; empty for an untracked tuple. For the SDK's use."""
+        if self.many is not None:
+            return self.many
+        return {} if self.root is None else {self.root: self.edge}
+
+    @property
     def roots(self) -> tuple[int, ...]:
         """The trees that it belongs to."""
         return tuple(self.edges)
@@ -144,6 +176,30 @@ class Tuple:
         return TupleAlreadyDoneError(action, self.topic, self.partition, self.offset)
 
 
+class TracedTuple(Tuple):
+    """A tuple whose record says which trace it belongs to.
+
+    A class of its own, so that emitting anchored to any other tuple has nothing to look for.
+    """
+
+    __slots__ = ("_trace_context",)
+
+    def __init__(self, trace_context: Headers, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._trace_context = trace_context
+
+    @property
+    def trace_context(self) -> Headers:
+        """See `Tuple`."""
+        return self._trace_context
+
+    @property
+    def traceparent(self) -> str | None:
+        """See `Tuple`."""
+        said: Any = dict(self._trace_context).get(TRACEPARENT)
+        return None if said is None else said.decode(errors="replace")
+
+
 SYSTEM_COMPONENT: Final = "__system"
 TICK_STREAM: Final = "__tick"
 """Where tick tuples come from, as in Storm."""
@@ -156,4 +212,4 @@ NO_OFFSET: Final = -1
 
 def tick_tuple() -> Tuple:
     """A new tick tuple; for the SDK's use."""
-    return Tuple((), {}, NO_OFFSET, NoRecord(), _TICKS)
+    return Tuple((), None, 0, None, NO_OFFSET, NoRecord(), _TICKS)

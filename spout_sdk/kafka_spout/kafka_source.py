@@ -14,6 +14,7 @@ from spout_sdk.kafka_spout.position_reader import PositionReader
 from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
 from spout_sdk.records import Record
 from tuple_tree.access import remedy
+from tuple_tree.watermarks import watermarks
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
 
@@ -64,12 +65,11 @@ class KafkaSource:
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
         """See `Source`."""
         try:
-            first, end = self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=ANSWER_SECONDS, cached=False)
+            return watermarks(self._consumer, TopicPartition(*at), ANSWER_SECONDS)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise _refused(at.topic, error.args[0]) from error
             raise BrokerError(f"the offsets of {at} cannot be asked for: {_said(error)}; check the brokers") from error
-        return first, end
 
     def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
         """See `Source`."""

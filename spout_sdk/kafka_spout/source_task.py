@@ -23,13 +23,17 @@ from spout_sdk.kafka_spout.translation import KafkaTuple, Translate
 from spout_sdk.records import Record
 from spout_sdk.spout_collector import SpoutCollector
 from tuple_tree.errors import WireError
-from tuple_tree.ids import MAX_OFFSET, OFFSET_SHIFT, root_of_word
+from tuple_tree.ids import MAX_OFFSET, OFFSET_SHIFT, root_of_word, roots_of_words
 from tuple_tree.streams import DEFAULT_STREAM
+from tuple_tree.trace_context import trace_context
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
 
 READ: Final = 500
 """Messages that are read ahead, at most."""
+
+# With at_most_once each read waits for a commit, which takes milliseconds.
+_COMMITTED_READ: Final = 10_000
 
 _COMMIT_SECONDS: Final = 1.0
 _GROWTH_SECONDS: Final = 30.0
@@ -72,7 +76,8 @@ class SourceTask:
         self._replays = Replays(settings.retry, self._partitions, self._source, self._burials)
         self._is_started = False
         self._start_at = self._commit_at = self._grow_at = self._hold_until = self._refresh_at = 0.0
-        self._buffer: deque[Record] = deque()
+        # Each with the root of its tree; 0 where nothing is followed.
+        self._buffer: deque[tuple[Record, int]] = deque()
         self._held: dict[SourcePartition, Commit] = {}
 
     # What the task asks for
@@ -92,7 +97,7 @@ class SourceTask:
         if self._held and not self._commit_held():
             return
         while buffer:
-            if self._emit_new(buffer.popleft()):
+            if self._emit_new(*buffer.popleft()):
                 return
 
     def tick(self, now: float) -> None:
@@ -212,7 +217,7 @@ class SourceTask:
         """Fills the buffer, which is empty; partitions with too many uncommitted offsets are left out."""
         if not self._is_started:
             return False
-        limit = READ
+        limit = READ if self._settings.mode != "at_most_once" else _COMMITTED_READ
         paused: list[SourcePartition] = []
         resumed: list[SourcePartition] = []
         for each in self._partitions:
@@ -232,10 +237,23 @@ class SourceTask:
         records, overtaken = self._source.read(limit)
         for gap in overtaken:
             self._overtaken(gap)
-        self._buffer.extend(records)
+        self._buffer.extend(zip(records, self._roots(records), strict=True))
         if records and self._settings.mode == "at_most_once":
             self._hold(records)
         return bool(records)
+
+    def _roots(self, records: Sequence[Record]) -> list[int]:
+        """The root of each message's first delivery; all of a read at once, which is cheaper."""
+        if not self._tracked:
+            return [0] * len(records)
+        named = self._partitions.named
+        return roots_of_words(
+            [
+                named[record.topic(), record.partition()].first_word
+                | (record.offset() or 0) % MAX_OFFSET << OFFSET_SHIFT
+                for record in records
+            ]
+        )
 
     def _hold(self, records: Sequence[Record]) -> None:
         """Nothing of a read is emitted before all of it is committed."""
@@ -256,7 +274,7 @@ class SourceTask:
         self._held.clear()
         return True
 
-    def _emit_new(self, record: Record) -> bool:
+    def _emit_new(self, record: Record, root: int) -> bool:
         each = self._partitions.named[record.topic(), record.partition()]
         offset: int = record.offset()  # type: ignore[assignment]
         if offset < each.read_to:
@@ -269,9 +287,9 @@ class SourceTask:
                 f"{each.at} has reached offset {offset}, and positional roots tell {MAX_OFFSET} apart: copy the topic"
             )
         each.offsets.start(offset)
-        return self._emit(record, each.key_base | offset, each.first_word | offset << OFFSET_SHIFT)
+        return self._emit(record, each.key_base | offset, root)
 
-    def _emit(self, record: Record, key: int, word: int | None) -> bool:
+    def _emit(self, record: Record, key: int, root: int | None) -> bool:
         """Emits a message; whether it did, and it did not become a dead letter or was passed over."""
         try:
             values = self._translate(record)
@@ -291,11 +309,10 @@ class SourceTask:
         if isinstance(values, KafkaTuple):
             stream = values.stream
             values = values.values
+        headers = record.headers()
+        found = trace_context(headers) if headers else None
         try:
-            if word is None:
-                self._collector.emit(values, None, stream)
-            else:
-                self._collector.emit(values, key, stream, root=root_of_word(word))
+            self._collector.emit(values, None if root is None else key, stream, root=root, trace_context=found)
         except EmitError as error:
             self._burials.bury(key, record, WireError("bad-payload", str(error)))
             return False
@@ -316,7 +333,11 @@ class SourceTask:
                 return False
             each.committed = commit
             word = each.word(offset, failures)
-        return self._emit(record, key, word)
+        assert word is not None, "attempts were reserved"  # noqa: S101 - what `reserve` is for
+        if not self._emit(record, key, root_of_word(word)):
+            return False
+        self._context.count("replayed")
+        return True
 
     # Commits
 

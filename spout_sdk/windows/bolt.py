@@ -1,5 +1,6 @@
 """The bolt that is handed windows."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -91,13 +92,13 @@ class WindowedBolt(Bolt):
     _failures_in_a_row = 0
     _clock: Callable[[], float] = staticmethod(_not_prepared)
 
+    @abstractmethod
     def execute_window(self, window: Window) -> None:
         """Process a window; never an empty one.
 
         If it raises, all tuples of the window are failed with the exception's type and text, or what else the bolt's
         `on_exception` says becomes of them, and the next window begins without them.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define execute_window()")
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         """Called once, before anything else; where you define it, call `super().prepare(context, collector)`."""

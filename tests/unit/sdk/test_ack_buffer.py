@@ -1,11 +1,15 @@
 """The ack buffer: when batches go out, how they are numbered, and what their delivery settles."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from spout_sdk.ack_buffer import FULL, LINGER_SECONDS, MAX_MESSAGE, AckBuffer
 from spout_sdk.errors import DeliveryError
 from spout_sdk.input_offsets import InputOffsets
 from tests.unit.sdk.memory import MemorySink
+from tuple_tree.codec import decode_ack_batch
 from tuple_tree.messages import SpoutTask
 
 SESSION = bytes(range(16))
@@ -137,3 +141,55 @@ def test_a_batch_that_is_not_delivered_stops_the_writer_and_settles_nothing() ->
     assert rig.inputs.committable == 0
     with pytest.raises(DeliveryError, match=r"split/0 for t.acks\[0\] was not delivered \(timed out\); restart"):
         rig.acks.tick(1.0)
+
+
+def test_what_was_sent_together_is_settled_together_or_not_at_all() -> None:
+    rig = Rig(partitions=3, holds_back=True)
+    for offset in range(3):
+        rig.inputs.start(offset)
+        rig.acks.ack(offset, 1, offset)
+    rig.acks.flush()
+    first, second, third = rig.sink.reported
+    first.deliver()
+    second.deliver("timed out")
+    third.deliver()
+    assert (rig.inputs.committable, rig.acks.in_flight) == (0, 0)
+    with pytest.raises(DeliveryError, match=r"for t.acks\[1\] was not delivered"):
+        rig.acks.tick(1.0)
+
+
+class Crowded(MemorySink):
+    """Has no room at first: before a record is taken, delivery reports of others are heard."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hears: Callable[[], None] | None = None
+
+    def send_reported(self, *record: Any) -> None:
+        hears, self.hears = self.hears, None
+        if hears is not None:
+            hears()
+        super().send_reported(*record)
+
+
+def test_what_is_acked_while_a_batch_waits_for_room_does_not_overtake_it() -> None:
+    rig = Rig(partitions=2)
+    rig.acks = AckBuffer("t.acks", 2, "split/0", SESSION, sink := Crowded(), rig.inputs)
+    offsets = range(2 * FULL)
+    for offset in offsets:
+        rig.inputs.start(offset)
+
+    def ack(those: range) -> None:
+        for offset in those:
+            rig.acks.ack(offset, 1, offset)
+
+    # Dead letters that were delivered, for example.
+    sink.hears = lambda: ack(offsets[FULL:])
+    ack(offsets[:FULL])
+    rig.acks.flush()
+    for partition in range(2):
+        batches = [decode_ack_batch(sent.value) for sent in sink.reported if sent.partition == partition]
+        # An acker takes a batch with a lower number for a repeat.
+        assert [batch.sequence for batch in batches] == list(range(len(batches)))
+    assert sum(len(batch.ack_roots) for batch in sink.batches) == 2 * FULL
+    assert rig.inputs.committable == 2 * FULL

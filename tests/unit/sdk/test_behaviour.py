@@ -253,3 +253,19 @@ def test_an_external_bolt_has_no_options() -> None:
     builder = TopologyBuilder("words")
     with pytest.raises(TopologyError, match="only bolts of the SDK have: leave them out"):
         builder.set_bolt("split", lambda rows: rows, external=True, on_exception="crash")
+
+
+class Files(BasicBolt):
+    streams = (declare({"word": str}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        raise OSError("no file bad\udcff.txt")
+
+
+def test_whatever_an_exception_says_the_tuple_is_set_aside() -> None:
+    bench, task, _ = behave(Files, on_exception="dead_letter")
+    feed(bench, task, "bad", {2: 12})
+    task.flush()
+    (letter,) = bench.sink.to(".dead-letters")
+    assert letter.header["dead-letter.detail"] == b"OSError: no file bad\\udcff.txt"
+    assert task.committable == 1

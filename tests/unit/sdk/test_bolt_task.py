@@ -4,11 +4,13 @@ import logging
 import random
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from spout_sdk import (
     ComponentError,
     OutputCollector,
+    Stats,
     TaskContext,
     Tuple,
     TupleAlreadyDoneError,
@@ -215,6 +217,21 @@ def test_an_exception_of_a_basic_bolt_fails_the_tuple_and_is_logged(caplog: pyte
     assert 9 in bench.sink.checksums()
 
 
+def test_exceptions_of_a_kind_are_told_of_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    bench, task, _ = rig(Split)
+    caplog.set_level(logging.DEBUG, "spout_sdk.bolt")
+    for number in range(5):
+        feed(bench, task, "bad", {7 + number: 9})
+    bench.clock.advance(1.0)
+    feed(bench, task, "bad", {17: 9})
+    assert [record.levelname for record in caplog.records] == ["ERROR", *["DEBUG"] * 4, "ERROR"]
+    assert caplog.records[-1].getMessage().endswith("; 4 more since the last of this kind that was told of")
+    assert all(record.exc_info for record in caplog.records)
+    task.flush()
+    assert len(bench.sink.failed()) == 6
+    assert bench.counters.errors == 6
+
+
 def test_failing_on_purpose_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     bench, task, _ = rig(Split)
     feed(bench, task, "quiet", {7: 9})
@@ -270,10 +287,27 @@ def test_user_counters_reach_the_stats() -> None:
     bench, _, bolt = rig()
     bolt.context.count("words")
     bolt.context.count("words", 4)
-    assert bench.counters.users == {"words": 5}
+    bolt.context.count("words", np.array([1, 2]).sum())
+    assert bench.counters.users == {"words": 8}
+    told = Stats.snapshot("split", 1, (1,), 0, bench.counters)
+    assert Stats.from_json(told.to_json()).counters == {"words": 8}
     assert (bolt.context.topology, bolt.context.component, bolt.context.task, bolt.context.tasks) == (
         "words",
         "split",
         1,
         2,
     )
+
+
+def test_a_fail_may_say_an_exception() -> None:
+    """Whatever stands there, what was acked beside it is sent."""
+    bench, task, bolt = rig(Manual)
+    for root in (7, 8, 9):
+        feed(bench, task, "a", {root: 9})
+    bolt.collector.ack(bolt.tuples[0])
+    bolt.collector.fail(bolt.tuples[1], OSError("no disk"))
+    bolt.collector.fail(bolt.tuples[2], 404)
+    task.flush()
+    assert bench.sink.failed() == {8: "OSError: no disk", 9: "404"}
+    assert bench.sink.checksums() == {7: 9}
+    assert task.committable == 3

@@ -1,15 +1,33 @@
 """What can be wrong with a topology is found when it is built, and the message says what to do."""
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from spout_sdk import BasicBolt, Bolt, Spout, Stream, Topology, TopologyBuilder, TopologyError, declare, load_topology
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    Bolt,
+    OutputCollector,
+    Spout,
+    Stream,
+    TaskContext,
+    Topology,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
+    declare,
+    load_topology,
+)
 from spout_sdk.components import AnyBolt
 
 
 class Lines(Spout):
     streams = (declare({"line": str, "weight": float}), declare(["note"], name="notes"))
+
+    def next_tuple(self) -> None:
+        """Has nothing to emit."""
 
 
 class Split(BasicBolt):
@@ -18,13 +36,28 @@ class Split(BasicBolt):
     def __init__(self, separator: str = " ") -> None:
         self.separator = separator
 
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for word in tuple_["line"].split(self.separator):
+            collector.emit((word,))
+
 
 class Sink(Bolt):
-    pass
+    def execute(self, tuple_: Tuple) -> None:
+        self.collector.ack(tuple_)
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+
+class Nothing(Bolt):
+    streams = (declare({"word": str}),)
 
 
 class Twice(Spout):
     streams = (declare(["a"]), declare(["b"]))
+
+    def next_tuple(self) -> None:
+        """Has nothing to emit."""
 
 
 def builder() -> TopologyBuilder:
@@ -122,6 +155,10 @@ def _no_bolt(made: TopologyBuilder) -> None:
     made.set_bolt("split", Lines).shuffle_grouping("lines")
 
 
+def _nothing_defined(made: TopologyBuilder) -> None:
+    made.set_bolt("sink", Nothing).shuffle_grouping("lines")
+
+
 def _no_spout_class(made: TopologyBuilder) -> None:
     made.set_spout("more", Split)
 
@@ -155,6 +192,7 @@ def _timeout_above_age(made: TopologyBuilder) -> None:
         (_no_tasks, "tasks of bolt 'split' is 0: it must be at least 1"),
         (_an_instance, "is given a Split: pass its class"),
         (_no_bolt, "makes a Lines, which is no Bolt, BasicBolt or BatchBolt: derive it"),
+        (_nothing_defined, "component 'sink' makes a Nothing, which does not define execute: define it"),
         (_no_spout_class, "makes a Split, which is no Spout: derive it"),
         (_stream_twice, "declares stream 'default' twice: give one another name"),
         (_timeout_above_age, "raise max_tree_age"),
@@ -217,6 +255,16 @@ def test_a_bad_reference_says_why(reference: str, says: str) -> None:
     with pytest.raises(TopologyError) as refused:
         load_topology(reference)
     assert says in str(refused.value)
+
+
+def test_only_a_module_that_is_not_found_may_have_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that raises was found: to doubt its name hides the mistake that the error names."""
+    (tmp_path / "a_module_that_raises.py").write_text("raise ValueError('define execute')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(TopologyError, match=r"ValueError: define execute$"):
+        load_topology("a_module_that_raises:topology")
+    with pytest.raises(TopologyError, match="is the name right, and is its directory on the Python path"):
+        load_topology("no_such_module_here:topology")
 
 
 def test_streams_are_re_exported() -> None:

@@ -38,6 +38,9 @@ class Wide(Spout):
         self.context = context
         self.collector = collector
 
+    def next_tuple(self) -> None:
+        """Has nothing to emit."""
+
 
 class Odd(CustomGrouping):
     """Odd tasks only; a task out of reach for the word `far`."""
@@ -149,6 +152,8 @@ def test_a_direct_emit_of_a_bolt_is_anchored() -> None:
         (lambda to: to.emit_direct(TaskId("odd", 0), ("a",), None, "named"), "does not receive it"),
         (lambda to: to.emit_direct(TaskId("one", 0), ("a",), None, "other"), "it declares default, named, nobody"),
         (lambda to: to.emit(("far",), "m"), "Odd.choose() returned task 99: the bolt has 5, numbered from 0"),
+        (lambda to: to.emit((), "m"), "0 values for 1 fields: pass one value for each field"),
+        (lambda to: to.emit("a", "m"), "values must be a tuple or a list, not str: write ('a',)"),
     ],
 )
 def test_an_emit_that_cannot_be_sends_nothing(emit: Callable[[Any], object], says: str) -> None:
@@ -197,3 +202,48 @@ def test_the_manual_bolt_may_emit_without_anchors() -> None:
     task.flush()
     assert [sent.edges for sent in bench.sink.tuples] == [{}]
     assert bench.sink.checksums() == {7: 9}
+
+
+@pytest.mark.parametrize("is_anchored", [False, True])
+def test_values_that_do_not_fit_are_refused_before_they_are_grouped_by(is_anchored: bool) -> None:
+    bolts: list[Any] = []
+    builder = TopologyBuilder("words", ack_partitions=3)
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("split", made(bolts, Manual)).shuffle_grouping("lines")
+    builder.set_bolt("count", Sink, tasks=2).fields_grouping("split", "word")
+    bench = Bench(builder.build())
+    feed(bench, bench.bolt("split"), "a", {7: 9})
+    with pytest.raises(EmitError, match="0 values for 1 fields"):
+        bolts[-1].collector.emit((), bolts[-1].tuples[0] if is_anchored else ())
+    assert (bench.sink.tuples, bench.counters.emitted) == ([], 0)
+
+
+def test_anchors_may_be_given_one_after_the_other() -> None:
+    """A generator is empty once it was gone through, and a tuple without anchors would be nobody's."""
+    bench, task, bolt = rig(Manual, counts=2)
+    for root in (7, 8):
+        feed(bench, task, "a", {root: 9})
+    bolt.collector.emit(("w",), (each for each in bolt.tuples))
+    bolt.collector.ack_all(bolt.tuples)
+    task.flush()
+    first, second = bench.sink.tuples
+    for root in (7, 8):
+        assert bench.sink.checksums()[root] == 9 ^ first.edges[root] ^ second.edges[root]
+
+
+@pytest.mark.parametrize("is_anchored", [False, True])
+def test_values_that_nobody_can_be_chosen_by_are_refused(is_anchored: bool) -> None:
+    class Users(Manual):
+        streams = (declare({"user": str}, codec="json"), declare(["raw"], name="raw", codec="bytes"))
+
+    bolts: list[Any] = []
+    builder = TopologyBuilder("users", ack_partitions=3)
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("split", made(bolts, Users)).shuffle_grouping("lines")
+    builder.set_bolt("count", Sink, tasks=2).fields_grouping("split", "user")
+    bench = Bench(builder.build())
+    feed(bench, bench.bolt("split"), "a", {7: 9})
+    # JSON escapes what UTF-8 cannot carry, and a key is UTF-8.
+    with pytest.raises(EmitError, match=r"cannot be grouped by .UnicodeEncodeError.*: pass values that its"):
+        bolts[-1].collector.emit(("\ud800",), bolts[-1].tuples[0] if is_anchored else ())
+    assert (bench.sink.tuples, bench.counters.emitted) == ([], 0)

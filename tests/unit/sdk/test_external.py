@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import BasicBolt, ComponentRunner, Spout, TopologyBuilder, TopologyError, declare
+from spout_sdk import BasicBolt, BasicCollector, ComponentRunner, Spout, TopologyBuilder, TopologyError, Tuple, declare
 
 LINE = (declare({"line": str}),)
 
@@ -12,9 +12,15 @@ LINE = (declare({"line": str}),)
 class Lines(Spout):
     streams = LINE
 
+    def next_tuple(self) -> None:
+        """Has nothing to emit."""
+
 
 class Split(BasicBolt):
     streams = (declare({"word": str}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Is never run here."""
 
 
 def source(spark: Any) -> str:

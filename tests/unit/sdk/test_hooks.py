@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import EmitInfo, Failure, TaskContext, TaskHook, TaskId, TopologyBuilder, Tuple
+from spout_sdk import EmitInfo, Failure, TaskContext, TaskHook, TaskId, TooManyFailuresError, TopologyBuilder, Tuple
 from spout_sdk.counters import SAMPLE
 from tests.unit.sdk import test_spout_task as spouts
 from tests.unit.sdk.bolt_rig import Lines, Manual, Sink, Split, feed, rig
@@ -106,6 +106,42 @@ def test_what_a_hook_raises_counts_as_raised_by_the_bolt() -> None:
     feed(bench, task, "a", {7: 9})
     task.flush()
     assert bench.sink.failed() == {7: "OSError: no disk"}
+
+
+class Broken(TaskHook):
+    """Its disk is full."""
+
+    def bolt_execute(self, tuple_: Tuple, seconds: float) -> None:
+        raise OSError("no disk")
+
+    def bolt_fail(self, tuple_: Tuple, message: str) -> None:
+        raise OSError("no disk")
+
+
+class BrokenlyHooked(Split):
+    def prepare(self, context: TaskContext) -> None:
+        context.add_hook(Broken())
+
+
+def test_what_a_hook_raises_after_an_execute_counts_as_well() -> None:
+    bench, task, _ = rig(BrokenlyHooked)
+    feed(bench, task, "a", {7: 9})
+    feed(bench, task, "a bad one", {8: 9})
+    task.flush()
+    assert bench.sink.failed() == {8: "ValueError: a bad word"}
+    assert (task.committable, bench.counters.errors) == (2, 4)
+
+
+def test_a_hook_that_always_raises_is_a_failure_a_call() -> None:
+    builder = TopologyBuilder("words", ack_partitions=3)
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("split", BrokenlyHooked, max_consecutive_failures=3).shuffle_grouping("lines")
+    bench = Bench(builder.build())
+    task = bench.bolt("split")
+    for line in ("a", "a bad one"):
+        task.execute(bench.record("split", (line,), {7: 9}))
+    with pytest.raises(TooManyFailuresError, match="no disk"):
+        task.execute(bench.record("split", ("a",), {7: 9}))
 
 
 def test_one_execution_in_twenty_is_timed() -> None:

@@ -25,6 +25,7 @@ def test_a_failed_message_is_read_again_and_delivered_under_another_root() -> No
     rig.work()
     assert rig.positions() == [(0, 1, 1)]
     assert rig.values(rig.bench.sink.tuples[-1]) == ("source/0@1",)
+    assert dict(rig.bench.counters.users) == {"replayed": 1}
     rig.hear(1)
     rig.work(2)
     assert rig.topics.committed("source") == 3

@@ -169,12 +169,16 @@ def test_an_instance_a_partial_a_function_and_a_subclass_can_be_declared() -> No
         def __init__(self) -> None:
             super().__init__("mine", streams=[declare(["mine"])])
 
+    class Other(Spout):
+        def next_tuple(self) -> None:
+            """Has nothing to emit."""
+
     builder = TopologyBuilder("t")
     builder.set_spout("instance", KafkaSpout(["a", "b"]))
     builder.set_spout("partial", partial(KafkaSpout, "c", streams=[declare(["c"])]))
     builder.set_spout("function", lambda: KafkaSpout("d"))
     builder.set_spout("subclass", Mine)
-    builder.set_spout("other", Spout)
+    builder.set_spout("other", Other)
     topology = builder.build()
     assert topology.sources == {"instance": ("a", "b"), "partial": ("c",), "function": ("d",), "subclass": ("mine",)}
     assert [topology.manifest.component(name).streams[0].field_names for name in ("partial", "subclass")] == [

@@ -15,6 +15,15 @@ def test_what_has_an_outcome_is_gone() -> None:
     assert lost == []
 
 
+def test_a_root_that_is_held_is_not_put_again() -> None:
+    pending = Pending(10, 0.0, lambda _: None)
+    assert pending.put(7, "m", 1.0)
+    pending.tick(6.0)
+    assert not pending.put(7, "n", 6.0)
+    assert len(pending) == 1
+    assert pending.pop(7) == ("m", 1.0)
+
+
 def test_silence_is_lost_not_before_its_time_and_not_long_after() -> None:
     for put_at in (0.0, 1.0, 4.9, 5.0, 7.3):
         lost: list[str] = []

@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from spout_sdk import (
@@ -17,15 +16,15 @@ from spout_sdk import (
     SpoutCollector,
     TaskContext,
     TopologyBuilder,
+    Tuple,
     declare,
 )
 from spout_sdk.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
+from tests.notices import notice_bytes
 from tests.unit.sdk.memory import Bench, Sent, made
 from tuple_tree.anchors import SOURCE_HEADER
-from tuple_tree.codec import encode_notice_batch
 from tuple_tree.manifest import Guarantee
-from tuple_tree.messages import NoticeBatch
 from tuple_tree.messages import SpoutTask as Owner
 
 
@@ -63,7 +62,8 @@ class Scripted(Spout):
 
 
 class Sink(Bolt):
-    pass
+    def execute(self, tuple_: Tuple) -> None:
+        """Is never run here."""
 
 
 def rig(
@@ -81,16 +81,7 @@ def rig(
 
 
 def notice(acked: tuple[int, ...] = (), failed: dict[int, tuple[FailReason, str]] | None = None) -> MemoryRecord:
-    failed = failed or {}
-    batch = NoticeBatch(
-        acks_partition=0,
-        acks_offset=1,
-        acked_roots=np.array(acked, dtype=np.uint64),
-        failed_roots=np.array(list(failed), dtype=np.uint64),
-        fail_reasons=np.array([reason for reason, _ in failed.values()], dtype=np.uint8),
-        fail_messages=tuple(message for _, message in failed.values()),
-    )
-    return MemoryRecord("words.notices.lines", 1, 0, encode_notice_batch(batch))
+    return MemoryRecord("words.notices.lines", 1, 0, notice_bytes(acked, failed or {}))
 
 
 def root_of(sent: Sent) -> int:

@@ -6,6 +6,9 @@ from spout_sdk import Spout, TopologyBuilder, TopologyRunner, declare
 class Lines(Spout):
     streams = (declare(["line"]),)
 
+    def next_tuple(self) -> None:
+        """Has nothing to emit."""
+
 
 def transform(rows: object) -> object:
     return rows

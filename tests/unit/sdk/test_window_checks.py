@@ -5,29 +5,52 @@ from functools import partial
 
 import pytest
 
-from spout_sdk import Bolt, Spout, TopologyBuilder, TopologyError, WindowedBolt, WindowSpec, declare, sliding, tumbling
+from spout_sdk import (
+    Bolt,
+    Spout,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
+    Window,
+    WindowedBolt,
+    WindowSpec,
+    declare,
+    sliding,
+    tumbling,
+)
 
 
 class Numbers(Spout):
     streams = (declare({"n": int}), declare({"n": int}, name="others"))
 
+    def next_tuple(self) -> None:
+        """Has nothing to emit."""
+
 
 class Pass(Bolt):
     streams = (declare({"n": int}),)
 
+    def execute(self, tuple_: Tuple) -> None:
+        """Is never run here."""
 
-class Held(WindowedBolt):
+
+class Sum(WindowedBolt):
     streams = (declare({"n": int}),)
 
+    def execute_window(self, window: Window) -> None:
+        self.collector.emit((sum(tuple_["n"] for tuple_ in window.tuples),))
+
+
+class Held(Sum):
     def __init__(self, window: WindowSpec) -> None:
         self.window = window
 
 
-class Minute(WindowedBolt):
+class Minute(Sum):
     window = tumbling(seconds=60)
 
 
-class Windowless(WindowedBolt):
+class Windowless(Sum):
     pass
 
 

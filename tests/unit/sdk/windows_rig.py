@@ -12,7 +12,7 @@ _STREAM = InputStream("lines", "default", ("n",))
 
 
 def numbered(n: int) -> Tuple:
-    return Tuple((n,), {}, n, MemoryRecord("words.tuples.count", 0, n, b""), _STREAM)
+    return Tuple((n,), None, 0, None, n, MemoryRecord("words.tuples.count", 0, n, b""), _STREAM)
 
 
 def numbers(tuples: Iterable[Tuple]) -> list[int]:

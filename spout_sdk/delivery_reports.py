@@ -1,0 +1,75 @@
+"""Hearing what a producer reports, and what confluent-kafka makes of an error after which it cannot go on."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from spout_sdk.counters import Counters
+
+logger = logging.getLogger("spout_sdk.kafka")
+
+_WARN_SECONDS: Final = 10.0
+
+
+class UntrackedReports:
+    """Hears of untracked tuples: what was not delivered is gone, which is counted, and said every ten seconds.
+
+    Args:
+        counters: of the process.
+    """
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._warn_at = 0.0
+
+    def __call__(self, error: Any, message: Any) -> None:
+        """A delivery report; the message is None if it was not even taken."""
+        if error is None:
+            return
+        self._counters.undelivered += 1
+        now = time.monotonic()
+        if now >= self._warn_at:
+            self._warn_at = now + _WARN_SECONDS
+            topic = "" if message is None else f" for {message.topic()}[{message.partition()}]"
+            logger.warning(
+                "an untracked tuple%s was not delivered and is gone: %s (%d tuples so far)",
+                topic,
+                error,
+                self._counters.undelivered,
+            )
+
+
+def heard(call: Callable[[], int]) -> tuple[int, KafkaError | None]:
+    """Calls a producer's `poll` or `flush`.
+
+    Args:
+        call: what serves the delivery reports, and says how many there were, or are left.
+
+    Returns:
+        What it said, 0 if the producer cannot go on; and why it cannot, or None if it can.
+    """
+    try:
+        return call(), None
+    except KafkaException as error:
+        return 0, error.args[0]
+    except SystemError as error:
+        # The client has set the exception and called for one more report; Python names it as the cause.
+        if not isinstance(error.__cause__, KafkaException):
+            raise
+        return 0, error.__cause__.args[0]
+
+
+def ended_by(poll: Callable[[float], int], reason: KafkaError) -> KafkaError | None:
+    """What put an end to a producer, if something did.
+
+    Args:
+        poll: of the producer.
+        reason: what `produce` refused a record for. After a fatal error it says so by a code of its own, with neither
+            the mark of such errors nor the cause, which the next poll has.
+    """
+    if reason.code() == KafkaError._FATAL:
+        return heard(lambda: poll(0))[1] or reason
+    return reason if reason.fatal() else None
