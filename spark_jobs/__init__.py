@@ -20,12 +20,13 @@ Rooms, from what users call to what it is made of:
   `lifeline`: how the one hears that the other is gone.
 - `running_query`: progress and stopping; `progress`: a line about each micro-batch; `checkpoint`: whom a checkpoint
   belongs to; `kafka_options`: settings; `kafka_security`: those that say how to get in; `plans`: how our own plans run.
+- `tallies`: what a component has done, `driver_stats`: says so in `{topology}.stats`.
 - Of a bolt: `micro_batch`: everything that a micro-batch writes, in one write; `inbox`: records in; `outputs`: what it
   emits; `deliveries`: rows out; `counts`: how much it is; `ack_batches`: what the ackers are told.
-- Of a spout: `spout_batch`: everything that it writes; `outcomes`: which trees are open; `spout_loop`: hears notices
-  and commits; `replays`: what failed, read again by position; `spout_offsets` and `spout_checkpoint`: how far it is,
-  in Kafka and in Spark; `spout_landing`: a source that cannot be read by position; `positional_roots`: roots that say
-  where a message lies.
+- Of a spout: `spout_batch`: everything that it writes; `outcomes`: which trees are open, `delivery_times`: since when;
+  `spout_loop`: hears notices and commits; `replays`: what failed, read again by position; `spout_offsets` and
+  `spout_checkpoint`: how far it is, in Kafka and in Spark; `spout_landing`: a source that cannot be read by position;
+  `positional_roots`: roots that say where a message lies.
 - `ids`, `anchors`, `payloads`, `routing`: the wire contract as Spark expressions, which take and give columns.
 - `errors`: everything that is raised, drawn as a tree.
 """

@@ -6,12 +6,14 @@ from typing import Any, Final, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.checkpoint import claim_checkpoint
+from spark_jobs.driver_stats import driver_stats
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.inbox import inbox_of
 from spark_jobs.kafka_options import check_topics, sink_options, source_options
 from spark_jobs.micro_batch import BoltBatch, Transform, Written
 from spark_jobs.outputs import check_result, outputs_of
 from spark_jobs.running_query import BatchRunner, RunningQuery
+from spark_jobs.tallies import BoltTally
 from tuple_tree.manifest import BoltManifest, Component, Manifest
 from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
 
@@ -98,12 +100,15 @@ def bolt(
         spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt", "lanes": lanes}
     )
     batch = BoltBatch(inbox, outputs, transform, sink_options(kafka), lanes)
+    tally = BoltTally(found)
 
     def open_session(records: DataFrame, session: bytes) -> None:
         batch.open(records.sparkSession, session)
 
     def run(records: DataFrame, batch_id: int, query_id: str, session: bytes) -> Written:
-        return batch.run(records, batch_id, query_id, session)
+        written = batch.run(records, batch_id, query_id, session)
+        tally.add(written)
+        return written
 
     query_name = f"{manifest.topology}.{name}"
     runner = BatchRunner(query_name, open_session, run)
@@ -129,7 +134,10 @@ def bolt(
     )
     if trigger:
         writer = writer.trigger(**trigger)
-    return RunningQuery(writer.start(), runner)
+    query = writer.start()
+    stats = driver_stats(kafka, manifest.topology, name, tally.stats, lambda: query.isActive)
+    stats.start()
+    return RunningQuery(query, runner, stats)
 
 
 def _topics(manifest: Manifest, found: BoltManifest) -> dict[str, int]:

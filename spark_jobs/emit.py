@@ -110,7 +110,8 @@ def emit(
             entries = rows.select(F.col(ID).alias("root"), edges_of(F.col("to")).alias("val"))
             written = written.unionByName(packing.inits(batch_id, entries, counts["rows"], task))
         write(written, sink_options(kafka))
-    return Written(**counts.asDict(), acks=0, failed=0, dead=0, seconds=time.monotonic() - began)
+    seconds = time.monotonic() - began
+    return Written(**counts.asDict(), acks=0, failed=0, dead=0, seconds=seconds, emitted=counts["rows"])
 
 
 def _only(outputs: Outputs, stream: str) -> Outputs:

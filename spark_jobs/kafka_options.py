@@ -83,11 +83,13 @@ def check_topics(kafka: Mapping[str, Any], partitions: Mapping[str, int]) -> Non
 def check_access(kafka: Mapping[str, Any], role: Role) -> None:
     """Checks that this user may read and write what its role has to; topics that do not exist are passed over.
 
+    What the role can do without is passed over as well.
+
     Raises:
         TopicsRefusedError: if it may not, or the broker cannot be asked.
     """
     # Whether a topic is needed that would have to be created, only the job knows.
-    uses = {topic: needed for topic, needed in role.topics.items() if Operation.CREATE not in needed}
+    uses = {topic: needed for topic, needed in role.needed_topics.items() if Operation.CREATE not in needed}
     admin, heard = _admin(kafka)
     try:
         allowed = _allowed(admin, list(uses))

@@ -27,7 +27,7 @@ from spark_jobs.counts import Counts, counted
 from spark_jobs.deliveries import emitted, tuple_records
 from spark_jobs.ids import seed_of
 from spark_jobs.inbox import DEAD, EDGE, ROOT, SEVERAL, Inbox, InboxReader, dead_letters, usable_rows
-from spark_jobs.outputs import Outputs, check_result, keeps_all, multiplies
+from spark_jobs.outputs import Outputs, check_result, keeps_all, keeps_some, multiplies
 from spark_jobs.plans import kept, write
 from tuple_tree.names import tuples_topic
 
@@ -45,6 +45,9 @@ class Written:
         failed: rows that `transform` marked, or that could not be encoded.
         dead: inputs that could not be used.
         seconds: how long writing took.
+        emitted: rows that were emitted; None where the deliveries do not tell, because some rows have more than others,
+            or none.
+        acked: inputs of a bolt that were acked; None where rows failed, and it is not known how many inputs these are.
     """
 
     rows: int
@@ -53,6 +56,8 @@ class Written:
     failed: int
     dead: int
     seconds: float
+    emitted: int | None = None
+    acked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +101,19 @@ class BoltBatch:
         ):
             counts = counted(deliveries)
             write(self._records(batch_id, session, inputs, deliveries, counts, carried=carried), self.kafka)
+        seconds = time.monotonic() - began
+        tuples = counts.deliveries - counts.failed
+        # Only of rows that are an input each it is known how many inputs failed.
+        is_told = not counts.failed or keeps_some(result, rows)
         return Written(
             rows=counts.rows,
-            tuples=counts.deliveries - counts.failed,
+            tuples=tuples,
             acks=counts.anchors,
             failed=counts.failed,
             dead=counts.dead,
-            seconds=time.monotonic() - began,
+            seconds=seconds,
+            emitted=self.outputs.rows_of(tuples),
+            acked=counts.rows - counts.dead - counts.failed if is_told else None,
         )
 
     def _reader(self, query_id: str) -> InboxReader:

@@ -2,19 +2,44 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
+from spark_jobs.delivery_times import DeliveryTimes
 from spark_jobs.errors import SparkJobError
-from spark_jobs.positional_roots import MAX_PARTITIONS, positions_of
+from spark_jobs.positional_roots import positions_of
 from spark_jobs.running_query import StoppedBetweenBatches
 from spark_jobs.spout_batch import Found
+from tuple_tree.ids import MAX_PARTITIONS
+from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason, NoticeBatch
 from tuple_tree.source_positions import Prefix, Replay, SourcePositions
 
 logger = logging.getLogger("spark_jobs.spout")
 
 _LOOK_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What became of trees, up to a moment.
+
+    Attributes:
+        acked: trees.
+        failed: trees, by reason; those that were lost, too.
+        ignored: notices of what was not open.
+        pending: trees that are open.
+        complete_latency: bucket → trees; from just before a message was written to when its ack was heard.
+    """
+
+    acked: int
+    failed: Mapping[str, int]
+    ignored: int
+    pending: int
+    complete_latency: Mapping[int, int]
 
 
 class Outcomes:
@@ -24,12 +49,19 @@ class Outcomes:
         positions: the books.
         spout: index of the spout, which its roots must have.
         limit: trees that may be open.
+        clock: monotonic seconds.
     """
 
-    def __init__(self, positions: SourcePositions, spout: int, limit: int) -> None:
+    def __init__(
+        self, positions: SourcePositions, spout: int, limit: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._positions = positions
         self._spout = spout
         self._limit = limit
+        self._clock = clock
+        self._times = DeliveryTimes()
+        self._complete_latency = LatencyHistogram()
+        self._reasons: Counter[str] = Counter()
         self._changed = threading.Condition()
         self.acked = 0
         self.failed = 0
@@ -72,8 +104,10 @@ class Outcomes:
                 if stopping():
                     raise StoppedBetweenBatches("told to stop while waiting for trees to complete")
                 self._changed.wait(_LOOK_SECONDS)
+            now = self._clock()
             for each in each_found:
-                self._positions.delivered(each.partition, each.offsets, mark())
+                if opened := self._positions.delivered(each.partition, each.offsets, mark()):
+                    self._times.delivered(each.partition, each.offsets[-opened], now)
             self.most = max(self.most, self._positions.pending)
             return rows
 
@@ -81,10 +115,19 @@ class Outcomes:
         """Applies notices; those of other spouts, or of what is not open, are ignored."""
         acked, failed = positions_of(batch.acked_roots), positions_of(batch.failed_roots)
         with self._changed:
-            for spout, partition, offset in zip(
-                acked.spout.tolist(), acked.partition.tolist(), acked.offset.tolist(), strict=True
+            begun: dict[float, int] = {}
+            for spout, partition, offset, attempt in zip(
+                acked.spout.tolist(),
+                acked.partition.tolist(),
+                acked.offset.tolist(),
+                acked.attempt.tolist(),
+                strict=True,
             ):
-                self._count(spout == self._spout and self._positions.done(partition, offset), acked=True)
+                known = spout == self._spout and self._positions.done(partition, offset)
+                self._count(known, acked=True)
+                if known and (began := self._times.done(partition, offset, attempt)) is not None:
+                    begun[began] = begun.get(began, 0) + 1
+            self._measure(begun)
             for spout, partition, offset, attempt, reason, message in zip(
                 failed.spout.tolist(),
                 failed.partition.tolist(),
@@ -98,6 +141,8 @@ class Outcomes:
                     partition, offset, attempt, FailReason(reason), message
                 )
                 self._count(known, acked=False)
+                if known:
+                    self._reasons[FailReason(reason).word] += 1
             self._changed.notify_all()
 
     def done(self, partition: int, offsets: Iterable[int]) -> None:
@@ -105,6 +150,7 @@ class Outcomes:
         with self._changed:
             for offset in offsets:
                 self._positions.done(partition, offset)
+                self._times.drop(partition, offset)
             self._changed.notify_all()
 
     def tick(self, now: float) -> None:
@@ -113,6 +159,7 @@ class Outcomes:
             lost = self._positions.tick(now)
             self.lost += lost
             if lost:
+                self._reasons[FailReason.LOST.word] += lost
                 logger.warning("%d trees had no outcome for the largest tree age: lost, and delivered again", lost)
                 self._changed.notify_all()
 
@@ -121,13 +168,27 @@ class Outcomes:
         with self._changed:
             room = min(most, self._limit - self._positions.pending)
             taken = self._positions.take_due(room, span) if room > 0 else []
+            self._times.again(taken, self._clock())
             self.most = max(self.most, self._positions.pending)
             return taken
 
     def prefixes(self, mark: int) -> list[Prefix]:
         """How far each partition of the source is done."""
         with self._changed:
-            return self._positions.prefixes(mark)
+            prefixes = self._positions.prefixes(mark)
+            self._times.forget(prefixes)
+            return prefixes
+
+    def heard_so_far(self) -> Heard:
+        """What became of trees up to now."""
+        with self._changed:
+            return Heard(
+                self.acked,
+                dict(self._reasons),
+                self.ignored,
+                self._positions.pending,
+                dict(self._complete_latency.counts),
+            )
 
     @property
     def outstanding(self) -> int:
@@ -146,6 +207,14 @@ class Outcomes:
         """Whether nothing is open."""
         with self._changed:
             return not (self._positions.pending or self._positions.due)
+
+    def _measure(self, begun: Mapping[float, int]) -> None:
+        """Takes the latencies of trees: when they began → how many."""
+        now = self._clock()
+        for began, trees in begun.items():
+            each = LatencyHistogram()
+            each.record(now - began)
+            self._complete_latency.merge(LatencyHistogram(dict.fromkeys(each.counts, trees)))
 
     def _count(self, known: bool, *, acked: bool) -> None:
         if not known:

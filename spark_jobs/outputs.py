@@ -39,6 +39,9 @@ _ONE_FROM_ONE: Final = frozenset(
 # Nodes that make one row of each, and have one child.
 _ALL_FROM_ALL: Final = frozenset({"Project", "ResolvedHint", "SubqueryAlias"})
 
+# Those that may drop some, too.
+_SOME_FROM_ALL: Final = _ALL_FROM_ALL | {"Filter"}
+
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
@@ -66,6 +69,16 @@ class Outputs:
             return None
         schema, (route,) = self.streams[0]
         return None if route[2].grouping == "all" else (schema, route)
+
+    def rows_of(self, tuples: int) -> int | None:
+        """How many rows so many deliveries are of; None if rows differ in how many they have, or have none."""
+        if not self.streams:
+            return 0
+        copies = {
+            sum(tasks if subscription.grouping == "all" else 1 for _, tasks, subscription in routes)
+            for _, routes in self.streams
+        }
+        return tuples // copies.pop() if len(copies) == 1 and 0 not in copies else None
 
     def source_of(self, stream: str) -> str:
         """What the `source` header of a stream's tuples says."""
@@ -153,9 +166,18 @@ def multiplies(result: DataFrame) -> bool:
 
 def keeps_all(result: DataFrame, rows: DataFrame) -> bool:
     """Whether the plan makes exactly one row of each, as a `select` does."""
+    return _made_by(_ALL_FROM_ALL, result, rows)
+
+
+def keeps_some(result: DataFrame, rows: DataFrame) -> bool:
+    """Whether the plan makes one row of each or none, as `select` and `where` do, and merges none."""
+    return _made_by(_SOME_FROM_ALL, result, rows)
+
+
+def _made_by(nodes: frozenset[str], result: DataFrame, rows: DataFrame) -> bool:
     node, end = result._jdf.queryExecution().analyzed(), rows._jdf.queryExecution().analyzed()
     while not node.equals(end):
-        if node.nodeName() not in _ALL_FROM_ALL:
+        if node.nodeName() not in nodes:
             return False
         node = node.child()
     return True

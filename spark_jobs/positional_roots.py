@@ -12,26 +12,19 @@ from numpy.typing import NDArray
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from tuple_tree.ids import IdColumn
+from tuple_tree.ids import ATTEMPT_BITS, OFFSET_BITS, PARTITION_BITS, SPOUT_BITS, IdColumn
 from tuple_tree.routing import HASH_SEED
 
 _ROUNDS: Final = 4
 _HALF: Final = 0xFFFF_FFFF
-_PARTITION_BITS: Final = 12
-_OFFSET_BITS: Final = 40
-_ATTEMPT_BITS: Final = 6
-
-MAX_SPOUTS: Final = 64
-MAX_PARTITIONS: Final = 1 << _PARTITION_BITS
-MAX_ATTEMPTS: Final = 1 << _ATTEMPT_BITS
 
 
 def positional_root(spout: int, partition: Column, offset: Column, attempt: Column) -> Column:
     """The root id of a source position, a `bigint`; all fields must be within their bits."""
-    high = F.lit(spout << _PARTITION_BITS).cast("bigint").bitwiseOR(partition.cast("bigint"))
+    high = F.lit(spout << PARTITION_BITS).cast("bigint").bitwiseOR(partition.cast("bigint"))
     plain = (
-        F.shiftleft(high, _OFFSET_BITS + _ATTEMPT_BITS)
-        .bitwiseOR(F.shiftleft(offset.cast("bigint"), _ATTEMPT_BITS))
+        F.shiftleft(high, OFFSET_BITS + ATTEMPT_BITS)
+        .bitwiseOR(F.shiftleft(offset.cast("bigint"), ATTEMPT_BITS))
         .bitwiseOR(attempt.cast("bigint"))
     )
     half = F.lit(_HALF).cast("bigint")
@@ -61,10 +54,10 @@ def positions_of(roots: IdColumn) -> PositionColumns:
         left, right = right ^ hashed, left
     plain = left << np.uint64(32) | right
     return PositionColumns(
-        spout=_bits(plain, _PARTITION_BITS + _OFFSET_BITS + _ATTEMPT_BITS, 6),
-        partition=_bits(plain, _OFFSET_BITS + _ATTEMPT_BITS, _PARTITION_BITS),
-        offset=_bits(plain, _ATTEMPT_BITS, _OFFSET_BITS),
-        attempt=_bits(plain, 0, _ATTEMPT_BITS),
+        spout=_bits(plain, PARTITION_BITS + OFFSET_BITS + ATTEMPT_BITS, SPOUT_BITS),
+        partition=_bits(plain, OFFSET_BITS + ATTEMPT_BITS, PARTITION_BITS),
+        offset=_bits(plain, ATTEMPT_BITS, OFFSET_BITS),
+        attempt=_bits(plain, 0, ATTEMPT_BITS),
     )
 
 

@@ -7,7 +7,7 @@ with the wanted ones. So the read is Spark's own, and it is bounded however far 
 import json
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -96,9 +96,13 @@ class Replays:
         batch: of the spout.
         reader: of its source.
         retry_limit: attempts after the first one.
+
+    Attributes:
+        on_written: called with what a round has written.
     """
 
     def __init__(self, batch: SpoutBatch, reader: SourceReader, retry_limit: int) -> None:
+        self.on_written: Callable[[Sequence[Found]], object] = lambda _found: None
         self._batch = batch
         self._reader = reader
         self._retry_limit = retry_limit
@@ -117,6 +121,7 @@ class Replays:
         with kept(self._batch.prepared(self._records(wanted))) as prepared:
             found = self._batch.found(prepared)
             self._batch.write(prepared, self._lanes, self._round, found)
+        self.on_written(found)
         alive = {(each.partition, offset) for each in found for offset in each.offsets}
         dead = {(each.partition, offset) for each in found for offset in each.dead}
         finished = [each for each in wanted if (at := (each.partition, each.offset)) in dead or at not in alive]

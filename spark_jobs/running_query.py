@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_jobs.driver_stats import DriverStats
 from spark_jobs.errors import SparkJobError
 from spark_jobs.micro_batch import Written
 from spark_jobs.progress import line
@@ -101,9 +102,10 @@ class RunningQuery:
         query: Spark's own handle.
     """
 
-    def __init__(self, query: StreamingQuery, runner: BatchRunner) -> None:
+    def __init__(self, query: StreamingQuery, runner: BatchRunner, stats: DriverStats) -> None:
         self.query = query
         self._runner = runner
+        self._stats = stats
         self._told = -1
 
     @property
@@ -117,6 +119,10 @@ class RunningQuery:
 
     def stop(self) -> None:
         """Finishes the micro-batch that runs, commits it, and stops."""
+        self._stop()
+        self._stats.end()
+
+    def _stop(self) -> None:
         py4j, quiet = logging.getLogger("py4j.clientserver"), _Quiet()
         py4j.addFilter(quiet)
         try:
@@ -140,6 +146,16 @@ class RunningQuery:
         Raises:
             StreamingQueryException: if it failed.
         """
+        try:
+            ended = self._wait(seconds)
+        except Exception:
+            self._stats.end()
+            raise
+        if ended:
+            self._stats.end()
+        return ended
+
+    def _wait(self, seconds: float | None) -> bool:
         try:
             return self._ended(seconds)
         except StreamingQueryException:

@@ -32,12 +32,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_jobs.ack_batches import AckLanes
 from spark_jobs.bolt import HasManifest, component_of, manifest_of
 from spark_jobs.checkpoint import claim_checkpoint
+from spark_jobs.driver_stats import DriverStats, driver_stats
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.kafka_options import check_topics, sink_options, source_options
 from spark_jobs.micro_batch import Written
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.plans import kept
-from spark_jobs.positional_roots import MAX_ATTEMPTS
 from spark_jobs.replays import Replays, SourceReader
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.source import DEFAULT_RETRY_LIMIT
@@ -46,6 +46,8 @@ from spark_jobs.spout_checkpoint import planned_offsets
 from spark_jobs.spout_landing import Landing
 from spark_jobs.spout_loop import SpoutLoop
 from spark_jobs.spout_offsets import Range, SpoutOffsets
+from spark_jobs.tallies import SpoutTally
+from tuple_tree.ids import MAX_ATTEMPTS
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.names import acks_topic, component_group, dead_letters_topic, notices_topic, tuples_topic
 from tuple_tree.source_positions import Prefix, SourcePositions
@@ -68,11 +70,12 @@ class RunningSpout(RunningQuery):
         self,
         query: StreamingQuery,
         runner: BatchRunner,
+        stats: DriverStats,
         loop: SpoutLoop,
         outcomes: Outcomes,
         landing: Landing | None = None,
     ) -> None:
-        super().__init__(query, runner)
+        super().__init__(query, runner, stats)
         self._loop = loop
         self._landing = landing
         self.outcomes = outcomes
@@ -83,9 +86,12 @@ class RunningSpout(RunningQuery):
 
     def stop(self) -> None:
         """Finishes the micro-batch that is written, commits, and stops; trees stay open for the next start."""
+        super().stop()
+
+    def _stop(self) -> None:
         if self._landing is not None:
             self._landing.stop()
-        super().stop()
+        super()._stop()
         self._loop.stop()
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -101,9 +107,12 @@ class RunningSpout(RunningQuery):
             StreamingQueryException: if the query failed.
             Exception: whatever ended the loop of the outcomes.
         """
+        return super().wait(seconds)
+
+    def _wait(self, seconds: float | None) -> bool:
         began = time.monotonic()
         try:
-            if not super().wait(seconds):
+            if not super()._wait(seconds):
                 return False
         except StreamingQueryException:
             if self._landing is not None:
@@ -205,7 +214,9 @@ def spout(
         loop = SpoutLoop(group, kafka, dead_letters_topic(manifest.topology), by, offsets, outcomes, replays)
         planned = planned_offsets(spark, checkpoint, source)
         starts = _recover(bounds, planned, offsets, outcomes, loop, reader, starting_offsets, manifest.acking)
-        runner = _runner(group, batch, outcomes, loop, lanes)
+        tally = SpoutTally(found, manifest.acking, outcomes)
+        replays.on_written = tally.add
+        runner = _runner(group, batch, outcomes, loop, lanes, tally)
         writer = (
             spark.readStream.format("kafka")
             .options(
@@ -237,10 +248,17 @@ def spout(
         raise
     loop.on_error = query.stop
     loop.start()
-    return RunningSpout(query, runner, loop, outcomes, landing)
+    ended = loop.ended
+    stats = driver_stats(
+        kafka, manifest.topology, name, tally.stats, is_running=lambda: bool(query.isActive) or not ended(0)
+    )
+    stats.start()
+    return RunningSpout(query, runner, stats, loop, outcomes, landing)
 
 
-def _runner(name: str, batch: SpoutBatch, outcomes: Outcomes, loop: SpoutLoop, lanes: int) -> BatchRunner:
+def _runner(
+    name: str, batch: SpoutBatch, outcomes: Outcomes, loop: SpoutLoop, lanes: int, tally: SpoutTally
+) -> BatchRunner:
     manifest = batch.outputs.manifest
 
     def packing(session: bytes) -> AckLanes:
@@ -255,15 +273,18 @@ def _runner(name: str, batch: SpoutBatch, outcomes: Outcomes, loop: SpoutLoop, l
             found = batch.found(prepared)
             outcomes.reserve(found, lambda: loop.mark, lambda: runner.stopping.is_set() or loop.error is not None)
             batch.write(prepared, packing(session), batch_id, found)
+        tally.add(found)
         for each in found:
             outcomes.done(each.partition, each.dead if manifest.acking else each.offsets)
+        rows, dead = sum(len(each.offsets) for each in found), sum(len(each.dead) for each in found)
         return Written(
-            rows=sum(len(each.offsets) for each in found),
+            rows=rows,
             tuples=sum(each.tuples for each in found),
             acks=0,
             failed=0,
-            dead=sum(len(each.dead) for each in found),
+            dead=dead,
             seconds=time.monotonic() - began,
+            emitted=rows - dead,
         )
 
     # `run` asks it whether to stop.

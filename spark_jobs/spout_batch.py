@@ -19,7 +19,8 @@ from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.outputs import Outputs, check_fields, outputs_of
 from spark_jobs.payloads import FIELD, StreamSchema, encoded, problem_of, read_fields, read_payload
 from spark_jobs.plans import fixed_plans, write
-from spark_jobs.positional_roots import MAX_SPOUTS, positional_root
+from spark_jobs.positional_roots import positional_root
+from tuple_tree.ids import MAX_SPOUTS
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutTask
 from tuple_tree.names import notices_topic

@@ -14,9 +14,10 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Message, TopicPartition
 
 from spark_jobs.errors import TopicsRefusedError
-from spark_jobs.positional_roots import MAX_PARTITIONS
 from tuple_tree.client_settings import for_consumer
+from tuple_tree.ids import MAX_PARTITIONS
 from tuple_tree.source_positions import Prefix
+from tuple_tree.watermarks import watermarks
 
 logger = logging.getLogger("spark_jobs.spout")
 
@@ -155,10 +156,7 @@ class SpoutOffsets:
         self._consumer.close()
 
     def _watermarks(self, topic: str, partition: int) -> tuple[int, int]:
-        low, high = self._consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=_SECONDS, cached=False
-        )
-        return low, high
+        return watermarks(self._consumer, TopicPartition(topic, partition), _SECONDS)
 
 
 def _mark_of(committed: TopicPartition) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 from acker_cli.topology_processes import TopologyProcesses
 from acker_worker.stats import WorkerStats
 from benchmarks import words
-from benchmarks.spark_topology import environment, sdk_at_work
+from benchmarks.processes import environment
+from benchmarks.spark_topology import sdk_at_work
 from spout_sdk import Stats, Topology, load_topology
 from tests.kafka.sdk_rig import Cluster, headers_of
 from tests.spark import mixed_topologies

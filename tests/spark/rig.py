@@ -113,9 +113,11 @@ class Stage:
             **{"kafka": self.kafka, "checkpoint": str(self.checkpoint), **settings},
         )
 
-    def drain(self, spark: SparkSession, transform: Any, **settings: Any) -> None:
+    def drain(self, spark: SparkSession, transform: Any, **settings: Any) -> spark_jobs.RunningQuery:
         """Runs the bolt in Spark over all that is in its inbox."""
-        assert self.start(spark, transform, trigger={"availableNow": True}, **settings).wait(120)
+        query = self.start(spark, transform, trigger={"availableNow": True}, **settings)
+        assert query.wait(120)
+        return query
 
     def forget_commit(self, name: str | None = None) -> str:
         """Takes the last commit out of the checkpoint, as if the driver had died just before it."""

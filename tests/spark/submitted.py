@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from spout_sdk import BasicBolt, Spout, Topology, TopologyBuilder, declare
+from spout_sdk import BasicBolt, BasicCollector, Spout, Topology, TopologyBuilder, Tuple, declare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,9 +19,15 @@ LINE = (declare({"line": str}),)
 class Other(Spout):
     streams = LINE
 
+    def next_tuple(self) -> None:
+        """Has nothing to emit."""
+
 
 class Count(BasicBolt):
     """Played by the tests."""
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Is never run here."""
 
 
 def shouted(_spark: SparkSession) -> Source:

@@ -18,6 +18,7 @@ from spark_jobs.main import explained
 from spout_sdk import ComponentRunner, Topology
 from tests.kafka.security.secured import HERE, SecuredKafka, bindings_of, command_lines, environment_of
 from tests.spark import secured_topology
+from tests.spark.figures import figures
 from tests.spark.rig import topology_name
 from tests.unit.cli.running import RunningAcker, running_acker
 from tests.waiting import eventually
@@ -106,6 +107,10 @@ def test_a_spout_and_a_bolt(
         commands[0].process.terminate()
         assert commands[0].process.wait(60) == 0, commands[0].said
     assert count.stats.executed >= 2 * MESSAGES
+    # With no more than the ACLs of their roles, both have said what they did.
+    found = figures(secured.super_user, topology.manifest)
+    assert (found["lines"]["totals"]["acked"], found["lines"]["pending"]) == (MESSAGES, 0)
+    assert (found["split"]["totals"]["executed"] or 0) >= MESSAGES
     events = "".join(log.read_text() for log in tmp_path.glob("events-*/**/*") if log.is_file())
     assert "SparkListenerSQLExecutionStart" in events
     assert "java" in seen
@@ -136,7 +141,7 @@ def test_plans_show_no_secrets(secured: SecuredKafka, topology: Topology, spark:
 @pytest.mark.parametrize("component", ["lines", "split"])
 def test_a_job_needs_each_of_its_topics(secured: SecuredKafka, topology: Topology, component: str) -> None:
     role = component_role(topology.manifest, component, topology.sources.get(component))
-    for index, topic in enumerate(role.topics):
+    for index, topic in enumerate(role.needed_topics):
         user = f"{topology.name}.{component}.{index}"
         kafka = secured.with_certificate(user)
         secured.allow(acl for acl in bindings_of(role, f"User:{user}") if acl.name != topic)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark_jobs.positional_roots import positional_root as root_column
 from spark_jobs.positional_roots import positions_of
 from tests.kafka.sdk_rig import headers_of, value
+from tests.spark.figures import figures
 from tests.spark.test_spout_stage import PlayedBolt, SpoutStage, await_done, lines, spout_manifest
 from tuple_tree.ids import Position, position_of, positional_root, unsigned
 from tuple_tree.routing import fields_task
@@ -90,6 +91,9 @@ def test_exactly_what_failed_is_replayed(spark: SparkSession, bootstrap_servers:
     assert len(bolt.deliveries) == 1_020
     assert {tuple(each) for each in bolt.attempts().values()} == {(0,), (0, 1)}
     assert (running.outcomes.acked, running.outcomes.failed) == (1_000, 20)
+    said = figures(stage.kafka, stage.manifest)["lines"]
+    assert said["totals"] == {"emitted": 1_020, "transferred": 1_020, "executed": 0, "acked": 1_000}
+    assert (said["failed"], said["pending"], said["processes"]) == ({"failed": 20}, 0, 0)
 
 
 def test_after_the_last_attempt_comes_the_dead_letter(

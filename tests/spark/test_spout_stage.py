@@ -28,6 +28,7 @@ from tuple_tree.messages import AckBatch
 from tuple_tree.names import acks_topic, component_group, dead_letters_topic, tuples_topic
 from tuple_tree.routing import acker_partition
 from tuple_tree.streams import Stream, payload_codec
+from tuple_tree.watermarks import watermarks
 
 PARTITIONS = 3
 
@@ -139,7 +140,7 @@ class SpoutStage:
         consumer = Consumer({**self.kafka, "group.id": "ends"})
         try:
             return {
-                partition: consumer.get_watermark_offsets(TopicPartition(self.source, partition), timeout=10)[1]
+                partition: watermarks(consumer, TopicPartition(self.source, partition), 30)[1]
                 for partition in range(PARTITIONS)
             }
         finally:

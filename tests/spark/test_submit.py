@@ -16,7 +16,17 @@ import pytest
 import spark_jobs
 from spark_jobs.main import kafka_settings, load
 from spark_jobs.submit import SubmitPlan
-from spout_sdk import BasicBolt, ComponentRunner, Stats, Topology, TopologyBuilder, TopologyError, declare
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    ComponentRunner,
+    Stats,
+    Topology,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
+    declare,
+)
 from tests.kafka.sdk_rig import Cluster, ToyAcker
 from tests.spark.rig import topology_name
 from tests.spark.test_bolt import explode
@@ -91,7 +101,8 @@ def test_what_the_driver_is_given(tmp_path: Path) -> None:
 
 def test_streams_of_external_components_are_declared_beside_them() -> None:
     class Leaf(BasicBolt):
-        pass
+        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+            """Is never run here."""
 
     builder = TopologyBuilder("t")
     builder.set_spout("s", explode, external=True, streams=[declare("line")])

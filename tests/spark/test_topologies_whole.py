@@ -9,8 +9,11 @@ from pyspark.sql import SparkSession
 import spark_jobs
 from benchmarks import words
 from benchmarks.spark_topology import fill, run
-from tests.spark.mixed_stage import mixed_stage
+from inspection.observer import Observer
+from inspection.view import ComponentView
+from tests.spark.mixed_stage import MixedStage, mixed_stage
 from tests.spark.mixed_topologies import BEGUN, COMPLETE, tally
+from tests.waiting import eventually
 
 MESSAGES = 3_000
 # Longer than a test: that trees time out is not what these are about.
@@ -54,6 +57,7 @@ def test_the_sdk_between_spark_components(spark: SparkSession, bootstrap_servers
             )
             try:
                 assert lines.wait(90), f"{lines.outcomes.outstanding} trees are open"
+                assert_said(stage, sum(1 for _ in words.places(MESSAGES)))
             finally:
                 lines.stop()
         finally:
@@ -65,6 +69,31 @@ def test_the_sdk_between_spark_components(spark: SparkSession, bootstrap_servers
     tallied = [json.loads(row) for file in stage.counted.glob("*.json") for row in file.read_text().splitlines()]
     found = sorted((row["message"], row["position"], row["word"]) for row in tallied)
     assert found == sorted(words.places(MESSAGES)), "each word of each message, once"
+
+
+def assert_said(stage: MixedStage, tuples: int) -> None:
+    """`acker top` has the figures of the spout, which has ended, and of the last bolt, which still runs."""
+    observer = Observer(stage.kafka, stage.topology.manifest)
+    observer.open()
+    try:
+
+        def components() -> dict[str, ComponentView]:
+            observer.follow(0.2)
+            return {each["name"]: each for each in observer.snapshot()["components"]}
+
+        eventually(lambda: components()["tally"]["totals"]["executed"] == tuples, "the bolt's last micro-batch")
+        said = components()
+        points = observer.view.history()["points"]
+    finally:
+        observer.close()
+    lines, tallied = said["lines"], said["tally"]
+    assert lines["totals"] == {"emitted": MESSAGES, "transferred": MESSAGES, "executed": 0, "acked": MESSAGES}
+    assert (lines["failed"], lines["pending"], lines["dead_letters"], lines["processes"]) == ({}, 0, 0, 0)
+    assert any(point["complete_p50"] is not None for point in points)
+    assert tallied["totals"] == {"emitted": 0, "transferred": 0, "executed": tuples, "acked": tuples}
+    assert (tallied["processes"], tallied["owned_tasks"], tallied["tasks"]) == (1, 2, 2)
+    assert (tallied["failed"], tallied["failed_per_second"], tallied["pending"]) == ({}, 0.0, None)
+    assert (tallied["process_latency"], tallied["execute_latency"], tallied["lag"]) == (None, None, None)
 
 
 @pytest.mark.parametrize(("messages", "fail_rate"), [(20_000, 0.0), (4_000, 0.02)])
