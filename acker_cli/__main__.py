@@ -1,6 +1,18 @@
-"""`python -m acker_cli` is `acker`: how child processes are started, whatever is on the PATH."""
+"""`acker`, and `python -m acker_cli`: how child processes are started, whatever is on the PATH."""
 
-from acker_cli.app import main
+import sys
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Runs the command line and exits."""
+    # Ctrl-C may come while the commands are imported, before there is anybody to catch it.
+    try:
+        from acker_cli.app import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -12,14 +12,31 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from acker_cli.commands import config, demo, kafka, run, spark, topics, topologies, worker
+from acker_cli.commands import (
+    config,
+    dashboard,
+    dead_letters,
+    demo,
+    doctor,
+    kafka,
+    otel,
+    run,
+    spark,
+    top,
+    topics,
+    topologies,
+    trace,
+    worker,
+)
 from acker_cli.console import standard_error
 from acker_cli.interruption import Interrupted
 from acker_cli.options import examples
 
 TRACEBACK_VARIABLE: Final = "ACKER_TRACEBACK"
 _TRACEBACK_FLAG: Final = "--traceback"
-_OURS: Final = frozenset({"acker_cli", "acker_worker", "local_kafka", "spark_jobs", "spout_sdk", "tuple_tree"})
+_OURS: Final = frozenset(
+    {"acker_cli", "acker_worker", "inspection", "local_kafka", "spark_jobs", "spout_sdk", "tuple_tree"}
+)
 # What typer raises when it has shown the help text because nothing else was asked for.
 _HELP_SHOWN: Final = "NoArgsIsHelpError"
 _EXIT_ERROR: Final = 1
@@ -35,6 +52,7 @@ app = typer.Typer(
         ("acker demo", "count the words of two novels through a real Kafka"),
         ("acker run my_module:topology --local", "run your topology, broker and ackers included"),
         ("acker worker", "follow the tuple trees of the topologies on your cluster"),
+        ("acker top my-topology", "see what it does"),
     ),
 )
 
@@ -68,6 +86,12 @@ worker.register(app)
 spark.register(app)
 topics.register(app)
 topologies.register(app)
+top.register(app)
+trace.register(app)
+doctor.register(app)
+dead_letters.register(app)
+otel.register(app)
+dashboard.register(app)
 kafka.register(app)
 config.register(app)
 

@@ -24,6 +24,7 @@ from acker_worker.catalogue import Catalogue
 from acker_worker.metrics import WorkerCollector
 from acker_worker.stats import WorkerStats
 from spout_sdk import ComponentRunner, Stats, Topology
+from spout_sdk.garbage import collect_rarely
 from spout_sdk.metrics import ComponentCollector
 from tuple_tree.access import component_role
 from tuple_tree.manifest import Manifest
@@ -98,7 +99,7 @@ def prepare_cluster(
         catalogue.create_topics(manifest, replication_factor)
         catalogue.publish(manifest)
         return
-    specs = topic_specs(manifest)
+    specs = [spec for spec in topic_specs(manifest) if not spec.optional]
     if component is None:
         catalogue = Catalogue(cluster.kafka)
     else:
@@ -106,7 +107,7 @@ def prepare_cluster(
         role = component_role(manifest, component)
         catalogue = Catalogue(cluster.kafka, group=component_group(manifest.topology, component))
         catalogue.check_access(role)
-        specs = [spec for spec in specs if spec.name in role.topics and spec.name != TOPOLOGIES_TOPIC]
+        specs = [spec for spec in specs if spec.name in role.needed_topics and spec.name != TOPOLOGIES_TOPIC]
     problems = catalogue.problems(specs)
     if problems:
         raise problems[0]
@@ -192,6 +193,7 @@ def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: Vie
         runner = ComponentRunner(plan.topology, plan.component, cluster.kafka, on_stats=on_stats)
         for number in (signal.SIGINT, signal.SIGTERM):
             cleaning.callback(signal.signal, number, signal.signal(number, on_signal))
+        collect_rarely()
         runner.run()
     if received:
         raise Interrupted(received[0])

@@ -69,6 +69,22 @@ class MetricsSection(_Section):
     stuck_after_s: float = Field(default=30.0, ge=1)
 
 
+class DashboardSection(_Section):
+    """`dashboard`: what `acker dashboard` serves to browsers.
+
+    Attributes:
+        host: the address to listen at; only this machine reaches the default.
+        port: where it listens; 0 takes a free one.
+        token: what one must know to look; made at every start unless set, where other machines reach the host.
+        names: names by which browsers ask for this machine, separated by commas, beside `localhost` and addresses.
+    """
+
+    host: str = Field(default="127.0.0.1", min_length=1)
+    port: Annotated[int, Field(ge=0, le=65535)] = 8420
+    token: str | None = Field(default=None, repr=False)
+    names: str = ""
+
+
 class TopicsSection(_Section):
     """`topics`: how topics are created.
 
@@ -87,6 +103,7 @@ class Settings(BaseSettings):
         worker: the acker worker.
         local_kafka: the embedded broker.
         metrics: what is served to Prometheus.
+        dashboard: what is served to browsers.
         topics: how topics are created.
         log_level: the least that is logged.
     """
@@ -104,6 +121,7 @@ class Settings(BaseSettings):
     worker: WorkerSection = WorkerSection()
     local_kafka: LocalKafkaSection = LocalKafkaSection()
     metrics: MetricsSection = MetricsSection()
+    dashboard: DashboardSection = DashboardSection()
     topics: TopicsSection = TopicsSection()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

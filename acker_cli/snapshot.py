@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from acker_worker.stats import WorkerStats
-from spout_sdk.latency import LatencyHistogram
 from spout_sdk.stats import Stats
+from tuple_tree.latency import LatencyHistogram
 
 _WINDOW_SECONDS: Final = 3.0
 REPLAYED: Final = "replayed"
@@ -127,9 +127,15 @@ def by_reason(failed: Mapping[str, int]) -> str:
     return f"{sum(failed.values()):,} ({reasons})"
 
 
+def latency_in_words(latency: LatencyHistogram) -> str:
+    """Complete latencies in words; a dash where no tree was acked yet."""
+    if not latency.total:
+        return "complete latency -"
+    return f"complete latency p50 {latency.quantile(0.5) * 1e3:,.0f} ms, p99 {latency.quantile(0.99) * 1e3:,.0f} ms"
+
+
 def in_words(snapshot: TopologySnapshot) -> str:
     """The snapshot as one line."""
-    latency = snapshot.complete_latency
     parts = []
     if snapshot.progress is not None:
         progress = snapshot.progress
@@ -141,6 +147,6 @@ def in_words(snapshot: TopologySnapshot) -> str:
         f"failed {by_reason(snapshot.failed)}",
         f"replayed {snapshot.replayed:,}",
         f"{snapshot.rate:,.0f} tuples/s",
-        f"complete latency p50 {latency.quantile(0.5) * 1e3:,.0f} ms p99 {latency.quantile(0.99) * 1e3:,.0f} ms",
+        latency_in_words(snapshot.complete_latency),
     ]
     return f"{snapshot.seconds:5.1f} s  " + ", ".join(parts)

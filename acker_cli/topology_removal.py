@@ -15,24 +15,20 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from acker_cli.errors import RemovalError
-from acker_cli.topology_status import ClusterStatus
 from acker_worker.catalogue import CONTACT_S, Catalogue, KafkaSettings
+from acker_worker.contact import REFUSED
 from acker_worker.errors import AccessError, BrokerUnreachableError
+from inspection.topology_status import ClusterStatus
 from tuple_tree.client_settings import for_admin
 from tuple_tree.errors import InvalidNameError, ManifestError
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import acker_group, acks_topic, check_name, component_group, dead_letters_topic
+from tuple_tree.names import acker_group, acks_topic, check_name, component_group, dead_letters_topic, stats_topic
 
 _LET_GO_S: Final = 30.0
 """How long acker workers may take to let go, in seconds."""
 _LOOK_S: Final = 0.2
 _OF_COMPONENTS: Final = ("tuples", "notices", "replay")
 """The topics `{topology}.WORD.{component}`."""
-_REFUSED: Final = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-)
 
 Say = Callable[[str], None]
 """Takes a line about what was done."""
@@ -68,7 +64,8 @@ def remains_of(topology: str, manifests: Mapping[str, Manifest | ManifestError],
     """
     manifest = manifests.get(topology)
     components = {part.name for part in manifest.components} if isinstance(manifest, Manifest) else set()
-    topics = [name for name in (acks_topic(topology), dead_letters_topic(topology)) if name in existing]
+    own = (acks_topic(topology), dead_letters_topic(topology), stats_topic(topology))
+    topics = [name for name in own if name in existing]
     for name in sorted(existing):
         component = _component_of(topology, name)
         if component is not None:
@@ -184,7 +181,7 @@ class Removal:
             code, why = error.args[0].code(), error.args[0].str()
             if code in fine:
                 return ""
-            if code in _REFUSED:
+            if code in REFUSED:
                 raise AccessError(
                     f"{what} may not be deleted by this user: allow Delete for topics and groups that begin with "
                     f"{self._remains.topology}., and repeat this command"

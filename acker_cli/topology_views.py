@@ -9,7 +9,7 @@ from rich.text import Text
 
 from acker_cli.console import plain_table, print_table
 from acker_cli.topology_removal import Remains
-from acker_cli.topology_status import TopicStatus, TopologyStatus
+from inspection.topology_status import TopicStatus, TopologyStatus
 from tuple_tree.manifest import BoltManifest, Component
 from tuple_tree.names import TOPOLOGIES_TOPIC
 
@@ -76,7 +76,7 @@ def print_shown(output: Console, status: TopologyStatus) -> None:
             f"{manifest.ack_partitions} ack partitions",
             f"tick {manifest.tick_ms / 1000:g} s",
             f"largest tree age {manifest.max_tree_age_ms / 1000:g} s",
-            f"{_known(status.ackers)} ackers",
+            f"{_known(status.ackers)} acker{'' if status.ackers == 1 else 's'}",
         ]
     output.print(", ".join(about), markup=False)
     output.print()

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from acker_cli.captured_stderr import captured_stderr
-from acker_cli.snapshot import TopologySnapshot, by_reason, in_words
+from acker_cli.snapshot import TopologySnapshot, by_reason, in_words, latency_in_words
 
 PLAIN_SECONDS: Final = 2.0
 _BAR_WIDTH: Final = 40
@@ -114,13 +114,12 @@ def drawn(snapshot: TopologySnapshot) -> RenderableType:
             f"{stats.pending:,}",
         )
     lines: list[RenderableType] = [table, ""]
-    latency = snapshot.complete_latency
     summary = Table.grid(padding=(0, 2, 0, 0))
     summary.add_row(
         Text(f"{snapshot.seconds:.0f} s"),
         Text(f"{snapshot.rate:,.0f} tuples/s", "bold"),
         f"replayed {snapshot.replayed:,}",
-        f"complete latency p50 {latency.quantile(0.5) * 1e3:,.0f} ms, p99 {latency.quantile(0.99) * 1e3:,.0f} ms",
+        latency_in_words(snapshot.complete_latency),
     )
     lines.append(summary)
     if snapshot.ackers is not None:

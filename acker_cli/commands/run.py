@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             ("acker run my_module:topology --local", "everything on this machine, broker and ackers included"),
             ("acker run my_module:topology --local --processes split=2", "with two processes for one component"),
+            ("acker run my_module:topology --local --dashboard", "and its graph and figures in the browser"),
             ("acker run my_module:topology --component split", "one component on your cluster, as in a container"),
             ("acker run my_module:topology --ackers 2", "all components on your cluster, and two acker workers"),
         ),
@@ -47,6 +48,12 @@ def run(
         list[str] | None,
         typer.Option(metavar="NAME=N", help="Processes for a component; 1 each; repeatable.", show_default=False),
     ] = None,
+    dashboard: Annotated[
+        bool,
+        typer.Option(
+            "--dashboard", help="Serve the dashboard as well; where, the settings of [bold]acker dashboard[/] say."
+        ),
+    ] = False,
     metrics_port: MetricsPortOption = None,
     config: ConfigOption = None,
     bootstrap_servers: ServersOption = None,
@@ -61,6 +68,7 @@ def run(
 
     from acker_cli.cluster import configured_cluster, embedded_cluster
     from acker_cli.console import standard_error, standard_output
+    from acker_cli.dashboard import dashboard_served
     from acker_cli.interruption import interruptible
     from acker_cli.logs import log_to_stderr
     from acker_cli.running import RunPlan, prepare_cluster, run_component, run_topology
@@ -82,6 +90,9 @@ def run(
         prepare_cluster(cluster, topology.manifest, loaded.settings.topics.replication_factor, component)
         console = standard_output()
         console.print(f"running {topology.name} on {cluster.bootstrap_servers}; Ctrl-C stops it", markup=False)
+        if dashboard:
+            served = cleaning.enter_context(dashboard_served(cluster.kafka, loaded.settings.dashboard, topology.name))
+            console.print(f"dashboard at {served.address}", markup=False)
         view = cleaning.enter_context(open_view(console))
         run_plan = run_topology if component is None else run_component
         run_plan(plan, cluster, loaded.settings, view)

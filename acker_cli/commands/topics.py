@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             ("acker topics acls my_module:topology", "all roles, each a user of its own"),
             ("acker topics acls my_module:topology --role split", "one component"),
+            ("acker topics acls my_module:topology --role viewer", "for top, dashboard, trace and doctor"),
             (
                 "acker topics acls my_module:topology --principal 'User:CN={topology}.{role},O=Example'",
                 "for users who are known by their certificates",
@@ -141,7 +142,9 @@ def acls(
     reference: TopologyArgument,
     role: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this component, or operator or acker; repeatable.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="Only this component, or operator, acker or viewer; repeatable.", show_default=False
+        ),
     ] = None,
     principal: Annotated[str, typer.Option(metavar="TEMPLATE", help="Who each role is.")] = "User:{topology}.{role}",
     operator: Annotated[
@@ -163,17 +166,21 @@ def acls(
 ) -> None:
     """Print the ACLs that each role of a topology needs, as kafka-acls commands.
 
-    The roles are the operator, who creates the topics, the acker workers, and each spout and bolt. Nothing is changed,
-    and no broker is asked: look at the commands, and run them as somebody who may alter ACLs.
+    The roles are the operator, who creates the topics, the acker workers, and each spout and bolt; and, if it is named
+    by --role, the viewer, who may look into the topology. Nothing is changed, and no broker is asked: look at the
+    commands, and run them as somebody who may alter ACLs.
     """
     from acker_cli.acls import Principals, as_json, chosen_roles, commands
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_reference import load_from_here
-    from tuple_tree.access import roles
+    from tuple_tree.access import VIEWER, roles, viewer_role
 
     settings = load(Flags(config, bootstrap_servers, set_ or ())).settings
     topology = load_from_here(reference)
     every = roles(topology.manifest, topology.sources, before_2_8=before_2_8)
+    # A component may be called that, and then is what is meant.
+    if VIEWER in (role or ()) and all(each.name != VIEWER for each in every):
+        every.append(viewer_role(topology.manifest))
     principals = Principals(topology.name, principal, operator).checked(every)
     chosen = chosen_roles(every, role or ())
     if json_:

@@ -58,9 +58,9 @@ def list_(
     from acker_cli.cluster import configured_cluster
     from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.setting_layers import Flags, load
-    from acker_cli.topology_status import ClusterStatus
     from acker_cli.topology_views import listed, print_list
     from acker_worker.catalogue import Catalogue
+    from inspection.topology_status import ClusterStatus
     from tuple_tree.manifest import Manifest
 
     kafka = configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka
@@ -90,9 +90,9 @@ def show(
     from acker_cli.cluster import configured_cluster
     from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.setting_layers import Flags, load
-    from acker_cli.topology_status import ClusterStatus
     from acker_cli.topology_views import print_shown, shown
     from acker_worker.catalogue import Catalogue
+    from inspection.topology_status import ClusterStatus
 
     kafka = configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka
     with standard_error().status("asking the cluster …"):

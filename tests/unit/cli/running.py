@@ -1,5 +1,6 @@
-"""A running `acker`, its output line by line, and all processes that it has started."""
+"""`acker`, run to its end, or running: its output line by line, and all processes that it has started."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+Run = subprocess.CompletedProcess[str]
+Acker = Callable[..., Run]
 
 PATIENCE = 60.0
 """Seconds until something that has to happen must have happened."""
@@ -94,6 +99,47 @@ class RunningAcker:
             reader.join(PATIENCE)
         wait_until(lambda: not any(map(is_alive, family)), "all its children are gone", 30)
         return code
+
+
+def run_acker(
+    *arguments: str,
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    given: str = "",
+    seconds: float = 120,
+) -> Run:
+    """Runs a command to its end.
+
+    Args:
+        arguments: of `acker`.
+        cwd: where.
+        environment: what is to be set beside what is set here.
+        given: on its standard input.
+        seconds: how long it may take.
+    """
+    return subprocess.run(
+        [sys.executable, "-m", "acker_cli", *arguments],
+        cwd=cwd,
+        env={**os.environ, **(environment or {})},
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def said(run: Run) -> Any:
+    """The JSON of a command that did what it was to do."""
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def one_line(run: Run) -> str:
+    """The error of a command, which is one line."""
+    assert run.returncode == 1, run.stderr
+    assert run.stderr.count("\n") == 1, run.stderr
+    return run.stderr
 
 
 @contextmanager

@@ -1,14 +1,13 @@
 """`acker topics acls`: roles as commands."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from acker_cli.acls import Principals, as_json, chosen_roles, commands
 from acker_cli.errors import SettingsError
+from tests.unit.cli.running import run_acker
 from tests.unit.tuple_tree.test_access import WORD, manifest
 from tuple_tree.access import component_role, operator_role, roles
 from tuple_tree.manifest import Manifest, SpoutManifest
@@ -30,6 +29,7 @@ def test_what_has_the_same_operations_shares_a_command() -> None:
         "d --operation Read --operation DescribeConfigs --topic t.tuples.d",
         "d --operation Write --operation DescribeConfigs --topic t.acks --topic t.dead-letters",
         "d --operation Read --topic acker.topologies",
+        "d --operation Write --topic t.stats",
         "d --operation Read --group t.d",
     ]
 
@@ -103,18 +103,22 @@ def test_an_unknown_role_names_those_that_are() -> None:
 
 def test_the_command_asks_no_broker() -> None:
     def acker(*arguments: str) -> str:
-        return subprocess.run(
-            [sys.executable, "-m", "acker_cli", "topics", "acls", "examples.word_count:topology", *arguments],
-            cwd=HERE,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        ).stdout
+        run = run_acker("topics", "acls", "examples.word_count:topology", *arguments, cwd=HERE, seconds=60)
+        assert run.returncode == 0, run.stderr
+        return run.stdout
 
     text = acker("--role", "split", "--bootstrap-servers", "kafka-1:9093")
     start = "kafka-acls --bootstrap-server kafka-1:9093 --command-config admin.properties --add --allow-principal "
     assert text.splitlines()[0] == "# bolt split"
     assert all(line.startswith(f"{start}User:") for line in text.splitlines()[1:])
+    first, *lines = acker("--role", "viewer", "--bootstrap-servers", "kafka-1:9093").splitlines()
+    looks = "User:word-count.viewer --operation Read --operation DescribeConfigs"
+    assert first == "# whoever looks into it"
+    assert [line.removeprefix(start) for line in lines[1:]] == [
+        f"{looks} --topic word-count. --resource-pattern-type prefixed",
+        f"{looks} --topic acker.topologies",
+        "User:word-count.viewer --operation Describe --group word-count. --resource-pattern-type prefixed",
+        "User:word-count.viewer --operation Read --group acker.catalogue",
+    ]
     described = json.loads(acker("--json"))
     assert [entry["role"] for entry in described["roles"]][:2] == ["operator", "acker"]

@@ -3,15 +3,13 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from acker_cli.app import explain
 from acker_worker.errors import TopicError
-
-Acker = Callable[..., subprocess.CompletedProcess[str]]
+from tests.unit.cli.running import Acker, Run, run_acker
 
 
 @pytest.fixture
@@ -23,20 +21,13 @@ def acker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Acker:
         if variable.upper().startswith("ACKER_"):
             monkeypatch.delenv(variable)
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "acker_cli", *arguments],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+    def run(*arguments: str) -> Run:
+        return run_acker(*arguments, cwd=tmp_path, seconds=60)
 
     return run
 
 
-def one_line(run: subprocess.CompletedProcess[str], code: int = 1) -> str:
+def one_line(run: Run, code: int = 1) -> str:
     """The one line of an error."""
     assert run.returncode == code, run.stderr
     assert run.stdout == ""
@@ -55,11 +46,18 @@ def one_line(run: subprocess.CompletedProcess[str], code: int = 1) -> str:
         (["topologies", "list"], "acker topologies list --json"),
         (["topologies", "show"], "acker topologies show word-count"),
         (["topologies", "delete"], "acker topologies delete word-count --yes"),
+        (["trace"], "acker trace --oldest 1"),
+        (["doctor"], "acker doctor word-count --strict --json"),
+        (["dead-letters", "list"], "acker dead-letters list word-count --json"),
+        (["dead-letters", "show"], "acker dead-letters show word-count 17"),
+        (["dead-letters", "replay"], "acker dead-letters replay word-count --offset 17"),
+        (["otel"], "acker trace --last-failed 20 --json | acker otel"),
         (["topics", "create"], "acker topics create my_module:topology"),
         (["topics", "show"], "acker topics show my_module:topology --json"),
         (["topics", "acls"], "acker topics acls my_module:topology --role split"),
         (["kafka"], "acker kafka --port 9092"),
         (["spark", "submit"], "acker spark submit my_module:topology --component lines"),
+        (["dashboard"], "acker dashboard --topology word-count --open"),
         (["config", "show"], "acker config show"),
     ],
 )
@@ -70,7 +68,12 @@ def test_every_help_text_has_examples(acker: Acker, command: list[str], example:
     assert f"$ {example}" in run.stdout
 
 
-@pytest.mark.parametrize("command", [[], ["topics"], ["topologies"], ["config"]])
+def test_an_extra_in_a_help_text_keeps_its_brackets(acker: Acker) -> None:
+    """They are markup of the terminal else, and nothing of them is left."""
+    assert "kafka-acker[otel]" in acker("otel", "--help").stdout
+
+
+@pytest.mark.parametrize("command", [[], ["topics"], ["topologies"], ["dead-letters"], ["config"]])
 def test_without_more_there_is_help(acker: Acker, command: list[str]) -> None:
     run = acker(*command)
     assert run.returncode == 0
@@ -86,6 +89,20 @@ def test_help_does_not_load_what_only_commands_need(acker: Acker, tmp_path: Path
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stderr.strip() == "[]"
+
+
+def test_ctrl_c_while_the_commands_are_imported() -> None:
+    """Nobody is there yet who could unwind anything, and there is nothing to be unwound."""
+    script = (
+        "import sys\n"
+        "class Pressed:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'acker_cli.app': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Pressed())\n"
+        "from acker_cli.__main__ import main\nmain()\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
 
 
 def test_version(acker: Acker) -> None:
@@ -114,6 +131,10 @@ def test_a_command_line_that_cannot_be_understood(acker: Acker, arguments: list[
         (["worker", "--topology", "x"], "ACKER_KAFKA__BOOTSTRAP_SERVERS"),
         (["worker"], "ACKER_KAFKA__BOOTSTRAP_SERVERS"),
         (["topologies", "list"], "ACKER_KAFKA__BOOTSTRAP_SERVERS"),
+        (["dead-letters", "list", "x"], "ACKER_KAFKA__BOOTSTRAP_SERVERS"),
+        (["dead-letters", "replay", "x", "--all"], "ACKER_KAFKA__BOOTSTRAP_SERVERS"),
+        (["dead-letters", "replay", "x"], "Give a filter"),
+        (["dead-letters", "list", "x", "--since", "soon"], "30m, 2h or 1d"),
         (["run", "nosuchmodule:topology", "--local"], "No module named 'nosuchmodule'"),
         (["run", "json:loads", "--local"], "'json:loads' raised TypeError"),
         (["run", "json:decoder", "--local"], "not a Topology"),
@@ -179,7 +200,30 @@ def test_output_that_nobody_reads_any_more(acker: Acker, tmp_path: Path) -> None
     assert "Traceback" not in run.stderr
 
 
+def test_the_doctor_without_a_cluster_looks_at_the_machine(acker: Acker) -> None:
+    run = acker("doctor")
+    assert run.returncode == 0, run.stderr
+    assert "Set --bootstrap-servers or ACKER_KAFKA__BOOTSTRAP_SERVERS" in run.stdout
+    named = acker("doctor", "words", "--json")
+    assert named.returncode == 2
+    (finding,) = json.loads(named.stdout)["findings"]
+    assert (finding["severity"], finding["check"]) == ("problem", "cluster")
+
+
 def test_missing_java_is_one_line(acker: Acker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert "Install Java 17" in one_line(acker("kafka"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "say which trees: give one of ROOT, --message, --oldest and --last-failed"),
+        (("1f", "--oldest", "1"), "say which trees"),
+        (("first",), "'first' is no root id"),
+        (("1f", "--since", "long"), "--since long is no time"),
+    ],
+)
+def test_a_trace_that_cannot_be_understood_asks_no_broker(acker: Acker, arguments: tuple[str, ...], said: str) -> None:
+    assert said in one_line(acker("trace", *arguments))

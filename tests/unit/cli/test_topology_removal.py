@@ -7,7 +7,7 @@ from acker_cli.topology_views import to_be_deleted
 from tests.unit.acker_worker.test_served import manifest_of
 from tuple_tree.errors import ManifestError
 
-TOPICS = ("words.acks", "words.dead-letters", "words.notices.lines", "words.tuples.count")
+TOPICS = ("words.acks", "words.dead-letters", "words.notices.lines", "words.stats", "words.tuples.count")
 GROUPS = ("words.acker", "words.count", "words.lines")
 OTHERS = (
     "acker.topologies",

@@ -51,9 +51,14 @@ def test_a_line_says_it_all() -> None:
         "failed 100 (93 failed, 7 timeout)",
         "replayed 100",
         "9,876 tuples/s",
-        "p50 102 ms p99 102 ms",
+        "p50 102 ms, p99 102 ms",
     ]:
         assert part in line
+
+
+def test_no_latency_is_said_before_a_tree_is_acked() -> None:
+    """Zero milliseconds would be a lie."""
+    assert in_words(TopologySnapshot(2.0, frozenset(), {})).endswith("complete latency -")
 
 
 def test_the_table_says_it_all() -> None:

@@ -1,0 +1,77 @@
+"""`acker doctor`."""
+
+from typing import Annotated
+
+import typer
+
+from acker_cli.options import ConfigOption, JsonOption, ServersOption, SetOption, examples, help_of
+
+WATCH_SECONDS = 3.0
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(
+        "doctor",
+        help=help_of(doctor),
+        epilog=examples(
+            ("acker doctor", "this machine, the cluster, and all its topologies"),
+            ("acker doctor word-count", "one topology, by its name in acker.topologies"),
+            ("acker doctor my_module:topology", "also whether what is published is what the code says"),
+            ("acker doctor word-count --strict --json", "in a pipeline: warnings fail, too"),
+        ),
+    )(doctor)
+
+
+def doctor(
+    topology: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME|MODULE:TOPOLOGY",
+            help="A topology of the cluster, by its name or by its code; all unless given.",
+            show_default=False,
+        ),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if there is a warning.")] = False,
+    watch: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0.5, max=600, help="How long lag and clocks are watched."),
+    ] = WATCH_SECONDS,
+    config: ConfigOption = None,
+    bootstrap_servers: ServersOption = None,
+    set_: SetOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Find out what is wrong, and say what to do.
+
+    Looks at Java, the brokers and their version, the clocks, and for each topology at its topics and their settings,
+    its acker workers, the processes of its components, and whether they keep up. Nothing is changed and nothing is
+    written.
+
+    Exit code 2 if there is a problem, 1 if there is a warning and --strict is given, else 0; notes change nothing.
+    """
+    from acker_cli.cluster import check_properties
+    from acker_cli.console import print_json, standard_error, standard_output
+    from acker_cli.doctor_gathering import look_at_all, look_at_machine
+    from acker_cli.doctor_views import as_json, print_findings
+    from acker_cli.setting_layers import Flags, load
+    from acker_cli.topology_reference import load_from_here
+    from inspection.doctor import Facts, examine, exit_code
+    from tuple_tree.names import check_name
+
+    loaded = load(Flags(config, bootstrap_servers, set_ or ()))
+    declared = load_from_here(topology).manifest if topology is not None and ":" in topology else None
+    wanted = declared.topology if declared else check_name("topology", topology) if topology else None
+    if loaded.settings.is_embedded:
+        facts = Facts(look_at_machine(), None, wanted=wanted)
+    else:
+        check_properties(loaded.settings.kafka, loaded)
+        with standard_error().status("looking …") as status:
+            facts = look_at_all(loaded.settings.kafka, wanted, declared, watch, status.update)
+    findings = examine(facts)
+    code = exit_code(findings, strict=strict)
+    if json_:
+        print_json(as_json(facts, findings, code))
+    else:
+        print_findings(standard_output(), facts, findings)
+    raise typer.Exit(code)

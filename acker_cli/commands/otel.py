@@ -1,0 +1,68 @@
+"""`acker otel`."""
+
+from typing import Annotated
+
+import typer
+
+from acker_cli.options import examples, help_of
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(
+        "otel",
+        help=help_of(otel),
+        epilog=examples(
+            ("acker trace --last-failed 20 --json | acker otel", "trees that failed lately, as traces"),
+            (
+                "acker trace 3f2a9c04d1e87b65 --json | acker otel --endpoint http://localhost:4318/v1/traces",
+                "one tree, to a collector on this machine",
+            ),
+        ),
+    )(otel)
+
+
+def otel(
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where spans are taken, by OTLP over HTTP [dim](OTEL_EXPORTER_OTLP_ENDPOINT)[/].",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    r"""Send tuple trees to OpenTelemetry: what acker trace --json prints, from standard input.
+
+    A tree becomes a trace, a tuple a span from when it was emitted to its ack. Nothing of it touches a running
+    topology. Needs the extra otel: pip install "kafka-acker\[otel]".
+    """
+    import json
+    import sys
+
+    from acker_cli.console import standard_error, standard_output
+    from acker_cli.interruption import interruptible
+    from inspection.otel.errors import SpansError
+    from inspection.otel.export import SpanSender
+    from inspection.otel.spans import spans_of
+
+    sent = traces = 0
+    with interruptible(), standard_error().status("sending spans …") as status:
+        sender = SpanSender(endpoint)
+        try:
+            for line in filter(str.strip, sys.stdin):
+                try:
+                    printed = json.loads(line)
+                except ValueError as error:
+                    raise SpansError(
+                        f"standard input is no JSON ({error}): acker trace … --json | acker otel"
+                    ) from error
+                spans = spans_of(printed)
+                if spans:
+                    sender.send(printed["topology"], spans)
+                sent += len(spans)
+                traces += sum(span.is_root for span in spans)
+                status.update(f"sent {sent:,} spans …")
+        finally:
+            sender.close()
+    standard_output().print(f"sent {sent:,} spans of {traces:,} trees", markup=False)

@@ -1,0 +1,76 @@
+"""`acker top`."""
+
+from typing import Annotated
+
+import typer
+
+from acker_cli.options import ConfigOption, ServersOption, SetOption, examples, help_of
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(
+        "top",
+        help=help_of(top),
+        epilog=examples(
+            ("acker top word-count", "its figures, drawn again every two seconds"),
+            ("acker top", "of the only topology on the cluster"),
+            ("acker top word-count --once", "print them once"),
+            ("acker top word-count --once --json | jq '.components[] | {name, lag}'", "for a script"),
+            ("acker top word-count --json --interval 10", "a line of JSON every ten seconds"),
+        ),
+    )(top)
+
+
+def top(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TOPOLOGY",
+            help="The topology's name in acker.topologies; may be left out if there is only one.",
+            show_default=False,
+        ),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print its figures once, and end.")] = False,
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print JSON, one line for each time; docs/inspection.md describes it.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.2, help="Between two times that the figures are drawn.")
+    ] = 2.0,
+    config: ConfigOption = None,
+    bootstrap_servers: ServersOption = None,
+    set_: SetOption = None,
+) -> None:
+    """Show what a running topology does: rates, latencies, what waits, and the acker's partitions.
+
+    Its processes say once a second what they have done, in the topic TOPOLOGY.stats; nothing else is asked of them.
+    Where there is no terminal, the tables are printed one below the other. Ctrl-C ends it.
+    """
+    from contextlib import closing
+
+    from acker_cli.cluster import configured_cluster
+    from acker_cli.console import standard_error
+    from acker_cli.interruption import Interrupted, interruptible
+    from acker_cli.setting_layers import Flags, load
+    from acker_cli.top import Top, only_topology
+    from acker_worker.catalogue import Catalogue
+    from inspection.observer import Observer
+
+    kafka = configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka
+    catalogue = Catalogue(kafka)
+    with interruptible():
+        with standard_error().status("asking the cluster …"):
+            manifest = catalogue.manifest(name or only_topology(catalogue.manifests()))
+            observer = Observer(kafka, manifest)
+        with closing(observer):
+            observer.open()
+            shown = Top(observer, as_json=json_)
+            if once:
+                shown.once()
+                return
+            try:
+                shown.run(interval)
+            except Interrupted:
+                # That is how one leaves it.
+                return

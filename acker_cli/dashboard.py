@@ -1,0 +1,30 @@
+"""The dashboard of a cluster, as the settings have it."""
+
+from typing import TYPE_CHECKING
+
+from acker_cli.settings import DashboardSection, KafkaProperties
+
+if TYPE_CHECKING:
+    from inspection.dashboard import DashboardServer
+
+
+def dashboard_served(
+    kafka: KafkaProperties, section: DashboardSection, topology: str | None, *, always_token: bool = False
+) -> "DashboardServer":
+    """The dashboard, to be entered; nothing listens before.
+
+    Args:
+        kafka: librdkafka properties.
+        section: where it is served.
+        topology: the only one to show; None for all.
+        always_token: whether a token is needed also where only this machine reaches it.
+
+    Raises:
+        DashboardError: if the token cannot be used.
+    """
+    # Its libraries are slow to import, and most commands need none of them.
+    from inspection.dashboard import DashboardServer, ServedAt
+    from inspection.dashboard.kafka_source import KafkaSource
+
+    at = ServedAt(section.host, section.port, section.token, section.names.split(","), always_token)
+    return DashboardServer(KafkaSource(kafka), at, topology)

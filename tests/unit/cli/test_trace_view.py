@@ -1,0 +1,82 @@
+"""Tuple trees as they are drawn."""
+
+import io
+import random
+
+from rich.console import Console
+
+from acker_cli.trace_view import print_trees
+from inspection.trace.tree import Tree, build_tree
+from tests.unit.inspection.forest import Forest
+
+ROOT = 0x0123456789ABCDEF
+
+
+def drawn(*trees: Tree) -> list[str]:
+    out = io.StringIO()
+    print_trees(Console(file=out), "word-count", trees)
+    return out.getvalue().splitlines()
+
+
+def test_a_tree_is_drawn_with_what_is_open() -> None:
+    forest = Forest(1, (ROOT,))
+    (line,) = forest.begin(ROOT, "split", 1)
+    forest.now += 10
+    words = [forest.emit((line,), "count", task) for task in (0, 1)]
+    forest.ack(line)
+    forest.ack(words[0])
+    forest.say(ROOT, "fail", "count/1")
+    begun = forest.told[ROOT][0].at_ms
+    first, second = (forest.tuples[at] for at in words)
+    lines = drawn(build_tree(forest.records(ROOT), {("count", 1): 0}))
+    assert lines[0].startswith(
+        f"root {ROOT:016x} of word-count  begun 1970-01-01 00:00:01 UTC by lines/0, ack log [0]@1"
+    )
+    assert lines[1].startswith(f"└── split/0@{forest.tuples[line].offset}  offset ")
+    (acked,) = (text for text in lines if f"── count/0@{first.offset}" in text)
+    assert f"emitted {first.emitted_ms - begun:+,} ms" in acked
+    assert acked.endswith("ms by count/0")
+    (open_,) = (text for text in lines if f"── count/1@{second.offset}" in text)
+    assert open_.endswith(f"open, {second.offset} behind")
+    assert f"failed by count/1 {forest.now - begun:+,} ms: no" in lines
+    assert lines[-1].startswith("failed, by count/1 (no): 1 of 3 tuples")
+
+
+def test_of_many_children_the_open_ones_are_drawn_first() -> None:
+    forest = Forest(2, (ROOT,))
+    (line,) = forest.begin(ROOT, "split", 1)
+    forest.now += 10
+    words = [forest.emit((line,), "count", 0) for _ in range(200)]
+    forest.ack(line)
+    stuck = random.Random(2).choice(words[100:])
+    for word in words:
+        if word != stuck:
+            forest.ack(word)
+    lines = drawn(build_tree(forest.records(ROOT)))
+    assert any(f"count/0@{forest.tuples[stuck].offset} " in text for text in lines)
+    assert any("… and 180 more, all acked" in text for text in lines)
+
+
+def test_where_a_parent_is_not_known_it_is_said() -> None:
+    """Two lines that are not acked yet: the words may be of either."""
+    forest = Forest(3, (ROOT,))
+    lines = forest.begin(ROOT, "split", 2)
+    forest.now += 10
+    forest.emit((lines[0],), "count", 0)
+    shown = drawn(build_tree(forest.records(ROOT)), build_tree(forest.records(ROOT)))
+    assert sum("of `split`, but of which of its tuples is not known" in text for text in shown) == 2
+    assert "" in shown
+
+
+def test_a_chain_of_any_length_is_drawn() -> None:
+    """As a tuple makes it that goes round in a circle; what is too deep for the lines is in the verdict."""
+    forest = Forest(2, (ROOT,))
+    (at,) = forest.begin(ROOT, "loop", 1)
+    for _ in range(1_200):
+        forest.now += 1
+        following = forest.emit((at,), "loop", 0)
+        forest.ack(at)
+        at = following
+    lines = drawn(build_tree(forest.records(ROOT)))
+    assert f"offset {forest.tuples[0].offset} " in lines[1]
+    assert lines[-1].startswith("open: 1 of 1,201 tuples, `loop` task 0 has not acked offset ")

@@ -1,0 +1,225 @@
+"""A source with figures of its own, as the contract has them."""
+
+from typing import Any
+
+from acker_worker.errors import BrokerUnreachableError, UnknownTopologyError
+from inspection.dashboard.source import Shown
+from inspection.trace.as_json import tree_as_json
+from inspection.trace.errors import RootNotFoundError, SearchLimitError
+from inspection.trace.roots import show_root
+from inspection.trace.tree import build_tree
+from tests.unit.inspection.forest import Forest
+from tuple_tree.messages import FailReason
+
+AT = 1_760_000_000_000
+GONE, LARGE = 0xDEAD, 0xBEEF
+"""Roots that are not found."""
+OLDEST, EMPTY = 0xA9ED, 7
+"""The root that is open for longest in every partition but one."""
+
+
+def component(name: str, kind: str, **figures: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "kind": kind,
+        "tasks": 2,
+        "owned_tasks": 2,
+        "processes": 1,
+        "emitted_per_second": 0.0,
+        "transferred_per_second": 0.0,
+        "executed_per_second": 0.0,
+        "acked_per_second": 0.0,
+        "failed_per_second": 0.0,
+        "totals": {"emitted": 0, "transferred": 0, "executed": 0, "acked": 0},
+        "failed": {},
+        "pending": 0,
+        "lag": None,
+        "execute_latency": None,
+        "process_latency": None,
+        "complete_latency": None,
+        "errors": 0,
+        "last_error": "",
+        "dead_letters": 0,
+        "undelivered": 0,
+        "external": False,
+        **figures,
+    }
+
+
+def snapshot(at: int = AT) -> dict[str, Any]:
+    return {
+        "topology": "words",
+        "at": at,
+        "window_seconds": 5.0,
+        "components": [
+            component(
+                "lines",
+                "spout",
+                emitted_per_second=1234.5,
+                acked_per_second=1200.25,
+                failed_per_second=2.5,
+                failed={"timeout": 3, "failed": 12},
+                pending=4321,
+                complete_latency={"p50": 1.25, "p99": 98.7},
+            ),
+            component(
+                "split",
+                "bolt",
+                executed_per_second=1234.5,
+                lag=17,
+                execute_latency={"p50": 0.125, "p99": 0.5},
+                last_error='ValueError: <img src="https://elsewhere.example/x" onerror=alert(1)>',
+                errors=2,
+            ),
+            component("count", "bolt", executed_per_second=99999.0, lag=None),
+        ],
+        "edges": [
+            {
+                "source": source,
+                "stream": stream,
+                "target": target,
+                "grouping": grouping,
+                "tuples_per_second": rate,
+            }
+            for source, stream, target, grouping, rate in [
+                ("lines", "default", "split", "shuffle", 1234.5),
+                ("split", "default", "count", "fields", 9876.0),
+                ("lines", "marks", "count", "all", None),
+            ]
+        ],
+        "acker": [
+            {
+                "partition": 0,
+                "owner": "host/17",
+                "pending": 12,
+                "orphans": 0,
+                "oldest_seconds": 1.2,
+                "clock_lag_seconds": 0.04,
+                "rebuilding": True,
+                "rebuild_left": 1500,
+            },
+            {
+                "partition": 1,
+                "owner": None,
+                "pending": None,
+                "orphans": None,
+                "oldest_seconds": None,
+                "clock_lag_seconds": None,
+                "rebuilding": None,
+                "rebuild_left": None,
+            },
+        ],
+        "workers": [{"name": "host/17", "partitions": [0], "entries_per_second": 2222.0, "seen_seconds_ago": 0.4}],
+        "dead_letters": 1,
+    }
+
+
+def failure(root: str, reason: str, message: str = "") -> dict[str, Any]:
+    return {
+        "root": root,
+        "spout": "lines",
+        "task": 1,
+        "reason": reason,
+        "message": message,
+        "at": AT - 1000,
+        "trace": f"acker trace {root} --topology words",
+    }
+
+
+FAILURES = [failure("00000000000000ff", "failed", "no <b>disk</b>"), failure("8000000000000001", "timeout")]
+DEAD_LETTERS = [
+    {
+        "offset": 0,
+        "at": AT - 2000,
+        "topic": "words.tuples.split",
+        "of_partition": 1,
+        "of_offset": 42,
+        "reason": "truncated",
+        "detail": "the record ends too early",
+        "by": "split/1",
+        "value": "abc",
+        "replayed": AT - 1000,
+    }
+]
+
+
+def tree(root: int) -> dict[str, Any]:
+    """One that has timed out: a line of 30 words, of which one is open, and another line that is not acked."""
+    forest = Forest(7, (root,))
+    first, second = forest.begin(root, "split", 2)
+    forest.now += 10
+    words = [forest.emit((first,), "count", word % 2) for word in range(30)]
+    forest.emit((second,), "count", 0)
+    for at in (first, *words[:-1]):
+        forest.ack(at)
+    forest.now += 30_000
+    committed = {("count", 1): forest.tuples[words[-1]].offset - 1_234}
+    return tree_as_json(build_tree(forest.records(root, failed=FailReason.TIMEOUT), committed))
+
+
+class Figures:
+    """Figures that change when a test says so."""
+
+    def __init__(self) -> None:
+        self.names = ["words"]
+        self.shown = snapshot()
+        self.broken = False
+        self.closed = False
+        self.traced: list[tuple[str, int, int | None]] = []
+        self.oldest_of: list[tuple[str, int]] = []
+
+    def topologies(self) -> list[str]:
+        self._check()
+        return self.names
+
+    def snapshot(self, topology: str) -> Shown:
+        self._check(topology)
+        return {**self.shown, "topology": topology}
+
+    def history(self, topology: str) -> Shown:
+        self._check(topology)
+        points = [
+            {
+                "at": AT - 5000 * back,
+                "emitted_per_second": 1200.0 + back,
+                "acked_per_second": 1190.0,
+                "failed_per_second": 2.0,
+                "complete_p50": 1.5,
+                "complete_p99": None if back == 3 else 80.0,
+            }
+            for back in range(120, -1, -1)
+        ]
+        return {"topology": topology, "points": points}
+
+    def failures(self, topology: str) -> list[Shown]:
+        self._check(topology)
+        return [*FAILURES]
+
+    def dead_letters(self, topology: str) -> list[Shown]:
+        self._check(topology)
+        return [*DEAD_LETTERS]
+
+    def trace(self, topology: str, root: int, ended_ms: int | None) -> Shown:
+        self._check(topology)
+        self.traced.append((topology, root, ended_ms))
+        if root == GONE:
+            raise RootNotFoundError(f"nothing of root {show_root(root)} was said. Search further back")
+        if root == LARGE:
+            raise SearchLimitError("the dashboard searches for 60 s at most")
+        return {"topology": topology, "trees": [tree(root)]}
+
+    def oldest(self, topology: str, partition: int) -> Shown:
+        self._check(topology)
+        self.oldest_of.append((topology, partition))
+        if partition == EMPTY:
+            raise RootNotFoundError(f"no tree is open in partition {partition}. Look again")
+        return {"topology": topology, "trees": [tree(OLDEST)]}
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _check(self, topology: str | None = None) -> None:
+        if self.broken:
+            raise BrokerUnreachableError("no broker answers at nowhere:9092. Start one")
+        if topology is not None and topology not in self.names:
+            raise UnknownTopologyError(topology, self.names)

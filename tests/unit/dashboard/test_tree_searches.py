@@ -1,0 +1,129 @@
+"""The bounds within which the dashboard looks for trees."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import pytest
+
+from inspection.dashboard import tree_searches
+from inspection.dashboard.tree_searches import AT_ONCE, MOST_TUPLES, SEARCH_S, TreeSearches
+from inspection.trace.errors import RootNotFoundError, SearchLimitError
+from inspection.trace.tree import Tree, build_tree
+from spout_sdk import TopologyBuilder
+from tests.unit.inspection.forest import Forest
+from tests.unit.sdk.kit_words import Count, Lines
+
+ROOT = 0xABC
+COMMAND = f"acker trace {ROOT:016x} --topology words"
+
+
+class Reader:
+    """Stands in for the one that reads Kafka."""
+
+    now_ms = 1_000_000
+    usual_since_ms = 400_000
+    tuples = 1
+    reads: Callable[[Callable[[str, int, int], None]], None] = staticmethod(lambda _progress: None)
+
+    def __init__(self, _kafka: object, _manifest: object, progress: Callable[[str, int, int], None]) -> None:
+        self.progress = progress
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def begun_since_ms(self, ended_ms: int) -> int:
+        return ended_ms - 200_000
+
+    def trees(self, roots: list[int], since_ms: int) -> list[Tree]:
+        Reader.asked.append((roots, since_ms))
+        type(self).reads(self.progress)
+        forest = Forest(1, (ROOT,))
+        forest.begin(ROOT, "count", self.tuples)
+        return [build_tree(forest.records(ROOT))]
+
+    def oldest_trees(self, count: int, since_ms: int, partitions: list[int]) -> list[Tree]:
+        return self.trees(partitions, since_ms)[: count if self.tuples else 0]
+
+    asked: ClassVar[list[tuple[list[int], int]]] = []
+
+
+@pytest.fixture(autouse=True)
+def reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_searches, "TraceReader", Reader)
+    monkeypatch.setattr(Reader, "asked", [])
+
+
+@pytest.fixture
+def manifest() -> Any:
+    builder = TopologyBuilder("words")
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("count", Count).shuffle_grouping("lines")
+    return builder.build().manifest
+
+
+def test_the_search_begins_where_the_tree_may_have_begun(manifest: Any) -> None:
+    searches = TreeSearches({})
+    found = searches.find(manifest, ROOT)
+    assert found["topology"] == "words"
+    assert [tree["root"] for tree in found["trees"]] == [f"{ROOT:016x}"]
+    searches.find(manifest, ROOT, 700_000)
+    assert Reader.asked == [([ROOT], 600_000), ([ROOT], 500_000)]
+
+
+def test_the_oldest_tree_of_a_partition(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = TreeSearches({})
+    assert [tree["root"] for tree in searches.oldest(manifest, 3)["trees"]] == [f"{ROOT:016x}"]
+    assert Reader.asked == [([3], 600_000)]
+    monkeypatch.setattr(Reader, "tuples", 0)
+    with pytest.raises(RootNotFoundError, match=r"no tree is open in partition 3 of words\.acks: .* Look again"):
+        searches.oldest(manifest, 3)
+
+
+def test_a_few_are_searched_for_at_once(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def read(_progress: object) -> None:
+        begun.release()
+        assert go_on.wait(60)
+
+    monkeypatch.setattr(Reader, "reads", staticmethod(read))
+    searches = TreeSearches({})
+    threads = [threading.Thread(target=searches.find, args=(manifest, ROOT)) for _ in range(AT_ONCE)]
+    for thread in threads:
+        thread.start()
+        assert begun.acquire(timeout=60)
+    with pytest.raises(SearchLimitError, match=f"searches for {AT_ONCE} trees already.*{COMMAND}"):
+        searches.find(manifest, ROOT)
+    go_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert searches.find(manifest, ROOT)
+
+
+def test_a_search_ends_in_time(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def read(progress: Callable[[str, int, int], None]) -> None:
+        nonlocal now
+        progress("inboxes", 0, 5_000)
+        now += SEARCH_S + 1
+        progress("inboxes", 1_000, 5_000)
+
+    monkeypatch.setattr(Reader, "reads", staticmethod(read))
+    searches = TreeSearches({}, lambda: now)
+    for _ in range(AT_ONCE + 1):
+        with pytest.raises(SearchLimitError, match=f"has read 1,000 of 5,000 records of inboxes; run {COMMAND}"):
+            searches.find(manifest, ROOT)
+    searches.close()
+    with pytest.raises(SearchLimitError, match="stopping"):
+        searches.find(manifest, ROOT)
+
+
+def test_of_a_tree_that_is_too_large_the_verdict_is_said(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reader, "tuples", MOST_TUPLES + 1)
+    with pytest.raises(SearchLimitError, match=rf"^open: 2,001 of 2,001 tuples, .*has 2,001; run {COMMAND}$"):
+        TreeSearches({}).find(manifest, ROOT)
