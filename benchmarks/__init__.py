@@ -1,1 +1,1 @@
-"""Benchmarks: each prints JSON, and compares by ratio within one run."""
+"""Benchmarks: each prints JSON, compares by ratio within one run, and keeps its figures in `benchmarks/results`."""

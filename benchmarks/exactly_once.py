@@ -1,6 +1,8 @@
 """What the guarantees cost: a bolt's throughput, and what a tuple takes through two bolts, with each of the three.
 
-    python -m benchmarks.exactly_once --messages 200000 --seconds 15 --rate 20
+    python -m benchmarks.exactly_once
+    python -m benchmarks.exactly_once --messages 500000 --rate 20 --rate 500 --seconds 30
+    python -m benchmarks.exactly_once --quick
 
 Throughput is that of one process of a bolt that reads a full inbox, emits a tuple for each input and acks it, until all
 tuples and acks have arrived at the broker, and with exactly_once are committed. Latency is that of a whole topology,
@@ -8,10 +10,8 @@ spout, two bolts and acker, at a low rate: from the emit of the spout to the exe
 to the ack at the spout (complete).
 """
 
-import argparse
 import json
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -25,6 +25,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_worker.catalogue import Catalogue
+from benchmarks import command
+from benchmarks.errors import BenchmarkError
+from benchmarks.results import Spread, machine, publish, report
 from local_kafka import LocalKafka
 from spout_sdk import (
     BasicBolt,
@@ -45,6 +48,7 @@ from tuple_tree.ids import random_ids
 from tuple_tree.manifest import Guarantee
 from tuple_tree.names import component_group, tuples_topic
 from tuple_tree.streams import payload_codec
+from tuple_tree.watermarks import watermarks
 
 NAME: Final = "EXACTLY_ONCE_BENCHMARK"
 GUARANTEE: Final = "EXACTLY_ONCE_BENCHMARK_GUARANTEE"
@@ -129,10 +133,11 @@ def fill(kafka: Mapping[str, Any], built: Topology, messages: int) -> None:
     for _ in range(messages):
         headers: list[tuple[str, str | bytes | None]] = [(SOURCE_HEADER, b"clocked/default")]
         if built.manifest.acking:
-            headers.append((ANCHORS_HEADER, pack_anchors({next_id(): next_id()})))
+            # In the order in which the SDK writes them.
+            headers.insert(0, (ANCHORS_HEADER, pack_anchors({next_id(): next_id()})))
         producer.produce(topic, payload, partition=0, headers=headers)
     if producer.flush(300):
-        raise SystemExit("the inbox could not be filled")
+        raise BenchmarkError("the inbox could not be filled")
 
 
 def throughput(kafka: Mapping[str, Any], guarantee: Guarantee, messages: int) -> float:
@@ -152,7 +157,7 @@ def throughput(kafka: Mapping[str, Any], guarantee: Guarantee, messages: int) ->
         if guarantee == "exactly_once":
             return client.committed([inbox], timeout=30)[0].offset == messages
         # Offsets are committed before, or once a second, which is no part of the work.
-        return client.get_watermark_offsets(outputs, timeout=30)[1] == messages
+        return watermarks(client, outputs, 30)[1] == messages
 
     thread.start()
     # Reads of 500 records: the first of them is all that is missed here.
@@ -162,7 +167,7 @@ def throughput(kafka: Mapping[str, Any], guarantee: Guarantee, messages: int) ->
     while not is_done():
         time.sleep(0.005)
         if not thread.is_alive():
-            raise SystemExit(f"{guarantee}: transform ended before it was done")
+            raise BenchmarkError(f"{guarantee}: transform ended before it was done")
     seconds = time.monotonic() - start
     runner.stop()
     thread.join()
@@ -179,7 +184,7 @@ def latency(kafka: Mapping[str, Any], guarantee: Guarantee, rate: float, seconds
         os.environ[DIRECTORY] = directory
         with TopologyRunner("benchmarks.exactly_once:topology", kafka) as runner:
             if not runner.wait_ready(120):
-                raise SystemExit(f"{guarantee}: the topology did not start")
+                raise BenchmarkError(f"{guarantee}: the topology did not start")
             deadline = time.monotonic() + seconds
             while time.monotonic() < deadline:
                 ackers.check()
@@ -201,32 +206,43 @@ def _quantiles(histogram: LatencyHistogram) -> dict[str, float]:
     return {f"p{round(100 * q)}": round(histogram.quantile(q) * _MILLIS, 1) for q in (0.5, 0.99)}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--messages", type=int, default=200_000, help="inputs of the throughput runs")
-    parser.add_argument("--rounds", type=int, default=3, help="throughput runs of each guarantee; the best counts")
-    parser.add_argument("--seconds", type=float, default=15, help="length of each latency run")
-    parser.add_argument("--rate", type=float, action="append", help="tuples a second; 20 unless given, may be repeated")
+def main() -> None:
+    parser = command.parser(__doc__, "few messages, one round, short runs")
+    parser.add_argument("--messages", type=int, help="inputs of the throughput runs; 200,000 unless given")
+    parser.add_argument("--rounds", type=int, help="throughput runs of each guarantee; 3 unless given")
+    parser.add_argument("--seconds", type=float, help="length of each latency run; 15 unless given")
+    parser.add_argument(
+        "--rate", type=float, action="append", help="tuples a second; may be repeated; 20 and 500 unless given"
+    )
     given = parser.parse_args()
-    results: dict[str, Any] = {}
-    with LocalKafka() as broker:
+    messages = given.messages or (20_000 if given.quick else 200_000)
+    rounds = given.rounds or (1 if given.quick else 3)
+    seconds = given.seconds or (5.0 if given.quick else 15.0)
+    host = machine()
+    with LocalKafka(jvm="server", heap="1g") as broker:
         kafka = {"bootstrap.servers": broker.bootstrap_servers}
-        rounds: dict[str, list[int]] = {guarantee: [] for guarantee in GUARANTEES}
+        rates: dict[str, list[float]] = {guarantee: [] for guarantee in GUARANTEES}
         # In turns, so that what else the machine does hits all alike.
-        for _ in range(given.rounds):
+        for _ in range(rounds):
             for guarantee in GUARANTEES:
-                rounds[guarantee].append(round(throughput(kafka, guarantee, given.messages)))
-        for guarantee in GUARANTEES:
-            results[guarantee] = {
-                "tuples_per_second": max(rounds[guarantee]),
-                "rounds": rounds[guarantee],
-                "latency": [latency(kafka, guarantee, rate, given.seconds) for rate in given.rate or [20]],
-            }
-    results["load_average"] = [round(each, 1) for each in os.getloadavg()]
-    json.dump(results, sys.stdout, indent=2)
-    print()
-    return 0
+                rates[guarantee].append(throughput(kafka, guarantee, messages))
+        rows: list[dict[str, Any]] = [
+            {"comparison": "throughput", "guarantee": guarantee, "tuples_per_s": Spread.of(rates[guarantee])}
+            for guarantee in GUARANTEES
+        ]
+        for rate in given.rate or ([20] if given.quick else [20, 500]):
+            rows += [
+                {"comparison": "latency", "guarantee": guarantee, **latency(kafka, guarantee, rate, seconds)}
+                for guarantee in GUARANTEES
+            ]
+    base = Spread.of(rates["at_most_once"]).median
+    ratios = {
+        f"{guarantee} to at_most_once": round(Spread.of(rates[guarantee]).median / base, 3)
+        for guarantee in ("at_least_once", "exactly_once")
+    }
+    settings = {"messages": messages, "rounds": rounds, "seconds_of_latency": seconds}
+    publish(report("exactly_once", host, rows, settings, ratios=ratios), command.directory(given))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    command.run(main)

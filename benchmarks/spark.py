@@ -1,6 +1,8 @@
 """What tracking costs a Spark bolt: its rate, and that of a plain Kafka-to-Kafka copy of the same records.
 
-    python -m benchmarks.spark --json
+    python -m benchmarks.spark
+    python -m benchmarks.spark --rows 5000000 --batch 1000000
+    python -m benchmarks.spark --quick
 
 Both read the same topic of one embedded broker in one run, in micro-batches of the same size, and write to topics with
 as many partitions; medians of alternating rounds, from starting the query to its end. The bolt decodes each tuple,
@@ -8,10 +10,6 @@ upper-cases it, encodes it, anchors it and acks its input. The copy runs twice: 
 `tuned_copy` with the settings of Kafka's clients that our jobs bring along.
 """
 
-import argparse
-import json
-import statistics
-import sys
 import tempfile
 import time
 import uuid
@@ -24,6 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import spark_jobs
+from benchmarks import command
+from benchmarks.results import Spread, machine, publish, report, versions
 from local_kafka import LocalKafka
 from spark_jobs.kafka_options import sink_options, source_options
 from tuple_tree.anchors import pack_anchors
@@ -125,7 +125,8 @@ def run_copy(
     return time.monotonic() - began
 
 
-def measure(rows: int, max_rows: int, rounds: int) -> dict[str, Any]:
+def measure(rows: int, max_rows: int, rounds: int) -> dict[str, Spread]:
+    """Tuples a second of the bolt and of both copies, in turn."""
     topology, copy = manifest(), f"bench-copy-{uuid.uuid4().hex[:8]}"
     settings = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "3g"}
     spark = spark_jobs.session("benchmark", "local[2]", settings)
@@ -144,32 +145,24 @@ def measure(rows: int, max_rows: int, rounds: int) -> dict[str, Any]:
                 seconds["bolt"].append(run_bolt(spark, servers, topology, Path(directory, f"bolt{number}"), max_rows))
     finally:
         spark.stop()
-    rates = {name: rows / statistics.median(each[1:]) for name, each in seconds.items()}
-    return {
-        "rows": rows,
-        "rows_a_batch": max_rows,
-        **{f"{name}_tuples_per_s": round(rate) for name, rate in rates.items()},
-        "ratio": round(rates["bolt"] / rates["copy"], 3),
-        "ratio_to_tuned_copy": round(rates["bolt"] / rates["tuned_copy"], 3),
-        **{f"{name}_seconds": [round(each, 2) for each in all_] for name, all_ in seconds.items()},
-    }
+    return {name: Spread.of([rows / each for each in all_[1:]]) for name, all_ in seconds.items()}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser = command.parser(__doc__, "few rows, one round")
+    parser.add_argument("--rows", type=int, help="in the topic; 2,000,000 unless given")
     parser.add_argument("--batch", type=int, default=500_000, help="rows of a micro-batch")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, help="3 unless given, after one that does not count")
     given = parser.parse_args()
-    result = measure(given.rows, given.batch, given.rounds)
-    if given.json:
-        json.dump(result, sys.stdout, indent=2)
-        print()
-        return
-    for name, value in result.items():
-        print(f"{name:20} {value}")
+    number = given.rows or (200_000 if given.quick else 2_000_000)
+    rounds = given.rounds or (1 if given.quick else 3)
+    host = machine()
+    rates = measure(number, given.batch, rounds)
+    rows = [{"job": name, "tuples_per_s": rate} for name, rate in rates.items()]
+    settings = {"rows": number, "rows_a_batch": given.batch, "rounds": rounds, "partitions": PARTITIONS}
+    ratios = {f"bolt to {name}": round(rates["bolt"].median / rates[name].median, 3) for name in ("copy", "tuned_copy")}
+    publish(report("spark", host, rows, settings, versions("pyspark"), ratios), command.directory(given))
 
 
 if __name__ == "__main__":
-    main()
+    command.run(main)

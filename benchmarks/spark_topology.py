@@ -1,23 +1,20 @@
 """A whole topology with acking, on one machine: a Spark spout, a Spark bolt, an SDK bolt, and real ackers.
 
-    python -m benchmarks.spark_topology --messages 200000 --json
-    python -m benchmarks.spark_topology --messages 200000 --fail-rate 0.02 --json
+    python -m benchmarks.spark_topology
+    python -m benchmarks.spark_topology --messages 500000 --fail-rate 0.02
+    python -m benchmarks.spark_topology --quick
 
 The spout reads lines from a topic, the Spark bolt makes a tuple of each word, and the SDK bolt writes down what it
 receives. All is checked in the end: each word of each message was processed, and what was delivered again is what
 failed.
 """
 
-import argparse
-import json
-import os
-import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +27,10 @@ from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_cli.topology_processes import TopologyProcesses
 from acker_worker.catalogue import Catalogue
-from benchmarks import words
+from benchmarks import command, words
+from benchmarks.errors import BenchmarkError
+from benchmarks.processes import environment
+from benchmarks.results import machine, publish, report, versions
 from local_kafka import LocalKafka
 from spout_sdk import load_topology
 from tuple_tree.anchors import ANCHORS_HEADER, unpack_anchors
@@ -38,6 +38,7 @@ from tuple_tree.ids import position_of
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.streams import payload_codec
+from tuple_tree.watermarks import watermarks
 
 PARTITIONS = 4
 
@@ -76,21 +77,6 @@ class Result:
 
 
 @contextmanager
-def environment(**settings: Any) -> Iterator[None]:
-    """Sets variables that a topology reads, here and in the processes that are started meanwhile."""
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update({name: str(value) for name, value in settings.items()})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
 def sdk_at_work(reference: str, kafka: Mapping[str, Any]) -> Iterator[TopologyProcesses]:
     """Makes the topics of a topology, and runs its SDK components and an acker, each in a process of its own."""
     manifest = load_topology(reference).manifest
@@ -126,7 +112,7 @@ def replays_of(kafka: Mapping[str, Any], manifest: Manifest) -> list[int]:
     found = []
     try:
         ends = {
-            task: consumer.get_watermark_offsets(TopicPartition(topic, task), timeout=10)[1]
+            task: watermarks(consumer, TopicPartition(topic, task), 30)[1]
             for task in range(manifest.component("split").tasks)
         }
         left = sum(ends.values())
@@ -230,30 +216,27 @@ def _await_end(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--messages", type=int, default=200_000)
+    parser = command.parser(__doc__, "few messages")
+    parser.add_argument("--messages", type=int, help="200,000 unless given")
     parser.add_argument("--fail-rate", type=float, default=0.0, help="which part of them fails at the first attempt")
     parser.add_argument("--max-pending", type=int, default=40_000, help="trees that may be open")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    messages = given.messages or (20_000 if given.quick else 200_000)
+    host = machine()
     settings = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "2g"}
     spark = spark_jobs.session("spark-topology", "local[2]", settings)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         with LocalKafka() as kafka, tempfile.TemporaryDirectory(prefix="spark-topology-") as directory:
             servers = {"bootstrap.servers": kafka.bootstrap_servers}
-            result = run(spark, servers, Path(directory), given.messages, given.fail_rate, given.max_pending)
+            result = run(spark, servers, Path(directory), messages, given.fail_rate, given.max_pending)
     finally:
         spark.stop()
-    if given.json:
-        json.dump(asdict(result), sys.stdout, indent=2)
-        print()
-    else:
-        for name, value in asdict(result).items():
-            print(f"{name:20} {value}")
-    if result.acked != given.messages or not (result.counts_exact and result.replayed_as_chosen):
-        sys.exit("something was lost, or delivered again without a reason")
+    if result.acked != messages or not (result.counts_exact and result.replayed_as_chosen):
+        raise BenchmarkError(f"something was lost, or delivered again without a reason: {result}")
+    limits = {"fail_rate": given.fail_rate, "max_pending": given.max_pending}
+    publish(report("spark_topology", host, [result], limits, versions("pyspark")), command.directory(given))
 
 
 if __name__ == "__main__":
-    main()
+    command.run(main)

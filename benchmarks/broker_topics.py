@@ -1,0 +1,256 @@
+"""Topics of a benchmark: made, filled, and watched from outside.
+
+Everything that is compared is measured here and in the same way, by what has arrived in a topic: how many records, and
+when the broker appended them. No program measures itself.
+"""
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.errors import BenchmarkError
+from benchmarks.processes import cpu_seconds
+from tuple_tree.anchors import pack_anchor
+from tuple_tree.ids import random_ids
+from tuple_tree.watermarks import watermarks
+
+PAYLOAD_BYTES: Final = 100
+_ALPHABET: Final = b"abcdefghijklmnopqrstuvwxyz "
+_LOOK_SECONDS: Final = 0.02
+_WARM_SECONDS: Final = 1.0
+_WARM_SHARE: Final = 0.1
+
+# Appended when it was appended, by the broker's clock: what is measured rests on it.
+APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
+
+
+def payloads(count: int = 1_000, seed: int = 1) -> list[bytes]:
+    """Different payloads of 100 bytes, all lower case."""
+    drawn = random.Random(seed)
+    return [bytes(drawn.choices(_ALPHABET, k=PAYLOAD_BYTES)) for _ in range(count)]
+
+
+class Topics:
+    """The topics of one broker.
+
+    Args:
+        servers: where it is.
+    """
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        self._admin = AdminClient({"bootstrap.servers": servers})
+        self._reader = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": "watch",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                # What has been appended has arrived, whether its transaction has ended or not.
+                "isolation.level": "read_uncommitted",
+                "auto.offset.reset": "error",
+            }
+        )
+
+    def create(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
+        """Makes topics that are not there yet.
+
+        Args:
+            topics: name → partitions.
+            config: of each; the broker's append time is always set.
+        """
+        there = self._admin.list_topics(timeout=30).topics
+        wanted = [
+            NewTopic(name, partitions, 1, config={**APPEND_TIME, **(config or {})})
+            for name, partitions in topics.items()
+            if name not in there
+        ]
+        if wanted:
+            for future in self._admin.create_topics(wanted).values():
+                future.result(30)
+
+    def fill(self, topic: str, records: int, headers: Callable[[], list[Any] | None] = lambda: None) -> None:
+        """Writes so many payloads into partition 0."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.servers,
+                "linger.ms": 20,
+                "compression.type": "lz4",
+                "enable.idempotence": True,
+                "queue.buffering.max.messages": 500_000,
+            }
+        )
+        for value in itertools.islice(itertools.cycle(payloads()), records):
+            while True:
+                try:
+                    producer.produce(topic, value, partition=0, headers=headers())
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+        if producer.flush(120):
+            raise BenchmarkError(f"{topic} could not be filled: the broker does not answer")
+
+    def end(self, topic: str) -> int:
+        """The high watermark of partition 0."""
+        return int(watermarks(self._reader, TopicPartition(topic, 0), 30)[1])
+
+    def appended_at(self, topic: str, offset: int) -> float:
+        """When the broker appended the record at an offset of partition 0; seconds since the epoch, to 1 ms.
+
+        Where a transaction's marker lies there, which nobody can read, that of the last record before it.
+        """
+        back = 0
+        while True:
+            first = max(0, offset - back)
+            found = self._last_append(topic, first, offset)
+            if found is not None:
+                return found
+            if first == 0:
+                raise BenchmarkError(f"{topic} has no record up to offset {offset}")
+            back = max(16, 16 * back)
+
+    def _last_append(self, topic: str, first: int, last: int) -> float | None:
+        """When the last record of some offsets was appended; None if there is none."""
+        self._reader.assign([TopicPartition(topic, 0, first)])
+        found = None
+        try:
+            while True:
+                message = self._reader.poll(30)
+                if message is None:
+                    raise BenchmarkError(f"{topic} could not be read from offset {first} within 30 s")
+                error, offset = message.error(), message.offset()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise BenchmarkError(f"{topic} could not be read from offset {first}: {error}")
+                if error is not None or (offset is not None and offset > last):
+                    return found
+                found = message.timestamp()[1] / 1000
+                if offset == last:
+                    return found
+        finally:
+            self._reader.unassign()
+
+    def rewind(self, group: str, topic: str) -> None:
+        """Lets a group, which nobody may be in, read partition 0 from its beginning."""
+        positions = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 0)])
+        for future in self._admin.alter_consumer_group_offsets([positions]).values():
+            future.result(30)
+
+    def close(self) -> None:
+        """Lets go of the broker."""
+        self._reader.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What arrived while it was watched.
+
+    Attributes:
+        records: how many.
+        seconds: between the first and the last of them, by the broker's append times.
+        cpu: process → its CPU seconds meanwhile.
+        progress: what else was counted → how much it grew.
+    """
+
+    records: int
+    seconds: float
+    cpu: dict[str, float]
+    progress: dict[str, int]
+
+    @property
+    def rate(self) -> float:
+        """Records a second."""
+        return self.records / self.seconds
+
+    def cpu_us(self, process: str, records: int | None = None) -> float:
+        """CPU time of a process in microseconds a record."""
+        return self.cpu[process] * 1e6 / (self.records if records is None else records)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    at: float
+    end: int
+    cpu: dict[str, float]
+    progress: dict[str, int]
+
+
+def watch(
+    topics: Topics,
+    topic: str,
+    pids: Mapping[str, Sequence[int]],
+    *,
+    records: int,
+    longest: float,
+    patience: float = 120.0,
+    progress: Callable[[], dict[str, int]] = dict,
+    check: Callable[[], None] = lambda: None,
+) -> Flow:
+    """Watches records arrive in partition 0 of a topic.
+
+    The first tenth of the records, or the first second, is left out: it shows how something starts. So is what comes
+    after 95 % of the records: it shows how it ends.
+
+    Args:
+        topics: where.
+        topic: which.
+        pids: name → processes whose CPU time is summed.
+        records: how many are going to arrive.
+        longest: seconds after which enough was seen.
+        patience: seconds to wait for the first record.
+        progress: what else is counted.
+        check: raises if what is measured does not run any more.
+    """
+    before = topics.end(topic)
+
+    def look(end: int) -> _Look:
+        cpu = {name: sum(map(cpu_seconds, each)) for name, each in pids.items()}
+        return _Look(time.monotonic(), end, cpu, progress())
+
+    asked = time.monotonic()
+    first = start = None
+    enough = before + int(records * 0.95)
+    while True:
+        end = topics.end(topic)
+        now = time.monotonic()
+        if end == before:
+            check()
+            if now - asked > patience:
+                raise BenchmarkError(f"nothing arrived in {topic} within {patience:g} s")
+        elif first is None:
+            first = now
+        if first is not None and start is None:
+            if end - before >= records * _WARM_SHARE or now - first >= _WARM_SECONDS:
+                start = look(end)
+        elif start is not None:
+            if end >= enough or now - start.at >= longest:
+                last = look(end)
+                break
+            check()
+        time.sleep(_LOOK_SECONDS)
+    arrived = last.end - start.end
+    if arrived < records / 1000 or arrived < 2:
+        raise BenchmarkError(f"only {arrived} records arrived in {topic}: too few to say anything")
+    seconds = topics.appended_at(topic, last.end - 1) - topics.appended_at(topic, start.end - 1)
+    return Flow(
+        arrived,
+        max(seconds, 0.001),
+        {name: last.cpu[name] - start.cpu[name] for name in last.cpu},
+        {name: last.progress[name] - start.progress.get(name, 0) for name in last.progress},
+    )
+
+
+def tracked_headers(source: bytes) -> Callable[[], list[Any]]:
+    """Headers of a tuple with one anchor, as a spout's task writes them; another root each time."""
+    draw = random_ids().__next__
+    return lambda: [("anchors", pack_anchor(draw(), draw())), ("source", source)]
+
+
+def untracked_headers(source: bytes) -> Callable[[], list[Any]]:
+    """Headers of an untracked tuple."""
+    return lambda: [("source", source)]

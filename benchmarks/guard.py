@@ -1,0 +1,184 @@
+"""Whether something has become much slower than it was: ratios of two speeds of one run, never a time.
+
+    python -m benchmarks.guard
+
+Each check runs two sides in turn, in this process, and takes the median of the ratios of such pairs. Speeds are by CPU
+time: what else the machine does takes turns away from a process, and from both sides of a pair alike, but it does not
+make its work more. A floor lies about a quarter below what was measured, and below all that was seen on a machine whose
+processors and memory other programs kept busy: a loss of 30 % falls below it, and noise does not. (The ledger against
+the dict is less steady, 10 to 16, because the dict suffers more from full caches; there it takes 40 %.) Who makes the
+*other* side of a ratio faster sets the floor anew. Ends with exit code 1 if a ratio is below its floor, and says which.
+"""
+
+import argparse
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acker_worker.fold import LogRecord, PartitionFold
+from acker_worker.ledger import Ledger, warm_up
+from benchmarks import sdk
+from benchmarks.ledger_ids import BATCH, WindowIds
+from benchmarks.ledger_sides import SETTINGS, SPOUT, filled
+from spout_sdk.components import AnyBolt
+from tuple_tree.codec import encode_ack_batch
+from tuple_tree.manifest import Guarantee
+from tuple_tree.messages import AckBatch
+
+ROUNDS: Final = 9
+PENDING: Final = 100_000
+TURNS: Final = 200 * BATCH
+SMALL: Final = 10
+"""Entries of a small batch."""
+TUPLES: Final = 20_000
+"""Of a round of a bolt."""
+TRACKED_FLOOR: Final = 0.56
+_SMALL_TURNS: Final = 2 * BATCH
+
+Round = Callable[[], float]
+"""Runs one round, and returns messages per second of CPU time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A ratio that has to hold.
+
+    Attributes:
+        name: what is compared, as `ours / other`.
+        ours, other: the two sides.
+        floor: the least that the ratio may be.
+    """
+
+    name: str
+    ours: Round
+    other: Round
+    floor: float
+
+    def ratio(self) -> float:
+        """Runs both in turn, and returns the median of the pairs' ratios; the first pair warms up."""
+        self.ours(), self.other()
+        return median(self.ours() / self.other() for _ in range(ROUNDS))
+
+
+def bolt_round(guarantee: Guarantee, kind: type[AnyBolt]) -> Round:
+    """A bolt's task without Kafka, from the record to the ack batch."""
+    return lambda: 1e6 / sdk.bolt(guarantee, kind, TUPLES)
+
+
+def ledger_round(ids: WindowIds) -> Round:
+    """The ledger alone."""
+    acks, ack_vals = ids.roots[ids.order], ids.vals[ids.order]
+    news, new_vals = ids.roots[ids.pending :], ids.vals[ids.pending :]
+
+    def run() -> float:
+        ledger = Ledger(SETTINGS)
+        filled(ids, ledger)
+        began = time.process_time()
+        for start in range(0, ids.turns, BATCH):
+            batch = slice(start, start + BATCH)
+            ledger.ack(acks[batch], ack_vals[batch])
+            ledger.init(news[batch], new_vals[batch], SPOUT)
+        return 2 * ids.turns / (time.process_time() - began)
+
+    return run
+
+
+def dict_round(ids: WindowIds) -> Round:
+    """The same by a dict of checksums, one message at a time."""
+    acks = list(zip(ids.roots[ids.order].tolist(), ids.vals[ids.order].tolist(), strict=True))
+    news = list(zip(ids.roots[ids.pending :].tolist(), ids.vals[ids.pending :].tolist(), strict=True))
+    window = dict(zip(ids.roots[: ids.pending].tolist(), ids.vals[: ids.pending].tolist(), strict=True))
+
+    def run() -> float:
+        ledger = dict(window)
+        began = time.process_time()
+        for (root, val), (new_root, new_val) in zip(acks, news, strict=True):
+            checksum = ledger[root] ^ val
+            if checksum:
+                ledger[root] = checksum
+            else:
+                del ledger[root]
+            ledger[new_root] = ledger.get(new_root, 0) ^ new_val
+        return 2 * len(acks) / (time.process_time() - began)
+
+    return run
+
+
+def fold_round(ids: WindowIds, entries: int) -> Round:
+    """The whole fold: encoded batches of so many entries in, outcomes by spout out."""
+    session, values = uuid.uuid4().bytes, list[bytes]()
+
+    def init(trees: slice) -> None:
+        roots, vals = ids.roots[trees], ids.vals[trees]
+        batch = AckBatch("spout/0", session, len(values), spout=SPOUT, init_roots=roots, init_vals=vals)
+        values.append(encode_ack_batch(batch))
+
+    def ack(trees: NDArray[np.int64]) -> None:
+        roots, vals = ids.roots[trees], ids.vals[trees]
+        values.append(encode_ack_batch(AckBatch("bolt/0", session, len(values), ack_roots=roots, ack_vals=vals)))
+
+    for start in range(0, ids.pending, BATCH):
+        init(slice(start, min(start + BATCH, ids.pending)))
+    opening = len(values)
+    for start in range(0, ids.turns, entries):
+        end = min(start + entries, ids.turns)
+        ack(ids.order[start:end])
+        init(slice(ids.pending + start, ids.pending + end))
+    records = [LogRecord(offset, 1_000_000, value) for offset, value in enumerate(values)]
+
+    def run() -> float:
+        fold = PartitionFold(0, 1, SETTINGS)
+        fold.apply(records[:opening])
+        began = time.process_time()
+        fold.apply(records[opening:])
+        seconds = time.process_time() - began
+        if fold.counters.trees_acked != ids.turns:
+            raise RuntimeError(f"{fold.counters.trees_acked} trees were acked instead of {ids.turns}")
+        return 2 * ids.turns / seconds
+
+    return run
+
+
+def checks() -> Sequence[Check]:
+    """All of them."""
+    ids, few = WindowIds.drawn(PENDING, TURNS), WindowIds.drawn(PENDING, _SMALL_TURNS)
+    ledger, plain = ledger_round(ids), dict_round(ids)
+    tracked, untracked = (bolt_round(each, sdk.Basic) for each in ("at_least_once", "at_most_once"))
+    return (
+        Check("ledger / plain dict", ledger, plain, 8.0),
+        Check("fold of full batches / ledger", fold_round(ids, BATCH), ledger, 0.57),
+        Check(f"fold of batches of {SMALL} / plain dict", fold_round(few, SMALL), plain, 0.2),
+        Check("a bolt's task, tracked / untracked", tracked, untracked, TRACKED_FLOOR),
+    )
+
+
+def guard(checks: Iterable[Check]) -> bool:
+    """Runs checks and says what came of each; whether all hold."""
+    held = True
+    for check in checks:
+        ratio = check.ratio()
+        holds = ratio >= check.floor
+        held &= holds
+        print(f"{'ok  ' if holds else 'SLOW'} {check.name}: {ratio:.2f}, at least {check.floor:g}", flush=True)
+    return held
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    warm_up()
+    if not guard(checks()):
+        sys.exit(
+            "A ratio has fallen below its floor: something on that path has become much slower. Compare with an "
+            "earlier commit: python -m benchmarks.guard"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+"""The same work in other people's frameworks: source topic → upper-case → sink topic, at least once.
+
+Each is a program of its own, run by the interpreter of its own environment, so none imports anything of ours:
+
+    python benchmarks/peers/NAME.py SERVERS SOURCE SINK GROUP [--tuned]
+
+It reads SOURCE from its beginning as GROUP and works until SIGTERM. Without `--tuned` it has the framework's own
+settings; with it, what the framework's documentation or its source says to turn for throughput. Nothing that costs the
+guarantee is turned: offsets are committed after what they cover was delivered. It does not measure itself.
+"""

@@ -1,0 +1,285 @@
+"""Microseconds a tuple inside the SDK, by stage, without Kafka.
+
+    python -m benchmarks.sdk
+    python -m benchmarks.sdk --tuples 200000 --rounds 11
+    python -m benchmarks.sdk --quick
+
+A task is given records that were prepared and a sink that drops what it is sent, so what is timed is our Python and
+nothing else: CPU time of this process, the median of several rounds, garbage collection included. Stages that cannot be
+timed by themselves are differences: a bolt that only acks against one that does nothing, one that emits and acks
+against one that only acks. `bolt` is the whole of a `BasicBolt` that emits one tuple for each that it gets; it includes
+the packing of the ack batches, and so do `ack` and `spout emit`.
+"""
+
+import gc
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks import command
+from benchmarks.broker_topics import payloads, tracked_headers, untracked_headers
+from benchmarks.results import Spread, machine, publish, report
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    Bolt,
+    OutputCollector,
+    Spout,
+    SpoutCollector,
+    TaskContext,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+from spout_sdk.bolt_task import BoltTask
+from spout_sdk.components import AnyBolt
+from spout_sdk.counters import Counters
+from spout_sdk.records import Delivered, Headers, TaskEnvironment
+from spout_sdk.spout_task import SpoutTask
+from tuple_tree.codec import decode_ack_batch, encode_notice_batch
+from tuple_tree.ids import IdColumn
+from tuple_tree.manifest import Guarantee
+from tuple_tree.messages import NoticeBatch
+
+READ: Final = 500
+"""Records between two turns of the loop, as the loops read them."""
+
+_STREAM: Final = declare("payload", codec="bytes")
+
+
+class NullSink:
+    """Drops what it is sent, and says at once that it was delivered."""
+
+    def send(self, *_: Any) -> None:
+        """Drops a tuple."""
+
+    def send_reported(
+        self, _topic: str, _partition: int, _key: bytes | None, _value: bytes | None, _headers: Headers, on: Delivered
+    ) -> None:
+        """Drops a record and reports it delivered."""
+        on(None, None)
+
+
+class RootSink(NullSink):
+    """Keeps the ack batches, which say what the roots of the trees are."""
+
+    def __init__(self) -> None:
+        self._batches: list[bytes] = []
+
+    def send_reported(
+        self, _topic: str, _partition: int, _key: bytes | None, value: bytes | None, _headers: Headers, on: Delivered
+    ) -> None:
+        """Keeps a batch and reports it delivered."""
+        self._batches.append(value or b"")
+        on(None, None)
+
+    def roots(self) -> list[IdColumn]:
+        """The roots of all trees that began, a batch each."""
+        return [decode_ack_batch(batch).init_roots for batch in self._batches]
+
+
+class PreparedRecord:
+    """A record in memory, with what a message of confluent-kafka has."""
+
+    __slots__ = ("_headers", "_offset", "_value")
+
+    def __init__(self, offset: int, value: bytes, headers: Any) -> None:
+        self._offset = offset
+        self._value = value
+        self._headers = headers
+
+    def topic(self) -> str:
+        return "inbox"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self._offset
+
+    def key(self) -> bytes | None:
+        return None
+
+    def value(self) -> bytes:
+        return self._value
+
+    def headers(self) -> Any:
+        return self._headers
+
+    def timestamp(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class Source(Spout):
+    streams = (_STREAM,)
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        self.collector = collector
+        self.values = (payloads(1)[0],)
+
+    def next_tuple(self) -> None:
+        self.collector.emit(self.values, 1)
+
+
+class Nothing(Bolt):
+    streams = (_STREAM,)
+
+    def execute(self, tuple_: Tuple) -> None:
+        pass
+
+
+class Acks(Bolt):
+    streams = (_STREAM,)
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.collector.ack(tuple_)
+
+
+class EmitsAndAcks(Acks):
+    def execute(self, tuple_: Tuple) -> None:
+        self.collector.emit(tuple_.values, tuple_)
+        self.collector.ack(tuple_)
+
+
+class Basic(BasicBolt):
+    streams = (_STREAM,)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit(tuple_.values)
+
+
+class Last(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        pass
+
+
+def _topology(guarantee: Guarantee, bolt: type[AnyBolt], pending: int) -> Any:
+    builder = TopologyBuilder("micro", guarantee=guarantee, max_spout_pending=pending)
+    builder.set_spout("source", Source)
+    builder.set_bolt("bolt", bolt).shuffle_grouping("source")
+    if bolt.streams:
+        builder.set_bolt("last", Last).shuffle_grouping("bolt")
+    return builder.build()
+
+
+def _environment(sink: NullSink) -> TaskEnvironment:
+    return TaskEnvironment(sink, Counters(), time.monotonic, os.urandom)
+
+
+def _timed(tuples: int, work: Callable[[], None]) -> float:
+    """Microseconds of CPU time a tuple."""
+    gc.collect()
+    began = time.process_time()
+    work()
+    return (time.process_time() - began) / tuples * 1e6
+
+
+def bolt(guarantee: Guarantee, kind: type[AnyBolt], tuples: int) -> float:
+    """A bolt's task, from the record to the ack batch."""
+    task = BoltTask(_topology(guarantee, kind, 1), "bolt", 0, _environment(NullSink()))
+    task.open_session()
+    task.prepare()
+    headers = (untracked_headers if guarantee == "at_most_once" else tracked_headers)(b"source/default")
+    values = payloads()
+    records = [PreparedRecord(offset, values[offset % len(values)], headers()) for offset in range(tuples)]
+    clock = time.monotonic
+
+    def work() -> None:
+        for first in range(0, tuples, READ):
+            for record in records[first : first + READ]:
+                task.execute(record)
+                clock()  # the loop asks after each tuple whether it is time to tick
+            task.tick(clock())
+        task.flush()
+
+    return _timed(tuples, work)
+
+
+def spout(guarantee: Guarantee, tuples: int) -> tuple[float, float]:
+    """A spout's task: emitting a tuple, and hearing that its tree is complete."""
+    sink = RootSink()
+    task = SpoutTask(_topology(guarantee, Acks, tuples + 1), "source", 0, _environment(sink))
+    task.open_session()
+    task.open()
+    clock = time.monotonic
+
+    def emit() -> None:
+        for _ in range(tuples // READ):
+            task.emit(READ)
+            task.tick(clock())
+        task.flush()
+
+    emitting = _timed(tuples, emit)
+    roots = np.concatenate([np.empty(0, dtype=np.uint64), *sink.roots()])
+    batches = [
+        PreparedRecord(
+            number,
+            encode_notice_batch(
+                NoticeBatch(
+                    acks_partition=0,
+                    acks_offset=number,
+                    acked_roots=roots[number : number + READ],
+                )
+            ),
+            None,
+        )
+        for number in range(0, len(roots), READ)
+    ]
+
+    def hear() -> None:
+        for batch in batches:
+            task.handle(batch)
+
+    return emitting, _timed(tuples, hear)
+
+
+def _round(guarantee: Guarantee, tuples: int) -> dict[str, float]:
+    nothing = bolt(guarantee, Nothing, tuples)
+    acks = bolt(guarantee, Acks, tuples)
+    emits = bolt(guarantee, EmitsAndAcks, tuples)
+    emitting, hearing = spout(guarantee, tuples)
+    return {
+        "read, decode and execute": nothing,
+        "ack": acks - nothing,
+        "emit": emits - acks,
+        "bolt": bolt(guarantee, Basic, tuples),
+        "last bolt": bolt(guarantee, Last, tuples),
+        "spout emit": emitting,
+        "notice": hearing,
+    }
+
+
+def measure(tuples: int, rounds: int) -> list[dict[str, Any]]:
+    """The table: a row for each stage, microseconds a tuple, tracked and untracked alternating."""
+    guarantees: tuple[Guarantee, Guarantee] = ("at_most_once", "at_least_once")
+    taken: dict[Guarantee, list[dict[str, float]]] = {guarantee: [] for guarantee in guarantees}
+    for _ in range(rounds):
+        for guarantee in guarantees:
+            taken[guarantee].append(_round(guarantee, tuples))
+    rows = []
+    for stage in taken["at_most_once"][0]:
+        untracked, tracked = (Spread.of([each[stage] for each in taken[of]], 3) for of in guarantees)
+        rows.append({"stage": stage, "untracked_us": untracked, "tracked_us": tracked})
+    return rows
+
+
+def main() -> None:
+    parser = command.parser(__doc__, "few and short rounds")
+    parser.add_argument("--tuples", type=int, help="of a round; 100,000 unless given")
+    parser.add_argument("--rounds", type=int, help="7 unless given")
+    given = parser.parse_args()
+    host = machine()
+    tuples = given.tuples or (20_000 if given.quick else 100_000)
+    rounds = given.rounds or (3 if given.quick else 7)
+    found = report("sdk", host, measure(tuples, rounds), {"tuples": tuples, "rounds": rounds})
+    publish(found, command.directory(given))
+
+
+if __name__ == "__main__":
+    command.run(main)
