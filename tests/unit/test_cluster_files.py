@@ -34,7 +34,7 @@ def test_a_variable_has_one_default() -> None:
 
 def test_every_port_is_bound_to_this_machine() -> None:
     ports = re.findall(r"^    ports: \[(.*)\]$", _COMPOSE, re.MULTILINE)
-    assert len(ports) == _COMPOSE.count("ports:") == 6
+    assert len(ports) == _COMPOSE.count("ports:") == 7
     assert all(port.startswith('"127.0.0.1:${') for port in ports)
 
 

@@ -29,15 +29,16 @@ def run(directory: Path, up: Path | str, *command: str) -> subprocess.CompletedP
     )
 
 
-def test_all_tests_run_and_those_of_kafka_on_both() -> None:
+def test_all_checks_run_and_those_of_kafka_on_both() -> None:
     lines = (_ROOT / ".ci" / "run").read_text().splitlines()
-    commands = [line.partition(" >")[0] for line in lines if "make " in line and not line.startswith("#")]
+    commands = [line.partition(" >")[0].strip() for line in lines if "make " in line and not line.startswith("#")]
     assert commands == [
         "make lint",
         "make types",
+        "make bench-guard",
         ".ci/docker make test-container",
-        "ACKER_TEST_KAFKA=embedded make test",
         ".ci/docker make test-cluster",
+        "ACKER_TEST_KAFKA=embedded make test",
     ]
 
 
@@ -47,7 +48,13 @@ def test_what_fails_beside_the_others_fails_the_whole(tmp_path: Path) -> None:
     checkout.mkdir(parents=True)
     (checkout / "run").write_text((_ROOT / ".ci" / "run").read_text())
     script(checkout / "docker", 'exec "$@"')
-    script(tmp_path / "make", f'echo "$1 on $ACKER_TEST_KAFKA" >> {tmp_path}/made', '[ "$1" != "$BROKEN" ]')
+    script(checkout / "chromium")
+    script(
+        tmp_path / "make",
+        f'echo "$1 on $ACKER_TEST_KAFKA" >> {tmp_path}/made',
+        "echo 1 passed",
+        '[ "$1" != "$BROKEN" ]',
+    )
     for broken, code in (("none", 0), ("test-container", 1), ("test", 1), ("test-cluster", 1)):
         done = subprocess.run(
             ["bash", str(checkout / "run")],
@@ -83,3 +90,49 @@ def test_the_command_runs_beside_the_engine_that_was_started(tmp_path: Path, cod
     assert done.returncode == code, done.stderr
     assert "BUILD_NETWORK=host" in done.stdout
     assert "TESTCONTAINERS_RYUK_DISABLED=true" in done.stdout
+
+
+def chromium(directory: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs `.ci/chromium` where there are no programs but those in a directory, and what a shell needs."""
+    for needed in ("bash", "env", "id", "sh"):
+        (directory / needed).symlink_to(Path("/usr/bin") / needed)
+    return subprocess.run(
+        [str(directory / "bash"), str(_ROOT / ".ci" / "chromium")],
+        env={"PATH": str(directory), **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_chromium_that_is_there_is_taken(tmp_path: Path) -> None:
+    script(tmp_path / "chromium", "echo there")
+    script(tmp_path / "apt-get", "exit 1")
+    assert chromium(tmp_path).stdout == "there\n"
+
+
+def test_a_chromium_that_is_missing_is_installed(tmp_path: Path) -> None:
+    script(
+        tmp_path / "apt-get",
+        f'echo "$@" >> {tmp_path}/asked',
+        f'[ "$1" = update ] || {{ printf "#!/bin/sh\\necho installed\\n" > {tmp_path}/chromium; '
+        f"/bin/chmod +x {tmp_path}/chromium; }}",
+    )
+    script(tmp_path / "sudo", 'exec "$@"')
+    done = chromium(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("installed\n")
+    assert (tmp_path / "asked").read_text().splitlines()[0].startswith("update")
+
+
+def test_without_a_way_to_a_chromium_it_is_said(tmp_path: Path) -> None:
+    done = chromium(tmp_path)
+    assert done.returncode == 1
+    assert "ACKER_TEST_CHROMIUM" in done.stderr
+
+
+def test_a_chromium_that_is_named_must_be_there(tmp_path: Path) -> None:
+    done = chromium(tmp_path, ACKER_TEST_CHROMIUM="/nowhere/chrome")
+    assert done.returncode == 1
+    assert "/nowhere/chrome is no program" in done.stderr

@@ -1,0 +1,54 @@
+"""What MkDocs is told while it builds the site: see `mkdocs.yml`.
+
+`outside` makes pages of files that lie outside of `docs/` and are linked from it; `docstrings`, `commands` and `wire`
+make the reference of the code that lies beside it. All of it is made when the site is built, so it cannot go stale.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import commands
+import docstrings
+import outside
+import wire
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+
+# The reference is that of this checkout, whichever one is installed.
+sys.path.insert(0, str(outside.ROOT))
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Lets the navigation name pages by a pattern, such as `adr/*.md`: in the order of their names."""
+    config.nav = _spelled_out(config.nav, Path(config.docs_dir))
+    return config
+
+
+def _spelled_out(nav: Any, docs: Path) -> Any:
+    if isinstance(nav, dict):
+        return {title: _spelled_out(entry, docs) for title, entry in nav.items()}
+    if not isinstance(nav, list):
+        return nav
+    spelled: list[Any] = []
+    for entry in nav:
+        if isinstance(entry, str) and "*" in entry:
+            spelled += sorted(path.relative_to(docs).as_posix() for path in docs.glob(entry))
+        else:
+            spelled.append(_spelled_out(entry, docs))
+    return spelled
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds a page for each file outside of `docs/` that a page links."""
+    for added in outside.pages(files, config):
+        files.append(added)
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Fills in the reference, and leads links out of `docs/` to the pages that were made of what they link."""
+    if page.file.src_uri.startswith("reference/"):
+        markdown = wire.filled_in(commands.filled_in(docstrings.filled_in(markdown, page.file.src_uri)))
+    return outside.relinked(markdown, page.file.src_uri)

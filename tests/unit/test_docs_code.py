@@ -1,0 +1,143 @@
+"""The Python of the pages that are topologies with tests beside them is run as it stands there.
+
+Other pages have test modules of their own; that none is left out is checked here as well.
+"""
+
+import re
+from functools import reduce
+from operator import xor
+from pathlib import Path
+
+import pytest
+
+from local_kafka import LocalKafka
+from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, TopologyBuilder, Tuple
+from spout_sdk.testing import SimulatedCluster
+from tests.pages import ROOT, blocks, names_of
+
+DOCS = ROOT / "docs"
+PAGES = (
+    "docs/tutorial.md",
+    "docs/concepts.md",
+    "docs/how-to/back-pressure.md",
+    "docs/how-to/change-a-topology.md",
+    "docs/how-to/exactly-once-output.md",
+    "docs/how-to/find-a-stuck-tree.md",
+    "docs/how-to/replay.md",
+    "docs/how-to/scale-out.md",
+    "docs/how-to/timeouts.md",
+    "docs/coming-from/storm.md",
+    "docs/coming-from/streamparse.md",
+    "docs/coming-from/quix-streams.md",
+)
+NAMES = {page: names_of(page) for page in PAGES}
+TESTS = [(page, name) for page, names in NAMES.items() for name in names if name.startswith("test_")]
+
+
+@pytest.mark.parametrize(("page", "name"), TESTS)
+def test_what_a_page_tests(page: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    NAMES[page][name]()
+
+
+class Seen(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """What it has seen can be read of the cluster."""
+
+
+def test_what_fails_of_a_topic_is_tried_as_often_as_the_page_says() -> None:
+    names = NAMES["docs/how-to/replay.md"]
+    with SimulatedCluster(names["from_a_topic"](), topics={"orders": 1}) as cluster:
+        cluster.produce("orders", "unpayable")
+        for attempts, seconds in ((1, 0.9), (2, 9.9), (3, 19.9), (4, 5)):
+            cluster.advance(seconds)
+            assert len(cluster.bolt("charge").seen) == attempts
+        [letter] = cluster.dead_letters()
+        assert letter.reason == "retries-exhausted"
+        assert "the card was declined" in letter.detail
+
+
+def test_rows_are_emitted_until_they_are_done() -> None:
+    names = NAMES["docs/how-to/replay.md"]
+    with SimulatedCluster(names["set_aside"]()) as cluster:
+        cluster.run_until(lambda: cluster.executed("charge"))
+        cluster.kill("rows")
+        cluster.advance(40)
+        assert names["TABLE"] == {}
+        assert {order for (order,) in cluster.executed("charge")} == {"first", "second", "third"}
+
+
+def test_a_pipeline_of_transactions_runs() -> None:
+    names = NAMES["docs/how-to/exactly-once-output.md"]
+    with SimulatedCluster(names["transactional"](), topics={"orders": 1}) as cluster:
+        cluster.produce("orders", "7")
+        cluster.run_until_idle()
+        assert cluster.executed("ledger") == [("bill for 7",)]
+
+
+def test_the_walk_through_is_drawn_as_it_is() -> None:
+    """The sums in the figure are right, and those of the page."""
+    figure = (DOCS / "images" / "walk-through.svg").read_text()
+    sums = re.findall(r"([01 ^]{5,}) = ([01]{4})", figure)
+    assert len(sums) == 4
+    for terms, result in sums:
+        assert reduce(xor, (int(term, 2) for term in terms.split(" ^ "))) == int(result, 2)
+
+
+def test_from_storm() -> None:
+    with SimulatedCluster(NAMES["docs/coming-from/storm.md"]["topology"]) as cluster:
+        cluster.run_until(lambda: len(cluster.acked("sentences")) > 100)
+        assert {"cow", "apple", "score"} <= {word for (word,) in cluster.emitted("split")}
+
+
+def test_from_streamparse() -> None:
+    with SimulatedCluster(NAMES["docs/coming-from/streamparse.md"]["topology"]) as cluster:
+        cluster.run_until(lambda: ("zebra", 10) in cluster.emitted("count"))
+        assert cluster.pending("words") == []
+
+
+def test_from_quix_streams() -> None:
+    with SimulatedCluster(NAMES["docs/coming-from/quix-streams.md"]["topology"], topics={"readings": 1}) as cluster:
+        for sensor, celsius in (("sun", 50), ("sun", 30), ("ice", -2), ("broken", -300)):
+            cluster.produce("readings", f'{{"sensor": "{sensor}", "celsius": {celsius}}}')
+        cluster.advance(15)
+        assert sorted(cluster.emitted("mean")) == [("ice", pytest.approx(28.4)), ("sun", pytest.approx(104.0))]
+        assert cluster.bolt("alert").alerts == ["sun"]
+        assert cluster.uncommitted("readings") == {"readings[0]": 0}
+
+
+def test_kafka_spouts() -> None:
+    names = names_of("docs/kafka-spout.md")
+    with SimulatedCluster(names["builder"].build(), topics={"lines-of-text": 4}) as cluster:
+        cluster.produce("lines-of-text", "to be")
+        cluster.run_until_idle()
+        assert sorted(cluster.emitted("split")) == [("be",), ("to",)]
+
+    builder = TopologyBuilder("translated")
+    builder.set_spout("orders", names["spout"])
+    builder.set_bolt("seen", Seen).shuffle_grouping("orders")
+    with SimulatedCluster(builder.build(), topics={"orders": 1, "returns": 1}) as cluster:
+        cluster.produce("orders", '{"total": 5.5}', key="ann")
+        cluster.produce("returns", None, key="bob")
+        cluster.run_until_idle()
+        assert cluster.executed("seen") == [("ann", 5.5)]
+    assert names["patient"] is not names["spout"]
+
+
+def test_guarantees() -> None:
+    builder = names_of("docs/exactly-once.md")["builder"]
+    builder.set_spout("orders", KafkaSpout("orders"))
+    builder.set_bolt("seen", Seen).shuffle_grouping("orders")
+    assert builder.build().manifest.guarantee == "exactly_once"
+
+
+def test_a_locked_broker(tmp_path: Path) -> None:
+    assert isinstance(names_of("docs/security.md")["locked"](tmp_path), LocalKafka)
+
+
+def test_no_page_with_code_is_left_out() -> None:
+    """Each is named by a test module, which runs it."""
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    for path in DOCS.rglob("*.md"):
+        page = path.relative_to(ROOT).as_posix()
+        assert not blocks(page) or f'"{page}"' in tests, f"no test runs the Python of {page}"
