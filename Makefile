@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-container test-cluster lint types format bench clean
+.PHONY: help setup demo test test-container test-cluster lint types format docs docs-serve bench bench-soak bench-setup bench-guard bench-report screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -43,10 +43,40 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## Measure the ledger, many topologies, and the Spark bolt
-	$(BIN)/python -m benchmarks.ledger --json
-	$(BIN)/python -m benchmarks.topologies --json
-	$(BIN)/python -m benchmarks.spark --json
+docs: $(READY) ## Build the documentation into site/; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(READY) ## Show the documentation at http://127.0.0.1:8000, and follow changes
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+bench-setup: $(READY) ## Fetch those that we are measured against, into .bench, in pinned versions; needs Maven
+	$(BIN)/python -m benchmarks.setup
+
+bench: $(READY) ## Measure everything but the soak, into benchmarks/results; after bench-setup, two hours of a quiet machine
+	$(BIN)/python -m benchmarks.ledger
+	$(BIN)/python -m benchmarks.worker
+	$(BIN)/python -m benchmarks.worker --curve
+	$(BIN)/python -m benchmarks.rebuild
+	$(BIN)/python -m benchmarks.topology
+	$(BIN)/python -m benchmarks.latency
+	$(BIN)/python -m benchmarks.exactly_once
+	$(BIN)/python -m benchmarks.looking
+	$(BIN)/python -m benchmarks.sdk
+	$(BIN)/python -m benchmarks.topologies
+	$(BIN)/python -m benchmarks.spark
+	$(BIN)/python -m benchmarks.spark_topology
+
+bench-soak: $(READY) ## Run a topology for 30 minutes at half of its top rate: does anything grow?
+	$(BIN)/python -m benchmarks.soak
+
+bench-guard: $(READY) ## Check that no ratio of speeds has fallen far: under a minute
+	$(BIN)/python -m benchmarks.guard
+
+bench-report: $(READY) ## Make docs/benchmarks.md and its plots of what lies in benchmarks/results; after bench-setup
+	$(BIN)/python -m benchmarks.report
+
+screenshots: $(READY) ## Make the pictures of the dashboard in docs/images; needs Chromium, see .ci/chromium
+	$(BIN)/pytest tests/kafka/test_dashboard.py -k "read_in_light or leads_to" --screenshots docs/images
 
 clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

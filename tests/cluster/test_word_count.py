@@ -1,5 +1,6 @@
 """The word count of the compose file: to its end, on a cluster that is left alone and on one that is not."""
 
+import re
 from typing import Final
 
 import pytest
@@ -20,6 +21,16 @@ _ACKED: Final = """
 from pathlib import Path
 from acker_cli.demo.stores import acked_lines
 print(acked_lines(Path("/var/lib/word-count")))
+"""
+_ASKED: Final = """
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+url = "http://127.0.0.1:8420/api/topologies"
+try:
+    urlopen(url)
+except HTTPError as error:
+    print(error.code)
+print(urlopen(Request(url, headers={{"Authorization": "Bearer {token}"}})).read().decode())
 """
 _UNDER_REPLICATED: Final = (
     "/opt/kafka/bin/kafka-topics.sh", "--bootstrap-server", "127.0.0.1:9092",
@@ -108,12 +119,22 @@ def is_hardened(project: Project, container: Container) -> bool:
     return bool(host["ReadonlyRootfs"]) and host["CapDrop"] == ["ALL"] and user != "0"
 
 
+def asked_of_the_dashboard(project: Project) -> list[str]:
+    """What it answers without its token, and with that of the address that it logs."""
+    (dashboard,) = project.containers("dashboard")
+    project.await_health(dashboard)
+    token = re.search(r"token=(\S+)", project.log(dashboard))
+    assert token, project.log(dashboard)
+    return project.python("dashboard", _ASKED.format(token=token[1])).splitlines()
+
+
 @pytest.mark.timeout(900)
 def test_on_a_fresh_machine_it_runs_to_its_end_and_verify_says_so() -> None:
     with running() as project:
         code, said = verified(project)
         assert code == 0, said
         assert _RIGHT in said
+        assert asked_of_the_dashboard(project) == ["401", '{"topologies":["word-count"],"chosen":null}']
         assert all(is_hardened(project, container) for container in project.containers(*_WORKING))
         code, said = verified(project, "--env", "WORD_COUNT_DIRECTORY=/tmp/none", "--env", "WORD_COUNT_PATIENCE=1")
         assert code == 1, said

@@ -3,11 +3,24 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from spout_sdk import Bolt, Failure, OutputCollector, Spout, SpoutCollector, TaskContext, Tuple, declare
+from spout_sdk import (
+    Bolt,
+    Failure,
+    OutputCollector,
+    Spout,
+    SpoutCollector,
+    TaskContext,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+from tuple_tree.streams import payload_codec
 
 STREAMS = (declare({"word": str, "number": int}),)
+CODEC = payload_codec(STREAMS[0])
 
 Execute = Callable[[Tuple, OutputCollector], None]
 
@@ -134,3 +147,20 @@ class Hold:
             self.held.append(tuple_)
         else:
             collector.ack(tuple_)
+
+
+def line(builder: TopologyBuilder, first: Execute, second: Execute = ack) -> tuple[Messages, Executed, Executed]:
+    """A spout and two bolts, one behind the other."""
+    messages, one, two = Messages(), Executed(first), Executed(second)
+    builder.set_spout("says", partial(Says, messages))
+    builder.set_bolt("one", partial(Does, one)).shuffle_grouping("says")
+    builder.set_bolt("two", partial(Does, two)).shuffle_grouping("one")
+    return messages, one, two
+
+
+def alone(builder: TopologyBuilder, execute: Execute) -> tuple[Messages, Executed]:
+    """A spout and a bolt."""
+    messages, executed = Messages(), Executed(execute)
+    builder.set_spout("says", partial(Says, messages))
+    builder.set_bolt("does", partial(Does, executed)).shuffle_grouping("says")
+    return messages, executed

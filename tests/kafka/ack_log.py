@@ -24,6 +24,7 @@ from tuple_tree.messages import AckBatch, FailReason, SpoutTask
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic, notices_topic
 from tuple_tree.routing import acker_partition
 from tuple_tree.streams import declare
+from tuple_tree.watermarks import watermarks
 
 Notices = dict[int, list[str]]
 """Root → its outcomes, in the order in which they came."""
@@ -199,7 +200,7 @@ class AckLog:
     def end_offsets(self) -> dict[int, int]:
         ends = {}
         for partition in range(self.manifest.ack_partitions):
-            _, high = self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=10)
+            _, high = watermarks(self._consumer, TopicPartition(self.topic, partition), 30)
             ends[partition] = high
         return ends
 

@@ -13,6 +13,7 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutTask
 from tuple_tree.names import acks_topic, component_group
 from tuple_tree.topics import topic_specs
+from tuple_tree.watermarks import watermarks
 
 
 class Cluster:
@@ -48,7 +49,7 @@ class Cluster:
         try:
             found = []
             for partition in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
-                low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+                low, high = watermarks(consumer, TopicPartition(topic, partition), 30)
                 consumer.assign([TopicPartition(topic, partition, low)])
                 while low < high:
                     message = consumer.poll(10)
@@ -73,14 +74,16 @@ class Cluster:
             return {
                 position.partition: (
                     max(0, position.offset),
-                    consumer.get_watermark_offsets(TopicPartition(topic, position.partition), timeout=10)[1],
+                    watermarks(consumer, TopicPartition(topic, position.partition), 30)[1],
                 )
                 for position in committed
             }
         finally:
             consumer.close()
 
-    def produce(self, topic: str, partition: int, value: bytes, headers: list[tuple[str, str | bytes | None]]) -> None:
+    def produce(
+        self, topic: str, partition: int, value: bytes | None, headers: list[tuple[str, str | bytes | None]]
+    ) -> None:
         producer = Producer(self.bootstrap)
         producer.produce(topic, value, partition=partition, headers=headers)
         assert producer.flush(10) == 0

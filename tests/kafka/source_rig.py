@@ -13,6 +13,7 @@ from spout_sdk import load_topology
 from tests.kafka.sdk_rig import Cluster
 from tests.waiting import eventually
 from tuple_tree.names import component_group
+from tuple_tree.watermarks import watermarks
 
 MODULE = "tests.kafka.source_topologies"
 
@@ -56,7 +57,7 @@ class Source(Cluster):
         try:
             behind = {}
             for found in consumer.committed(partitions, timeout=10):
-                low, high = consumer.get_watermark_offsets(TopicPartition(found.topic, found.partition), timeout=10)
+                low, high = watermarks(consumer, TopicPartition(found.topic, found.partition), 30)
                 behind[found.topic, found.partition] = high - (found.offset if found.offset >= 0 else low)
             return behind
         finally:

@@ -13,6 +13,7 @@ from spout_sdk import (
     Topology,
     TopologyBuilder,
     Tuple,
+    declare,
 )
 from tests.kafka.sdk_topologies import NAME
 
@@ -37,6 +38,16 @@ class See(BasicBolt):
             raise FailTupleError("not yet")
 
 
+class HandOn(BasicBolt):
+    """Two tuples for each that it gets."""
+
+    streams = (declare({"value": str}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for copy in "ab":
+            collector.emit((f"{tuple_['value']} {copy} {tuple_.traceparent}",))
+
+
 def _topology(tasks: int = 1, settings: dict[str, Any] | None = None, **spout: Any) -> Topology:
     builder = TopologyBuilder(
         os.environ[NAME], ack_partitions=2, **{"message_timeout": 20.0, "tick": 0.5, **(settings or {})}
@@ -44,6 +55,15 @@ def _topology(tasks: int = 1, settings: dict[str, Any] | None = None, **spout: A
     topics = os.environ[SOURCE].split(",")
     builder.set_spout("lines", KafkaSpout(topics, **{"retry": QUICKLY, **spout}), tasks=tasks)
     builder.set_bolt("see", See, tasks=2).shuffle_grouping("lines")
+    return builder.build()
+
+
+def three_steps() -> Topology:
+    """Lines, two copies of each, and a count."""
+    builder = TopologyBuilder(os.environ[NAME], ack_partitions=2, message_timeout=20.0, tick=0.5)
+    builder.set_spout("lines", KafkaSpout(os.environ[SOURCE].split(","), retry=QUICKLY))
+    builder.set_bolt("hand-on", HandOn).shuffle_grouping("lines")
+    builder.set_bolt("see", See).shuffle_grouping("hand-on")
     return builder.build()
 
 

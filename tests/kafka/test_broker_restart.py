@@ -1,14 +1,17 @@
 """Workers ride out a restart of their only broker."""
 
 import itertools
+import json
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from acker_worker.catalogue import Catalogue
 from acker_worker.fold import Told
@@ -18,6 +21,7 @@ from local_kafka import LocalKafka
 from tests.kafka.ack_log import AckLog
 from tests.kafka.test_service import running
 from tests.waiting import eventually
+from tuple_tree.client_settings import for_admin
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.messages import SpoutTask
 
@@ -39,6 +43,26 @@ def acked(*roots: int) -> Told:
     told = Told()
     told.acked.append(np.array(roots, dtype=np.uint64))
     return told
+
+
+def test_a_client_that_asks_a_broker_that_is_away_does_not_storm_it(broker: LocalKafka) -> None:
+    connects = [0]
+
+    def count(statistics: str) -> None:
+        connects.append(sum(each["connects"] for each in json.loads(statistics)["brokers"].values()))
+
+    kafka = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}
+    settings: dict[str, Any] = {**for_admin(kafka), "statistics.interval.ms": 100, "stats_cb": count}
+    admin = AdminClient(settings)
+    # Which broker is to be asked is known from now on.
+    admin.describe_cluster(request_timeout=10).result()
+    broker.stop()
+    asked = admin.describe_cluster(request_timeout=3)
+    while not asked.done():
+        admin.poll(0.1)
+    with pytest.raises(KafkaException, match="Timed out"):
+        asked.result()
+    assert 2 < connects[-1] < 30
 
 
 def test_outcomes_wait_for_a_broker_that_says_whether_their_spout_exists(broker: LocalKafka) -> None:

@@ -3,11 +3,8 @@
 import json
 import re
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
@@ -16,11 +13,9 @@ from acker_worker.catalogue import Catalogue
 from local_kafka import LocalKafka
 from tests.kafka.ack_log import AckLog
 from tests.kafka.test_metrics import Endpoint
-from tests.unit.cli.running import running_acker
+from tests.unit.cli.running import Acker, Run, one_line, run_acker, running_acker, said
 from tests.waiting import eventually
 from tuple_tree.names import acker_group, component_group, tuples_topic
-
-Acker = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
@@ -31,16 +26,8 @@ def servers() -> Iterator[str]:
 
 @pytest.fixture
 def acker(tmp_path: Path, servers: str) -> Acker:
-    def run(*arguments: str, servers: str = servers) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "acker_cli", *arguments, "--bootstrap-servers", servers],
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+    def run(*arguments: str, servers: str = servers) -> Run:
+        return run_acker(*arguments, "--bootstrap-servers", servers, cwd=tmp_path)
 
     return run
 
@@ -50,17 +37,6 @@ def log(servers: str) -> Iterator[AckLog]:
     with AckLog(servers, timeout_ms=120_000) as log:
         yield log
         log.catalogue.withdraw(log.topology)
-
-
-def said(run: subprocess.CompletedProcess[str]) -> Any:
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
-
-
-def one_line(run: subprocess.CompletedProcess[str]) -> str:
-    assert run.returncode == 1, run.stderr
-    assert run.stderr.count("\n") == 1, run.stderr
-    return run.stderr
 
 
 def names(acker: Acker) -> set[str]:
@@ -105,11 +81,14 @@ def test_list_and_show_say_what_is_there_and_what_waits(acker: Acker, log: AckLo
     with log.worker():
         eventually(lambda: log.committed()[0][0] == 5, "the commit")
         shown = said(acker("topologies", "show", log.topology, "--json"))
+        assert ", 1 acker\n" in acker("topologies", "show", log.topology).stdout
     assert shown["topology"] == log.topology
     assert shown["ackers"] == 1
     assert [component["name"] for component in shown["components"]] == ["s", "b"]
     topics = {topic["name"]: topic for topic in shown["topics"]}
-    assert set(topics) == {f"{log.topology}.{name}" for name in ("acks", "notices.s", "tuples.b", "dead-letters")}
+    assert set(topics) == {
+        f"{log.topology}.{name}" for name in ("acks", "notices.s", "tuples.b", "dead-letters", "stats")
+    }
     acks = topics[log.topic]
     assert (acks["group"], acks["lag"], acks["problem"]) == (acker_group(log.topology), 0, None)
     assert acks["partitions"][0] == {"partition": 0, "begin": 0, "end": 5, "committed": 5, "lag": 0}
@@ -118,7 +97,7 @@ def test_list_and_show_say_what_is_there_and_what_waits(acker: Acker, log: AckLo
     assert f"topology {log.topology}, at_least_once, 2 ack partitions, tick 0.2 s" in plain
     assert re.search(r"b +bolt +1 +0 +1 +s/default shuffle", plain)
     listed = acker("topologies", "list").stdout
-    assert re.search(rf"{log.topology} +at_least_once +1 +1 +2 +all 4 +0 +0 +1\s", listed)
+    assert re.search(rf"{log.topology} +at_least_once +1 +1 +2 +all 5 +0 +0 +1\s", listed)
 
 
 def test_what_is_missing_is_told(acker: Acker, log: AckLog) -> None:

@@ -1,12 +1,11 @@
 """The demo itself: the real command, on a real broker, with and without trouble."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from acker_worker.catalogue import Catalogue
+from tests.unit.cli.running import run_acker
 
 
 def demo(cwd: Path, *arguments: str) -> tuple[dict[str, Any], str]:
@@ -15,14 +14,7 @@ def demo(cwd: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     Returns:
         The object that stands last on its standard output, and what it wrote to standard error.
     """
-    run = subprocess.run(
-        [sys.executable, "-m", "acker_cli", "demo", "--json", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    run = run_acker("demo", "--json", *arguments, cwd=cwd, seconds=280)
     assert run.returncode == 0, run.stderr
     assert "Traceback" not in run.stderr
     report: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
-from acker_worker.catalogue import CATALOGUE_GROUP, Catalogue
+from acker_worker.catalogue import Catalogue
 from acker_worker.errors import AccessError, TopicError
 from acker_worker.service import AckerService
 from tests.kafka.ack_log import manifest_of
 from tests.kafka.security.secured import SecuredKafka, bindings_of
-from tests.kafka.security.test_roles import run_acker
+from tests.kafka.security.test_roles import acker
 from tests.waiting import eventually
 from tuple_tree.access import acker_role
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import TOPOLOGIES_TOPIC
+from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_who_may_see_and_delete_a_topology(secured: SecuredKafka, topologies: li
     kafka: dict[str, Any] = secured.with_certificate(user)
 
     def topologies_command(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        return run_acker("topologies", *arguments, kafka=kafka, name=name)
+        return acker("topologies", *arguments, kafka=kafka, name=name)
 
     secured.allow(
         [

@@ -1,9 +1,6 @@
 """A `KafkaSpout` runs with just the ACLs that are printed for it, and says in one line what it lacks."""
 
-import os
 import signal
-import subprocess
-import sys
 import uuid
 from contextlib import ExitStack
 from typing import Any
@@ -17,7 +14,7 @@ from spout_sdk import load_topology
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.security.secured import HERE, SecuredKafka, bindings_of, environment_of
 from tests.kafka.source_topologies import SOURCE
-from tests.unit.cli.running import running_acker
+from tests.unit.cli.running import run_acker, running_acker
 from tests.waiting import eventually
 from tuple_tree.access import roles
 
@@ -59,15 +56,8 @@ def test_it_runs_with_its_role_and_not_without_its_source(
         lacking = [each for each in bindings_of(role, f"User:{name}.{role.name}") if source not in str(each)]
         secured.allow(lacking)
     environment = {**environment_of(users["lines"]), NAME: name, SOURCE: source}
-    refused = subprocess.run(
-        [sys.executable, "-m", "acker_cli", "run", reference, "--component", "lines"],
-        cwd=HERE,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    arguments = ("run", reference, "--component", "lines")
+    refused = run_acker(*arguments, cwd=HERE, environment=environment, seconds=60)
     assert refused.returncode != 0
     said = f"topic {source} may not be seen by this user: allow it with what acker topics acls"
     assert said in refused.stderr

@@ -60,6 +60,7 @@ OF_A_COMPONENT = [
     pytest.param(name, index, id=f"{name}: {permission.name}")
     for name in COMPONENTS
     for index, permission in enumerate(component_role(ANY, name).permissions)
+    if not permission.optional
 ]
 OF_A_TRANSACTIONAL_BOLT = [
     pytest.param(index, id=permission.name)
@@ -67,8 +68,13 @@ OF_A_TRANSACTIONAL_BOLT = [
         component_role(ANY.model_copy(update={"guarantee": "exactly_once"}), "split").permissions
     )
     if permission.name != TOPOLOGIES_TOPIC  # asked for by commands alone
+    and not permission.optional
 ]
-OF_A_WORKER = [pytest.param(index, id=permission.name) for index, permission in enumerate(acker_role(ANY).permissions)]
+OF_A_WORKER = [
+    pytest.param(index, id=permission.name)
+    for index, permission in enumerate(acker_role(ANY).permissions)
+    if not permission.optional
+]
 
 
 def run_until_refused(run: Callable[[], None], stop: Callable[[], None]) -> str:
@@ -138,6 +144,34 @@ def test_a_component_says_so_by_itself(secured: SecuredKafka, topology: Topology
     said = run_until_refused(runner.run, runner.stop)
     assert f"topic {acks} may not be written by this user" in said
     assert said.endswith(f"acker topics acls MODULE:TOPOLOGY --role {name} prints")
+
+
+@pytest.mark.parametrize("name", ["acker", "split"])
+def test_who_may_not_say_how_it_does_works_all_the_same(
+    secured: SecuredKafka, topology: Topology, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_acker = name == "acker"
+    role = acker_role(topology.manifest) if is_acker else component_role(topology.manifest, name)
+    (lacking,) = [permission for permission in role.permissions if permission.optional]
+    _, kafka = user_with(secured, role, without=lacking)
+    owned: list[int] = []
+    runner: AckerWorker | ComponentRunner
+    if is_acker:
+        runner = AckerWorker(topology.name, kafka, on_stats=lambda stats: owned.append(stats.partitions))
+    else:
+        prepare_cluster(Cluster(kafka, is_embedded=False), topology.manifest, -1, name)
+        runner = ComponentRunner(topology, name, kafka, on_stats=lambda stats: owned.append(len(stats.tasks)))
+    thread = threading.Thread(target=runner.run, daemon=True)
+    thread.start()
+    try:
+        eventually(lambda: owned and owned[-1] > 0, "it to be at work", SECONDS)
+        eventually(lambda: "will not show this process" in caplog.text, "it to say so", SECONDS)
+    finally:
+        runner.stop()
+        thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert f"topic {topology.name}.stats cannot be seen: allow it with what acker topics acls" in caplog.text
+    assert caplog.text.count("will not show this process") == 1
 
 
 def test_settings_of_topics_are_asked_for(secured: SecuredKafka, topology: Topology) -> None:

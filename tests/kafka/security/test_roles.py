@@ -1,10 +1,7 @@
 """Each role of a topology runs with just its ACLs, and is refused the rest."""
 
-import os
 import re
 import signal
-import subprocess
-import sys
 import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -24,7 +21,7 @@ from tests.kafka.security.secured import (
     environment_of,
     printed_bindings,
 )
-from tests.unit.cli.running import RunningAcker, running_acker
+from tests.unit.cli.running import Run, RunningAcker, run_acker, running_acker
 from tests.waiting import eventually
 from tuple_tree.access import Operation, Role, roles
 from tuple_tree.manifest import Manifest
@@ -36,16 +33,8 @@ COMPONENTS = ("count", "split", "lines")
 _NO_ANSWER_YET = (KafkaError._TIMED_OUT, KafkaError._WAIT_COORD)
 
 
-def run_acker(*arguments: str, kafka: Mapping[str, Any], name: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "acker_cli", *arguments],
-        cwd=HERE,
-        env={**os.environ, **environment_of(kafka), NAME: name},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+def acker(*arguments: str, kafka: Mapping[str, Any], name: str) -> Run:
+    return run_acker(*arguments, cwd=HERE, environment={**environment_of(kafka), NAME: name}, seconds=180)
 
 
 @pytest.mark.parametrize(
@@ -54,14 +43,14 @@ def run_acker(*arguments: str, kafka: Mapping[str, Any], name: str) -> subproces
 def test_a_topology_runs_with_the_acls_that_are_printed(secured: SecuredKafka, way_in: str, reference: str) -> None:
     name = f"secured-{uuid.uuid4().hex[:8]}"
     users = {role: getattr(secured, way_in)(f"{name}.{role}") for role in ("operator", "acker", *COMPONENTS)}
-    printed = run_acker("topics", "acls", reference, kafka=users["operator"], name=name)
+    printed = acker("topics", "acls", reference, kafka=users["operator"], name=name)
     assert printed.returncode == 0, printed.stderr
     secured.allow(printed_bindings(printed.stdout))
-    created = run_acker("topics", "create", reference, kafka=users["operator"], name=name)
+    created = acker("topics", "create", reference, kafka=users["operator"], name=name)
     assert created.returncode == 0, created.stderr
-    shown = run_acker("topics", "show", reference, kafka=users["operator"], name=name)
+    shown = acker("topics", "show", reference, kafka=users["operator"], name=name)
     assert shown.returncode == 0, shown.stderr
-    settings = run_acker("config", "show", kafka=users["lines"], name=name)
+    settings = acker("config", "show", kafka=users["lines"], name=name)
     said, seen = [printed.stderr, created.stderr, shown.stderr, settings.stderr], ""
     with ExitStack() as stack:
 
@@ -93,9 +82,9 @@ def test_all_of_a_topology_as_one_user(secured: SecuredKafka) -> None:
     """Supervised processes get the settings, and hand them on, without showing them to anybody."""
     name = f"secured-{uuid.uuid4().hex[:8]}"
     user = secured.with_password(name)
-    printed = run_acker("topics", "acls", WORDS, "--principal", f"User:{name}", kafka=user, name=name)
+    printed = acker("topics", "acls", WORDS, "--principal", f"User:{name}", kafka=user, name=name)
     secured.allow(printed_bindings(printed.stdout))
-    assert run_acker("topics", "create", WORDS, kafka=user, name=name).returncode == 0
+    assert acker("topics", "create", WORDS, kafka=user, name=name).returncode == 0
     environment = {**environment_of(user), NAME: name}
     with running_acker("run", WORDS, "--ackers", "1", cwd=HERE, environment=environment) as command:
         command.wait_for(f"acked {LINES},")
@@ -156,17 +145,18 @@ def test_who_may_what(two_topologies: tuple[Manifest, Manifest]) -> None:
         "operator": {"acker.topologies": "Create Describe DescribeConfigs Write"},
         "acker": {
             "acker.topologies": "Read", "acks": reads, "notices.lines": "Write", "dead-letters": writes,
+            "stats": "Write",
         },
         "lines": {
             "notices.lines": reads, "acks": writes, "tuples.split": writes, "dead-letters": writes,
-            "acker.topologies": "Read",
+            "acker.topologies": "Read", "stats": "Write",
         },
         "split": {
             "tuples.split": reads, "acks": writes, "tuples.count": writes, "dead-letters": writes,
-            "acker.topologies": "Read",
+            "acker.topologies": "Read", "stats": "Write",
         },
         "count": {
-            "tuples.count": reads, "acks": writes, "dead-letters": writes, "acker.topologies": "Read",
+            "tuples.count": reads, "acks": writes, "dead-letters": writes, "acker.topologies": "Read", "stats": "Write",
         },
     }  # fmt: skip
 

@@ -1,0 +1,99 @@
+"""A topology with something to see: branches, orders that fail, one that times out, dead letters."""
+
+import time
+from collections import deque
+from typing import Any
+
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    Bolt,
+    FailTupleError,
+    Failure,
+    OutputCollector,
+    Spout,
+    SpoutCollector,
+    TaskContext,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+
+RATE = 120.0
+"""Orders a second, of both tasks of the spout together."""
+HELD = 13
+"""The order that is never acked."""
+TIMEOUT_S = 5.0
+
+
+class Orders(Spout):
+    streams = (declare({"order": int, "attempt": int}),)
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        self.collector = collector
+        self.step = context.tasks
+        self.next = context.task
+        self.again: deque[int] = deque()
+        self.began = time.monotonic()
+        self.emitted = 0
+
+    def next_tuple(self) -> None:
+        if self.emitted >= (time.monotonic() - self.began) * RATE / self.step:
+            return
+        self.emitted += 1
+        attempt = 1 if self.again else 0
+        if attempt:
+            order = self.again.popleft()
+        else:
+            order, self.next = self.next, self.next + self.step
+        self.collector.emit((order, attempt), message_id=order)
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        if message_id != HELD:
+            self.again.append(message_id)
+
+
+class Check(BasicBolt):
+    streams = (declare({"order": int, "attempt": int}), declare({"order": int}, name="suspects"))
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit((tuple_["order"], tuple_["attempt"]))
+        if tuple_["order"] % 10 == 3:
+            collector.emit((tuple_["order"],), stream="suspects")
+
+
+class Bill(BasicBolt):
+    streams = (declare({"order": int}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        if tuple_["order"] % 50 == 7 and not tuple_["attempt"]:
+            raise FailTupleError(f"order {tuple_['order']}: the printer is out of paper")
+        collector.emit((tuple_["order"],))
+
+
+class Review(Bolt):
+    """Holds one order for ever."""
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute(self, tuple_: Tuple) -> None:
+        if tuple_["order"] != HELD:
+            self.collector.ack(tuple_)
+
+
+class Ship(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        if tuple_["order"] % 500 == 100:
+            raise ValueError(f"order {tuple_['order']} has no address")
+
+
+builder = TopologyBuilder("shop", ack_partitions=3, message_timeout=TIMEOUT_S)
+builder.set_spout("orders", Orders, tasks=2)
+builder.set_bolt("check", Check, tasks=2).shuffle_grouping("orders")
+builder.set_bolt("bill", Bill, tasks=2).fields_grouping("check", "order")
+builder.set_bolt("review", Review).shuffle_grouping("check", "suspects")
+builder.set_bolt("ship", Ship, on_exception="dead_letter").shuffle_grouping("bill").shuffle_grouping(
+    "check", "suspects"
+)
+topology = builder.build()

@@ -1,0 +1,106 @@
+"""Doctor and dead letters for users who may not see or do everything."""
+
+import dataclasses
+import uuid
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from inspection.dashboard.kafka_source import KafkaSource
+from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError, Replayer
+from inspection.dead_letters.replay import replay_id
+from inspection.doctor import Severity, examine
+from inspection.trace.errors import RootNotFoundError
+from inspection.trace_reader import TraceReader
+from spout_sdk import load_topology
+from tests.kafka.replaying import bury, committed, values
+from tests.kafka.sdk_topologies import NAME
+from tests.kafka.security.secured import SecuredKafka, bindings_of
+from tuple_tree.access import Operation, Permission, Role, acker_role, viewer_role
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import dead_letters_topic, tuples_topic
+
+CATALOGUE = Permission("group", "acker.catalogue", (Operation.READ,))
+
+
+@pytest.fixture
+def manifest(secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> Manifest:
+    from acker_worker.catalogue import Catalogue
+
+    monkeypatch.setenv(NAME, f"inspected-{uuid.uuid4().hex[:8]}")
+    manifest = load_topology("tests.kafka.sdk_topologies:endless").manifest
+    catalogue = Catalogue(secured.super_user)
+    catalogue.create_topics(manifest)
+    catalogue.publish(manifest)
+    return manifest
+
+
+def user(secured: SecuredKafka, role: Role, *more: Permission) -> dict[str, Any]:
+    name = f"inspector-{uuid.uuid4().hex[:8]}"
+    whole = dataclasses.replace(role, permissions=(*role.permissions, CATALOGUE, *more))
+    secured.allow(bindings_of(whole, f"User:{name}"))
+    return secured.with_certificate(name)
+
+
+def test_what_may_not_be_seen_is_not_taken_for_missing(secured: SecuredKafka, manifest: Manifest) -> None:
+    """An acker worker knows nothing of inboxes, and nothing of the groups of components."""
+    from acker_cli.doctor_gathering import look_at_all
+
+    kafka = user(secured, acker_role(manifest))
+    facts = look_at_all(kafka, manifest.topology, None, 0.5, lambda _line: None)
+    findings = examine(facts)
+    assert {finding.severity for finding in findings} == {Severity.NOTE}
+    assert {finding.subject for finding in findings if finding.check == "topics"} == {
+        tuples_topic(manifest.topology, bolt.name) for bolt in manifest.bolts
+    }
+    assert any(finding.check == "groups" for finding in findings)
+
+
+def test_a_viewer_sees_everything(secured: SecuredKafka, manifest: Manifest) -> None:
+    """With the viewer's ACLs and no others."""
+    from acker_cli.doctor_gathering import look_at_all
+
+    name = manifest.topology
+    viewer = f"viewer-{uuid.uuid4().hex[:8]}"
+    secured.allow(bindings_of(viewer_role(manifest), f"User:{viewer}"))
+    kafka = secured.with_certificate(viewer)
+    bury(secured.super_user, name, tuples_topic(name, "split"), [b"x"])
+    findings = examine(look_at_all(kafka, name, None, 0.5, lambda _line: None))
+    assert [finding for finding in findings if finding.severity is Severity.NOTE] == []
+    assert [entry.offset for entry in DeadLetterLog(kafka, name).entries() if isinstance(entry, DeadLetter)] == [0]
+    with TraceReader(kafka, manifest) as reader:
+        assert reader.oldest(1, 0) == []
+        assert reader.last_failed(1, 0) == {}
+        with pytest.raises(RootNotFoundError):
+            reader.trees([2], 0)
+    with closing(KafkaSource(kafka)) as source:
+        assert source.snapshot(name)["dead_letters"] == 1
+        assert all(one["lag"] is not None for one in source.snapshot(name)["components"] if one["kind"] == "bolt")
+        assert source.failures(name) == []
+        assert [letter["value"] for letter in source.dead_letters(name)] == ["x"]
+    with pytest.raises(DeadLettersError, match="allow Write"):
+        Replayer(kafka, name)
+
+
+def test_who_may_replay(secured: SecuredKafka, manifest: Manifest) -> None:
+    name = manifest.topology
+    letters, inbox = dead_letters_topic(name), tuples_topic(name, "split")
+    bury(secured.super_user, name, inbox, [b"x"])
+    looks = Role("looks", "", (Permission("topic", letters, (Operation.READ, Operation.WRITE)),))
+    kafka = user(secured, looks)
+    found = list(DeadLetterLog(kafka, name).fetch([0]))
+    assert [letter.value for letter in found] == [b"x"]
+    with pytest.raises(DeadLettersError, match="allow Write for the transactional id"):
+        Replayer(kafka, name)
+
+    transactions = Permission("transactional-id", replay_id(name), (Operation.WRITE,))
+    with (
+        Replayer(user(secured, looks, transactions), name) as replayer,
+        pytest.raises(DeadLettersError, match=f"{inbox}"),
+    ):
+        list(replayer.replay(found))
+    writes = Permission("topic", inbox, (Operation.WRITE,))
+    with Replayer(user(secured, looks, transactions, writes), name) as replayer:
+        assert len(list(replayer.replay(found))) == 1
+    assert values(committed(secured.super_user, inbox)) == [b"x"]

@@ -1,0 +1,372 @@
+"""The dashboard in a browser, beside a topology that runs."""
+
+import re
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser import chromium
+from tests.kafka.dashboard_page import CONTRAST, SHOWN, UNKNOWN, count, expected, short
+from tests.unit.cli.running import RunningAcker, run_acker, running_acker, said
+from tests.unit.dashboard.http import request
+from tests.waiting import eventually
+
+PATIENCE = 180.0
+PATIENCE_MS = PATIENCE * 1000
+WIDE = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+
+@dataclass
+class Shop:
+    """The topology, at work with its dashboard."""
+
+    command: RunningAcker
+    address: str
+
+    @property
+    def port(self) -> int:
+        return int(urlsplit(self.address).port or 0)
+
+    def json(self, path: str) -> Any:
+        return request(self.port, path).json
+
+    def verdict(self, root: str, directory: Path) -> str:
+        """What `acker trace ROOT --json` says of a tree."""
+        (servers,) = re.findall(r"running shop on (\S+);", self.command.said)
+        arguments = ("trace", root, "--json", "--bootstrap-servers", servers)
+        (tree,) = said(run_acker(*arguments, cwd=directory, seconds=PATIENCE))["trees"]
+        return str(tree["verdict"])
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    run = ("run", "tests.kafka.dashboard_topology:topology", "--local", "--dashboard")
+    settings = {"ACKER_DASHBOARD__PORT": "0"}
+    with running_acker(*run, cwd=tmp_path_factory.mktemp("shop"), environment=settings) as command:
+        command.wait_for("dashboard at ")
+        (address,) = re.findall(r"dashboard at (\S+)", command.said)
+        shop = Shop(command, address)
+        # So that there is all to be seen.
+        eventually(lambda: has_happened(shop), "failures, a time-out and a dead letter", PATIENCE)
+        yield shop
+        assert command.end(signal.SIGINT) == 130
+        assert "the dashboard has stopped" not in command.said
+
+
+def has_happened(shop: Shop) -> bool:
+    answer = request(shop.port, "/api/snapshot")
+    if answer.status != 200:
+        return False
+    (orders,) = [one for one in answer.json["components"] if one["name"] == "orders"]
+    return orders["failed"].keys() >= {"failed", "timeout"} and (answer.json["dead_letters"] or 0) > 0
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def asked() -> list[str]:
+    """The addresses of all that the page asked for."""
+    return []
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What the browser complained of: errors of scripts, what the policy forbids, what was not found."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Browser, shop: Shop, asked: list[str], complaints: list[str]) -> Iterator[Page]:
+    page = opened(browser, shop, asked, complaints)
+    yield page
+    page.context.close()
+    assert complaints == []
+    here = urlsplit(shop.address).netloc
+    assert asked
+    assert {urlsplit(address).netloc for address in asked} == {here}
+
+
+def opened(browser: Browser, shop: Shop, asked: list[str], complaints: list[str], **settings: Any) -> Page:
+    context = browser.new_context(**{"viewport": WIDE, "locale": "en-GB", "timezone_id": "UTC", **settings})
+    context.set_default_timeout(PATIENCE_MS)
+    context.on("request", lambda request: asked.append(request.url))
+    page = context.new_page()
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
+    page.goto(shop.address)
+    page.wait_for_selector("#status[data-state=live]")
+    page.wait_for_selector("#failures-table td.code")
+    page.wait_for_selector("#dead-table td.code")
+    return page
+
+
+MOST_STOPS = 300
+PICTURES = {
+    ("light", WIDE["width"]): "dashboard.png",
+    ("dark", WIDE["width"]): "dashboard-dark.png",
+    ("dark", PHONE["width"]): "dashboard-phone.png",
+}
+PICTURED = 24
+"""Points of the history that are on a picture at least."""
+FOCUSED = """() => {
+  const here = document.activeElement;
+  return {tag: here.tagName.toLowerCase(), text: here.textContent.trim(), seen: here.matches(":focus-visible")};
+}"""
+
+
+def until(page: Page, condition: str) -> None:
+    """Waits for a condition of the page; Playwright's own way to wait is forbidden by the page's policy."""
+    eventually(lambda: page.evaluate(condition), condition, PATIENCE)
+
+
+def same_moment(page: Page, shop: Shop) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """What the page shows and what the API says, if they are of one snapshot."""
+    shown, said = page.evaluate(SHOWN), shop.json("/api/snapshot")
+    return (shown, said) if shown["at"] == said["at"] else None
+
+
+def test_the_numbers_on_the_page_are_those_of_the_api(page: Page, shop: Shop) -> None:
+    found = eventually(lambda: same_moment(page, shop), "the page and the API at one moment", PATIENCE)
+    assert found is not None
+    shown, said = found
+    assert shown["tables"] == expected(said)
+    (orders,) = [one for one in said["components"] if one["kind"] == "spout"]
+    assert orders["emitted_per_second"] > 0
+    latency = orders["complete_latency"]
+    assert shown["tiles"] == {
+        "emitted": short(orders["emitted_per_second"]),
+        "acked": short(orders["acked_per_second"]),
+        "failed": short(orders["failed_per_second"]),
+        "pending": count(orders["pending"]),
+        "p50": short(latency["p50"]),
+        "p99": short(latency["p99"]),
+        "dead": count(said["dead_letters"]),
+    }
+
+
+def test_the_page_keeps_up(page: Page) -> None:
+    first = page.evaluate(SHOWN)["at"]
+    eventually(lambda: page.evaluate(SHOWN)["at"] > first, "another snapshot", PATIENCE)
+
+
+def test_the_graph_has_a_box_for_each_component_and_a_rate_for_each_edge(page: Page, shop: Shop) -> None:
+    said = shop.json("/api/snapshot")
+    boxes = page.locator("#drawing a.node").all()
+    assert sorted(str(box.locator(".name").text_content()) for box in boxes) == sorted(
+        one["name"] for one in said["components"]
+    )
+    pairs = {(edge["source"], edge["target"]) for edge in said["edges"]}
+    labels = page.locator("#drawing .labels text").all_text_contents()
+    assert len(labels) == page.locator("#drawing .edges path").count() == len(pairs)
+    assert all(label == UNKNOWN or re.fullmatch(r"[\d,.]+/s", label) for label in labels)
+    # Left to right, as it flows.
+    across = {
+        str(box.locator(".name").text_content()): box.evaluate("e => e.getBoundingClientRect().x") for box in boxes
+    }
+    assert all(across[source] < across[target] for source, target in pairs)
+
+
+def test_the_last_hour_is_drawn(page: Page, shop: Shop) -> None:
+    until(page, "document.querySelector('#throughput .curve.acked_per_second')?.getAttribute('d').includes('L')")
+    assert len(shop.json("/api/history")["points"]) >= 2
+    assert page.locator("#latency .curve.complete_p99").get_attribute("d")
+
+
+def test_failures_say_how_to_trace_them(page: Page, shop: Shop) -> None:
+    failures = shop.json("/api/failures")["failures"]
+    assert {failure["reason"] for failure in failures} >= {"failed", "timeout"}
+    assert any(failure["message"].endswith("the printer is out of paper") for failure in failures)
+    assert all(re.fullmatch(r"[0-9a-f]{16}", failure["root"]) for failure in failures)
+    page.get_by_role("button", name="timeout").click()
+    row = page.locator("#failures-table tbody tr")
+    assert row.count() == sum(failure["reason"] == "timeout" for failure in failures)
+    root = row.first.locator("th").inner_text()
+    command = f"acker trace {root} --topology shop"
+    assert row.first.locator("code").inner_text() == command
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    row.first.get_by_role("button", name=f"Copy the command that traces {root}").click()
+    until(page, "navigator.clipboard.readText().then((text) => text.startsWith('acker trace'))")
+    assert page.evaluate("navigator.clipboard.readText()") == command
+
+
+def test_a_failure_leads_to_what_trace_says(
+    page: Page, shop: Shop, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The verdict on the page is that of the command, once the bolts have committed how far they are."""
+    page.get_by_role("button", name="failed").first.click()
+    link = page.locator("#failures-table tbody th a").first
+    root = link.inner_text()
+    link.click()
+    page.wait_for_selector("#tree .tuple")
+
+    def same() -> str | None:
+        page.reload()
+        page.wait_for_selector("#tree .tuple")
+        verdict = page.locator("#verdict").inner_text()
+        return verdict if verdict == shop.verdict(root, tmp_path) else None
+
+    verdict = eventually(same, "the same verdict on the page and of acker trace", PATIENCE)
+    assert verdict is not None
+    assert re.match(r"failed, by bill/\d \(.*the printer is out of paper\): ", verdict)
+    assert page.locator("#tree .tuple[data-state=open]").count() >= 1
+    directory = request.config.getoption("--screenshots")
+    if directory is not None:
+        page.screenshot(path=Path(directory) / "dashboard-trace.png", full_page=True)
+
+
+def test_the_dead_letters_say_where_they_lay(page: Page, shop: Shop) -> None:
+    page.wait_for_selector("#dead-table td[data-figure=reason]")
+    letters = shop.json("/api/dead-letters")["dead_letters"]
+    first = letters[-1]
+    assert "has no address" in first["detail"]
+    assert first["by"] == "ship/0"
+    row = page.locator("#dead-table tbody tr").last
+    assert (
+        row.locator("[data-figure=lay]").inner_text()
+        == f"shop.tuples.ship/{first['of_partition']}/{first['of_offset']}"
+    )
+    assert row.locator("[data-figure=detail]").inner_text() == first["detail"]
+
+
+def test_it_is_used_by_the_keyboard(page: Page) -> None:
+    """Everything that can be done can be done with it, in the order of the page, and where one is is seen."""
+    reached: list[tuple[str, str]] = []
+    while len(reached) < MOST_STOPS:
+        page.keyboard.press("Tab")
+        here = page.evaluate(FOCUSED)
+        if here["tag"] == "body":
+            # The end of the page, or what had the focus has gone, as the link to an oldest tree does when that is
+            # acked: the next stop says which.
+            continue
+        stop = (here["tag"], here["text"])
+        if reached and stop == reached[0]:
+            break
+        assert here["seen"]
+        reached.append(stop)
+    assert len(reached) < MOST_STOPS
+    assert reached[0] == ("a", "Skip to the figures")
+    names = [name for _, name in reached]
+    assert [name for name in names if name in {"Graph", "Components", "Failures"}] == [
+        "Graph",
+        "Components",
+        "Failures",
+    ]
+    assert any(name.startswith("orders") for tag, name in reached if tag == "a")
+    assert any(tag == "svg" for tag, _ in reached)
+    assert any(name.startswith("timeout") for tag, name in reached if tag == "button")
+
+    page.locator("#drawing a.node", has_text="ship").focus()
+    page.keyboard.press("Enter")
+    until(page, "location.hash === '#component-ship'")
+    page.get_by_role("button", name="timeout").focus()
+    page.keyboard.press("Space")
+    page.wait_for_selector("#reasons button[aria-pressed=true]:has-text('timeout')")
+
+    # A point may come at any time, at the end; the first ones stay where they are.
+    plot = page.locator("#throughput svg")
+    eventually(
+        lambda: plot.evaluate("({ariaValueMin: begin, ariaValueMax: end}) => Number(end) > Number(begin)"),
+        "two points",
+        PATIENCE,
+    )
+    plot.focus()
+    page.keyboard.press("Home")
+    first = plot.get_attribute("aria-valuenow")
+    assert first == plot.get_attribute("aria-valuemin")
+    page.keyboard.press("ArrowRight")
+    assert int(plot.get_attribute("aria-valuenow") or 0) > int(first or 0)
+    page.keyboard.press("ArrowLeft")
+    assert plot.get_attribute("aria-valuenow") == first
+    assert "emitted" in (plot.get_attribute("aria-valuetext") or "")
+
+
+def test_focus_stays_when_figures_change(page: Page) -> None:
+    button = page.locator("#failures-table button").first
+    button.focus()
+    name = button.get_attribute("aria-label")
+    first = page.evaluate(SHOWN)["at"]
+    eventually(lambda: page.evaluate(SHOWN)["at"] > first, "another snapshot", PATIENCE)
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == name
+
+
+def test_it_is_told_to_those_who_do_not_see_it(page: Page) -> None:
+    """Landmarks, headings in order, headers of tables, names of what is used; and only the state speaks by itself."""
+    for landmark in ("banner", "navigation", "main", "contentinfo"):
+        assert page.get_by_role(landmark).count() == 1
+    levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3')].map((one) => Number(one.tagName[1]))")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("table")].filter((table) => !table.caption?.textContent
+          || [...table.tHead.rows[0].cells].some((cell) => cell.scope !== "col" || !cell.textContent)
+          || [...table.tBodies[0].rows].some((row) => !row.classList.contains("none") && row.cells[0].scope !== "row"))
+          .map((table) => table.id)"""
+    )
+    assert nameless == []
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll("a, button, select, [tabindex='0']")].filter((one) =>
+          !(one.textContent.trim() || one.getAttribute("aria-label") || one.getAttribute("aria-labelledby"))).length"""
+    )
+    assert unnamed == 0
+    assert page.evaluate(
+        "[...document.querySelectorAll('[aria-live], [role=status], [role=alert]')].map((one) => one.id)"
+    ) == ["status"]
+    assert page.evaluate("document.documentElement.lang") == "en"
+
+
+def test_the_state_does_not_speak_at_every_turn(page: Page) -> None:
+    page.evaluate(
+        "new MutationObserver(() => (window.spoken = true)).observe(document.getElementById('status'),"
+        " {childList: true, characterData: true, subtree: true, attributes: true})"
+    )
+    first = page.evaluate(SHOWN)["at"]
+    eventually(lambda: page.evaluate(SHOWN)["at"] > first, "another snapshot", PATIENCE)
+    assert page.evaluate("window.spoken") is None
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_it_is_read_in_light_and_in_dark_on_a_desk_and_on_a_phone(
+    browser: Browser,
+    shop: Shop,
+    asked: list[str],
+    complaints: list[str],
+    scheme: str,
+    size: dict[str, int],
+    request: pytest.FixtureRequest,
+) -> None:
+    page = opened(browser, shop, asked, complaints, color_scheme=scheme, viewport=size)
+    page.wait_for_selector("#throughput .curve")
+    grounds = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (sum(grounds[:3]) < 3 * 64) if scheme == "dark" else (sum(grounds[:3]) > 3 * 192)
+    assert page.evaluate(CONTRAST) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    page.evaluate("scrollTo(9999, 0)")
+    assert page.evaluate("scrollX") == 0
+    for section in page.locator("main > section").all():
+        box = section.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= size["width"]
+    directory = request.config.getoption("--screenshots")
+    picture = PICTURES.get((scheme, size["width"]))
+    if directory is not None and picture is not None:
+        # A picture of lines wants some of them.
+        eventually(lambda: len(shop.json("/api/history")["points"]) >= PICTURED, "two minutes of history", PATIENCE)
+        page.evaluate("scrollTo(0, 0)")
+        page.screenshot(path=Path(directory) / picture, full_page=True)
+    page.context.close()
+    assert complaints == []

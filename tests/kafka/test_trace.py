@@ -1,0 +1,325 @@
+"""`acker trace`: where a tree is stuck, on a real Kafka."""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from acker_worker.catalogue import Catalogue
+from inspection.group_commits import commits_of
+from inspection.record_scan import RecordScan, Stretch
+from inspection.trace.errors import TraceError
+from inspection.trace.roots import show_root
+from inspection.trace.tree import State, Status
+from inspection.trace_reader import TraceReader
+from spout_sdk import TopologyRunner
+from tests.kafka.ack_log import AckLog
+from tests.kafka.sdk_rig import Cluster, Use, headers_of, value
+from tests.kafka.sdk_topologies import NAME
+from tests.kafka.source_rig import Source
+from tests.kafka.source_topologies import SOURCE
+from tests.kafka.trace_topologies import LINES, STUCK
+from tests.unit.cli.running import Acker, Run, one_line, run_acker, running_acker, said
+from tests.waiting import eventually
+from tuple_tree.anchors import pack_anchors, unpack_anchors
+from tuple_tree.ids import Position, positional_root
+from tuple_tree.names import tuples_topic
+from tuple_tree.routing import fields_task
+from tuple_tree.streams import payload_codec
+
+MODULE = "tests.kafka.trace_topologies"
+OTHERS = len(LINES) - 1
+
+
+@pytest.fixture
+def acker(tmp_path: Path, bootstrap_servers: str) -> Acker:
+    def run(*arguments: str) -> Run:
+        return run_acker("trace", *arguments, "--bootstrap-servers", bootstrap_servers, cwd=tmp_path)
+
+    return run
+
+
+@pytest.fixture
+def log(bootstrap_servers: str) -> Iterator[AckLog]:
+    with AckLog(bootstrap_servers, timeout_ms=120_000) as log:
+        yield log
+        log.catalogue.withdraw(log.topology)
+
+
+def trees_of(run: Run) -> list[dict[str, Any]]:
+    trees: list[dict[str, Any]] = said(run)["trees"]
+    return trees
+
+
+@contextmanager
+def at_work(cluster: Cluster, topology: str, directory: Path) -> Iterator[TopologyRunner]:
+    """A topology of `trace_topologies`, published and with an acker worker."""
+    name, catalogue = cluster.manifest.topology, Catalogue(cluster.bootstrap)
+    catalogue.create_topics(cluster.manifest)
+    catalogue.publish(cluster.manifest)
+    worker = ("worker", "--topology", name, "--bootstrap-servers", str(cluster.bootstrap["bootstrap.servers"]))
+    with (
+        running_acker(*worker, cwd=directory),
+        TopologyRunner(f"{MODULE}:{topology}", cluster.kafka) as runner,
+    ):
+        yield runner
+    catalogue.withdraw(name)
+
+
+def stuck_tuple(cluster: Cluster) -> tuple[int, int, int]:
+    """Task, offset and root of the word that nobody acks."""
+    codec = payload_codec(cluster.manifest.stream("split", "default"))
+    (record,) = (
+        record
+        for record in cluster.records(tuples_topic(cluster.manifest.topology, "count"))
+        if codec.decode(value(record)) == (STUCK,)
+    )
+    (root,) = unpack_anchors(headers_of(record)["anchors"])
+    return record.partition() or 0, record.offset() or 0, root
+
+
+def test_the_oldest_tree_names_the_bolt_the_tuple_and_its_offset(use: Use, acker: Acker, tmp_path: Path) -> None:
+    cluster = use("forgetful", MODULE)
+    name = cluster.manifest.topology
+    with at_work(cluster, "forgetful", tmp_path) as runner:
+        eventually(lambda: runner.stats()["lines"].counters.get("acked") == OTHERS, "the other lines acked")
+        eventually(lambda: runner.stats()["count"].counters.get(STUCK) == 1, "the word executed")
+        task, offset, root = stuck_tuple(cluster)
+        assert task == fields_task(STUCK.encode(), 2)
+        eventually(lambda: cluster.progress("count")[task][0] == offset, "all before it committed")
+
+        (tree,) = trees_of(acker("--oldest", "1", "--topology", name, "--json"))
+        assert (tree["root"], tree["status"], tree["spout"]) == (show_root(root), "open", "lines")
+        (open_,) = (each for each in tree["tuples"] if each["state"] == "open")
+        assert open_["tuple"] == f"count/{task}@{offset}"
+        assert (open_["bolt"], open_["task"], open_["offset"]) == ("count", task, offset)
+        assert (open_["preview"], open_["behind"], open_["parents"]) == (f"word={STUCK!r}", 0, ["split/0@1"])
+        sentence = (
+            f"open: 1 of 5 tuples, `count` task {task} has done all before offset {offset}, but not that "
+            f"(word={STUCK!r})"
+        )
+        assert tree["verdict"] == sentence
+        by = {each["tuple"]: [ack["writer"] for ack in each["acks"]] for each in tree["tuples"]}
+        assert by.pop(open_["tuple"]) == []
+        assert by == {tuple_: [tuple_.partition("@")[0]] for tuple_ in by}
+
+        plain = acker("--oldest", "5", "--topology", name)
+        assert plain.returncode == 0, plain.stderr
+        lines = plain.stdout.splitlines()
+        assert lines[0].startswith(f"root {show_root(root)} of {name}  begun 20")
+        assert f"split/0@1  line={LINES[1]!r}" in lines[1]
+        (drawn,) = (line for line in lines if f"count/{task}@{offset}  word={STUCK!r}" in line)
+        assert drawn.endswith(f"open, committed {offset}")
+        assert lines[-1] == sentence
+
+        # A tree that is complete, by its decimal id.
+        complete = next(root_ for batch in cluster.batches() for root_ in batch.init_roots.tolist() if root_ != root)
+        (done,) = trees_of(acker(str(complete), "--topology", name, "--json"))
+        assert done["status"] == "acked"
+        assert {each["state"] for each in done["tuples"]} == {"acked"}
+        assert [notice["outcome"] for notice in done["notices"]] == ["acked"]
+        assert done["verdict"].startswith("acked after ")
+        assert done["unexplained"] == []
+
+
+def test_the_last_failed_tree_shows_what_was_open(use: Use, acker: Acker, tmp_path: Path) -> None:
+    cluster = use("impatient", MODULE)
+    name = cluster.manifest.topology
+    with at_work(cluster, "impatient", tmp_path) as runner:
+        eventually(lambda: runner.stats()["count"].counters.get(STUCK) == 1, "the word executed")
+        eventually(lambda: runner.stats()["lines"].counters.get("failed"), "its line failed")
+        task, offset, root = stuck_tuple(cluster)
+        eventually(
+            lambda: (
+                show_root(root)
+                in [tree["root"] for tree in trees_of(acker("--last-failed", "4", "--topology", name, "--json"))]
+            ),
+            "the failure told",
+        )
+        trees = {tree["root"]: tree for tree in trees_of(acker("--last-failed", "4", "--topology", name, "--json"))}
+        tree = trees[show_root(root)]
+        assert (tree["status"], tree["reason"]) == ("failed", "timeout")
+        assert [each["tuple"] for each in tree["tuples"] if each["state"] == "open"] == [f"count/{task}@{offset}"]
+        assert tree["verdict"].startswith("failed, timeout: 1 of 5 tuples, `count` task")
+
+
+def test_a_message_of_a_positional_spout_shows_its_attempts(log: AckLog, acker: Acker) -> None:
+    first, second = (positional_root(Position(0, 3, 17, attempt)) for attempt in (0, 1))
+    log.say(first, init=5)
+    log.say(first, fail="no")
+    log.say(second, init=6)
+    log.say(second, ack=6)
+    log.flush()
+    trees = trees_of(acker("--message", "s/3/17", "--topology", log.topology, "--json"))
+    assert [(tree["root"], tree["status"]) for tree in trees] == [
+        (show_root(first), "failed"),
+        (show_root(second), "acked"),
+    ]
+    assert trees[0]["verdict"].startswith("failed, by test/0 (no): none of its tuples is in the inboxes")
+    (only,) = trees_of(acker("--message", "s/3/17/1", "--topology", log.topology, "--json"))
+    assert only["root"] == show_root(second)
+    assert "nothing of message s/3/18 was said" in one_line(acker("--message", "s/3/18", "--topology", log.topology))
+
+
+def test_a_message_of_a_kafka_spout_is_found_by_its_place(
+    bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, acker: Acker
+) -> None:
+    """The second topic's partitions are numbered from 4096 // 2 on. Its message fails at first."""
+    unique = uuid.uuid4().hex[:8]
+    topics = {f"trace-{number}-{unique}": 2 for number in range(2)}
+    monkeypatch.setenv(NAME, f"one-task-{unique}")
+    monkeypatch.setenv(SOURCE, ",".join(topics))
+    source = Source(bootstrap_servers, "one_task", topics)
+    source.feed(["zero", "1 once"], list(topics)[1])
+    with source.acker(), TopologyRunner(source.reference, source.kafka):
+        source.await_all_committed()
+    name = source.manifest.topology
+    first, *_, last = trees_of(acker("--message", f"lines/{2048 + 1}/0", "--topology", name, "--json"))
+    assert (first["status"], first["reason"], last["status"]) == ("failed", "failed", "acked")
+    assert first["verdict"].startswith("failed, by see/")
+    assert {each["preview"].partition("=")[2] for each in (*first["tuples"], *last["tuples"])} >= {"'1 once'"}
+    (plain,) = trees_of(acker("--message", "lines/2048/0", "--topology", name, "--json"))
+    assert plain["status"] == "acked"
+    Catalogue(source.bootstrap).withdraw(name)
+
+
+def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
+    """It waits, and its group has never committed."""
+    for root, edge in ((2, 0xA), (4, 0xB)):
+        log.say(root, init=edge)
+    log.flush()
+    producer = Producer(log.kafka)
+    all_headers: tuple[list[tuple[str, str | bytes | None]], ...] = (
+        [("anchors", pack_anchors({2: 0xA, 4: 0xB})), ("source", b"s/default")],
+        [("anchors", pack_anchors({6: 0xC})), ("source", b"s/default")],
+        [("anchors", b"ragged"), ("source", b"s/default")],
+        [],
+    )
+    for headers in all_headers:
+        producer.produce(tuples_topic(log.topology, "b"), b"\x02a", partition=0, headers=headers)
+    assert producer.flush(30) == 0
+    with TraceReader(log.kafka, log.manifest) as reader:
+        since = log.append_ms(0) - 60_000
+        trees = reader.trees([4, 2], since)
+        assert [tree.root for tree in trees] == [4, 2]
+        for tree in trees:
+            (node,) = tree.nodes
+            assert (node.state, node.delivery.roots, node.committed) == (State.OPEN, 2, None)
+            assert node.delivery.preview == "word='a'"
+        # No worker has ever been there: the window is the one asked for.
+        assert {root.root for root in reader.oldest(2, since)} == {2, 4}
+
+
+def test_the_oldest_trees_are_those_of_the_ackers(log: AckLog) -> None:
+    """Found from where their commit says, even if that is older than what is asked for."""
+    for root in range(2, 22, 2):
+        log.say(root, init=root)
+        log.flush()
+    with log.worker():
+        for root in range(6, 22, 2):
+            log.say(root, ack=root)
+        log.flush()
+        log.await_notices(range(6, 22, 2))
+        eventually(lambda: log.committed()[0][0] == log.end_offsets()[0], "the commit")
+    with TraceReader(log.kafka, log.manifest) as reader:
+        now = log.append_ms(1)
+        assert {root.root for root in reader.oldest(9, now + 60_000)} == {2, 4}
+        trees = reader.oldest_trees(9, now + 60_000)
+        assert {tree.root for tree in reader.oldest_trees(9, now, [0])} == {2, 4}
+        assert reader.oldest_trees(1, now, [1]) == []
+        with pytest.raises(TraceError, match="has no partition 2: it has 2"):
+            reader.oldest_trees(1, now, [0, 2])
+    assert {tree.root for tree in trees} == {2, 4}
+    assert {tree.status for tree in trees} == {Status.OPEN}
+
+
+def test_a_commit_made_while_it_looks_does_not_make_the_log_another(
+    log: AckLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for root in (2, 4):
+        log.say(root, init=root)
+    log.flush()
+    with log.worker():
+        log.wait_ticks(0, 1)
+
+        def meanwhile(admin: AdminClient, groups: Iterable[str]) -> Any:
+            log.say(4, ack=4)
+            log.flush()
+            log.await_notices([4])
+            eventually(lambda: log.committed()[0][0] == log.end_offsets()[0], "the commit")
+            return commits_of(admin, groups)
+
+        monkeypatch.setattr("inspection.trace_reader.commits_of", meanwhile)
+        with TraceReader(log.kafka, log.manifest) as reader:
+            found = reader.oldest(9, log.append_ms(0) + 60_000)
+    assert {root.root for root in found} == {2}
+
+
+def test_only_what_is_committed_is_read_and_markers_are_no_end(log: AckLog) -> None:
+    """The last offsets of a partition may be those of an aborted transaction: nothing more will come."""
+    place = (tuples_topic(log.topology, "b"), 0)
+    producer = Producer({**log.kafka, "transactional.id": f"{log.topology}.b.test"})
+    producer.init_transactions(30)
+    for payload, commit in ((b"kept", True), (b"aborted", False)):
+        producer.begin_transaction()
+        producer.produce(place[0], payload, partition=0)
+        if commit:
+            producer.commit_transaction(30)
+        else:
+            assert producer.flush(30) == 0
+            producer.abort_transaction(30)
+    with RecordScan(log.kafka) as scan:
+        eventually(lambda: scan.stretches([place])[place] == Stretch(0, 4), "the marker of the abort")
+        read: list[bytes] = []
+        scan.read("inboxes", scan.stretches([place]), lambda message: read.append(value(message)))
+        assert read == [b"kept"]
+        assert scan.stretches([place], since_ms=2**42)[place] == Stretch(4, 4)
+        assert scan.stretches([place], until_ms=0)[place] == Stretch(0, 0)
+
+
+def test_a_topic_that_is_gone_is_named(log: AckLog, acker: Acker) -> None:
+    log.say(2, init=5)
+    log.flush()
+    inbox = tuples_topic(log.topology, "b")
+    log.delete_topic(inbox)
+    assert f"topic {inbox} does not exist" in one_line(acker("0x2", "--topology", log.topology))
+
+
+def test_an_interruption_goes_through(log: AckLog) -> None:
+    log.say(2, init=5)
+    log.flush()
+
+    def interrupt(_what: str, _done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), TraceReader(log.kafka, log.manifest, interrupt) as reader:
+        reader.trees([2], 0)
+
+
+def test_what_cannot_be_traced_says_what_to_do(log: AckLog, acker: Acker) -> None:
+    of = ("--topology", log.topology)
+    assert "no topology 'no-such'" in one_line(acker("1f", "--topology", "no-such"))
+    untracked = log.manifest.model_copy(update={"topology": f"{log.topology}-u", "guarantee": "at_most_once"})
+    log.catalogue.publish(untracked)
+    assert "is at_most_once: it has no tuple trees" in one_line(acker("1f", "--topology", untracked.topology))
+    several = one_line(acker("1f"))
+    assert "say which topology is meant, with --topology NAME: the cluster has " in several
+    assert untracked.topology in several
+    log.catalogue.withdraw(untracked.topology)
+    assert "give SPOUT/PARTITION/OFFSET" in one_line(acker("--message", "17", *of))
+    assert "has no spout 'x': it has s" in one_line(acker("--message", "x/1/2", *of))
+    log.say(2, init=5)
+    log.flush()
+    absent = one_line(acker("0x4", *of))
+    assert f"nothing of root {4:016x} was said to the ackers of {log.topology} since 20" in absent
+    assert f"(searched: {log.topic}[0] offsets 0 to 1)" in absent
+    assert "--since 1d" in absent
+    assert acker("--last-failed", "1", *of).stdout == f"no tree of {log.topology} failed in that time\n"
+    log.say(2, ack=5)
+    log.flush()
+    assert acker("--oldest", "1", *of).stdout == f"{log.topology} has no open trees\n"
