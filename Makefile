@@ -3,6 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PARTS ?= tests/unit tests/kafka tests/spark
 
 .PHONY: help setup demo test test-container test-cluster lint types format docs docs-serve bench bench-soak bench-setup bench-guard bench-report screenshots clean
 
@@ -22,8 +23,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Count the words of a book through a real Kafka, every line acked
 	$(BIN)/acker demo
 
-test: $(READY) ## Run the tests, those on a real Kafka and a real Spark included
-	$(BIN)/pytest tests/unit tests/kafka tests/spark
+test: $(READY) ## Run the tests, those on a real Kafka and a real Spark included; PARTS=tests/unit for some of them
+	$(BIN)/pytest $(PARTS)
 
 test-container: $(READY) ## Run the tests that take any Kafka on one in a container of apache/kafka
 	ACKER_TEST_KAFKA=container $(BIN)/pytest tests/kafka -m any_broker

@@ -19,7 +19,7 @@ from spout_sdk import (
     declare,
 )
 
-RATE = 120.0
+RATE = 60.0
 """Orders a second, of both tasks of the spout together."""
 HELD = 13
 """The order that is never acked."""

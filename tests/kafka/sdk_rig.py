@@ -5,7 +5,7 @@ from collections import defaultdict
 from typing import Any, Protocol
 
 import numpy as np
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tuple_tree.codec import decode_ack_batch, encode_notice_batch
@@ -45,19 +45,25 @@ class Cluster:
 
     def records(self, topic: str) -> list[Message]:
         """Everything in a topic, partition by partition."""
-        consumer = Consumer({**self.bootstrap, "group.id": "reader", "enable.auto.commit": False})
+        # All partitions at once, and answers that wait for nothing more: what is there takes no time to read.
+        settings = {"enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 10}
+        consumer = Consumer({**self.bootstrap, "group.id": "reader", **settings})
         try:
-            found = []
-            for partition in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
-                low, high = watermarks(consumer, TopicPartition(topic, partition), 30)
-                consumer.assign([TopicPartition(topic, partition, low)])
-                while low < high:
-                    message = consumer.poll(10)
-                    assert message is not None
-                    assert message.error() is None
-                    found.append(message)
-                    low = (message.offset() or 0) + 1
-            return found
+            partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+            found: dict[int | None, list[Message]] = {partition: [] for partition in sorted(partitions)}
+            unread = {*found}
+            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
+            while unread:
+                message = consumer.poll(10)
+                assert message is not None
+                error = message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    unread.discard(message.partition())
+                    continue
+                assert error is None
+                if message.partition() in unread:
+                    found[message.partition()].append(message)
+            return [message for messages in found.values() for message in messages]
         finally:
             consumer.close()
 

@@ -5,6 +5,7 @@ They are functions, so that each test gives the topology a name of its own, thro
 
 import itertools
 import os
+import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,11 +65,20 @@ class Lines(Spout):
 
 
 class Endless(Lines):
-    """Never runs out of lines."""
+    """Never runs out of lines, and leaves the machine to those that look at it."""
+
+    PER_SECOND = 500.0
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         super().open(context, collector)
         self.numbers = itertools.count(context.task, context.tasks)
+        self.began = time.monotonic()
+        self.turns = 0
+
+    def next_tuple(self) -> None:
+        if self.turns < (time.monotonic() - self.began) * self.PER_SECOND:
+            self.turns += 1
+            super().next_tuple()
 
 
 class Split(BasicBolt):

@@ -8,7 +8,10 @@ from pyspark.sql import SparkSession
 
 import spark_jobs
 
+_OPTIONS = "spark.driver.extraJavaOptions"
 SETTINGS = {
+    # Most of what Spark runs here was generated a moment ago and runs a few times: to optimise it is half of the work.
+    _OPTIONS: f"{spark_jobs.required_settings()[_OPTIONS]} -XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.driver.memory": "1g",

@@ -195,10 +195,7 @@ def main() -> None:
     servers, manifest, checkpoint = sys.argv[1:]
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    options = "spark.driver.extraJavaOptions"
-    # Java lives for seconds only, and so optimises in vain: that would be half of the time.
-    brief = {options: f"{spark_jobs.required_settings()[options]} -XX:TieredStopAtLevel=1"}
-    spark = spark_jobs.session("killed", "local[2]", {**SETTINGS, **brief})
+    spark = spark_jobs.session("killed", "local[2]", SETTINGS)
     spark.sparkContext.setLogLevel("ERROR")
     moment = sys.stdin.readline().strip()
     if not moment:

@@ -1,5 +1,7 @@
 """What runs on each change: nothing is left out because of what a machine has, and what is missing is said."""
 
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -31,15 +33,22 @@ def run(directory: Path, up: Path | str, *command: str) -> subprocess.CompletedP
 
 def test_all_checks_run_and_those_of_kafka_on_both() -> None:
     lines = (_ROOT / ".ci" / "run").read_text().splitlines()
-    commands = [line.partition(" >")[0].strip() for line in lines if "make " in line and not line.startswith("#")]
+    commands = [line.partition(" ||")[0].strip() for line in lines if "make " in line and not line.startswith("#")]
     assert commands == [
-        "make lint",
-        "make types",
         "make bench-guard",
         ".ci/docker make test-container",
         ".ci/docker make test-cluster",
-        "ACKER_TEST_KAFKA=embedded make test",
+        "ACKER_TEST_KAFKA=embedded make test PARTS=tests/spark",
+        "make lint",
+        "make types",
+        'ACKER_TEST_KAFKA=embedded make test PARTS="tests/unit tests/kafka"',
     ]
+
+
+def test_the_two_halves_are_all_that_make_test_runs() -> None:
+    (parts,) = re.findall(r"^PARTS \?= (.+)$", (_ROOT / "Makefile").read_text(), re.MULTILINE)
+    halves = re.findall(r'make test PARTS="?([a-z/ ]+)"?', (_ROOT / ".ci" / "run").read_text())
+    assert sorted(" ".join(halves).split()) == sorted(parts.split())
 
 
 def test_what_fails_beside_the_others_fails_the_whole(tmp_path: Path) -> None:
@@ -51,11 +60,13 @@ def test_what_fails_beside_the_others_fails_the_whole(tmp_path: Path) -> None:
     script(checkout / "chromium")
     script(
         tmp_path / "make",
-        f'echo "$1 on $ACKER_TEST_KAFKA" >> {tmp_path}/made',
+        f'echo "$* on $ACKER_TEST_KAFKA" >> {tmp_path}/made',
         "echo 1 passed",
-        '[ "$1" != "$BROKEN" ]',
+        'case "$*" in $BROKEN) exit 1 ;; esac',
     )
-    for broken, code in (("none", 0), ("test-container", 1), ("test", 1), ("test-cluster", 1)):
+    broken_ones = ("bench-guard", "lint", "types", "test-container", "test-cluster", "test *spark", "test *unit*")
+    for broken, fails in (("none", False), *((each, True) for each in broken_ones)):
+        (tmp_path / "made").unlink(missing_ok=True)
         done = subprocess.run(
             ["bash", str(checkout / "run")],
             env={"PATH": f"{tmp_path}:/usr/bin:/bin", "BROKEN": broken},
@@ -63,10 +74,38 @@ def test_what_fails_beside_the_others_fails_the_whole(tmp_path: Path) -> None:
             timeout=60,
             check=False,
         )
-        assert (done.returncode != 0) == (code != 0), broken
-    made = (tmp_path / "made").read_text().splitlines()
-    assert made[:2] == ["lint on ", "types on "]
-    assert "test on embedded" in made
+        assert (done.returncode != 0) == fails, broken
+        made = (tmp_path / "made").read_text().splitlines()
+        assert made[0] == "bench-guard on "
+        if broken.startswith(("none", "test")):
+            assert {"test-container on ", "test-cluster on ", "test PARTS=tests/spark on embedded"} < {*made}, broken
+            assert "test PARTS=tests/unit tests/kafka on embedded" in made, broken
+
+
+def test_what_runs_beside_the_others_ends_with_them(tmp_path: Path) -> None:
+    """With lint that fails while containers run."""
+    checkout = tmp_path / "checkout" / ".ci"
+    checkout.mkdir(parents=True)
+    (checkout / "run").write_text((_ROOT / ".ci" / "run").read_text())
+    script(checkout / "docker", 'exec "$@"')
+    started, ended = tmp_path / "started", tmp_path / "ended"
+    os.mkfifo(started)
+    script(
+        tmp_path / "make",
+        'case "$1" in',
+        f"test-container) trap 'echo ended > {ended}; kill $!; exit 130' INT; echo > {started}; sleep 60 & wait ;;",
+        f"lint) read -r line < {started}; exit 1 ;;",
+        "esac",
+    )
+    done = subprocess.run(
+        ["bash", str(checkout / "run")],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert ended.read_text() == "ended\n"
 
 
 def test_a_script_that_cannot_be_run_is_named(tmp_path: Path) -> None:
