@@ -64,17 +64,20 @@ def test_what_fails_beside_the_others_fails_the_whole(tmp_path: Path) -> None:
         "echo 1 passed",
         'case "$*" in $BROKEN) exit 1 ;; esac',
     )
+    logs = tmp_path / "logs"
+    logs.mkdir()
     broken_ones = ("bench-guard", "lint", "types", "test-container", "test-cluster", "test *spark", "test *unit*")
     for broken, fails in (("none", False), *((each, True) for each in broken_ones)):
         (tmp_path / "made").unlink(missing_ok=True)
         done = subprocess.run(
             ["bash", str(checkout / "run")],
-            env={"PATH": f"{tmp_path}:/usr/bin:/bin", "BROKEN": broken},
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin", "BROKEN": broken, "TMPDIR": str(logs)},
             capture_output=True,
             timeout=60,
             check=False,
         )
         assert (done.returncode != 0) == fails, broken
+        assert not [*logs.iterdir()], broken
         made = (tmp_path / "made").read_text().splitlines()
         assert made[0] == "bench-guard on "
         if broken.startswith(("none", "test")):
@@ -93,7 +96,7 @@ def test_what_runs_beside_the_others_ends_with_them(tmp_path: Path) -> None:
     script(
         tmp_path / "make",
         'case "$1" in',
-        f"test-container) trap 'echo ended > {ended}; kill $!; exit 130' INT; echo > {started}; sleep 60 & wait ;;",
+        f"test-container) trap 'echo ended > {ended}; kill $!; exit 130' INT; sleep 60 & echo > {started}; wait ;;",
         f"lint) read -r line < {started}; exit 1 ;;",
         "esac",
     )
