@@ -26,8 +26,8 @@ demo: $(READY) ## Count the words of a book through a real Kafka, every line ack
 test: $(READY) ## Run the tests, those on a real Kafka and a real Spark included; PARTS=tests/unit for some of them
 	$(BIN)/pytest $(PARTS)
 
-test-container: $(READY) ## Run the tests that take any Kafka on one in a container of apache/kafka
-	ACKER_TEST_KAFKA=container $(BIN)/pytest tests/kafka -m any_broker
+test-container: $(READY) ## Run the tests that take any Kafka, but for the long ones, on one in a container of apache/kafka
+	ACKER_TEST_KAFKA=container $(BIN)/pytest tests/kafka -m "any_broker and not long"
 
 test-cluster: $(READY) ## Run the cluster of docker-compose.yml, and kill, cut off and restart what is in it; needs Docker
 	$(BIN)/pytest tests/cluster

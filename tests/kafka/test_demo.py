@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from acker_worker.catalogue import Catalogue
 from tests.unit.cli.running import run_acker
 
@@ -35,6 +37,7 @@ def check(report: dict[str, Any]) -> None:
     assert 0 < report["complete_latency_ms"]["p50"] <= report["complete_latency_ms"]["p99"]
 
 
+@pytest.mark.long
 def test_all_goes_well_and_the_cluster_is_left_as_it_was(tmp_path: Path, bootstrap_servers: str) -> None:
     catalogue = Catalogue({"bootstrap.servers": bootstrap_servers})
     report, _ = demo(tmp_path, "--bootstrap-servers", bootstrap_servers)

@@ -33,12 +33,13 @@ def run(directory: Path, up: Path | str, *command: str) -> subprocess.CompletedP
 
 def test_all_checks_run_and_those_of_kafka_on_both() -> None:
     lines = (_ROOT / ".ci" / "run").read_text().splitlines()
-    commands = [line.partition(" ||")[0].strip() for line in lines if "make " in line and not line.startswith("#")]
+    commands = [re.sub(r" \|\| .*| 3<&-$", "", line).strip() for line in lines if "make " in line and not line.startswith("#")]
     assert commands == [
-        "make bench-guard",
         ".ci/docker make test-container",
         ".ci/docker make test-cluster",
         "ACKER_TEST_KAFKA=embedded make test PARTS=tests/spark",
+        "make setup",
+        "make bench-guard",
         "make lint",
         "make types",
         'ACKER_TEST_KAFKA=embedded make test PARTS="tests/unit tests/kafka"',
@@ -66,7 +67,7 @@ def test_what_fails_beside_the_others_fails_the_whole(tmp_path: Path) -> None:
     )
     logs = tmp_path / "logs"
     logs.mkdir()
-    broken_ones = ("bench-guard", "lint", "types", "test-container", "test-cluster", "test *spark", "test *unit*")
+    broken_ones = ("setup", "bench-guard", "lint", "types", "test-container", "test-cluster", "test *spark", "test *unit*")
     for broken, fails in (("none", False), *((each, True) for each in broken_ones)):
         (tmp_path / "made").unlink(missing_ok=True)
         done = subprocess.run(
@@ -79,7 +80,8 @@ def test_what_fails_beside_the_others_fails_the_whole(tmp_path: Path) -> None:
         assert (done.returncode != 0) == fails, broken
         assert not [*logs.iterdir()], broken
         made = (tmp_path / "made").read_text().splitlines()
-        assert made[0] == "bench-guard on "
+        assert made[0] == "setup on "
+        assert made[1:2] == ["bench-guard on "] * (broken != "setup"), "nothing runs beside it"
         if broken.startswith(("none", "test")):
             assert {"test-container on ", "test-cluster on ", "test PARTS=tests/spark on embedded"} < {*made}, broken
             assert "test PARTS=tests/unit tests/kafka on embedded" in made, broken
