@@ -33,7 +33,9 @@ def run(directory: Path, up: Path | str, *command: str) -> subprocess.CompletedP
 
 def test_all_checks_run_and_those_of_kafka_on_both() -> None:
     lines = (_ROOT / ".ci" / "run").read_text().splitlines()
-    commands = [re.sub(r" \|\| .*| 3<&-$", "", line).strip() for line in lines if "make " in line and not line.startswith("#")]
+    commands = [
+        re.sub(r" \|\| .*| 3<&-$", "", line).strip() for line in lines if "make " in line and not line.startswith("#")
+    ]
     assert commands == [
         ".ci/docker make test-container",
         ".ci/docker make test-cluster",
@@ -67,7 +69,16 @@ def test_what_fails_beside_the_others_fails_the_whole(tmp_path: Path) -> None:
     )
     logs = tmp_path / "logs"
     logs.mkdir()
-    broken_ones = ("setup", "bench-guard", "lint", "types", "test-container", "test-cluster", "test *spark", "test *unit*")
+    broken_ones = (
+        "setup",
+        "bench-guard",
+        "lint",
+        "types",
+        "test-container",
+        "test-cluster",
+        "test *spark",
+        "test *unit*",
+    )
     for broken, fails in (("none", False), *((each, True) for each in broken_ones)):
         (tmp_path / "made").unlink(missing_ok=True)
         done = subprocess.run(
