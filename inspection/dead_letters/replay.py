@@ -127,14 +127,24 @@ class Replayer:
     def _put_back(self, batch: list[DeadLetter], keep_anchors: bool) -> list[Replayed]:
         positions: dict[int, int] = {}
         failures: list[tuple[DeadLetter, KafkaError]] = []
+        refused: KafkaException | None = None
         try:
             self._producer.begin_transaction()
-            for letter in batch:
-                self._send(letter, keep_anchors, positions, failures)
+            try:
+                for letter in batch:
+                    self._send(letter, keep_anchors, positions, failures)
+            except KafkaException as error:
+                cause = ended_by(self._producer.poll, error.args[0])
+                if cause is not None:
+                    raise self._ended(cause, _UNDONE) from error
+                # Once a record is refused, nothing more can be sent; the reports know which one it was.
+                refused = error
             self._deliver()
         except KafkaException as error:
             raise self._ended(error.args[0], _UNDONE) from error
         self._check(batch, failures)
+        if refused is not None:
+            raise self._ended(refused.args[0], _UNDONE) from refused
         self._commit()
         return [Replayed(letter, positions[letter.offset]) for letter in batch]
 

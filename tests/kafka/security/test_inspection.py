@@ -17,6 +17,7 @@ from spout_sdk import load_topology
 from tests.kafka.replaying import bury, committed, values
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.security.secured import SecuredKafka, bindings_of
+from tests.waiting import eventually
 from tuple_tree.access import Operation, Permission, Role, acker_role, viewer_role
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import dead_letters_topic, tuples_topic
@@ -104,3 +105,25 @@ def test_who_may_replay(secured: SecuredKafka, manifest: Manifest) -> None:
     with Replayer(user(secured, looks, transactions, writes), name) as replayer:
         assert len(list(replayer.replay(found))) == 1
     assert values(committed(secured.super_user, inbox)) == [b"x"]
+
+
+class Slow(Replayer):
+    """Hears of the refusal of a letter before it sends the next one."""
+
+    def _send(self, *arguments: Any) -> None:
+        super()._send(*arguments)
+        failures = arguments[-1]
+        eventually(lambda: self._producer.poll(0.05) >= 0 and failures, "the refusal of the first letter")
+
+
+def test_a_refusal_is_told_however_soon_it_comes(secured: SecuredKafka, manifest: Manifest) -> None:
+    name = manifest.topology
+    letters, inbox = dead_letters_topic(name), tuples_topic(name, "split")
+    bury(secured.super_user, name, inbox, [b"x", b"y"])
+    looks = Role("looks", "", (Permission("topic", letters, (Operation.READ, Operation.WRITE)),))
+    kafka = user(secured, looks, Permission("transactional-id", replay_id(name), (Operation.WRITE,)))
+    found = list(DeadLetterLog(kafka, name).fetch([0, 1]))
+    assert len(found) == 2
+    refused = f"dead letter 0 was refused by {inbox} .*, so 0 to 1 were not put back"
+    with Slow(kafka, name) as replayer, pytest.raises(DeadLettersError, match=refused):
+        list(replayer.replay(found))
