@@ -32,9 +32,8 @@ def check(report: dict[str, Any]) -> None:
     assert report["emitted"] == report["acked"] + report["failed"]
     assert report["replayed"] == report["failed"]
     assert report["duplicate_inits"] == 0
-    # How fast it is, is the benchmarks' to say: this machine may have other things to do.
     assert report["seconds"] > 0
-    assert report["tuples_per_second"] > 0
+    assert report["tuples_per_second"] > 1000
     assert 0 < report["complete_latency_ms"]["p50"] <= report["complete_latency_ms"]["p99"]
 
 
@@ -43,6 +42,8 @@ def test_all_goes_well_and_the_cluster_is_left_as_it_was(tmp_path: Path, bootstr
     catalogue = Catalogue({"bootstrap.servers": bootstrap_servers})
     report, _ = demo(tmp_path, "--bootstrap-servers", bootstrap_servers)
     check(report)
+    # With kills it takes as long as what times out on the way, which depends on what else the machine does.
+    assert report["seconds"] < 90
     assert (report["acker_kills"], report["bolt_kills"]) == (0, 0)
     assert not [topic for topic in catalogue.topics() if topic.startswith("word-count-")]
     assert not [topology for topology in catalogue.manifests() if topology.startswith("word-count-")]
