@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             ("acker demo", "everything goes well"),
             ("acker demo --fail-rate 0.02 --kill", "everything goes wrong, and the counts still match"),
+            ("acker demo --lines 5000", "the beginning of the text, for a slow machine"),
             ("acker demo --json 2>/dev/null", "only the result, as JSON"),
             ("acker demo --bootstrap-servers localhost:9092", "on your own cluster, which is left as it was"),
         ),
@@ -31,6 +32,10 @@ def demo(
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of all that happens at random.")] = 0,
     deadline: Annotated[float, typer.Option(min=1, help="Seconds after which it is given up.")] = 300.0,
+    lines: Annotated[
+        int | None,
+        typer.Option(min=1, help="Count only so many lines, from the beginning.", show_default=False),
+    ] = None,
     keep: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Keep the counts in this new directory.", show_default=False),
@@ -76,7 +81,7 @@ def demo(
             name = f"word-count-{secrets.token_hex(4)}"
         console.print(f"counting words as topology {name} on {cluster.bootstrap_servers}", markup=False)
         options = DemoOptions(
-            parameters=Parameters(name, directory, fail_rate, seed),
+            parameters=Parameters(name, directory, fail_rate, seed, lines=lines or 0),
             kill=kill,
             deadline=deadline,
             log_level=log_level,

@@ -109,7 +109,7 @@ class _Session:
         self._options = options
         self._directory = options.parameters.directory
         self._view = view
-        self._total = len(lines())
+        self._total = len(lines(options.parameters.lines))
         launch = AckerLaunch(manifest.topology, kafka, options.worker, options.log_level)
         self._processes = TopologyProcesses(REFERENCE, manifest, kafka, PROCESSES, AckerPool(launch, ACKERS))
         self._chaos = Chaos(options.parameters.seed, BOLTS, self._kill) if options.kill else None
@@ -134,7 +134,7 @@ class _Session:
             lines=self._total,
             lines_acked=acked_lines(self._directory),
             seconds=seconds,
-            comparison=Comparison(plain_count(), counted_words(self._directory)),
+            comparison=Comparison(plain_count(self._options.parameters.lines), counted_words(self._directory)),
             acker_kills=self._chaos.acker_kills if self._chaos else 0,
             bolt_kills=self._chaos.bolt_kills if self._chaos else 0,
             overdue=overdue,

@@ -14,10 +14,18 @@ _TEXT: Final = "austen.txt.gz"
 
 
 @cache
-def lines() -> tuple[str, ...]:
-    """The lines of the text that ships with the package; `corpus/README.md` says where it comes from."""
+def _text() -> tuple[str, ...]:
     packed = files("acker_cli").joinpath("corpus", _TEXT).read_bytes()
     return tuple(gzip.decompress(packed).decode().splitlines())
+
+
+def lines(most: int = 0) -> tuple[str, ...]:
+    """The lines of the text that ships with the package; `corpus/README.md` says where it comes from.
+
+    Args:
+        most: how many of them, from the beginning; 0 for all.
+    """
+    return _text()[:most] if most > 0 else _text()
 
 
 def words(line: str) -> list[str]:
@@ -25,9 +33,9 @@ def words(line: str) -> list[str]:
     return _WORD.findall(line.lower())
 
 
-def plain_count() -> Counter[str]:
-    """The words of the whole text, counted in one go."""
+def plain_count(most: int = 0) -> Counter[str]:
+    """The words of so many lines of the text, or of all, counted in one go."""
     count: Counter[str] = Counter()
-    for line in lines():
+    for line in lines(most):
         count.update(words(line))
     return count

@@ -94,7 +94,11 @@ def main() -> int:
     parameters = Parameters.from_environment(os.environ)
     patience = float(os.environ.get(PATIENCE_VARIABLE, _PATIENCE_SECONDS))
     verification = Verification(
-        parameters.directory, len(lines()), plain_count(), patience, lambda said: output.print(said, markup=False)
+        parameters.directory,
+        len(lines(parameters.lines)),
+        plain_count(parameters.lines),
+        patience,
+        lambda said: output.print(said, markup=False),
     )
     try:
         with interruptible():

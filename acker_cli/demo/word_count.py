@@ -59,6 +59,7 @@ class Parameters:
         fail_rate: share of tuples that the bolts fail.
         seed: of the choice which; each task draws its own sequence from it.
         rate: lines that each task of the spout emits a second, at most; 0 for as many as it can.
+        lines: how many of the text are emitted, from its beginning; 0 for all.
     """
 
     name: str = "word-count"
@@ -66,6 +67,7 @@ class Parameters:
     fail_rate: float = 0.0
     seed: int = 0
     rate: float = 0.0
+    lines: int = 0
 
     def to_environment(self) -> dict[str, str]:
         """The parameters as environment variables."""
@@ -75,6 +77,7 @@ class Parameters:
             f"{_PREFIX}FAIL_RATE": str(self.fail_rate),
             f"{_PREFIX}SEED": str(self.seed),
             f"{_PREFIX}RATE": str(self.rate),
+            f"{_PREFIX}LINES": str(self.lines),
         }
 
     @classmethod
@@ -88,6 +91,7 @@ class Parameters:
             float(given.get("FAIL_RATE", default.fail_rate)),
             int(given.get("SEED", default.seed)),
             float(given.get("RATE", default.rate)),
+            int(given.get("LINES", default.lines)),
         )
 
 
@@ -103,12 +107,12 @@ class LineSpout(Spout):
     def __init__(self, parameters: Parameters) -> None:
         self._directory = parameters.directory
         self._pace = Pace(parameters.rate)
+        self._text = lines(parameters.lines)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         """Finds out what is left to do."""
         self._context = context
         self._collector = collector
-        self._text = lines()
         self._store = LineStore(self._directory, context.task)
         done = self._store.lines()
         mine = range(context.task, len(self._text), context.tasks)

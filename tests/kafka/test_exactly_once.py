@@ -128,7 +128,8 @@ def test_a_transaction_that_is_refused_is_done_again(start: Start) -> None:
             eventually(lambda: not run.directory.joinpath(ARMED).exists(), "a refused transaction")
         run.flows()
         run.finish()
-        spout, transform = run.spout, run.runner.stats()["transform"]
+    # A process says what it has done twice a second, and the last of it at its end.
+    spout, transform = run.spout, run.runner.stats()["transform"]
     assert run.exits == []
     assert run.outputs() == run.expected()
     assert spout.failed == {}
@@ -171,7 +172,8 @@ def test_tasks_that_move_repeat_nothing(start: Start) -> None:
             thread.join(60)
         run.flows()
         run.finish()
-        spout, transform = run.spout, run.runner.stats()["transform"]
+    # A process says what it has done twice a second, and the last of it at its end.
+    spout, transform = run.spout, run.runner.stats()["transform"]
     assert run.exits == []
     assert run.outputs() == run.expected()
     assert (spout.failed, spout.counters) == ({}, {})

@@ -132,3 +132,9 @@ def test_the_text_is_a_real_one() -> None:
     assert count.total() > 250_000
     assert count.most_common(1)[0][0] == "the"
     assert count["darcy"] > 100
+
+
+def test_a_part_of_the_text_is_its_beginning() -> None:
+    assert lines(100) == lines()[:100]
+    assert lines(10**9) == lines()
+    assert plain_count(100) == Counter(word for line in lines()[:100] for word in words(line))

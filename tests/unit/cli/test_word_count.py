@@ -10,7 +10,7 @@ from tuple_tree.manifest import Subscription
 
 
 def test_parameters_pass_through_the_environment(tmp_path: Path) -> None:
-    parameters = Parameters("words-1", tmp_path, 0.25, 7, 12.5)
+    parameters = Parameters("words-1", tmp_path, 0.25, 7, 12.5, 100)
     assert Parameters.from_environment(parameters.to_environment()) == parameters
     assert Parameters.from_environment({}) == Parameters()
 
