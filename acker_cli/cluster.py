@@ -110,8 +110,10 @@ def _refusal(kafka: KafkaProperties) -> str | None:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
+    from tuple_tree.forgotten_clients import forgettable
+
     try:
-        AdminClient({**kafka, "log_level": 0})
+        forgettable(AdminClient)({**kafka, "log_level": 0})
     except KafkaException as error:
         return str(error.args[0].str())
     except (TypeError, ValueError) as error:

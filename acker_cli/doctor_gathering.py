@@ -28,6 +28,7 @@ from inspection.topology_status import ClusterStatus, TopicStatus, TopologyStatu
 from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
 from tuple_tree.client_settings import for_admin, for_consumer
+from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic, notices_topic
 from tuple_tree.topics import topic_specs
@@ -97,7 +98,7 @@ class _Gathering:
         self._say = say
         self._catalogue = Catalogue(kafka)
         self._status = ClusterStatus(kafka)
-        self._admin = AdminClient({**for_admin(kafka), "log_level": 0})
+        self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
 
     def facts(self, machine: MachineFacts) -> Facts:
         published = self._catalogue.manifests()

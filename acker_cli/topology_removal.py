@@ -21,6 +21,7 @@ from acker_worker.errors import AccessError, BrokerUnreachableError
 from inspection.topology_status import ClusterStatus
 from tuple_tree.client_settings import for_admin
 from tuple_tree.errors import InvalidNameError, ManifestError
+from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, check_name, component_group, dead_letters_topic, stats_topic
 
@@ -103,7 +104,7 @@ class Removal:
         self._let_go_s = let_go_s
         self._catalogue = Catalogue(kafka)
         self._status = ClusterStatus(kafka)
-        self._admin = AdminClient({**for_admin(kafka), "log_level": 0})
+        self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
 
     def check_unused(self) -> None:
         """Makes sure that no process of a component is at work; ackers are no matter, for they let go by themselves.

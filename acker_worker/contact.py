@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 from acker_worker.errors import AccessError, BrokerUnreachableError
 from tuple_tree.access import no_entry, remedy
 from tuple_tree.client_settings import for_admin
+from tuple_tree.forgotten_clients import forgettable
 
 QUIET: Final = {"log_level": 0, "socket.connection.setup.timeout.ms": 5_000}
 """librdkafka properties of a client whose errors are told by us."""
@@ -36,7 +37,7 @@ class Contact:
         self._servers = kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
         self._heard: list[KafkaError] = []
         settings: dict[str, Any] = {**QUIET, **for_admin(kafka), "error_cb": self._heard.append}
-        self.admin = AdminClient(settings)
+        self.admin = forgettable(AdminClient)(settings)
 
     @contextmanager
     def asking(self) -> Iterator[None]:

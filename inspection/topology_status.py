@@ -13,6 +13,7 @@ from acker_worker.errors import AccessError, BrokerUnreachableError
 from inspection.group_commits import NO_GROUP, commits_of
 from inspection.record_scan import Place
 from tuple_tree.client_settings import for_admin
+from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, acks_topic, component_group, notices_topic, tuples_topic
 from tuple_tree.topics import topic_specs
@@ -128,7 +129,7 @@ class ClusterStatus:
     """
 
     def __init__(self, kafka: KafkaSettings) -> None:
-        self._admin = AdminClient({**for_admin(kafka), "log_level": 0})
+        self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
 
     def of(self, manifests: Iterable[Manifest], existing: Mapping[str, int]) -> list[TopologyStatus]:
         """The status of topologies.

@@ -26,6 +26,7 @@ from inspection.trace.tree import Tree, build_tree
 from tuple_tree.client_settings import for_admin
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import WireError
+from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, component_group, notices_topic, tuples_topic
 
@@ -61,7 +62,7 @@ class TraceReader:
             )
         self._manifest = manifest
         self._scan = RecordScan(kafka, progress)
-        self._admin = AdminClient({**for_admin(kafka), "log_level": 0})
+        self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
         self._now_ms = now_ms
         self._acks = acks_topic(manifest.topology)
 

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollectio
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from tuple_tree.client_settings import for_admin
+from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.stats_publisher import LAST_SECONDS, PUBLISH_SECONDS, StatsPublisher, producer_settings
 
 logger = logging.getLogger("spark_jobs.stats")
@@ -80,7 +81,7 @@ def driver_stats(
     began = time.monotonic()
 
     def publisher() -> StatsPublisher:
-        admin = AdminClient({**for_admin(kafka), "log_level": 2})
+        admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 2})
 
         def ask(topic: str) -> Mapping[str, "Future[TopicDescription]"]:
             return admin.describe_topics(TopicCollection([topic]), request_timeout=_ANSWER_SECONDS)

@@ -15,6 +15,7 @@ from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from spark_jobs.kafka_security import PREFIXES, security_options
 from tuple_tree.access import Operation, Role, no_entry, remedy, shortfall
 from tuple_tree.client_settings import for_admin, for_consumer, for_producer
+from tuple_tree.forgotten_clients import forgettable
 
 _RENAMED: Final = {"metadata.broker.list": "bootstrap.servers"}
 _LIBRDKAFKA_ONLY: Final = (
@@ -105,7 +106,7 @@ def _admin(kafka: Mapping[str, Any]) -> tuple[AdminClient, list[KafkaError]]:
     heard: list[KafkaError] = []
     settings = {**for_admin(_checked(kafka)), "log_level": 2, "error_cb": heard.append}
     try:
-        return AdminClient(settings), heard
+        return forgettable(AdminClient)(settings), heard
     except KafkaException as error:
         raise SparkJobError(f"the Kafka settings cannot be used: {error.args[0].str()}; correct them") from error
 

@@ -24,6 +24,7 @@ from spark_jobs.outputs import check_fields, outputs_of
 from spark_jobs.payloads import encoded, problem_of
 from spark_jobs.spout_batch import simple_type
 from tuple_tree.client_settings import for_admin
+from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest
 
 logger = logging.getLogger("spark_jobs.spout")
@@ -112,7 +113,7 @@ def _made(kafka: Mapping[str, Any], topic: str) -> int:
     """Makes the topic if it is not there, and returns how many partitions it has."""
     # Says what is wrong with the settings, or that nobody answers.
     check_topics(kafka, {})
-    admin = AdminClient({**for_admin(kafka), "log_level": 2})
+    admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 2})
     found = admin.list_topics(timeout=_SECONDS).topics
     if topic in found:
         return len(found[topic].partitions)

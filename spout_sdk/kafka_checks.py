@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 from spout_sdk.errors import AccessError, BrokerUnreachableError, TopicsError
 from spout_sdk.kafka_settings import KafkaSettings, admin_settings
 from tuple_tree.access import Operation, component_role, no_entry, remedy, shortfall
+from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC
 from tuple_tree.stats_publisher import StatsPublisher, producer_settings
@@ -70,7 +71,7 @@ def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str, sourc
 
 def watching_client(kafka: KafkaSettings) -> AdminClient:
     """A client for questions that are asked while a component runs."""
-    return AdminClient({**admin_settings(kafka), "log_level": 2})
+    return forgettable(AdminClient)({**admin_settings(kafka), "log_level": 2})
 
 
 def stats_publisher(
@@ -127,7 +128,7 @@ def _described(kafka: KafkaSettings, topics: list[str]) -> dict[str, TopicDescri
         return {}
     heard: list[KafkaError] = []
     settings: dict[str, Any] = {**admin_settings(kafka), "error_cb": heard.append}
-    admin = AdminClient(settings)
+    admin = forgettable(AdminClient)(settings)
     asked = admin.describe_topics(
         TopicCollection(topics), include_authorized_operations=True, request_timeout=ANSWER_SECONDS
     )

@@ -38,6 +38,8 @@ _PROPERTIES: Final = {
     "inter.broker.listener.name": "PLAINTEXT",
     "log.dirs": "/tmp/kafka-logs",
 }
+# As the embedded broker in tests: it lives for minutes, of which the JVM's thorough compiler would take a good part.
+_JAVA: Final = {"KAFKA_HEAP_OPTS": "-Xmx512m", "KAFKA_OPTS": "-XX:TieredStopAtLevel=1"}
 _START_S: Final = 180.0
 """How long it may take to answer; 5 seconds where nothing else runs."""
 _LOG_LINES: Final = 30
@@ -91,7 +93,7 @@ def kafka_container() -> Iterator[str]:
     With `TESTCONTAINERS_RYUK_DISABLED=true` nothing removes it if this process is killed.
     """
     container = DockerContainer(IMAGE, command=None)
-    container.with_envs(**{_variable(name): value for name, value in _PROPERTIES.items()}, KAFKA_HEAP_OPTS="-Xmx512m")
+    container.with_envs(**{_variable(name): value for name, value in _PROPERTIES.items()}, **_JAVA)
     container.with_command(["sh", "-c", _START]).with_exposed_ports(_PORT)
     with container:
         # By its number, since `localhost` may be looked up as an address that the engine does not publish at.

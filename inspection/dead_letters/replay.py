@@ -24,6 +24,7 @@ from inspection.dead_letters.putting_back import restored_headers
 from spout_sdk.delivery_reports import ended_by
 from tuple_tree.client_settings import for_admin, for_producer
 from tuple_tree.dead_letters import replay_marker
+from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.names import dead_letters_topic, transactional_id
 
 # What goes wrong is told by an error; librdkafka's own words are for those who configure logging.
@@ -214,7 +215,7 @@ class Replayer:
 
     def _end(self, kafka: KafkaSettings) -> int:
         """The end of the dead letters, what is not committed included."""
-        admin = AdminClient({**for_admin(kafka), "log_level": 0})
+        admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
         at = TopicPartition(self._topic, 0)
         asked = admin.list_offsets(
             {at: OffsetSpec.latest()},  # type: ignore[no-untyped-call]

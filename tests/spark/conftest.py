@@ -1,6 +1,7 @@
 """One small Spark session a module; the broker is that of `tests/conftest.py`."""
 
 import gc
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -8,15 +9,19 @@ from pyspark.sql import SparkSession
 
 import spark_jobs
 
-_OPTIONS = "spark.driver.extraJavaOptions"
+# Most of what Spark runs here was generated a moment ago and runs a few times: to optimise it is half of the work.
+_JAVA = "-XX:TieredStopAtLevel=1"
 SETTINGS = {
-    # Most of what Spark runs here was generated a moment ago and runs a few times: to optimise it is half of the work.
-    _OPTIONS: f"{spark_jobs.required_settings()[_OPTIONS]} -XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.driver.memory": "1g",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
 }
+
+
+def pytest_configure() -> None:
+    # For each driver that a test starts, in this process or in another one.
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {_JAVA}".strip()
 
 
 @pytest.fixture(scope="module")

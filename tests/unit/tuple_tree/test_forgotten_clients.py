@@ -1,0 +1,86 @@
+"""Clients that nobody holds any more, in processes of their own: a wrong end would be that of the process."""
+
+import signal
+import subprocess
+import sys
+import threading
+from typing import ClassVar
+
+import pytest
+
+from tests.waiting import eventually
+from tuple_tree.forgotten_clients import forgettable
+
+# The last reference to the client is in a cycle, and the answer to its question, which comes in a thread of the
+# client's, finds the cycle.
+_CYCLE = """
+import gc
+import threading
+
+from confluent_kafka.admin import AdminClient
+
+from tuple_tree.forgotten_clients import forgettable
+
+gc.disable()
+heard = threading.Event()
+
+
+def hear(_answer: object) -> None:
+    gc.collect()
+    heard.set()
+
+
+client = {kind}({{"bootstrap.servers": "127.0.0.1:1", "log_level": 0}})
+client.describe_cluster(request_timeout=0.2).add_done_callback(hear)
+{cycle}
+del cycle, client
+assert heard.wait(20)
+print("alive")
+"""
+_AROUND_IT = "cycle = [client]; cycle.append(cycle)"
+_THROUGH_IT = "client.itself = cycle = client"
+
+
+def run(kind: str, cycle: str) -> "subprocess.CompletedProcess[str]":
+    script = _CYCLE.format(kind=kind, cycle=cycle)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("cycle", [_AROUND_IT, _THROUGH_IT])
+def test_one_that_is_found_by_its_own_answer_ends_elsewhere(cycle: str) -> None:
+    ended = run("forgettable(AdminClient)", cycle)
+    assert (ended.returncode, ended.stdout) == (0, "alive\n"), ended.stderr
+
+
+def test_without_it_the_process_is_aborted() -> None:
+    """So that the test above is known to find what it is about; when it fails, nobody needs any of this any more."""
+    assert run("AdminClient", _AROUND_IT).returncode == -signal.SIGABRT
+
+
+class Client:
+    """Notes by whom it was ended."""
+
+    ended: ClassVar[list[str]] = []
+
+    def __init__(self, name: str) -> None:
+        if not name:
+            raise ValueError("no name")
+        self.name = name
+
+    def __exit__(self, *_: object) -> None:
+        Client.ended.append(f"{self.name} by {threading.current_thread().name}")
+
+
+def test_each_ends_once_and_as_soon_as_nobody_holds_it() -> None:
+    kept = forgettable(Client)("kept")
+    for name in ("one", "two"):
+        forgettable(Client)(name)
+    with pytest.raises(ValueError, match="no name"):
+        forgettable(Client)("")
+    eventually(lambda: len(Client.ended) >= 2, "the end of two")
+    assert Client.ended == ["one by forgotten-clients", "two by forgotten-clients"]
+    assert isinstance(kept, Client)
+    assert type(kept).__name__ == "Client"
+    del kept
+    eventually(lambda: len(Client.ended) >= 3, "the end of the third")
+    assert Client.ended[2] == "kept by forgotten-clients"
