@@ -107,12 +107,13 @@ class LineSpout(Spout):
     def __init__(self, parameters: Parameters) -> None:
         self._directory = parameters.directory
         self._pace = Pace(parameters.rate)
-        self._text = lines(parameters.lines)
+        self._lines = parameters.lines
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         """Finds out what is left to do."""
         self._context = context
         self._collector = collector
+        self._text = lines(self._lines)
         self._store = LineStore(self._directory, context.task)
         done = self._store.lines()
         mine = range(context.task, len(self._text), context.tasks)

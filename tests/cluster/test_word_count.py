@@ -5,11 +5,13 @@ from typing import Final
 
 import pytest
 
+from acker_cli.demo.text import lines
 from tests.cluster.ackers import await_shared, owned
 from tests.cluster.project import NETWORK, Container, Project, running
 from tests.waiting import eventually
 
-# A part of the text lasts long enough for all that happens, and is counted soon enough.
+_ALL: Final = len(lines())
+# Where things happen meanwhile, a part of the text lasts long enough for all of them.
 _PART: Final = 15_000
 _UP: Final = ("up", "--detach", "--no-build", "--no-deps")
 _BROKERS: Final = ("kafka-1", "kafka-2", "kafka-3")
@@ -130,10 +132,10 @@ def asked_of_the_dashboard(project: Project) -> list[str]:
 
 @pytest.mark.timeout(900)
 def test_on_a_fresh_machine_it_runs_to_its_end_and_verify_says_so() -> None:
-    with running(environment={"WORD_COUNT_LINES": str(_PART)}) as project:
+    with running() as project:
         code, said = verified(project)
         assert code == 0, said
-        assert _RIGHT.format(_PART) in said
+        assert _RIGHT.format(_ALL) in said
         assert asked_of_the_dashboard(project) == ["401", '{"topologies":["word-count"],"chosen":null}']
         assert all(is_hardened(project, container) for container in project.containers(*_WORKING))
         code, said = verified(project, "--env", "WORD_COUNT_DIRECTORY=/tmp/none", "--env", "WORD_COUNT_PATIENCE=1")
