@@ -11,6 +11,7 @@ Rooms:
 - `streams`: the payload codecs of a stream (Avro, JSON, bytes).
 - `rotating_map`: a map whose entries expire in cohorts; `offsets`: which source offsets are still open.
 - `client_settings`: which librdkafka properties are for whom; `access`: what each role may do in Kafka.
+- `forgotten_clients`: where a client ends that nobody holds any more.
 - `process_stats`: what a process says about itself once a second, `stats_publisher`: how; `latency`: durations in it.
 - `trace_context`: the trace that a message belongs to, handed on from tuple to tuple.
 - `watermarks`: where a partition begins and ends, asked with the consumer that one brings.
