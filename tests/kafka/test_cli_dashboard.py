@@ -31,13 +31,13 @@ def test_it_serves_until_it_is_stopped(cluster: Cluster, tmp_path: Path, number:
     with running_acker(
         "dashboard", "--topology", name, "--port", "0", cwd=tmp_path, environment=environment
     ) as command:
-        command.wait_for("http://")
+        command.wait_for_output()
         (port,) = re.findall(r"^http://127\.0\.0\.1:(\d+)/$", "".join(command.out), re.MULTILINE)
         assert request(int(port), "/api/snapshot").json["topology"] == name
         events = Events(int(port), "/api/events")
         assert events.next() is not None
         command.process.send_signal(number)
-        assert command.process.wait(PATIENCE) == code
+        assert command.ended() == code
         while events.next() is not None:
             pass
         events.close()
@@ -55,7 +55,7 @@ def test_it_opens_the_browser_with_the_token(cluster: Cluster, tmp_path: Path) -
     }
     everywhere = ("--host", "0.0.0.0", "--port", "0")
     with running_acker("dashboard", *everywhere, "--open", cwd=tmp_path, environment=environment) as command:
-        command.wait_for("http://")
+        command.wait_for_output()
         command.wait_for("other machines open it by an address of this one")
         eventually((tmp_path / "opened").exists, "the browser", PATIENCE)
         eventually(lambda: (tmp_path / "opened").read_text().strip(), "what was opened", PATIENCE)

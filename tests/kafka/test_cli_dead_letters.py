@@ -237,14 +237,14 @@ def test_a_note_behind_an_open_transaction_is_waited_for(acker: Acker, log: AckL
     with running_acker(*arguments, cwd=ROOT) as interrupted:
         interrupted.wait_for("1 with reason exception")
         interrupted.process.send_signal(signal.SIGINT)
-        assert interrupted.process.wait(60) == 128 + signal.SIGINT
+        assert interrupted.ended() == 128 + signal.SIGINT
         assert "Traceback" not in interrupted.said
     with running_acker(*arguments, cwd=ROOT) as second:
         # It does not know better yet.
         second.wait_for("1 with reason exception")
         bolt.abort_transaction(30)
         second.wait_for("dead letter 0 was replayed before")
-        assert second.process.wait(60) == 1
+        assert second.ended() == 1
     assert values(in_inbox(log)) == [b"zero"]
 
 
@@ -263,7 +263,7 @@ def test_what_a_bolt_could_not_use_goes_through_it_again(use: Use, acker: Acker)
         # The letter, the note of its replay, and the letter that follows.
         eventually(lambda: len(committed(cluster.bootstrap, letters)) == 3, "the second dead letter")
         bolt.process.send_signal(signal.SIGINT)
-        assert bolt.process.wait(60) == 128 + signal.SIGINT
+        assert bolt.ended() == 128 + signal.SIGINT
     (old, new) = said(acker("list", name, "--json"))["dead_letters"]
     assert (old["replayed_ms"] is not None, new["replayed_ms"]) == (True, None)
     assert new["position"] > old["position"]

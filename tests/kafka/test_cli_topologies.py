@@ -200,7 +200,7 @@ def test_a_worker_serves_what_comes_until_it_is_deleted(
         assert log.await_notices([4])[4] == ["ack"]
 
         worker.process.send_signal(signal.SIGTERM)
-        assert worker.process.wait(60) == 0
+        assert worker.ended() == 0
         assert "Traceback" not in worker.said
         lines = [json.loads(line) for line in worker.out]
         assert {line["topology"] for line in lines} == {log.topology, late.topology}
@@ -212,7 +212,7 @@ def test_ctrl_c_ends_it_as_it_does_everything(acker: Acker, tmp_path: Path, serv
     with running_acker("worker", "--bootstrap-servers", servers, cwd=tmp_path) as worker:
         worker.wait_for("acker worker of all topologies started")
         worker.process.send_signal(signal.SIGINT)
-        assert worker.process.wait(60) == 128 + signal.SIGINT
+        assert worker.ended() == 128 + signal.SIGINT
 
 
 def test_a_name_that_no_topology_can_have_deletes_nothing(acker: Acker) -> None:

@@ -200,7 +200,7 @@ def test_a_worker_shows_the_work_that_it_has_done(bootstrap_servers: str, tmp_pa
         assert second.stderr.count("\n") == 1
 
         command.process.send_signal(signal.SIGTERM)
-        assert command.process.wait(30) == 0
+        assert command.ended(30) == 0
 
 
 def batches_that_are_dropped() -> list[bytes]:
@@ -291,4 +291,4 @@ def test_a_component_that_is_stuck_is_unhealthy(topology: str, tmp_path: Path, b
         for command in (spout, bolt):
             command.process.send_signal(signal.SIGTERM)
         for command in (spout, bolt):
-            assert command.process.wait(30) == 0, command.said
+            assert command.ended(30) == 0, command.said

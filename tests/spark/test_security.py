@@ -103,9 +103,9 @@ def test_a_spout_and_a_bolt(
         commands = [submit("split", bolt), submit("lines", spout, "--available-now")]
         eventually(lambda: len(list(tmp_path.glob("events-*/*"))) == 2, "both Sparks to have started", SECONDS)
         seen = "".join(command_lines(command) for command in commands)
-        assert commands[1].process.wait(SECONDS) == 0, commands[1].said
+        assert commands[1].ended(SECONDS) == 0, commands[1].said
         commands[0].process.terminate()
-        assert commands[0].process.wait(60) == 0, commands[0].said
+        assert commands[0].ended() == 0, commands[0].said
     assert count.stats.executed >= 2 * MESSAGES
     # With no more than the ACLs of their roles, both have said what they did.
     found = figures(secured.super_user, topology.manifest)

@@ -88,7 +88,7 @@ def test_a_driver_ends_with_the_killed_command(stage: SpoutStage) -> None:
         eventually(lambda: "whoever submitted this is gone: stopping" in command.said, "the driver's last words")
         assert "Traceback" not in command.said, command.said
         with submit(stage, "--available-now") as command:
-            assert command.process.wait(SECONDS) == 0, command.said
+            assert command.ended(SECONDS) == 0, command.said
     assert Counter(bolt.values) == Counter(lines(1_000)), "it ended as by SIGTERM"
     assert stage.committed() == stage.ends()
 
@@ -127,8 +127,7 @@ def members(group: int) -> list[int]:
 )
 def test_what_is_refused_before_spark_starts(stage: SpoutStage, component: str, says: str) -> None:
     with submit(stage, component=component) as command:
-        assert command.process.wait(60) == 1
-        eventually(lambda: command.err, "the error")
+        assert command.ended() == 1
     assert says in command.said
     assert command.said.count("\n") == 1, command.said
     assert command.said.startswith("acker: ")
@@ -136,8 +135,8 @@ def test_what_is_refused_before_spark_starts(stage: SpoutStage, component: str, 
 
 def test_what_the_driver_refuses(stage: SpoutStage) -> None:
     with submit(stage, component="nonsense") as command:
-        assert command.process.wait(SECONDS) == 1
-        eventually(lambda: "the lines above say why" in command.said, "the last line")
+        assert command.ended(SECONDS) == 1
+    assert "the lines above say why" in command.said
     said = "acker: the source of spout 'nonsense' returns a list: have it return the name of a topic, "
     assert [line for line in command.out if line.startswith(said)], command.said
     assert "Traceback" not in command.said, command.said

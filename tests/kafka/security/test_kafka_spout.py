@@ -81,6 +81,6 @@ def test_it_runs_with_its_role_and_not_without_its_source(
         for command in commands:
             command.process.send_signal(signal.SIGTERM)
         for command in commands:
-            assert command.process.wait(60) == 0, command.said
+            assert command.ended() == 0, command.said
             assert "Traceback" not in command.said
             assert "uthoriz" not in command.said, command.said

@@ -77,13 +77,30 @@ class RunningAcker:
         """Waits until the text stands in its output."""
         self.wait_until(lambda: text in self.said, repr(text))
 
+    def wait_for_output(self) -> None:
+        """Waits for a line on its standard output: it comes on a way of its own, so what was said may be here first."""
+        self.wait_until(lambda: bool(self.out), "a line on its standard output")
+
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         """Waits for a condition as long as the command runs."""
         wait_until(
             lambda: condition() or self.process.poll() is not None,
             f"{what}; it said:\n{self.said}",
         )
+        if self.process.poll() is not None:
+            self.ended()
         assert condition(), f"{what} did not happen before it ended; it said:\n{self.said}"
+
+    def ended(self, seconds: float = PATIENCE) -> int:
+        """Waits until the command has ended and all that it has said is here.
+
+        Returns:
+            The exit code.
+        """
+        code = self.process.wait(seconds)
+        for reader in self._readers:
+            reader.join(PATIENCE)
+        return code
 
     def end(self, number: signal.Signals) -> int:
         """Sends a signal, and waits until the command and all that it has started are gone.
@@ -94,9 +111,7 @@ class RunningAcker:
         family = descendants(self.process.pid)
         assert family, "it has no children"
         self.process.send_signal(number)
-        code = self.process.wait(PATIENCE)
-        for reader in self._readers:
-            reader.join(PATIENCE)
+        code = self.ended()
         wait_until(lambda: not any(map(is_alive, family)), "all its children are gone", 30)
         return code
 
