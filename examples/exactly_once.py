@@ -40,18 +40,19 @@ class Orders(Spout):
     """Emits each order once; one that failed would be emitted again, and billed again."""
 
     streams = (declare({"order": int}),)
+    # Of the class: a process that loses its task for a while, and opens it again, goes on where it was.
+    order = 0
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         self.context = context
         self.collector = collector
-        self.order = 0
-        self.began = time.monotonic()
+        self.began = time.monotonic() - Orders.order / A_SECOND
 
     def next_tuple(self) -> None:
         due = min(int(os.environ[ORDERS]), int((time.monotonic() - self.began) * A_SECOND))
         if self.order < due:
             self.collector.emit((self.order,), message_id=self.order)
-            self.order += 1
+            Orders.order += 1
 
     def ack(self, _message_id: Any) -> None:
         self.context.count("done")

@@ -38,7 +38,7 @@ def translate(record: Record) -> tuple[str] | None:
     return (line,) if line.strip() else None
 
 
-builder = TopologyBuilder("kafka-spout-word-count", message_timeout=10.0)
+builder = TopologyBuilder("kafka-spout-word-count", message_timeout=60.0)
 builder.set_spout(
     "lines",
     KafkaSpout(

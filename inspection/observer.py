@@ -55,16 +55,20 @@ class Observer:
         self.view.feed(self._log.catch_up())
         self._look()
 
-    def follow(self, seconds: float) -> None:
+    def follow(self, seconds: float, stopping: Callable[[], bool] = lambda: False) -> None:
         """Takes what comes for so long.
+
+        Args:
+            seconds: how long.
+            stopping: says whether to end before.
 
         Raises:
             TopicError, AccessError: if this user may not read it any more.
         """
         deadline = self._clock() + seconds
-        while (left := deadline - self._clock()) > 0:
+        while not stopping() and (left := deadline - self._clock()) > 0:
             self._poll(min(_POLL_S, left))
-        if self._lags_due.due():
+        if not stopping() and self._lags_due.due():
             self._look()
 
     def await_somebody(self, seconds: float) -> None:

@@ -285,27 +285,22 @@ def _wait_until_ready(process: BrokerProcess, storage: Storage, settings: Mappin
         }
     )
     cluster_id = storage.cluster_id
-    while True:
-        try:
+    while process.is_running and time.monotonic() < deadline:
+        with suppress(KafkaException):
             metadata = admin.list_topics(timeout=_ANSWER_SECONDS)
-        except KafkaException:
-            pass
-        else:
             # Another broker may have been quicker to take the port.
             if metadata.brokers and metadata.cluster_id == cluster_id:
                 _wake_group_coordinator(admin)
                 return
-        if not process.is_running:
-            reason = f"The broker ended (exit status {process.exit_status}) before it answered"
-        elif time.monotonic() > deadline:
-            reason = f"The broker did not answer at {settings['bootstrap.servers']} in time"
-        else:
-            continue
-        raise BrokerStartError(
-            f"{reason}; the last lines of its log:",
-            log_path=storage.log_path,
-            log_tail=storage.log_tail(process.log_start),
-        )
+    if process.is_running:
+        reason = f"The broker did not answer at {settings['bootstrap.servers']} in time"
+    else:
+        reason = f"The broker ended (exit status {process.exit_status}) before it answered"
+    raise BrokerStartError(
+        f"{reason}; the last lines of its log:",
+        log_path=storage.log_path,
+        log_tail=storage.log_tail(process.log_start),
+    )
 
 
 def _wake_group_coordinator(admin: AdminClient) -> None:

@@ -62,7 +62,12 @@ class BatchRunner:
         if not self._opened:
             self._open(records, session)
             self._opened = True
-        self.written[batch_id] = self._run(records, batch_id, query_id, session)
+        try:
+            self.written[batch_id] = self._run(records, batch_id, query_id, session)
+        except StoppedBetweenBatches:
+            # It had written nothing yet: as good as held back, and Spark must not take this for a failure either.
+            self._await_interruption(records)
+            raise
         self.written.pop(batch_id - _REMEMBERED, None)
 
     def _await_interruption(self, records: DataFrame) -> None:

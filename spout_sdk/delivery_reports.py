@@ -49,7 +49,8 @@ def heard(call: Callable[[], int]) -> tuple[int, KafkaError | None]:
         call: what serves the delivery reports, and says how many there were, or are left.
 
     Returns:
-        What it said, 0 if the producer cannot go on; and why it cannot, or None if it can.
+        What it said, 0 if the producer cannot go on; and why it cannot, or None if it can. 1 and None if something is
+        wrong that was not said: nothing may count as delivered, and the next call says what it is.
     """
     try:
         return call(), None
@@ -57,9 +58,12 @@ def heard(call: Callable[[], int]) -> tuple[int, KafkaError | None]:
         return 0, error.args[0]
     except SystemError as error:
         # The client has set the exception and called for one more report; Python names it as the cause.
-        if not isinstance(error.__cause__, KafkaException):
-            raise
-        return 0, error.__cause__.args[0]
+        if isinstance(error.__cause__, KafkaException):
+            return 0, error.__cause__.args[0]
+        # It has set the exception, and lost it to a line of librdkafka's log.
+        if "without setting an exception" in str(error):
+            return 1, None
+        raise
 
 
 def ended_by(poll: Callable[[float], int], reason: KafkaError) -> KafkaError | None:

@@ -51,6 +51,7 @@ class TransactionalSink:
         self.timeout = float(settings.get("transaction.timeout.ms", TRANSACTION_MS)) / 1000
         self._fatal: str | None = None
         self._broken: str | None = None
+        self._unsent: str | None = None
         self._records = 0
         self._gone = UntrackedReports(counters)
         self._producer = Producer({**settings, "error_cb": self._on_error, "on_delivery": self._on_undelivered})
@@ -76,8 +77,9 @@ class TransactionalSink:
         self._serve(lambda: self._producer.poll(0))
         if self._fatal is not None:
             raise BrokerError(self._fatal)
-        if self._broken is not None:
-            raise RolledBackError(self._broken)
+        # What was not delivered is why nothing more could be sent, and may be reported after that.
+        if (why := self._broken or self._unsent) is not None:
+            raise RolledBackError(why)
 
     def commit(self, offsets: Sequence[TopicPartition], group: Any) -> None:
         """Commits everything that was sent, and the offsets of the inputs that it was sent for, or nothing of it.
@@ -113,7 +115,7 @@ class TransactionalSink:
             raise BrokerError(
                 f"{self._component} cannot abort its transaction: {error}; restart the process"
             ) from error
-        self._broken = None
+        self._broken = self._unsent = None
         self._begin()
 
     def close(self) -> None:
@@ -158,8 +160,8 @@ class TransactionalSink:
                 # Not raised here, where a bolt's execute would be blamed for it.
                 if cause is not None:
                     self._fatal = self._fatal or self._ended(cause)
-                elif self._broken is None:
-                    self._broken = f"a record for {topic}[{partition}] could not be sent: {reason.str()}"
+                elif self._unsent is None:
+                    self._unsent = f"a record for {topic}[{partition}] could not be sent: {reason.str()}"
                 return None
 
     def _serve(self, call: Callable[[], int]) -> int:

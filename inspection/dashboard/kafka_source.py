@@ -184,7 +184,9 @@ class _Followed:
             observer.open(HOUR_S)
             while not self._stop.is_set() and not self._has_ended():
                 self._tell(observer.snapshot(), observer.view.history())
-                observer.follow(_TURN_S)
+                observer.follow(_TURN_S, self._stop.is_set)
+                if self._stop.is_set():
+                    return
                 if looks.due() and Catalogue(self._kafka).manifest(self._topology) != self._manifest:
                     # The next question begins anew, with what it is now.
                     self._end()

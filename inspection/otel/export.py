@@ -26,11 +26,11 @@ class SpanSender:
     Args:
         endpoint: where spans are taken, such as `http://localhost:4318/v1/traces`; None leaves it to OpenTelemetry's
             own variables, `OTEL_EXPORTER_OTLP_ENDPOINT` above all.
-        timeout_s: how long it may take.
+    How long it may take is OpenTelemetry's to say as well: 10 s, or `OTEL_EXPORTER_OTLP_TIMEOUT`.
     """
 
-    def __init__(self, endpoint: str | None = None, timeout_s: float = 10.0) -> None:
-        self._exporter = OTLPSpanExporter(endpoint=endpoint, timeout=timeout_s)
+    def __init__(self, endpoint: str | None = None) -> None:
+        self._exporter = OTLPSpanExporter(endpoint=endpoint)
 
     def send(self, topology: str, spans: Iterable[Span]) -> None:
         """Sends spans, and waits until they were taken.

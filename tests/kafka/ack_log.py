@@ -92,8 +92,9 @@ class AckLog:
         fail: str | None = None,
         reset: bool = False,
         spout: SpoutTask | None = None,
+        on_append: Callable[[int], None] | None = None,
     ) -> None:
-        """Appends one message about one root; `flush` waits for it."""
+        """Appends one message about one root; `flush` waits for it, and for `on_append` with the broker's time."""
         partition = acker_partition(root, self.manifest.ack_partitions)
         self._sequences[partition] += 1
         batch = AckBatch(
@@ -109,7 +110,13 @@ class AckLog:
             fail_messages=() if fail is None else (fail,),
             reset_roots=column(root) if reset else column(),
         )
-        self.append(partition, encode_ack_batch(batch))
+
+        def arrived(error: KafkaError | None, message: Message) -> None:
+            appended_ms = _arrived(error, message)
+            if on_append is not None:
+                on_append(appended_ms)
+
+        self.append(partition, encode_ack_batch(batch), arrived)
 
     def append(
         self,
@@ -145,9 +152,12 @@ class AckLog:
 
     def wait_ticks(self, ticks: int, partition: int) -> None:
         """Waits until the broker's time is that many ticks on."""
+        self.wait_for_tick(self.append_ms(partition) // self.manifest.tick_ms + ticks, partition)
+
+    def wait_for_tick(self, tick: int, partition: int) -> None:
+        """Waits until the broker's time is in that tick."""
         tick_ms = self.manifest.tick_ms
-        wanted = self.append_ms(partition) // tick_ms + ticks
-        eventually(lambda: self.append_ms(partition) // tick_ms >= wanted, f"{ticks} ticks of the broker's time")
+        eventually(lambda: self.append_ms(partition) // tick_ms >= tick, f"tick {tick} of the broker's time")
 
     def read_notices(self) -> Notices:
         """All notices so far, those that just came included."""
@@ -193,7 +203,7 @@ class AckLog:
         consumer = Consumer({**self.kafka, "group.id": acker_group(self.topology)})
         try:
             partitions = [TopicPartition(self.topic, p) for p in range(self.manifest.ack_partitions)]
-            return {tp.partition: (tp.offset, tp.metadata or "") for tp in consumer.committed(partitions, timeout=10)}
+            return {tp.partition: (tp.offset, tp.metadata or "") for tp in consumer.committed(partitions, timeout=60)}
         finally:
             consumer.close()
 
@@ -208,8 +218,8 @@ class AckLog:
     def worker(self) -> Iterator["WorkerThread"]:
         """A worker in a thread of the test; stopped cleanly at the end."""
         thread = WorkerThread(self)
-        thread.start()
         try:
+            thread.start()
             yield thread
         finally:
             thread.stop()
@@ -241,11 +251,12 @@ class WorkerThread:
     def __init__(self, log: AckLog) -> None:
         self.stats = WorkerStats()
         self.error: BaseException | None = None
-        kafka = {**log.kafka, "session.timeout.ms": 6_000}
+        # Nobody kills it, so the group must not miss it in a pause of the machine.
+        kafka = {**log.kafka, "session.timeout.ms": 60_000}
         self._worker = AckerWorker(
             log.topology, kafka, WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05), self._keep
         )
-        self._thread = threading.Thread(target=self._run, name=f"worker of {log.topology}")
+        self._thread = threading.Thread(target=self._run, name=f"worker of {log.topology}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -254,7 +265,7 @@ class WorkerThread:
 
     def stop(self) -> None:
         self._worker.stop()
-        self._thread.join(30)
+        self._thread.join(60)
         assert not self._thread.is_alive()
         assert self.error is None, self.error
 

@@ -23,6 +23,8 @@ from tuple_tree.streams import payload_codec
 
 MODULE: Final = "tests.kafka.guarantee_topologies"
 GARBAGE: Final = b"\xff"
+TRANSACTION_MS: Final = 60_000
+"""How long a transaction may be open, unless a test is about that: a machine that stands still is no failure."""
 
 Output = tuple[int, int]
 
@@ -76,6 +78,10 @@ class Run:
         before = self.outputs().total()
         eventually(lambda: self.outputs().total() > before + 100, "more outputs", 90)
 
+    def stop(self) -> None:
+        """Stops all processes, with time enough for each to say what it has done last."""
+        self.runner.stop(120)
+
     def enough(self) -> None:
         self.directory.joinpath(ENOUGH).touch()
 
@@ -122,7 +128,7 @@ def committed(cluster: Cluster, topic: str) -> list[Message]:
     )
     found: list[Message] = []
     try:
-        partitions = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        partitions = set(consumer.list_topics(topic, timeout=60).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
 
         def read() -> bool:
@@ -144,7 +150,8 @@ def committed(cluster: Cluster, topic: str) -> list[Message]:
 @contextmanager
 def acking(cluster: Cluster) -> Iterator[None]:
     """A real acker worker beside the topology."""
-    worker = AckerWorker(cluster.manifest.topology, cluster.bootstrap)
+    # Nobody kills it, so its group must not miss it in a pause of the machine.
+    worker = AckerWorker(cluster.manifest.topology, {**cluster.bootstrap, "session.timeout.ms": 60_000})
     thread = threading.Thread(target=worker.run, daemon=True)
     thread.start()
     try:
@@ -165,7 +172,8 @@ def starter(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, directory: 
         monkeypatch.setenv(DIRECTORY, str(directory))
         reference = f"{MODULE}:{topology}"
         cluster = Cluster(servers, load_topology(reference).manifest)
-        cluster.kafka.update(kafka)
+        cluster.expect_kills()
+        cluster.kafka.update({"transaction.timeout.ms": TRANSACTION_MS, **kafka})
         catalogue = Catalogue(cluster.bootstrap)
         catalogue.create_topics(cluster.manifest)
         catalogue.publish(cluster.manifest)

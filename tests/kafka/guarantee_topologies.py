@@ -31,9 +31,11 @@ from spout_sdk import (
     Tuple,
     bolt_loop,
     declare,
+    spout_loop,
     transactional_sink,
 )
 from spout_sdk.kafka_reader import KafkaReader
+from spout_sdk.kafka_settings import KafkaSettings
 from tuple_tree.manifest import Guarantee
 
 NAME: Final = "GUARANTEE_TEST_TOPOLOGY"
@@ -50,6 +52,9 @@ the broker, when the offsets have, amid the commit, and after it."""
 
 REFUSED: Final = "refused"
 """A step at which the offsets are refused."""
+
+SPOUT_SESSION_MS: Final = 45_000
+"""See `PatientReader`."""
 
 ENOUGH: Final = "enough"
 ARMED: Final = "armed"
@@ -119,6 +124,21 @@ class KilledReader(KafkaReader):
         return done
 
 
+class PatientReader(KafkaReader):
+    """A reader whose process the group does not miss when the machine stands still.
+
+    The session is short so that what `transform` leaves when it is killed is taken over soon. `numbers` is never
+    killed, and were its task taken from it and given back, it would begin at 0 again, without outcomes of what was
+    open.
+    """
+
+    def __init__(self, kafka: KafkaSettings, *arguments: Any, **options: Any) -> None:
+        super().__init__({**kafka, "session.timeout.ms": SPOUT_SESSION_MS}, *arguments, **options)
+
+
+if sys.argv[-1:] == ["numbers"]:
+    # In its process only.
+    spout_loop.KafkaReader = PatientReader  # type: ignore[attr-defined]
 if sys.argv[-1:] == ["transform"]:
     # In its processes only.
     transactional_sink.Producer = KilledProducer  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ import numpy as np
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.waiting import eventually
 from tuple_tree.codec import decode_ack_batch, encode_notice_batch
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutTask
@@ -22,26 +23,31 @@ class Cluster:
     def __init__(self, bootstrap_servers: str, manifest: Manifest) -> None:
         self.kafka: dict[str, Any] = {
             "bootstrap.servers": bootstrap_servers,
-            "session.timeout.ms": 6_000,
+            # Where nobody is killed, a pause of the machine must not cost a process its place in the group.
+            "session.timeout.ms": 60_000,
             "heartbeat.interval.ms": 500,
         }
         self.bootstrap: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
         self.manifest = manifest
         self._admin = AdminClient(self.bootstrap)
 
+    def expect_kills(self) -> None:
+        """Lets the groups miss a process that was killed soon; they miss one that only stands still as soon."""
+        self.kafka["session.timeout.ms"] = 6_000
+
     def create_topics(self) -> None:
-        existing = self._admin.list_topics(timeout=10).topics
+        existing = self._admin.list_topics(timeout=60).topics
         wanted = [
             NewTopic(spec.name, spec.partitions, 1, config=spec.config)
             for spec in topic_specs(self.manifest)
             if spec.name not in existing
         ]
         for future in self._admin.create_topics(wanted).values():
-            future.result(10)
+            future.result(60)
 
     def delete_topic(self, topic: str) -> None:
         for future in self._admin.delete_topics([topic]).values():
-            future.result(10)
+            future.result(60)
 
     def records(self, topic: str) -> list[Message]:
         """Everything in a topic, partition by partition."""
@@ -49,20 +55,23 @@ class Cluster:
         settings = {"enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 10}
         consumer = Consumer({**self.bootstrap, "group.id": "reader", **settings})
         try:
-            partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+            partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
             found: dict[int | None, list[Message]] = {partition: [] for partition in sorted(partitions)}
             unread = {*found}
             consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
-            while unread:
-                message = consumer.poll(10)
-                assert message is not None
-                error = message.error()
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    unread.discard(message.partition())
-                    continue
-                assert error is None
-                if message.partition() in unread:
-                    found[message.partition()].append(message)
+
+            def read() -> bool:
+                while unread and (message := consumer.poll(0.5)) is not None:
+                    error = message.error()
+                    if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                        unread.discard(message.partition())
+                        continue
+                    assert error is None
+                    if message.partition() in unread:
+                        found[message.partition()].append(message)
+                return not unread
+
+            eventually(read, f"the end of {topic}")
             return [message for messages in found.values() for message in messages]
         finally:
             consumer.close()
@@ -76,11 +85,11 @@ class Cluster:
         tasks = self.manifest.component(bolt).tasks
         consumer = Consumer({**self.bootstrap, "group.id": component_group(self.manifest.topology, bolt)})
         try:
-            committed = consumer.committed([TopicPartition(topic, task) for task in range(tasks)], timeout=10)
+            committed = consumer.committed([TopicPartition(topic, task) for task in range(tasks)], timeout=60)
             return {
                 position.partition: (
                     max(0, position.offset),
-                    watermarks(consumer, TopicPartition(topic, position.partition), 30)[1],
+                    watermarks(consumer, TopicPartition(topic, position.partition), 60)[1],
                 )
                 for position in committed
             }
@@ -92,7 +101,7 @@ class Cluster:
     ) -> None:
         producer = Producer(self.bootstrap)
         producer.produce(topic, value, partition=partition, headers=headers)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
 
 class Use(Protocol):
@@ -141,6 +150,12 @@ class ToyAcker:
         self._stopping.set()
         self._thread.join()
 
+    @property
+    def open(self) -> set[int]:
+        """The roots whose sum is not zero."""
+        # A copy, since the thread goes on.
+        return {root for root, val in dict(self.sums).items() if val}
+
     def _run(self) -> None:
         topic = acks_topic(self._cluster.manifest.topology)
         producer = Producer({**self._cluster.bootstrap, "linger.ms": 0})
@@ -156,7 +171,7 @@ class ToyAcker:
                 producer.poll(0)
         finally:
             consumer.close()
-            producer.flush(10)
+            producer.flush(60)
 
     def _apply(self, batch: AckBatch, producer: Producer) -> None:
         touched = set()

@@ -33,7 +33,7 @@ class Source(Cluster):
         self.topics = topics
         admin = AdminClient(self.bootstrap)
         for future in admin.create_topics([NewTopic(name, n, 1) for name, n in topics.items()]).values():
-            future.result(10)
+            future.result(60)
         self.create_topics()
         Catalogue(self.bootstrap).publish(self.manifest)
         self._producer = Producer(self.bootstrap)
@@ -48,7 +48,7 @@ class Source(Cluster):
         for number, value in enumerate(values):
             self._producer.produce(name, value.encode(), partition=number % self.topics[name])
             self._producer.poll(0)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(60) == 0
 
     def lag(self) -> dict[tuple[str, int], int]:
         """How far the group is behind the end of each partition; the whole partition where nothing is committed."""
@@ -56,8 +56,8 @@ class Source(Cluster):
         consumer = Consumer({**self.bootstrap, "group.id": self.group})
         try:
             behind = {}
-            for found in consumer.committed(partitions, timeout=10):
-                low, high = watermarks(consumer, TopicPartition(found.topic, found.partition), 30)
+            for found in consumer.committed(partitions, timeout=60):
+                low, high = watermarks(consumer, TopicPartition(found.topic, found.partition), 60)
                 behind[found.topic, found.partition] = high - (found.offset if found.offset >= 0 else low)
             return behind
         finally:
@@ -72,7 +72,7 @@ class Source(Cluster):
         errors: list[BaseException] = []
         worker = AckerWorker(
             self.manifest.topology,
-            {**self.bootstrap, "log_level": 2, "session.timeout.ms": 6_000},
+            {**self.bootstrap, "log_level": 2, "session.timeout.ms": 60_000},
             WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05),
             lambda _: None,
         )
@@ -89,5 +89,5 @@ class Source(Cluster):
             yield
         finally:
             worker.stop()
-            thread.join(30)
+            thread.join(60)
         assert not errors

@@ -50,7 +50,7 @@ class HandOn(BasicBolt):
 
 def _topology(tasks: int = 1, settings: dict[str, Any] | None = None, **spout: Any) -> Topology:
     builder = TopologyBuilder(
-        os.environ[NAME], ack_partitions=2, **{"message_timeout": 20.0, "tick": 0.5, **(settings or {})}
+        os.environ[NAME], ack_partitions=2, **{"message_timeout": 120.0, "tick": 0.5, **(settings or {})}
     )
     topics = os.environ[SOURCE].split(",")
     builder.set_spout("lines", KafkaSpout(topics, **{"retry": QUICKLY, **spout}), tasks=tasks)
@@ -60,7 +60,7 @@ def _topology(tasks: int = 1, settings: dict[str, Any] | None = None, **spout: A
 
 def three_steps() -> Topology:
     """Lines, two copies of each, and a count."""
-    builder = TopologyBuilder(os.environ[NAME], ack_partitions=2, message_timeout=20.0, tick=0.5)
+    builder = TopologyBuilder(os.environ[NAME], ack_partitions=2, message_timeout=120.0, tick=0.5)
     builder.set_spout("lines", KafkaSpout(os.environ[SOURCE].split(","), retry=QUICKLY))
     builder.set_bolt("hand-on", HandOn).shuffle_grouping("lines")
     builder.set_bolt("see", See).shuffle_grouping("hand-on")

@@ -225,7 +225,9 @@ def test_a_replay_that_begins_puts_an_end_to_another(log: AckLog, inbox: str) ->
 def test_a_note_behind_an_open_transaction_is_waited_for(acker: Acker, log: AckLog, inbox: str) -> None:
     """Of a bolt with exactly once that writes a dead letter: what follows is not seen before that has ended."""
     bury(log.kafka, log.topology, inbox, [b"zero"])
-    bolt = Producer({**log.kafka, "transactional.id": f"{log.topology}.b.test"})
+    # Open for longer than the commands take to start.
+    settings = {"transactional.id": f"{log.topology}.b.test", "transaction.timeout.ms": 300_000}
+    bolt = Producer({**log.kafka, **settings})
     bolt.init_transactions(30)
     bolt.begin_transaction()
     bolt.produce(dead_letters_topic(log.topology), b"open", partition=0)

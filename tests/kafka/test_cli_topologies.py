@@ -192,7 +192,7 @@ def test_a_worker_serves_what_comes_until_it_is_deleted(
         assert "withdrawn from acker.topologies\n" in deleted.stdout
         assert f"deleted topic {late.topic}\n" in deleted.stdout
         assert names(acker) == {log.topology}
-        assert f"acker worker of {late.topology} stopped, its partitions are released" in worker.said
+        worker.wait_for(f"acker worker of {late.topology} stopped, its partitions are released")
         eventually(lambda: shown("acker_serving") == {log.topology: 1}, "the metrics without it")
         log.say(4, init=5)
         log.say(4, ack=5)

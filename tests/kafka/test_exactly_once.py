@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from local_kafka import LocalKafka
-from spout_sdk import ComponentRunner, load_topology
+from spout_sdk import ComponentRunner, Stats, load_topology
 from spout_sdk.kafka_settings import TRANSACTION_MS
 from tests.kafka.guarantee_rig import MODULE, Start, acking, produce_numbers, start_again, starter
 from tests.kafka.guarantee_topologies import ARMED, COPIES, REFUSED, STEPS
@@ -62,16 +62,18 @@ def test_at_least_once_repeats_where_exactly_once_does_not(start: Start) -> None
     run = start("at_least_once", processes=1)
     with acking(run.cluster), run.runner:
         run.flows()
-        run.kill_at("flushed")
-        run.flows()
+
+        def repeats() -> bool:
+            # It may have had nothing to commit: a machine that stands still executes nothing between two commits.
+            run.kill_at("flushed")
+            run.produces()
+            return max(run.outputs().values()) > 1
+
+        eventually(repeats, "an output that is there twice", 90)
         run.enough()
-        inputs = len(run.inputs())
-        eventually(lambda: run.runner.stats()["transform"].executed > inputs, "inputs executed again", 90)
         # Some were executed twice by then, which does not say that all were once.
         eventually(lambda: all(at == end for at, end in run.cluster.progress("transform").values()), "all of them", 90)
-    outputs = run.outputs()
-    assert outputs.keys() == run.expected().keys()
-    assert max(outputs.values()) > 1
+    assert run.outputs().keys() == run.expected().keys()
 
 
 def test_a_clean_stop_of_exactly_once_does_nothing_again(start: Start) -> None:
@@ -80,9 +82,11 @@ def test_a_clean_stop_of_exactly_once_does_nothing_again(start: Start) -> None:
     produce_numbers(run, 5_000)
     with run.runner:
         eventually(lambda: run.runner.stats()["transform"].executed > 100, "some inputs executed")
+        run.stop()
     again = start_again(run)
     with again.runner:
         eventually(lambda: run.outputs().total() >= COPIES * 5_000, "all outputs")
+        again.stop()
     assert run.outputs() == run.expected()
     executed = [each.runner.stats()["transform"].executed for each in (run, again)]
     assert sum(executed) == 5_000, executed
@@ -99,8 +103,15 @@ def test_inputs_that_are_collected_without_emitting_may_stay_behind(start: Start
         run.enough()
         # What does not fill a window stays open.
         left = 3 * 6
-        eventually(lambda: run.spout.acked >= run.spout.emitted - left, "all windows that are full", 90)
-        spout = run.spout
+
+        def full_windows() -> Stats | None:
+            # A process says twice a second how it does: what it said last may be older than what is in the topics.
+            spout = run.spout
+            whole = spout.emitted == len(run.inputs()) and len(run.outputs()) == COPIES * spout.acked
+            return spout if whole and spout.acked >= spout.emitted - left else None
+
+        spout = eventually(full_windows, "all windows that are full", 90)
+    assert spout is not None
     assert spout.failed == {}
     assert spout.counters == {}
     outputs = run.outputs()
@@ -128,6 +139,7 @@ def test_a_transaction_that_is_refused_is_done_again(start: Start) -> None:
             eventually(lambda: not run.directory.joinpath(ARMED).exists(), "a refused transaction")
         run.flows()
         run.finish()
+        run.stop()
     # A process says what it has done twice a second, and the last of it at its end.
     spout, transform = run.spout, run.runner.stats()["transform"]
     assert run.exits == []
@@ -172,6 +184,7 @@ def test_tasks_that_move_repeat_nothing(start: Start) -> None:
             thread.join(60)
         run.flows()
         run.finish()
+        run.stop()
     # A process says what it has done twice a second, and the last of it at its end.
     spout, transform = run.spout, run.runner.stats()["transform"]
     assert run.exits == []
@@ -186,7 +199,7 @@ def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_trans
     start: Start, broker: LocalKafka, step: str
 ) -> None:
     # Of its own, for how soon a broker looks is a setting.
-    run = start("exactly_once", servers=broker.bootstrap_servers)
+    run = start("exactly_once", servers=broker.bootstrap_servers, **{"transaction.timeout.ms": TRANSACTION_MS})
     with acking(run.cluster), run.runner:
         run.flows()
         stopped = run.stop_at(step)
@@ -200,18 +213,20 @@ def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_trans
             longest = max(longest, now - since)
             if acked > before:
                 since = now
-            # Its tasks have gone to the other process, which waits for the outcome of their offsets.
-            return now - began > 20
+            # Its tasks have gone to the other process, which waits for the outcome of their offsets. The broker ends a
+            # transaction that is too old within a second: what is acked later does not lie before it.
+            return acked > before and now - began > TRANSACTION_MS / 1000 + 1
 
-        eventually(is_over, "twenty seconds")
+        eventually(is_over, "trees to be acked again", 90)
         logger.warning("stopped at %s: no tree was acked for %.1f s", step, longest)
         os.kill(stopped, signal.SIGCONT)
         eventually(lambda: run.exits, "the process that woke up to end")
         run.flows()
         run.finish()
         spout = run.spout
-    # It really hung, and not for longer than its transaction; the margin is for a loaded machine.
-    assert 5 < longest < TRANSACTION_MS / 1000 + 1 + 3
+    # It really hung, and not for longer than its transaction, about 9 s. A loaded machine takes longer; whatever else
+    # may have ended it comes later still: librdkafka's own limit of a transaction is a minute.
+    assert 5 < longest < 45
     assert [exit_.code for exit_ in run.exits] == [1]
     assert "transform was put out of its transaction" in run.exits[0].error
     assert run.outputs() == run.expected()

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from spout_sdk import BrokerError, Record, TopicsError
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
+from spout_sdk.kafka_spout.position_reader import ROUND_SECONDS
 from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
 from tests.waiting import eventually
 
@@ -21,7 +22,7 @@ class Topic:
         self.kafka: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers}
         self.at = SourcePartition(f"source-{uuid.uuid4().hex[:8]}", 0)
         self._admin = AdminClient(self.kafka)
-        self._admin.create_topics([NewTopic(self.at.topic, 1, 1)])[self.at.topic].result(10)
+        self._admin.create_topics([NewTopic(self.at.topic, 1, 1)])[self.at.topic].result(60)
 
     def fill(self, count: int) -> None:
         producer = Producer(self.kafka)
@@ -43,7 +44,7 @@ class Topic:
                 producer.commit_transaction(30)
 
     def delete_before(self, offset: int) -> None:
-        self._admin.delete_records([TopicPartition(*self.at, offset)])[TopicPartition(*self.at)].result(10)
+        self._admin.delete_records([TopicPartition(*self.at, offset)])[TopicPartition(*self.at)].result(60)
 
 
 @pytest.fixture
@@ -120,14 +121,23 @@ def test_what_is_wanted_is_read_by_position_and_what_is_not_there_is_gone(topic:
     assert offsets(found.records) == [61]
 
 
-def test_where_the_log_ends_before_what_is_wanted_it_is_unread_and_not_gone(
-    topic: Topic, source: KafkaSource, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("spout_sdk.kafka_spout.position_reader.ROUND_SECONDS", 1.0)
+def test_where_the_log_ends_before_what_is_wanted_it_is_unread_and_not_gone(topic: Topic, source: KafkaSource) -> None:
     topic.fill(10)
-    found = fetch(source, topic.at, [9, 10, 500])
-    assert offsets(found.records) == [9]
-    assert (found.gone, found.unread) == ([], [(topic.at, 10), (topic.at, 500)])
+    source.fetch({topic.at: [9, 10, 500]}, 0.0)
+
+    found: list[Record] = []
+
+    def last() -> bool:
+        fetched = source.fetched(0.0)
+        assert fetched is not None
+        assert (fetched.gone, fetched.unread) == ([], [])
+        found.extend(fetched.records)
+        return bool(found)
+
+    eventually(last, "offset 9, the last one")
+    assert offsets(found) == [9]
+    assert source.fetched(ROUND_SECONDS) == Fetched([], [], [(topic.at, 10), (topic.at, 500)])
+    assert source.fetched(ROUND_SECONDS) is None
 
 
 def test_markers_and_aborted_messages_are_harmless(topic: Topic, source: KafkaSource) -> None:

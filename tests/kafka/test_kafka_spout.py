@@ -14,6 +14,9 @@ from tests.waiting import eventually
 
 Use = Callable[..., Source]
 
+STOP_S = 120.0
+"""How long processes may take to stop: one that is killed instead does not say what it has done last."""
+
 
 @pytest.fixture
 def use(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Use:
@@ -37,7 +40,7 @@ def test_every_message_is_acked_and_the_group_reaches_the_end(use: Use) -> None:
     source.feed(fed[1], second)
     with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
         source.await_all_committed()
-        runner.stop()
+        runner.stop(STOP_S)
         stats = runner.stats()
         assert stats["lines"].acked == 400
         assert stats["lines"].failed == {}
@@ -50,7 +53,7 @@ def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(use: Use
     source.feed(values)
     with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
         source.await_all_committed()
-        runner.stop()
+        runner.stop(STOP_S)
         seen = runner.stats()["see"].counters
         assert runner.stats()["lines"].dead_letters == 4
     # Each `once` twice, as it was failed by one of the two tasks of the bolt, or by both, and each `never` four times.
@@ -71,6 +74,7 @@ def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(use: Use
 @pytest.mark.long
 def test_killed_again_and_again_it_loses_nothing(use: Use) -> None:
     source = use("two_tasks", 4)
+    source.expect_kills()
     values = [f"{n} {'once' if n % 20 == 0 else ''}" for n in range(3_000)]
     kills = 5
     with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
@@ -78,7 +82,7 @@ def test_killed_again_and_again_it_loses_nothing(use: Use) -> None:
             kill_at_work(runner, source, values[number * 500 : (number + 1) * 500])
         source.feed(values[kills * 500 :])
         source.await_all_committed(150)
-        runner.stop()
+        runner.stop(STOP_S)
         seen = runner.stats()["see"].counters
         lines = runner.stats()["lines"]
     assert set(values) <= seen.keys()
@@ -103,6 +107,7 @@ def kill_at_work(runner: TopologyRunner, source: Source, values: list[str]) -> N
 
 def test_two_processes_share_the_tasks_and_take_over_from_each_other(use: Use) -> None:
     source = use("two_tasks", 4)
+    source.expect_kills()
     values = [str(n) for n in range(2_000)]
     with source.acker(), TopologyRunner(source.reference, source.kafka, {"lines": 2}) as runner:
         source.feed(values[:500])
@@ -112,7 +117,7 @@ def test_two_processes_share_the_tasks_and_take_over_from_each_other(use: Use) -
         source.feed(values[1_000:])
         eventually(lambda: len([p for p in runner.pids()["lines"] if p != killed]) == 2, "two processes again")
         source.await_all_committed(150)
-        runner.stop()
+        runner.stop(STOP_S)
         stats = runner.stats()
     assert set(values) <= stats["see"].counters.keys()
     assert stats["lines"].failed == {}
@@ -121,6 +126,7 @@ def test_two_processes_share_the_tasks_and_take_over_from_each_other(use: Use) -
 
 def test_the_first_poll_may_begin_at_the_end(use: Use) -> None:
     source = use("from_latest")
+    source.expect_kills()
     source.feed([f"old {n}" for n in range(30)])
     with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
         source.await_all_committed()
@@ -131,7 +137,7 @@ def test_the_first_poll_may_begin_at_the_end(use: Use) -> None:
         later = [f"later {n}" for n in range(30)]
         source.feed(later)
         source.await_all_committed()
-        runner.stop()
+        runner.stop(STOP_S)
         assert runner.stats()["see"].counters.keys() == {*new, *later}
 
 
@@ -139,6 +145,7 @@ def test_the_first_poll_may_begin_at_the_end(use: Use) -> None:
 @pytest.mark.parametrize("topology", ["at_most_once", "untracked"])
 def test_at_most_once_emits_nothing_twice(use: Use, topology: str) -> None:
     source = use(topology, 4)
+    source.expect_kills()
     values = [str(n) for n in range(5_000)]
     with TopologyRunner(source.reference, source.kafka) as runner:
         for number in range(4):
@@ -147,7 +154,7 @@ def test_at_most_once_emits_nothing_twice(use: Use, topology: str) -> None:
         source.await_all_committed()
         last = set(values[4_000:])
         eventually(lambda: last <= runner.stats()["see"].counters.keys(), "what came after the kills")
-        runner.stop()
+        runner.stop(STOP_S)
         stats = runner.stats()
     assert set(stats["see"].counters.values()) == {1}
     assert stats["lines"].failed == {}
@@ -167,7 +174,7 @@ def test_uncommitted_offsets_are_limited(use: Use) -> None:
     source.feed(values)
     with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
         source.await_all_committed()
-        runner.stop()
+        runner.stop(STOP_S)
         assert runner.stats()["see"].counters.keys() == set(values)
 
 

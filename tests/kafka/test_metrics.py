@@ -25,6 +25,8 @@ from tuple_tree.codec import encode_ack_batch
 from tuple_tree.messages import AckBatch
 
 STUCK_AFTER_S = 2
+PATIENT = {"ACKER_KAFKA__SESSION_TIMEOUT_MS": "60000"}
+"""Who stands still for a moment keeps its place in its group, and does nothing twice."""
 
 # The bolt fails some numbers once, and stands still at number 0 for as long as there is a file `hold`.
 _MODULE = """
@@ -55,7 +57,7 @@ class Sink(BasicBolt):
         if tuple_["number"] % 50 == 7 and not tuple_["attempt"]:
             raise FailTupleError("not at the first attempt")
 
-builder = TopologyBuilder({name!r}, ack_partitions=2)
+builder = TopologyBuilder({name!r}, ack_partitions=2, message_timeout=600)
 builder.set_spout("numbers", Numbers)
 builder.set_bolt("sink", Sink).shuffle_grouping("numbers")
 topology = builder.build()
@@ -91,7 +93,7 @@ class Endpoint:
         }
 
     def _families(self) -> list[Metric]:
-        with urllib.request.urlopen(f"{self._url}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self._url}/metrics", timeout=60) as answer:
             return list(text_string_to_metric_families(answer.read().decode()))
 
     def shows(self, expected: Mapping[str, float]) -> None:
@@ -102,14 +104,14 @@ class Endpoint:
             return {name: shown.get(name) for name, value in expected.items() if shown.get(name) != value}
 
         try:
-            eventually(lambda: not otherwise(), f"{len(expected)} numbers as expected")
+            eventually(lambda: not otherwise(), f"{len(expected)} numbers as expected", 120)
         except AssertionError as error:
             error.add_note(f"shown otherwise: {otherwise()}")
             raise
 
     def health(self) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"{self._url}/health", timeout=10) as answer:
+            with urllib.request.urlopen(f"{self._url}/health", timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -128,7 +130,7 @@ class Endpoint:
 
 def acker(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "acker_cli", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=180, check=False)
 
 
 @pytest.fixture
@@ -147,7 +149,7 @@ def test_a_worker_shows_the_work_that_it_has_done(bootstrap_servers: str, tmp_pa
     worker = ("worker", "--bootstrap-servers", bootstrap_servers, "--topology")
     with (
         AckLog(bootstrap_servers, timeout_ms=120_000) as log,
-        running_acker(*worker, log.topology, "--metrics-port", "0", cwd=tmp_path) as command,
+        running_acker(*worker, log.topology, "--metrics-port", "0", cwd=tmp_path, environment=PATIENT) as command,
     ):
         endpoint = Endpoint(command)
         for root in range(100):
@@ -200,7 +202,7 @@ def test_a_worker_shows_the_work_that_it_has_done(bootstrap_servers: str, tmp_pa
         assert second.stderr.count("\n") == 1
 
         command.process.send_signal(signal.SIGTERM)
-        assert command.ended(30) == 0
+        assert command.ended() == 0
 
 
 def batches_that_are_dropped() -> list[bytes]:
@@ -242,6 +244,7 @@ def test_one_port_shows_all_that_a_command_runs(topology: str, tmp_path: Path, b
         *("run", "numbers_module:topology", "--ackers", "1", "--metrics-port", "0"),
         *("--set", f"metrics.stuck_after_s={STUCK_AFTER_S}", "--bootstrap-servers", bootstrap_servers),
         cwd=tmp_path,
+        environment=PATIENT,
     ) as command:
         endpoint = Endpoint(command)
         endpoint.shows(DONE)
@@ -277,8 +280,8 @@ def test_a_component_that_is_stuck_is_unhealthy(topology: str, tmp_path: Path, b
     )
     options = ("--set", f"metrics.stuck_after_s={STUCK_AFTER_S}", "--bootstrap-servers", bootstrap_servers)
     with (
-        running_acker(*numbers, *options, cwd=tmp_path) as spout,
-        running_acker(*sink, *options, "--ackers", "1", cwd=tmp_path) as bolt,
+        running_acker(*numbers, *options, cwd=tmp_path, environment=PATIENT) as spout,
+        running_acker(*sink, *options, "--ackers", "1", cwd=tmp_path, environment=PATIENT) as bolt,
     ):
         at_spout, at_bolt = Endpoint(spout), Endpoint(bolt)
         at_spout.shows({"acker_component_emitted_total{component=numbers}": 300})
@@ -291,4 +294,4 @@ def test_a_component_that_is_stuck_is_unhealthy(topology: str, tmp_path: Path, b
         for command in (spout, bolt):
             command.process.send_signal(signal.SIGTERM)
         for command in (spout, bolt):
-            assert command.ended(30) == 0, command.said
+            assert command.ended() == 0, command.said

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 import uuid
-from pathlib import Path
 
 import pytest
 
@@ -23,6 +22,7 @@ from spout_sdk import (
 )
 from tests.kafka.sdk_rig import Cluster
 from tests.kafka.sdk_topologies import NAME, RELEASE
+from tests.unit.cli.running import is_alive
 from tests.waiting import eventually
 
 ENDLESS = "tests.kafka.sdk_topologies:endless"
@@ -33,14 +33,6 @@ HOLDING = "tests.kafka.sdk_topologies:holding"
 def cluster(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setenv(NAME, f"processes-{uuid.uuid4().hex[:8]}")
     return Cluster(bootstrap_servers, load_topology(ENDLESS).manifest)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_missing_topics_stop_everything_with_one_line(cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> None:
@@ -94,23 +86,24 @@ def test_processes_must_fit_the_topology(cluster: Cluster, processes: dict[str, 
 
 def test_a_killed_process_is_reported_and_started_again(cluster: Cluster) -> None:
     cluster.create_topics()
+    cluster.expect_kills()
     exits: list[Exit] = []
     with TopologyRunner(ENDLESS, cluster.kafka, on_exit=exits.append) as runner:
-        assert runner.wait_ready(30)
+        assert runner.wait_ready(120)
         killed = runner.kill("count")
         eventually(lambda: runner.pids()["count"] not in ([], [killed]), "another process")
         assert [(each.component, each.pid, each.code) for each in exits] == [("count", killed, -signal.SIGKILL)]
         assert str(exits[0]).startswith(f"process {killed} of count was killed by SIGKILL; restarting in")
-        assert runner.wait_ready(30)
+        assert runner.wait_ready(120)
 
 
 def test_without_restart_one_end_is_the_end_of_all(cluster: Cluster) -> None:
     cluster.create_topics()
     with TopologyRunner(ENDLESS, cluster.kafka, restart=False) as runner:
-        assert runner.wait_ready(30)
+        assert runner.wait_ready(120)
         runner.kill("split")
         with pytest.raises(ProcessError, match=r"split: process .* was killed by SIGKILL"):
-            runner.wait(30)
+            runner.wait(120)
 
 
 def test_an_exception_of_the_user_is_a_line_for_the_supervisor(
@@ -131,7 +124,7 @@ def test_children_end_with_a_parent_that_is_killed(cluster: Cluster) -> None:
         import sys, time
         from spout_sdk import TopologyRunner
         with TopologyRunner({ENDLESS!r}, {cluster.kafka!r}) as runner:
-            assert runner.wait_ready(30)
+            assert runner.wait_ready(120)
             print(*[pid for pids in runner.pids().values() for pid in pids], flush=True)
             sys.stdin.read()
     """
@@ -146,7 +139,7 @@ def test_children_end_with_a_parent_that_is_killed(cluster: Cluster) -> None:
     finally:
         parent.kill()
         parent.communicate()
-    eventually(lambda: not any(map(is_alive, children)), "every child ended", 20)
+    eventually(lambda: not any(map(is_alive, children)), "every child ended")
 
 
 def test_a_process_started_by_hand_says_how_it_is_done() -> None:

@@ -42,7 +42,7 @@ class ServiceThread:
         kafka: dict[str, str | int | float | bool] = {
             "bootstrap.servers": servers,
             "log_level": 2,
-            "session.timeout.ms": 6_000,
+            "session.timeout.ms": 60_000,
         }
         settings = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
         self.service = AckerService(kafka, settings, self._keep, self._turn)
@@ -180,10 +180,10 @@ def test_a_commit_that_is_never_answered_starts_the_worker_again(
     servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It happens when a broker goes down at the wrong moment, which no broker does on demand."""
-    monkeypatch.setattr(worker, "ANSWER_S", 1.0)
     with topology_of(servers) as log, running(servers) as service:
         is_served(log, 2)
         with monkeypatch.context() as patched:
+            patched.setattr(worker, "ANSWER_S", 1.0)
             patched.setattr(AckLogReader, "unanswered_s", 5.0)
             eventually(lambda: "a commit has had no answer for 5 s" in caplog.text, "the worker to give up")
         eventually(lambda: service.owns(log), "it to be served again")

@@ -16,7 +16,7 @@ def test_offsets_of_a_quiet_partition_are_committed_again_before_the_broker_forg
     unique = uuid.uuid4().hex[:8]
     source, group = f"source-{unique}", f"group-{unique}"
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.create_topics([NewTopic(source, 2, 1)])[source].result(10)
+    admin.create_topics([NewTopic(source, 2, 1)])[source].result(60)
     kafka = {"bootstrap.servers": bootstrap_servers}
     written = [Prefix(0, 7, 3), Prefix(1, 5, 2)]
     before = SpoutOffsets(kafka, group, source, (source, 0))
@@ -29,7 +29,7 @@ def test_offsets_of_a_quiet_partition_are_committed_again_before_the_broker_forg
         assert offsets.committed([0, 1]) == {0: written[0], 1: written[1]}
         # As if the broker were about to forget both; the spout has delivered nothing of them since it started.
         forgotten = [TopicPartition(source, number, 0) for number in range(2)]
-        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, forgotten)])[group].result(10)
+        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, forgotten)])[group].result(60)
         offsets.commit([Prefix(0, 9, 4)])
         assert offsets.committed([0, 1]) == {0: Prefix(0, 9, 4), 1: written[1]}
     finally:

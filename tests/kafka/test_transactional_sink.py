@@ -1,12 +1,14 @@
-"""A process whose transactional id another one has ends with a line that says so, wherever it hears of it."""
+"""A transaction that cannot go on says why: another process has its id, or what Kafka did not take."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from spout_sdk.counters import Counters
-from spout_sdk.errors import BrokerError
+from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.transactional_sink import TransactionalSink
 from tests.kafka.ack_log import AckLog
 from tests.waiting import eventually
@@ -42,3 +44,38 @@ def test_who_was_replaced_says_so(
             new.close()
             consumer.close()
             log.catalogue.withdraw(log.topology)
+
+
+class Late:
+    """Takes no record because of one before it, of which it reports only after that."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._report = settings["on_delivery"]
+
+    def produce(self, *_: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._STATE, "a transaction that must be aborted"))
+
+    def poll(self, _seconds: float) -> int:
+        refused = SimpleNamespace(topic=lambda: "t.tuples.c", partition=lambda: 0)
+        self._report(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"), refused)
+        return 1
+
+    def init_transactions(self, _seconds: float) -> None: ...
+
+    def begin_transaction(self) -> None: ...
+
+    def abort_transaction(self, _seconds: float) -> None:
+        self._report = lambda *_: None
+
+
+def test_what_was_not_delivered_is_told_before_what_could_not_be_sent_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spout_sdk.transactional_sink.Producer", Late)
+    sink = TransactionalSink({}, "t", "b", "0", Counters())
+    assert sink.produce("t.tuples.c", 0, None, b"x", []) is None
+    with pytest.raises(RolledBackError, match=r"a record for t\.tuples\.c\[0\] was not delivered: too large"):
+        sink.poll()
+    sink.abort()
+    sink.poll()
+    assert sink.produce("t.tuples.c", 0, None, b"x", []) is None
+    with pytest.raises(RolledBackError, match="could not be sent: a transaction that must be aborted"):
+        sink.poll()

@@ -5,6 +5,7 @@ import time
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from acker_worker.catalogue import Catalogue
 from spout_sdk import load_topology
 from spout_sdk.counters import Counters
 from spout_sdk.kafka_sink import KafkaSink
@@ -17,11 +18,14 @@ from tuple_tree.names import tuples_topic
 
 
 def limit_records(cluster: Cluster, topic: str, size: int) -> None:
+    """Limits the size of a topic's records, and waits until the broker says so."""
     entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
     admin = AdminClient(cluster.bootstrap)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(10)
+        future.result(60)
+    catalogue = Catalogue(cluster.bootstrap)
+    eventually(lambda: catalogue._configs([topic])[topic]["max.message.bytes"] == str(size), "the limit in force")
 
 
 def test_the_trees_of_a_tuple_that_the_broker_refuses_fail_and_those_of_others_do_not(use: Use) -> None:

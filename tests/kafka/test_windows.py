@@ -25,7 +25,7 @@ def test_words_are_counted_by_the_window_and_every_tree_completes(use: Use) -> N
     assert stats["add"].counters == expected
     # Nothing is left open but what `Split` failed, and that came again.
     assert len(acker.acked) == LINES
-    assert {root for root, val in acker.sums.items() if val} == set(acker.failed)
+    assert acker.open == set(acker.failed)
     for bolt in ("split", "count", "add"):
         assert all(committed == end for committed, end in cluster.progress(bolt).values())
 
@@ -38,11 +38,12 @@ def test_the_clock_closes_windows_and_every_tree_completes(use: Use) -> None:
         stats = runner.stats()
     assert stats["count"].counters["windows"] >= 1
     assert stats["add"].counters == Counter(word for number in range(LINES) for word in line(number).split())
-    assert {root for root, val in acker.sums.items() if val} == set(acker.failed)
+    assert acker.open == set(acker.failed)
 
 
 def test_what_a_killed_task_held_is_in_the_windows_of_the_next(use: Use) -> None:
     cluster = use("batches", MODULE)
+    cluster.expect_kills()
     name = cluster.manifest.topology
     inbox = f"{name}.tuples.batch"
     with ToyAcker(cluster) as acker, TopologyRunner(f"{MODULE}:batches", cluster.kafka) as runner:

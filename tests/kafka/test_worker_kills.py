@@ -13,6 +13,10 @@ from tests.waiting import eventually
 TREES = 6_000
 KILLS = 12
 WINDOW = 600
+SHARE = 3 * TREES // (KILLS + 1)
+"""Messages between two kills."""
+LAG = 1_000
+"""Messages by which one may be put off: less than a share, so that no tree waits for more than one kill or two."""
 
 
 def messages(
@@ -20,6 +24,8 @@ def messages(
 ) -> Iterator[tuple[int, str, int]]:
     """The messages of all trees, those of a few hundred at any time in any order."""
     pending: list[tuple[int, str, int]] = []
+    since: list[int] = []  # how many had been said when each of those came
+    said = 0
     for root in roots:
         edge, child = rng.getrandbits(64), rng.getrandbits(64)
         pending.append((root, "init", edge))
@@ -27,8 +33,12 @@ def messages(
             pending.append((root, "fail", 0))
         elif root not in forgotten:
             pending += [(root, "ack", edge ^ child), (root, "ack", child)]
+        since += [said] * (len(pending) - len(since))
         while len(pending) > WINDOW:
-            yield pending.pop(rng.randrange(len(pending)))
+            index = 0 if said - since[0] > LAG else rng.randrange(len(pending))
+            del since[index]
+            yield pending.pop(index)
+            said += 1
     rng.shuffle(pending)
     yield from pending
 
@@ -37,6 +47,7 @@ def heard_more(log: AckLog, than: int) -> bool:
     return len(log.read_notices()) > than
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [random.SystemRandom().getrandbits(32)])
 def test_kills_change_no_outcome(bootstrap_servers: str, seed: int) -> None:
     rng = random.Random(seed)
@@ -47,7 +58,7 @@ def test_kills_change_no_outcome(bootstrap_servers: str, seed: int) -> None:
 
         def write() -> None:
             for count, (root, kind, val) in enumerate(messages(rng, failing, forgotten, roots)):
-                if count % (3 * TREES // (KILLS + 1)) == 0:
+                if count % SHARE == 0:
                     share.acquire()
                 match kind:
                     case "init":
@@ -58,7 +69,8 @@ def test_kills_change_no_outcome(bootstrap_servers: str, seed: int) -> None:
                         log.say(root, fail="no")
             log.flush()
 
-        writer = threading.Thread(target=write)
+        # A daemon, since it would wait for ever for the next kill if this thread fails.
+        writer = threading.Thread(target=write, daemon=True)
         writer.start()
         kills = 0
         while kills < KILLS:
@@ -66,13 +78,13 @@ def test_kills_change_no_outcome(bootstrap_servers: str, seed: int) -> None:
             with log.worker_process() as worker:
                 share.release()
                 # Once it tells, it is killed at any moment: between a fold, its notices and its commit.
-                eventually(partial(heard_more, log, heard), "new notices")
+                eventually(partial(heard_more, log, heard), "new notices", 120)
                 threading.Event().wait(random.uniform(0, 0.3))
                 worker.kill()
                 kills += 1
         share.release(2)
         with log.worker_process():
-            told = log.await_notices(roots, deadline_s=150)
+            told = log.await_notices(roots, deadline_s=300)
         writer.join()
     expected = {root: "failed" if root in failing else "timeout" if root in forgotten else "ack" for root in roots}
     assert {root: told[root][0] for root in roots} == expected

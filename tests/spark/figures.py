@@ -5,7 +5,21 @@ from typing import Any
 
 from inspection.stats_log import StatsLog
 from inspection.view import ComponentView, TopologyView
+from tests.waiting import eventually
 from tuple_tree.manifest import Manifest
+
+
+def last_figures(kafka: Mapping[str, Any], manifest: Manifest, component: str) -> ComponentView:
+    """A component whose driver, of this process, has ended: it does not wait long for its last words to be heard."""
+
+    def ended() -> ComponentView | None:
+        found = figures(kafka, manifest)[component]
+        # There is no process either before it has said anything.
+        return found if found["totals"]["emitted"] and found["processes"] == 0 else None
+
+    found = eventually(ended, f"the last of {component}")
+    assert found is not None
+    return found
 
 
 def figures(kafka: Mapping[str, Any], manifest: Manifest) -> dict[str, ComponentView]:

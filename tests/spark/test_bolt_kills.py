@@ -76,15 +76,21 @@ def go(process: "subprocess.Popen[str]", moment: str) -> None:
 
 
 def await_death(stage: MixedStage, process: "subprocess.Popen[str]", what: str) -> None:
-    eventually(lambda: stage.check() or process.poll() is not None, f"the death of a driver: {what}", 90)
+    eventually(lambda: stage.check() or process.poll() is not None, f"the death of a driver: {what}", 180)
     log = (stage.directory / "driver.log").read_text()
     assert process.returncode == -signal.SIGKILL, f"it ended by itself: {what}\n{log}"
+
+
+def last(stage: MixedStage, kind: str) -> int:
+    """The last micro-batch that stands in a part of the checkpoint: `offsets` if planned, `commits` if done; or -1."""
+    files = (stage.directory / "checkpoint" / kind).glob("*")
+    return max((int(file.name) for file in files if file.name.isdigit()), default=-1)
 
 
 def finish(stage: MixedStage, process: "subprocess.Popen[str]", what: str) -> None:
     """Lets all trees complete, no matter how many, and stops everything."""
     stage.allow(0)
-    stage.await_complete(1, what, 90)
+    stage.await_complete(1, what, 180)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0, (stage.directory / "driver.log").read_text()
     stage.close()
@@ -123,6 +129,7 @@ def staged(bootstrap_servers: str, tmp_path: Path) -> Staged:
 
 
 # Ten in all: each driver has a Java process of its own, so ten in a row take minutes on two cores.
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("written", "at_random"), [(3, 2), (2, 3)])
 def test_killed_drivers_lose_nothing(staged: Staged, written: int, at_random: int) -> None:
     seed = random.randrange(2**32)
@@ -135,13 +142,21 @@ def test_killed_drivers_lose_nothing(staged: Staged, written: int, at_random: in
             process, upcoming = upcoming, drivers.enter_context(driver(stage))
             go(process, moment)
             await_death(stage, process, f"{moment!r} of {said}")
+        planned = last(stage, "offsets")
         go(upcoming, NEVER)
+        # Otherwise it might be told to stop before it has done again what the others left: a stop drops what waits.
+        eventually(
+            lambda: stage.check() or upcoming.poll() is not None or last(stage, "commits") >= planned,
+            f"what was begun to be done again, {said}",
+            180,
+        )
         finish(stage, upcoming, said)
     openings, others = repeats_of(stage)
     assert others >= written, f"the log has no repeats, {said}"
     assert stage.ackers.duplicate_batches == openings + others, said
 
 
+@pytest.mark.timeout(600)
 def test_what_is_written_again_leaves_no_tree_open(staged: Staged) -> None:
     # Longer than the test, so no replay makes up for anything.
     with staged(600) as stage, driver(stage) as killed, driver(stage) as process:
@@ -149,11 +164,15 @@ def test_what_is_written_again_leaves_no_tree_open(staged: Staged) -> None:
         await_death(stage, killed, "the first of two")
         # What it wrote is through, and those trees are complete, before any of it is there twice.
         written = stage.edges("count")
-        eventually(lambda: stage.check() or stage.processed("count") == written.total(), "the SDK bolt to be through")
+        eventually(
+            lambda: stage.check() or stage.processed("count") == written.total(), "the SDK bolt to be through", 180
+        )
         complete = len({root for root, _ in written})
-        eventually(lambda: stage.check() or stage.ackers.trees_acked == complete, f"{complete} trees to complete")
+        eventually(lambda: stage.check() or stage.ackers.trees_acked == complete, f"{complete} trees to complete", 180)
         go(process, NEVER)
-        eventually(lambda: stage.check() or stage.received("count") > 2 * written.total(), "much more to be written")
+        eventually(
+            lambda: stage.check() or stage.received("count") > 2 * written.total(), "much more to be written", 180
+        )
         finish(stage, process, "nothing timed out")
     repeated = {anchor: times for anchor, times in stage.edges("count").items() if times > 1}
     assert repeated

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,10 @@ LEXICON = ROOT / "examples/austen_sentiment/vader/words.tsv"
 NOVELS = {"PRIDE AND PREJUDICE": "Pride and Prejudice", "EMMA": "Emma"}
 
 
-def start(module: str, *arguments: str, **settings: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+@contextmanager
+def started(module: str, *arguments: str, **settings: Any) -> Iterator[subprocess.Popen[str]]:
+    """An example in a session of its own; nothing of it is left afterwards."""
+    process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -30,6 +34,16 @@ def start(module: str, *arguments: str, **settings: Any) -> subprocess.Popen[str
         start_new_session=True,
         **settings,
     )
+    try:
+        yield process
+    finally:
+        # Once it is gone, whoever it started may still be there.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def plain_totals() -> dict[str, dict[str, Any]]:
@@ -68,8 +82,8 @@ def plain_totals() -> dict[str, dict[str, Any]]:
 
 
 def test_the_sentiment_of_the_novels_is_that_of_a_plain_count() -> None:
-    process = start("examples.austen_sentiment", "--lines", str(LINES), "--json", stderr=subprocess.PIPE)
-    said, log = process.communicate(timeout=240)
+    with started("examples.austen_sentiment", "--lines", str(LINES), "--json", stderr=subprocess.PIPE) as process:
+        said, log = process.communicate(timeout=240)
     assert process.returncode == 0, log
     result = json.loads(said.splitlines()[-1])
     assert (result["acked"], result["open"]) == (2 * LINES, 0)
@@ -80,19 +94,17 @@ def test_the_sentiment_of_the_novels_is_that_of_a_plain_count() -> None:
 
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with log.open("w") as file:
-        process = start("examples.austen_sentiment", stderr=file)
+    with log.open("w") as file, started("examples.austen_sentiment", stderr=file) as process:
         assert process.stdout is not None
-        with process.stdout as out:
-            seen: list[str] = []
-            for line in out:
-                seen.append(line)
-                # Spouts and bolts are in the middle of their work.
-                if "lines acked" in line and not line.split("lines acked, ")[1].startswith("0 open"):
-                    break
-            # As a terminal does: to everything that was started there.
-            os.killpg(process.pid, signal.SIGINT)
-            seen += out
+        seen: list[str] = []
+        for line in process.stdout:
+            seen.append(line)
+            # Spouts and bolts are in the middle of their work.
+            if "lines acked" in line and not line.split("lines acked, ")[1].startswith("0 open"):
+                break
+        # As a terminal does: to everything that was started there.
+        os.killpg(process.pid, signal.SIGINT)
+        seen += process.stdout
         assert process.wait(120) == 130, log.read_text()
     assert "stopping …\n" in seen
     # Whatever Spark or Python had to say, it was no error.
@@ -100,8 +112,8 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
 
 
 def test_a_topic_goes_through_two_spark_components() -> None:
-    process = start("examples.spark_spout_word_count", stderr=subprocess.PIPE)
-    said, log = process.communicate(timeout=240)
+    with started("examples.spark_spout_word_count", stderr=subprocess.PIPE) as process:
+        said, log = process.communicate(timeout=240)
     assert process.returncode == 0, log
     counted = dict(part.split() for part in said.splitlines()[-2].split(", "))
     assert {word: int(count.replace(",", "")) for word, count in counted.items()} == WORDS

@@ -70,6 +70,7 @@ def secrets_of(kafka: dict[str, Any]) -> list[str]:
     return [line for line in Path(kafka["ssl.key.location"]).read_text().splitlines() if not line.startswith("-")]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("of_spout", "of_bolt"), [("password", "certificate"), ("certificate", "password")])
 def test_a_spout_and_a_bolt(
     secured: SecuredKafka, topology: Topology, tmp_path: Path, of_spout: str, of_bolt: str
@@ -85,13 +86,13 @@ def test_a_spout_and_a_bolt(
             stack.callback(thread.join, 60)
             stack.callback(service.stop)
 
-        def submit(component: str, kafka: dict[str, Any], *arguments: str) -> RunningAcker:
+        def submit(component: str, kafka: dict[str, Any]) -> RunningAcker:
             events = tmp_path / f"events-{component}"
             events.mkdir()
             return stack.enter_context(
                 running_acker(
                     "spark", "submit", f"{secured_topology.__name__}:topology", "--component", component,
-                    "--master", "local[2]", "--checkpoint", str(tmp_path / component), *arguments,
+                    "--master", "local[2]", "--checkpoint", str(tmp_path / component),
                     "--", "--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.ui.enabled=false",
                     "--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.compress=false",
                     "--conf", f"spark.eventLog.dir={events.as_uri()}",
@@ -100,17 +101,23 @@ def test_a_spout_and_a_bolt(
                 )
             )  # fmt: skip
 
-        commands = [submit("split", bolt), submit("lines", spout, "--available-now")]
+        commands = [submit("split", bolt), submit("lines", spout)]
+
+        def are_through() -> bool:
+            """Whether both have said, with no more than the ACLs of their roles, that they have done everything."""
+            assert all(command.process.poll() is None for command in commands), [each.said for each in commands]
+            found = figures(secured.super_user, topology.manifest)
+            lines, split = found["lines"], found["split"]
+            acked, executed = lines["totals"]["acked"], split["totals"]["executed"]
+            return (acked, lines["pending"]) == (MESSAGES, 0) and (executed or 0) >= MESSAGES
+
         eventually(lambda: len(list(tmp_path.glob("events-*/*"))) == 2, "both Sparks to have started", SECONDS)
         seen = "".join(command_lines(command) for command in commands)
-        assert commands[1].ended(SECONDS) == 0, commands[1].said
-        commands[0].process.terminate()
-        assert commands[0].ended() == 0, commands[0].said
+        eventually(are_through, "every message to be acked, and the drivers to say so", SECONDS)
+        for command in reversed(commands):
+            command.process.terminate()
+            assert command.ended(SECONDS) == 0, command.said
     assert count.stats.executed >= 2 * MESSAGES
-    # With no more than the ACLs of their roles, both have said what they did.
-    found = figures(secured.super_user, topology.manifest)
-    assert (found["lines"]["totals"]["acked"], found["lines"]["pending"]) == (MESSAGES, 0)
-    assert (found["split"]["totals"]["executed"] or 0) >= MESSAGES
     events = "".join(log.read_text() for log in tmp_path.glob("events-*/**/*") if log.is_file())
     assert "SparkListenerSQLExecutionStart" in events
     assert "java" in seen

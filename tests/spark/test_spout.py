@@ -5,13 +5,14 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_jobs.positional_roots import positional_root as root_column
 from spark_jobs.positional_roots import positions_of
 from tests.kafka.sdk_rig import headers_of, value
-from tests.spark.figures import figures
+from tests.spark.figures import last_figures
 from tests.spark.test_spout_stage import PlayedBolt, SpoutStage, await_done, lines, spout_manifest
 from tuple_tree.ids import Position, position_of, positional_root, unsigned
 from tuple_tree.routing import fields_task
@@ -61,12 +62,13 @@ def test_every_message_is_acked_and_the_prefix_committed(
     assert all(headers_of(record)["source"] == b"lines/default" for record in stage.received())
 
 
+@pytest.mark.timeout(600)
 def test_no_more_trees_are_open_than_allowed(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     limit = 300
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(max_pending=limit))
     stage.produce(lines(1_500))
     # It acks nothing before as many are open as may be, so the spout has to wait again and again.
-    with stage, PlayedBolt(stage, hold=limit) as bolt:
+    with stage, PlayedBolt(stage, hold=limit, of=1_500) as bolt:
         running = stage.drain(spark)
     assert len(bolt.deliveries) == running.outcomes.acked == 1_500
     assert bolt.most_held == limit
@@ -91,7 +93,7 @@ def test_exactly_what_failed_is_replayed(spark: SparkSession, bootstrap_servers:
     assert len(bolt.deliveries) == 1_020
     assert {tuple(each) for each in bolt.attempts().values()} == {(0,), (0, 1)}
     assert (running.outcomes.acked, running.outcomes.failed) == (1_000, 20)
-    said = figures(stage.kafka, stage.manifest)["lines"]
+    said = last_figures(stage.kafka, stage.manifest, "lines")
     assert said["totals"] == {"emitted": 1_020, "transferred": 1_020, "executed": 0, "acked": 1_000}
     assert (said["failed"], said["pending"], said["processes"]) == ({"failed": 20}, 0, 0)
 

@@ -1,6 +1,8 @@
 """A Spark spout that is stopped, killed or left alone: every message is acked in the end."""
 
+import threading
 from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 import spark_jobs
+from spark_jobs.outcomes import Outcomes
 from spark_jobs.spout import spout
+from spark_jobs.spout_batch import Found
 from tests.kafka.sdk_rig import headers_of, value
 from tests.spark.test_spout_stage import PARTITIONS, PlayedBolt, SpoutStage, await_done, lines, spout_manifest
 from tests.waiting import eventually
@@ -44,6 +48,30 @@ def test_a_restart_delivers_nothing_twice(spark: SparkSession, bootstrap_servers
     assert Counter(bolt.values) == Counter([*lines(1_200), b"line 11"])
     assert bolt.attempts()[2, 3] == [0, 1]
     assert running.outcomes.ignored == 0
+
+
+def test_a_stop_while_it_waits_for_room_is_no_failure(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits, reserve = threading.Event(), Outcomes.reserve
+
+    def watched(self: Outcomes, found: Iterable[Found], mark: Callable[[], int], stopping: Callable[[], bool]) -> int:
+        def asked() -> bool:
+            waits.set()
+            return stopping()
+
+        return reserve(self, found, mark, asked)
+
+    # Only who waits for room asks whether to stop.
+    monkeypatch.setattr(Outcomes, "reserve", watched)
+    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(max_pending=360))
+    stage.produce(lines(600))
+    running = stage.start(spark)
+    eventually(waits.is_set, "a micro-batch to wait for room")
+    running.stop()
+    assert running.wait(30)
+    assert running.query.exception() is None, "Spark would have logged it with two stack traces"
+    assert len(stage.received()) == 360
 
 
 def test_a_micro_batch_that_is_run_again_writes_the_same(

@@ -78,7 +78,7 @@ class SpoutStage:
         Catalogue(self.kafka).publish(self.manifest)
         self.source = f"{self.manifest.topology}-source"
         admin = AdminClient(self.kafka)
-        admin.create_topics([NewTopic(self.source, PARTITIONS, 1)])[self.source].result(10)
+        admin.create_topics([NewTopic(self.source, PARTITIONS, 1)])[self.source].result(60)
         self.checkpoint = tmp_path / "checkpoint"
         self._producer = Producer({**self.kafka, "linger.ms": 5})
         self._worker: WorkerThread | None = None
@@ -103,7 +103,7 @@ class SpoutStage:
     def drain(self, spark: SparkSession, **settings: Any) -> RunningSpout:
         """Delivers all that is in the source, until every tree has its outcome."""
         running = self.start(spark, trigger={"availableNow": True}, **settings)
-        assert running.wait(120)
+        assert running.wait(240), f"{running.outcomes.outstanding} trees are open"
         return running
 
     def worker(self) -> WorkerThread:
@@ -131,7 +131,7 @@ class SpoutStage:
         consumer = Consumer({**self.kafka, "group.id": group})
         try:
             asked = [TopicPartition(self.source, partition) for partition in range(PARTITIONS)]
-            return {each.partition: each.offset for each in consumer.committed(asked, timeout=10)}
+            return {each.partition: each.offset for each in consumer.committed(asked, timeout=60)}
         finally:
             consumer.close()
 
@@ -170,17 +170,21 @@ class PlayedBolt:
     Args:
         stage: where it plays.
         judge: says what to do with a tuple.
-        hold: tuples that it keeps before it acks any, unless nothing more comes.
+        hold: tuples that it keeps before it acks any, until all have come.
+        of: how many come in all, where it holds some.
 
     Attributes:
         deliveries: root and payload of all tuples, in order.
         most_held: the most that it held at once.
     """
 
-    def __init__(self, stage: SpoutStage, judge: Judge = lambda _root, _payload: None, hold: int = 0) -> None:
+    def __init__(
+        self, stage: SpoutStage, judge: Judge = lambda _root, _payload: None, hold: int = 0, of: int = 0
+    ) -> None:
         self._stage = stage
         self._judge = judge
         self._hold = hold
+        self._of = of
         self.deliveries: list[tuple[int, bytes]] = []
         self.most_held = 0
         self._held: list[tuple[int, int, bytes]] = []
@@ -225,11 +229,9 @@ class PlayedBolt:
         topic = tuples_topic(stage.manifest.topology, "count")
         consumer.assign([TopicPartition(topic, task, 0) for task in range(2)])
         decode = payload_codec(stage.manifest.stream("lines", "default")).decode
-        quiet = 0
         try:
             while not self._stopping.is_set():
                 messages = consumer.consume(500, 0.02)
-                quiet = 0 if messages else quiet + 1
                 for message in messages:
                     assert message.error() is None, message.error()
                     (said,) = decode(value(message))
@@ -238,7 +240,7 @@ class PlayedBolt:
                     self.deliveries.append((root, payload))
                     self._held.append((root, edge, payload))
                 self.most_held = max(self.most_held, len(self._held))
-                if self._held and (len(self._held) >= self._hold or quiet > 100):
+                if self._held and (len(self._held) >= self._hold or len(self.deliveries) >= self._of):
                     self._answer(producer, self._held[: max(1, len(self._held) // 2)] if self._hold else self._held)
         finally:
             consumer.close()

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,7 +26,8 @@ from tests.waiting import eventually
 TOPOLOGY = f"{submitted.__name__}:topology"
 HERE = Path(__file__).parents[2]
 # Until a Spark has started on a machine with more to do, and has done its work.
-SECONDS = 120
+SECONDS = 240
+pytestmark = pytest.mark.timeout(900)
 # What a driver says of a micro-batch.
 LINE = re.compile(
     r"\.lines: batch \d+, [\d,]+ rows in, [\d,]+ rows/s, [\d,]+ unread, [\d,]+ outstanding, \d+ to be delivered again, "
@@ -43,11 +44,15 @@ def stage(bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @contextmanager
-def submit(stage: SpoutStage, *arguments: str, component: str = "lines") -> Iterator[RunningAcker]:
+def submit(
+    stage: SpoutStage, *arguments: str, component: str = "lines", spark: Mapping[str, str] | None = None
+) -> Iterator[RunningAcker]:
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", **(spark or {})}
+    conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     with running_acker(
         "spark", "submit", TOPOLOGY, "--component", component, "--master", "local[2]", *arguments,
         "--checkpoint", str(stage.checkpoint), "--bootstrap-servers", stage.kafka["bootstrap.servers"],
-        "--", "--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.ui.enabled=false", "--driver-memory", "1g",
+        "--", *conf, "--driver-memory", "1g",
         cwd=HERE,
     ) as command:  # fmt: skip
         yield command
@@ -76,6 +81,17 @@ def test_a_topic_is_a_spout(stage: SpoutStage) -> None:
     assert Counter(bolt.values) == Counter(lines(1_100)), "a clean stop delivers nothing twice"
 
 
+def test_a_spout_that_waits_for_room_ends_cleanly(stage: SpoutStage) -> None:
+    stage.produce(lines(3_000))
+    # Nobody acks: two micro-batches are all that may be open, and the third one has begun.
+    with submit(stage) as command:
+        await_while_it_runs(command, lambda: (stage.checkpoint / "offsets" / "2").exists(), "three micro-batches")
+        assert command.end(signal.SIGTERM) == 0, command.said
+    assert not re.search("Traceback|\tat |ERROR", command.said), command.said
+    # Half of what may be open each, a third of that from each partition.
+    assert len(stage.received()) == 2 * 3 * 333
+
+
 def test_a_driver_ends_with_the_killed_command(stage: SpoutStage) -> None:
     stage.produce(lines(1_000))
     with stage, PlayedBolt(stage) as bolt:
@@ -93,9 +109,36 @@ def test_a_driver_ends_with_the_killed_command(stage: SpoutStage) -> None:
     assert stage.committed() == stage.ends()
 
 
+# Java starts it instead of Python: the driver begins when the command is gone, or Java is, which is its child.
+LATE = """#!{python}
+import os, sys, threading
+
+def parent(pid):
+    with open(f"/proc/{{pid}}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[1])
+
+def waits():
+    try:
+        with open(f"/proc/{{parent(os.getppid())}}/cmdline") as line:
+            return "acker_cli" in line.read()
+    except OSError:
+        return False
+
+pause = threading.Event()
+while waits():
+    pause.wait(0.05)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_command_that_ends_before_its_driver_begins(stage: SpoutStage, number: signal.Signals) -> None:
-    with submit(stage) as command:
+def test_a_command_that_ends_before_its_driver_begins(
+    stage: SpoutStage, tmp_path: Path, number: signal.Signals
+) -> None:
+    late = tmp_path / "late"
+    late.write_text(LATE.format(python=sys.executable))
+    late.chmod(0o755)
+    with submit(stage, spark={"spark.pyspark.driver.python": str(late)}) as command:
         command.wait_until(lambda: bool(descendants(command.process.pid)), "Java to start")
         # The first of them leads the group of all that follow.
         group = min(descendants(command.process.pid))

@@ -18,6 +18,9 @@ from tests.waiting import eventually
 MESSAGES = 3_000
 # Longer than a test: that trees time out is not what these are about.
 TIMEOUT = 600.0
+# Until all trees are complete on a machine with more to do.
+SECONDS = 240
+pytestmark = pytest.mark.timeout(TIMEOUT)
 
 
 def test_spark_between_sdk_components(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
@@ -27,7 +30,7 @@ def test_spark_between_sdk_components(spark: SparkSession, bootstrap_servers: st
         )
         try:
             stage.allow(MESSAGES)
-            stage.await_complete(MESSAGES, "those of the SDK spout")
+            stage.await_complete(MESSAGES, "those of the SDK spout", SECONDS)
         finally:
             split.stop()
         stage.close()
@@ -56,7 +59,7 @@ def test_the_sdk_between_spark_components(spark: SparkSession, bootstrap_servers
                 trigger={"availableNow": True},
             )
             try:
-                assert lines.wait(90), f"{lines.outcomes.outstanding} trees are open"
+                assert lines.wait(SECONDS), f"{lines.outcomes.outstanding} trees are open"
                 assert_said(stage, sum(1 for _ in words.places(MESSAGES)))
             finally:
                 lines.stop()
@@ -77,12 +80,15 @@ def assert_said(stage: MixedStage, tuples: int) -> None:
     observer.open()
     try:
 
-        def components() -> dict[str, ComponentView]:
+        def components() -> dict[str, ComponentView] | None:
             observer.follow(0.2)
-            return {each["name"]: each for each in observer.snapshot()["components"]}
+            found = {each["name"]: each for each in observer.snapshot()["components"]}
+            first, last = found["lines"], found["tally"]
+            done = (first["totals"]["acked"], last["totals"]["executed"]) == (MESSAGES, tuples)
+            return found if done and (first["processes"], last["processes"]) == (0, 1) else None
 
-        eventually(lambda: components()["tally"]["totals"]["executed"] == tuples, "the bolt's last micro-batch")
-        said = components()
+        said = eventually(components, "the last of the spout, and the bolt's last micro-batch")
+        assert said is not None
         points = observer.view.history()["points"]
     finally:
         observer.close()
@@ -100,9 +106,10 @@ def assert_said(stage: MixedStage, tuples: int) -> None:
 def test_two_spark_components_before_the_sdk(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path, messages: int, fail_rate: float
 ) -> None:
-    kafka = {"bootstrap.servers": bootstrap_servers}
+    # A pause of the machine must not cost a process its place in the group.
+    kafka = {"bootstrap.servers": bootstrap_servers, "session.timeout.ms": 120_000, "log_level": 2}
     # Micro-batches are half of what may be pending: so large that there are several ack batches for each partition.
-    result = run(spark, kafka, tmp_path, messages, fail_rate, max_pending=32_000, within=120)
+    result = run(spark, kafka, tmp_path, messages, fail_rate, max_pending=32_000, within=SECONDS)
     failing = sum(words.chosen(message, fail_rate) for message in range(messages))
     assert bool(failing) == bool(fail_rate)
     assert result.counts_exact

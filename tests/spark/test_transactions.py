@@ -53,8 +53,9 @@ def test_what_was_aborted_is_not_processed(spark: SparkSession, bootstrap_server
     lines, trees = write(stage, [True, False, True, False])
     stage.drain(spark, words, max_rows=3)
     assert sorted(stage.values()) == sorted((line,) for line in lines)
-    # The last records of the log were markers and aborted ones: it goes on behind them.
-    more, others = write(stage, [False, True])
+    # The last records of the log were markers and aborted ones: it goes on behind them. What is committed can be read
+    # when its marker is there, and only then does the transaction behind it begin.
+    more, others = write(stage, [False, True, False])
     stage.drain(spark, words)
     assert sorted(stage.values()) == sorted((line,) for line in lines + more)
     stage.ack_received()

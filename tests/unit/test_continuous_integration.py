@@ -115,7 +115,7 @@ def test_what_runs_beside_the_others_ends_with_them(tmp_path: Path) -> None:
     script(
         tmp_path / "make",
         'case "$1" in',
-        f"test-container) trap 'echo ended > {ended}; kill $!; exit 130' INT; sleep 60 & echo > {started}; wait ;;",
+        f"test-container) trap 'echo ended > {ended}; kill $!; exit 130' INT; sleep 600 & echo > {started}; wait ;;",
         f"lint) read -r line < {started}; exit 1 ;;",
         "esac",
     )
@@ -123,7 +123,7 @@ def test_what_runs_beside_the_others_ends_with_them(tmp_path: Path) -> None:
         ["bash", str(checkout / "run")],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
         capture_output=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert done.returncode != 0

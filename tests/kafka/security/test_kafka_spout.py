@@ -26,7 +26,7 @@ def committed(kafka: dict[str, Any], group: str, topic: str, partitions: int = 1
     consumer = Consumer({**kafka, "group.id": group})
     try:
         asked = [TopicPartition(topic, number) for number in range(partitions)]
-        return sum(max(0, each.offset) for each in consumer.committed(asked, timeout=10))
+        return sum(max(0, each.offset) for each in consumer.committed(asked, timeout=60))
     finally:
         consumer.close()
 
@@ -44,7 +44,7 @@ def test_it_runs_with_its_role_and_not_without_its_source(
     catalogue.create_topics(loaded.manifest)
     catalogue.publish(loaded.manifest)
     admin = AdminClient(dict(secured.super_user))
-    admin.create_topics([NewTopic(source, 1, 1)])[source].result(10)
+    admin.create_topics([NewTopic(source, 1, 1)])[source].result(60)
     producer = Producer(dict(secured.super_user))
     for number in range(MESSAGES):
         producer.produce(source, str(number), partition=0)

@@ -15,7 +15,7 @@ from typing import Any
 Run = subprocess.CompletedProcess[str]
 Acker = Callable[..., Run]
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds until something that has to happen must have happened."""
 
 
@@ -99,7 +99,7 @@ class RunningAcker:
         """
         code = self.process.wait(seconds)
         for reader in self._readers:
-            reader.join(PATIENCE)
+            reader.join(seconds)
         return code
 
     def end(self, number: signal.Signals) -> int:
@@ -112,7 +112,7 @@ class RunningAcker:
         assert family, "it has no children"
         self.process.send_signal(number)
         code = self.ended()
-        wait_until(lambda: not any(map(is_alive, family)), "all its children are gone", 30)
+        wait_until(lambda: not any(map(is_alive, family)), "all its children are gone")
         return code
 
 
@@ -151,10 +151,12 @@ def said(run: Run) -> Any:
 
 
 def one_line(run: Run) -> str:
-    """The error of a command, which is one line."""
+    """The error of a command, which is one line; a command that takes long says before what it reads."""
     assert run.returncode == 1, run.stderr
-    assert run.stderr.count("\n") == 1, run.stderr
-    return run.stderr
+    lines = [line for line in run.stderr.splitlines(keepends=True) if not line.startswith("reading ")]
+    assert len(lines) == 1, run.stderr
+    assert lines[0].endswith("\n"), run.stderr
+    return lines[0]
 
 
 @contextmanager
@@ -169,7 +171,10 @@ def running_acker(*arguments: str, cwd: Path, environment: Mapping[str, str] | N
         text=True,
     )
     with process:
+        running = RunningAcker(process)
         try:
-            yield RunningAcker(process)
+            yield running
         finally:
             process.kill()
+            # Else the pipes are closed while they are read.
+            running.ended(60)

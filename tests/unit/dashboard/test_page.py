@@ -221,6 +221,7 @@ def test_a_token_opens_the_page_and_does_not_stay_in_the_address(context: Browse
         page.reload()
         assert state(page, "live") == "live"
         stranger = context.browser.new_context() if context.browser else context
+        stranger.set_default_timeout(PATIENCE_MS)
         try:
             other = stranger.new_page()
             other.goto(page.url)
@@ -251,8 +252,13 @@ def test_the_page_says_what_is_wrong_and_recovers(context: BrowserContext, figur
     page = context.new_page()
     page.goto(server.address)
     state(page, "live")
+    # What it asks for once, when it is live, has been answered: only the stream can tell of what follows.
+    page.wait_for_selector("#failures-table td.code")
+    page.wait_for_selector("#dead-table td.code")
     figures.broken = True
     assert state(page, "problem") == "no broker answers at nowhere:9092. Start one"
+    # The stream says what is new, as real figures are every second.
+    figures.shown = snapshot(AT + 1)
     figures.broken = False
     assert state(page, "live") == "live"
     port = server.port

@@ -107,6 +107,19 @@ def test_other_errors_of_a_system_are_none_of_ours(monkeypatch: pytest.MonkeyPat
         sink.flush(1)
 
 
+def test_what_the_client_has_lost_is_not_taken_for_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of librdkafka's log amid a fatal error takes the exception away; the next call has it again."""
+
+    def lose(_seconds: float) -> int:
+        raise SystemError("<method 'flush' of 'cimpl.Producer'> returned NULL without setting an exception")
+
+    monkeypatch.setattr("spout_sdk.kafka_sink.Producer", Dead)
+    sink = KafkaSink({}, Counters())
+    monkeypatch.setattr(sink._tuples, "flush", lose, raising=False)
+    monkeypatch.setattr(sink._acks, "flush", lambda _seconds: 0, raising=False)
+    assert sink.flush(1) == 1
+
+
 class Refusing:
     """Takes nothing: all is too large."""
 
