@@ -13,6 +13,7 @@ from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.errors import AccessError, AckerWorkerError, BrokerUnreachableError, TopicError
 from acker_worker.intervals import Interval
 from tuple_tree.access import ACKER, Operation, Permission, Role, remedy
+from tuple_tree.broker_sight import BrokerSight
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
 
@@ -60,10 +61,12 @@ class PublishedTopologies:
     """
 
     def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kafka = kafka
         self._catalogue = Catalogue(kafka)
         # Not joined, but librdkafka wants a name.
         self._settings: dict[str, Any] = {**for_consumer(kafka), **_FIXED, "group.id": CATALOGUE_GROUP, "logger": _log}
         self._consumer: Consumer | None = None
+        self._sight = BrokerSight()
         self._topic_id: str | None = None
         self._looks = Interval(_LOOK_S, clock)
         self._identities = Interval(_IDENTITY_S, clock)
@@ -81,7 +84,8 @@ class PublishedTopologies:
         self._topic_id = self._catalogue.topic_id(TOPOLOGIES_TOPIC)
         if self._topic_id is None:
             return
-        self._consumer = Consumer(self._settings)
+        self._sight = BrokerSight()
+        self._consumer = Consumer({**self._settings, **self._sight.settings})
         self._consumer.assign([TopicPartition(TOPOLOGIES_TOPIC, 0, 0)])
 
     def poll(self, timeout_s: float) -> list[Published]:
@@ -94,6 +98,9 @@ class PublishedTopologies:
             TopicError: if the topic may not be read.
             AccessError: if the group may not be used, or this user is not let in any more.
         """
+        if self._consumer is not None and self._sight.lost:
+            _log.warning("%s is read anew: librdkafka had lost all brokers", TOPOLOGIES_TOPIC)
+            self.close()
         if self._consumer is not None and self._identities.due():
             self._check_identity()
         if self._consumer is None:
@@ -118,6 +125,8 @@ class PublishedTopologies:
             found = self._catalogue.topic_id(TOPOLOGIES_TOPIC, _IDENTITY_CONTACT_S)
         except BrokerUnreachableError as error:
             _log.warning("%s: %s", TOPOLOGIES_TOPIC, error)
+            # It may be the client alone that finds none.
+            self._catalogue = Catalogue(self._kafka)
             return
         if found != self._topic_id:
             _log.warning("%s was deleted: what is served goes on, and what is published from now on", TOPOLOGIES_TOPIC)
@@ -131,6 +140,7 @@ class PublishedTopologies:
             self.open()
         except BrokerUnreachableError as error:
             _log.warning("%s is not followed: %s", TOPOLOGIES_TOPIC, error)
+            self._catalogue = Catalogue(self._kafka)
 
     def _taken(self, message: Message) -> list[Published]:
         error, key, value = message.error(), message.key(), message.value()

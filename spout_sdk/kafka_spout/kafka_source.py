@@ -14,6 +14,7 @@ from spout_sdk.kafka_spout.position_reader import PositionReader
 from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
 from spout_sdk.records import Record
 from tuple_tree.access import remedy
+from tuple_tree.broker_sight import LOST, BrokerSight
 from tuple_tree.watermarks import watermarks
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
@@ -37,11 +38,13 @@ class KafkaSource:
         self._kafka = kafka
         self._group = group
         self._on_uncommitted = on_uncommitted
+        self._sight = BrokerSight()
         self._consumer = Consumer(
             {
                 # A partition that is begun or resumed waits for the fetches of the others.
                 "fetch.wait.max.ms": 100,
                 **consumer_settings(kafka, group),
+                **self._sight.settings,
                 # What was deleted unread must be told, not passed over.
                 "auto.offset.reset": "error",
                 "on_commit": self._committed,
@@ -103,6 +106,8 @@ class KafkaSource:
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[Overtaken]]:
         """See `Source`."""
         messages = self._consumer.consume(limit, 0)
+        if self._sight.lost:
+            raise BrokerError(f"reading the source of group {self._group} cannot go on: {LOST}")
         for message in messages:
             if message.error() is not None:
                 return self._checked(messages)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -16,6 +17,7 @@ from acker_worker import worker
 from acker_worker.ack_log import AckLogReader
 from acker_worker.catalogue import Catalogue
 from acker_worker.errors import BrokerUnreachableError
+from acker_worker.published import PublishedTopologies
 from acker_worker.service import AckerService
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import WorkerSettings
@@ -176,18 +178,41 @@ def test_a_manifest_that_cannot_be_used_is_said_and_passed_over(
         eventually(lambda: "broken" not in service.service.topologies(), "it to be forgotten")
 
 
-def test_a_commit_that_is_never_answered_starts_the_worker_again(
-    servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("fault", "value", "said"),
+    [
+        ("unanswered_s", 5.0, "a commit has had no answer for 5 s"),
+        ("lost", True, "its client has lost all brokers, as librdkafka may"),
+    ],
+)
+def test_what_a_client_does_not_recover_from_starts_the_worker_again(
+    servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: str, value: Any, said: str
 ) -> None:
-    """It happens when a broker goes down at the wrong moment, which no broker does on demand."""
+    """It happens when a broker goes or comes at the wrong moment, which no broker does on demand."""
     with topology_of(servers) as log, running(servers) as service:
         is_served(log, 2)
         with monkeypatch.context() as patched:
             patched.setattr(worker, "ANSWER_S", 1.0)
-            patched.setattr(AckLogReader, "unanswered_s", 5.0)
-            eventually(lambda: "a commit has had no answer for 5 s" in caplog.text, "the worker to give up")
+            patched.setattr(AckLogReader, fault, value)
+            eventually(lambda: said in caplog.text, "the worker to give up")
         eventually(lambda: service.owns(log), "it to be served again")
         is_served(log, 4)
+
+
+def test_manifests_are_read_by_another_client_if_one_has_lost_its_brokers(servers: str) -> None:
+    published = PublishedTopologies({"bootstrap.servers": servers, "log_level": 2})
+    published.open()
+
+    def followed(log: AckLog) -> bool:
+        return log.topology in {change.topology for change in published.poll(0.2)}
+
+    with topology_of(servers) as old:
+        eventually(lambda: followed(old), "what is published")
+        for _ in range(2):
+            published._sight.hear('{"brokers": {}}')
+        with topology_of(servers) as new:
+            eventually(lambda: followed(new), "what is published from now on")
+    published.close()
 
 
 def test_a_consumer_that_waits_for_ever_is_not_waited_for(

@@ -57,6 +57,16 @@ def test_a_partition_without_a_leader_is_waited_for(reader: KafkaReader, taken: 
     assert taken == [3]
 
 
+def test_a_reader_that_has_lost_all_brokers_says_so(reader: KafkaReader) -> None:
+    assert reader.read(1) == []
+    for _ in range(2):
+        reader._sight.hear('{"brokers": {}}')
+    with pytest.raises(
+        BrokerError, match=r"reading topic cannot go on: its client has lost all brokers.*start it again"
+    ):
+        reader.read(1)
+
+
 def test_another_error_is_raised_where_it_is_read(reader: KafkaReader, taken: list[int]) -> None:
     electing: Any = Electing(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     reader._assign(electing, [TopicPartition("topic", 3)])
