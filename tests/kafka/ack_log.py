@@ -252,7 +252,7 @@ class WorkerThread:
         self.stats = WorkerStats()
         self.error: BaseException | None = None
         # Nobody kills it, so the group must not miss it in a pause of the machine.
-        kafka = {**log.kafka, "session.timeout.ms": 60_000}
+        kafka = {**log.kafka, "session.timeout.ms": 12_000}
         self._worker = AckerWorker(
             log.topology, kafka, WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05), self._keep
         )

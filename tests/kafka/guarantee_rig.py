@@ -151,7 +151,7 @@ def committed(cluster: Cluster, topic: str) -> list[Message]:
 def acking(cluster: Cluster) -> Iterator[None]:
     """A real acker worker beside the topology."""
     # Nobody kills it, so its group must not miss it in a pause of the machine.
-    worker = AckerWorker(cluster.manifest.topology, {**cluster.bootstrap, "session.timeout.ms": 60_000})
+    worker = AckerWorker(cluster.manifest.topology, {**cluster.bootstrap, "session.timeout.ms": 12_000})
     thread = threading.Thread(target=worker.run, daemon=True)
     thread.start()
     try:
@@ -172,7 +172,6 @@ def starter(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, directory: 
         monkeypatch.setenv(DIRECTORY, str(directory))
         reference = f"{MODULE}:{topology}"
         cluster = Cluster(servers, load_topology(reference).manifest)
-        cluster.expect_kills()
         cluster.kafka.update({"transaction.timeout.ms": TRANSACTION_MS, **kafka})
         catalogue = Catalogue(cluster.bootstrap)
         catalogue.create_topics(cluster.manifest)

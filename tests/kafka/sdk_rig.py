@@ -23,17 +23,13 @@ class Cluster:
     def __init__(self, bootstrap_servers: str, manifest: Manifest) -> None:
         self.kafka: dict[str, Any] = {
             "bootstrap.servers": bootstrap_servers,
-            # Where nobody is killed, a pause of the machine must not cost a process its place in the group.
-            "session.timeout.ms": 60_000,
+            # So soon a group misses who was killed.
+            "session.timeout.ms": 6_000,
             "heartbeat.interval.ms": 500,
         }
         self.bootstrap: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
         self.manifest = manifest
         self._admin = AdminClient(self.bootstrap)
-
-    def expect_kills(self) -> None:
-        """Lets the groups miss a process that was killed soon; they miss one that only stands still as soon."""
-        self.kafka["session.timeout.ms"] = 6_000
 
     def create_topics(self) -> None:
         existing = self._admin.list_topics(timeout=60).topics

@@ -72,7 +72,7 @@ class Source(Cluster):
         errors: list[BaseException] = []
         worker = AckerWorker(
             self.manifest.topology,
-            {**self.bootstrap, "log_level": 2, "session.timeout.ms": 60_000},
+            {**self.bootstrap, "log_level": 2, "session.timeout.ms": 12_000},
             WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05),
             lambda _: None,
         )

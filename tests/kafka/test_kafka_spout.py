@@ -74,7 +74,6 @@ def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(use: Use
 @pytest.mark.long
 def test_killed_again_and_again_it_loses_nothing(use: Use) -> None:
     source = use("two_tasks", 4)
-    source.expect_kills()
     values = [f"{n} {'once' if n % 20 == 0 else ''}" for n in range(3_000)]
     kills = 5
     with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
@@ -107,7 +106,6 @@ def kill_at_work(runner: TopologyRunner, source: Source, values: list[str]) -> N
 
 def test_two_processes_share_the_tasks_and_take_over_from_each_other(use: Use) -> None:
     source = use("two_tasks", 4)
-    source.expect_kills()
     values = [str(n) for n in range(2_000)]
     with source.acker(), TopologyRunner(source.reference, source.kafka, {"lines": 2}) as runner:
         source.feed(values[:500])
@@ -126,7 +124,6 @@ def test_two_processes_share_the_tasks_and_take_over_from_each_other(use: Use) -
 
 def test_the_first_poll_may_begin_at_the_end(use: Use) -> None:
     source = use("from_latest")
-    source.expect_kills()
     source.feed([f"old {n}" for n in range(30)])
     with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
         source.await_all_committed()
@@ -145,7 +142,6 @@ def test_the_first_poll_may_begin_at_the_end(use: Use) -> None:
 @pytest.mark.parametrize("topology", ["at_most_once", "untracked"])
 def test_at_most_once_emits_nothing_twice(use: Use, topology: str) -> None:
     source = use(topology, 4)
-    source.expect_kills()
     values = [str(n) for n in range(5_000)]
     with TopologyRunner(source.reference, source.kafka) as runner:
         for number in range(4):

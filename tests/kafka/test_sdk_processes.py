@@ -86,7 +86,6 @@ def test_processes_must_fit_the_topology(cluster: Cluster, processes: dict[str, 
 
 def test_a_killed_process_is_reported_and_started_again(cluster: Cluster) -> None:
     cluster.create_topics()
-    cluster.expect_kills()
     exits: list[Exit] = []
     with TopologyRunner(ENDLESS, cluster.kafka, on_exit=exits.append) as runner:
         assert runner.wait_ready(120)

@@ -96,7 +96,6 @@ def test_what_is_not_acked_is_not_committed_and_is_read_again_after_a_kill(
     release = tmp_path_factory.mktemp("release") / "now"
     monkeypatch.setenv(RELEASE, str(release))
     cluster = use("holding")
-    cluster.expect_kills()
     inbox = f"{cluster.manifest.topology}.tuples.hold"
     with ToyAcker(cluster) as acker, TopologyRunner(f"{MODULE}:holding", cluster.kafka) as runner:
         eventually(lambda: runner.stats()["hold"].executed == LINES, "every line executed")

@@ -44,7 +44,7 @@ class ServiceThread:
         kafka: dict[str, str | int | float | bool] = {
             "bootstrap.servers": servers,
             "log_level": 2,
-            "session.timeout.ms": 60_000,
+            "session.timeout.ms": 12_000,
         }
         settings = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
         self.service = AckerService(kafka, settings, self._keep, self._turn)

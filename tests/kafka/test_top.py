@@ -142,7 +142,6 @@ def test_the_figures_are_those_of_what_was_done(published: Callable[[str], Clust
 
 def test_a_process_that_is_killed_leaves_and_its_successor_goes_on(published: Callable[[str], Cluster]) -> None:
     cluster = published("endless")
-    cluster.expect_kills()
     with acking(cluster), TopologyRunner(ENDLESS, cluster.kafka) as runner:
         assert runner.wait_ready(120)
         observer = Observer(cluster.bootstrap, cluster.manifest)

@@ -16,7 +16,11 @@ from tuple_tree.names import tuples_topic
 
 
 def commit(sink: TransactionalSink, consumer: Consumer, topic: str) -> None:
-    sink.commit([TopicPartition(topic, 0, 0)], consumer.consumer_group_metadata())
+    try:
+        sink.commit([TopicPartition(topic, 0, 0)], consumer.consumer_group_metadata())
+    except RolledBackError:
+        # As a bolt does, where the client has lost what it had to say.
+        sink.abort()
 
 
 def poll(sink: TransactionalSink, consumer: Consumer, topic: str) -> None:

@@ -43,7 +43,6 @@ def test_the_clock_closes_windows_and_every_tree_completes(use: Use) -> None:
 
 def test_what_a_killed_task_held_is_in_the_windows_of_the_next(use: Use) -> None:
     cluster = use("batches", MODULE)
-    cluster.expect_kills()
     name = cluster.manifest.topology
     inbox = f"{name}.tuples.batch"
     with ToyAcker(cluster) as acker, TopologyRunner(f"{MODULE}:batches", cluster.kafka) as runner:

@@ -127,6 +127,6 @@ def mixed_stage(
     kafka = {"bootstrap.servers": bootstrap_servers, "log_level": 2}
     reference = f"{mixed_topologies.__name__}:{topology}"
     # None of them is killed: a pause of the machine must not cost one its place in the group.
-    of_groups = {**kafka, "session.timeout.ms": 120_000}
+    of_groups = {**kafka, "session.timeout.ms": 15_000}
     with environment(**settings), sdk_at_work(reference, of_groups) as processes:
         yield MixedStage(load_topology(reference), kafka, directory, processes)

@@ -107,7 +107,7 @@ def test_two_spark_components_before_the_sdk(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path, messages: int, fail_rate: float
 ) -> None:
     # A pause of the machine must not cost a process its place in the group.
-    kafka = {"bootstrap.servers": bootstrap_servers, "session.timeout.ms": 120_000, "log_level": 2}
+    kafka = {"bootstrap.servers": bootstrap_servers, "session.timeout.ms": 15_000, "log_level": 2}
     # Micro-batches are half of what may be pending: so large that there are several ack batches for each partition.
     result = run(spark, kafka, tmp_path, messages, fail_rate, max_pending=32_000, within=SECONDS)
     failing = sum(words.chosen(message, fail_rate) for message in range(messages))
