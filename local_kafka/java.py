@@ -100,7 +100,7 @@ def _ask(executable: str) -> Java | None:
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             errors="replace",
-            timeout=120,
+            timeout=30,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):

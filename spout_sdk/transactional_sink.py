@@ -95,6 +95,7 @@ class TransactionalSink:
         left = self._serve(lambda: self._producer.flush(self.timeout))
         self.poll()
         if left:
+            self._hear_cause()
             raise RolledBackError(f"{left} records were not delivered within {self.timeout:.0f} s")
         positions = list(offsets)
         self._step(lambda seconds: self._producer.send_offsets_to_transaction(positions, group, seconds), self.timeout)
@@ -170,6 +171,16 @@ class TransactionalSink:
         if reason is not None:
             self._fatal = self._ended(reason)
         return said
+
+    def _hear_cause(self) -> None:
+        """Hears what ended the producer, where the client has lost that: to begin again is refused, with why."""
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if reason.fatal() or reason.code() in _REPLACED:
+                self._fatal = self._ended(reason)
+                raise BrokerError(self._fatal) from error
 
     def _begin(self) -> None:
         self._records = 0

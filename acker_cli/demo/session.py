@@ -32,6 +32,8 @@ ACKERS: Final = 2
 PROCESSES: Final = {SPLIT: 2, COUNT: 2}
 """Two processes of each bolt, so that one is left when the other is killed."""
 
+# So soon the group notices that a member was killed; the default would outlast the whole demo's patience.
+_KAFKA: Final[KafkaProperties] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
 # Below librdkafka's errors: that connections come and go as the demo begins and ends is no news.
 _QUIET: Final[KafkaProperties] = {"log_level": 2}
 
@@ -65,7 +67,7 @@ def run_demo(cluster: Cluster, options: DemoOptions, view: View) -> DemoReport:
         AckerWorkerError: if the cluster cannot be used.
         SpoutSdkError: if the topology cannot be run.
     """
-    kafka = {**(_QUIET if options.log_level == "error" else {}), **cluster.kafka}
+    kafka = {**_KAFKA, **(_QUIET if options.log_level == "error" else {}), **cluster.kafka}
     # The topology reads them, here and in its processes.
     os.environ.update(options.parameters.to_environment())
     manifest = load_topology(REFERENCE).manifest

@@ -18,7 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-_BUSY_SECONDS: Final = 60.0
+_BUSY_SECONDS: Final = 10.0
 _PAGES_BETWEEN_CHECKPOINTS: Final = 1000
 
 

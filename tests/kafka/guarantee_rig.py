@@ -78,10 +78,6 @@ class Run:
         before = self.outputs().total()
         eventually(lambda: self.outputs().total() > before + 100, "more outputs", 90)
 
-    def stop(self) -> None:
-        """Stops all processes, with time enough for each to say what it has done last."""
-        self.runner.stop(120)
-
     def enough(self) -> None:
         self.directory.joinpath(ENOUGH).touch()
 

@@ -24,7 +24,6 @@ def test_at_most_once_repeats_nothing(start: Start, step: str) -> None:
         run.produces()
         run.enough()
         eventually(lambda: all(at == end for at, end in run.cluster.progress("transform").values()), "all inputs read")
-        run.stop()
     outputs, expected = run.outputs(), run.expected()
     assert set(outputs.values()) == {1}
     assert outputs.keys() <= expected.keys()
@@ -39,6 +38,5 @@ def test_a_clean_stop_of_at_most_once_loses_nothing(start: Start) -> None:
     produce_numbers(run, 5_000)
     with run.runner:
         eventually(lambda: run.runner.stats()["transform"].executed > 100, "some inputs executed")
-        run.stop()
     with start_again(run).runner:
         eventually(lambda: run.outputs() == run.expected(), "all outputs, each once")

@@ -158,7 +158,7 @@ def test_a_topology_runs_from_its_parts(acker: Acker, topology: str, tmp_path: P
         for command in (numbers, sink, worker):
             command.process.send_signal(signal.SIGTERM)
         for command in (numbers, sink, worker):
-            assert command.ended() == 0, command.said
+            assert command.ended(30) == 0, command.said
             assert "Traceback" not in command.said
     last = json.loads(worker.out[-1])
     assert (last["pending"], last["notices"]) == (0, 500)

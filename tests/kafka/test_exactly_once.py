@@ -82,11 +82,9 @@ def test_a_clean_stop_of_exactly_once_does_nothing_again(start: Start) -> None:
     produce_numbers(run, 5_000)
     with run.runner:
         eventually(lambda: run.runner.stats()["transform"].executed > 100, "some inputs executed")
-        run.stop()
     again = start_again(run)
     with again.runner:
         eventually(lambda: run.outputs().total() >= COPIES * 5_000, "all outputs")
-        again.stop()
     assert run.outputs() == run.expected()
     executed = [each.runner.stats()["transform"].executed for each in (run, again)]
     assert sum(executed) == 5_000, executed
@@ -139,7 +137,6 @@ def test_a_transaction_that_is_refused_is_done_again(start: Start) -> None:
             eventually(lambda: not run.directory.joinpath(ARMED).exists(), "a refused transaction")
         run.flows()
         run.finish()
-        run.stop()
     # A process says what it has done twice a second, and the last of it at its end.
     spout, transform = run.spout, run.runner.stats()["transform"]
     assert run.exits == []
@@ -184,7 +181,6 @@ def test_tasks_that_move_repeat_nothing(start: Start) -> None:
             thread.join(60)
         run.flows()
         run.finish()
-        run.stop()
     # A process says what it has done twice a second, and the last of it at its end.
     spout, transform = run.spout, run.runner.stats()["transform"]
     assert run.exits == []
@@ -213,20 +209,18 @@ def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_trans
             longest = max(longest, now - since)
             if acked > before:
                 since = now
-            # Its tasks have gone to the other process, which waits for the outcome of their offsets. The broker ends a
-            # transaction that is too old within a second: what is acked later does not lie before it.
-            return acked > before and now - began > TRANSACTION_MS / 1000 + 1
+            # Its tasks have gone to the other process, which waits for the outcome of their offsets.
+            return now - began > 20
 
-        eventually(is_over, "trees to be acked again", 90)
+        eventually(is_over, "twenty seconds")
         logger.warning("stopped at %s: no tree was acked for %.1f s", step, longest)
         os.kill(stopped, signal.SIGCONT)
         eventually(lambda: run.exits, "the process that woke up to end")
         run.flows()
         run.finish()
         spout = run.spout
-    # It really hung, and not for longer than its transaction, about 9 s. A loaded machine takes longer; whatever else
-    # may have ended it comes later still: librdkafka's own limit of a transaction is a minute.
-    assert 5 < longest < 45
+    # It really hung, and not for longer than its transaction; the margin is for a loaded machine.
+    assert 5 < longest < TRANSACTION_MS / 1000 + 1 + 3
     assert [exit_.code for exit_ in run.exits] == [1]
     assert "transform was put out of its transaction" in run.exits[0].error
     assert run.outputs() == run.expected()

@@ -14,9 +14,6 @@ from tests.waiting import eventually
 
 Use = Callable[..., Source]
 
-STOP_S = 120.0
-"""How long processes may take to stop: one that is killed instead does not say what it has done last."""
-
 
 @pytest.fixture
 def use(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Use:
@@ -40,7 +37,7 @@ def test_every_message_is_acked_and_the_group_reaches_the_end(use: Use) -> None:
     source.feed(fed[1], second)
     with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
         source.await_all_committed()
-        runner.stop(STOP_S)
+        runner.stop()
         stats = runner.stats()
         assert stats["lines"].acked == 400
         assert stats["lines"].failed == {}
@@ -53,7 +50,7 @@ def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(use: Use
     source.feed(values)
     with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
         source.await_all_committed()
-        runner.stop(STOP_S)
+        runner.stop()
         seen = runner.stats()["see"].counters
         assert runner.stats()["lines"].dead_letters == 4
     # Each `once` twice, as it was failed by one of the two tasks of the bolt, or by both, and each `never` four times.
@@ -81,7 +78,7 @@ def test_killed_again_and_again_it_loses_nothing(use: Use) -> None:
             kill_at_work(runner, source, values[number * 500 : (number + 1) * 500])
         source.feed(values[kills * 500 :])
         source.await_all_committed(150)
-        runner.stop(STOP_S)
+        runner.stop()
         seen = runner.stats()["see"].counters
         lines = runner.stats()["lines"]
     assert set(values) <= seen.keys()
@@ -115,7 +112,7 @@ def test_two_processes_share_the_tasks_and_take_over_from_each_other(use: Use) -
         source.feed(values[1_000:])
         eventually(lambda: len([p for p in runner.pids()["lines"] if p != killed]) == 2, "two processes again")
         source.await_all_committed(150)
-        runner.stop(STOP_S)
+        runner.stop()
         stats = runner.stats()
     assert set(values) <= stats["see"].counters.keys()
     assert stats["lines"].failed == {}
@@ -134,7 +131,7 @@ def test_the_first_poll_may_begin_at_the_end(use: Use) -> None:
         later = [f"later {n}" for n in range(30)]
         source.feed(later)
         source.await_all_committed()
-        runner.stop(STOP_S)
+        runner.stop()
         assert runner.stats()["see"].counters.keys() == {*new, *later}
 
 
@@ -150,7 +147,7 @@ def test_at_most_once_emits_nothing_twice(use: Use, topology: str) -> None:
         source.await_all_committed()
         last = set(values[4_000:])
         eventually(lambda: last <= runner.stats()["see"].counters.keys(), "what came after the kills")
-        runner.stop(STOP_S)
+        runner.stop()
         stats = runner.stats()
     assert set(stats["see"].counters.values()) == {1}
     assert stats["lines"].failed == {}
@@ -170,7 +167,7 @@ def test_uncommitted_offsets_are_limited(use: Use) -> None:
     source.feed(values)
     with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
         source.await_all_committed()
-        runner.stop(STOP_S)
+        runner.stop()
         assert runner.stats()["see"].counters.keys() == set(values)
 
 

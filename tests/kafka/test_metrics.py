@@ -104,7 +104,7 @@ class Endpoint:
             return {name: shown.get(name) for name, value in expected.items() if shown.get(name) != value}
 
         try:
-            eventually(lambda: not otherwise(), f"{len(expected)} numbers as expected", 120)
+            eventually(lambda: not otherwise(), f"{len(expected)} numbers as expected")
         except AssertionError as error:
             error.add_note(f"shown otherwise: {otherwise()}")
             raise
@@ -130,7 +130,7 @@ class Endpoint:
 
 def acker(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "acker_cli", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=180, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_a_worker_shows_the_work_that_it_has_done(bootstrap_servers: str, tmp_pa
         assert second.stderr.count("\n") == 1
 
         command.process.send_signal(signal.SIGTERM)
-        assert command.ended() == 0
+        assert command.ended(30) == 0
 
 
 def batches_that_are_dropped() -> list[bytes]:
@@ -294,4 +294,4 @@ def test_a_component_that_is_stuck_is_unhealthy(topology: str, tmp_path: Path, b
         for command in (spout, bolt):
             command.process.send_signal(signal.SIGTERM)
         for command in (spout, bolt):
-            assert command.ended() == 0, command.said
+            assert command.ended(30) == 0, command.said

@@ -102,7 +102,7 @@ def test_without_restart_one_end_is_the_end_of_all(cluster: Cluster) -> None:
         assert runner.wait_ready(120)
         runner.kill("split")
         with pytest.raises(ProcessError, match=r"split: process .* was killed by SIGKILL"):
-            runner.wait(120)
+            runner.wait(30)
 
 
 def test_an_exception_of_the_user_is_a_line_for_the_supervisor(
@@ -138,7 +138,7 @@ def test_children_end_with_a_parent_that_is_killed(cluster: Cluster) -> None:
     finally:
         parent.kill()
         parent.communicate()
-    eventually(lambda: not any(map(is_alive, children)), "every child ended")
+    eventually(lambda: not any(map(is_alive, children)), "every child ended", 20)
 
 
 def test_a_process_started_by_hand_says_how_it_is_done() -> None:

@@ -18,7 +18,6 @@ from acker_cli.running import prepare_cluster
 from acker_worker.catalogue import Catalogue
 from inspection.observer import Observer
 from inspection.stats_log import StatsLog
-from inspection.tracks import SILENT_MS
 from inspection.view import TopologyView
 from spout_sdk import Stats, TopologyRunner
 from tests.kafka.guarantee_rig import acking
@@ -75,10 +74,6 @@ def told(stats: Stats) -> dict[str, Any]:
     }
 
 
-def refusal(run: Run) -> Run | None:
-    return run if run.returncode == 1 else None
-
-
 def figures(run: Run) -> dict[str, Any]:
     view = said(run)
     return {**view, "components": {each["name"]: each for each in view["components"]}}
@@ -126,16 +121,16 @@ def test_the_figures_are_those_of_what_was_done(published: Callable[[str], Clust
     assert printed.returncode == 0, printed.stderr
     assert all(word in printed.stdout for word in (name, "lines", "split", "count", "ack log", worker["name"]))
 
-    # All have said that they end, so nobody is left to wait for: but no process waits long until that is sent.
-    gone = eventually(lambda: refusal(top(name, "--once")), "nobody to be there", 120)
-    assert gone is not None
+    # All have said that they end, so nobody is left to wait for.
+    gone = top(name, "--once")
+    assert gone.returncode == 1
     assert f"no process of {name} says how it does, the last one" in gone.stderr
     assert gone.stderr.count("\n") == 1
     log, view = StatsLog(cluster.bootstrap, name), TopologyView(cluster.manifest)
     log.open(back_s=3600)
     view.feed(log.catch_up())
     log.close()
-    ended = view.snapshot((view.newest_ms or 0) + SILENT_MS)
+    ended = view.snapshot(view.newest_ms or 0)
     assert [component["processes"] for component in ended["components"]] == [0, 0, 0]
     assert ended["workers"] == []
 

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from spout_sdk.counters import Counters
+from spout_sdk.delivery_reports import heard
 from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.transactional_sink import TransactionalSink
 from tests.kafka.ack_log import AckLog
@@ -16,18 +17,26 @@ from tuple_tree.names import tuples_topic
 
 
 def commit(sink: TransactionalSink, consumer: Consumer, topic: str) -> None:
-    try:
-        sink.commit([TopicPartition(topic, 0, 0)], consumer.consumer_group_metadata())
-    except RolledBackError:
-        # As a bolt does, where the client has lost what it had to say.
-        sink.abort()
+    sink.commit([TopicPartition(topic, 0, 0)], consumer.consumer_group_metadata())
+
+
+def commit_unheard(sink: TransactionalSink, consumer: Consumer, topic: str) -> None:
+    """As where the client loses what it had to say to a line of librdkafka's log."""
+
+    def lose(call: Callable[[], int]) -> tuple[int, None]:
+        heard(call)
+        return 1, None
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("spout_sdk.transactional_sink.heard", lose)
+        commit(sink, consumer, topic)
 
 
 def poll(sink: TransactionalSink, consumer: Consumer, topic: str) -> None:
     eventually(sink.poll, "what is fatal to be heard")
 
 
-@pytest.mark.parametrize("hears", [commit, poll])
+@pytest.mark.parametrize("hears", [commit, commit_unheard, poll])
 def test_who_was_replaced_says_so(
     hears: Callable[[TransactionalSink, Consumer, str], None], bootstrap_servers: str
 ) -> None:

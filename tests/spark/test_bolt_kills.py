@@ -76,7 +76,7 @@ def go(process: "subprocess.Popen[str]", moment: str) -> None:
 
 
 def await_death(stage: MixedStage, process: "subprocess.Popen[str]", what: str) -> None:
-    eventually(lambda: stage.check() or process.poll() is not None, f"the death of a driver: {what}", 180)
+    eventually(lambda: stage.check() or process.poll() is not None, f"the death of a driver: {what}", 90)
     log = (stage.directory / "driver.log").read_text()
     assert process.returncode == -signal.SIGKILL, f"it ended by itself: {what}\n{log}"
 
@@ -90,7 +90,7 @@ def last(stage: MixedStage, kind: str) -> int:
 def finish(stage: MixedStage, process: "subprocess.Popen[str]", what: str) -> None:
     """Lets all trees complete, no matter how many, and stops everything."""
     stage.allow(0)
-    stage.await_complete(1, what, 180)
+    stage.await_complete(1, what, 90)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0, (stage.directory / "driver.log").read_text()
     stage.close()
@@ -129,7 +129,6 @@ def staged(bootstrap_servers: str, tmp_path: Path) -> Staged:
 
 
 # Ten in all: each driver has a Java process of its own, so ten in a row take minutes on two cores.
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("written", "at_random"), [(3, 2), (2, 3)])
 def test_killed_drivers_lose_nothing(staged: Staged, written: int, at_random: int) -> None:
     seed = random.randrange(2**32)
@@ -148,7 +147,7 @@ def test_killed_drivers_lose_nothing(staged: Staged, written: int, at_random: in
         eventually(
             lambda: stage.check() or upcoming.poll() is not None or last(stage, "commits") >= planned,
             f"what was begun to be done again, {said}",
-            180,
+            90,
         )
         finish(stage, upcoming, said)
     openings, others = repeats_of(stage)
@@ -156,7 +155,6 @@ def test_killed_drivers_lose_nothing(staged: Staged, written: int, at_random: in
     assert stage.ackers.duplicate_batches == openings + others, said
 
 
-@pytest.mark.timeout(600)
 def test_what_is_written_again_leaves_no_tree_open(staged: Staged) -> None:
     # Longer than the test, so no replay makes up for anything.
     with staged(600) as stage, driver(stage) as killed, driver(stage) as process:
@@ -164,15 +162,11 @@ def test_what_is_written_again_leaves_no_tree_open(staged: Staged) -> None:
         await_death(stage, killed, "the first of two")
         # What it wrote is through, and those trees are complete, before any of it is there twice.
         written = stage.edges("count")
-        eventually(
-            lambda: stage.check() or stage.processed("count") == written.total(), "the SDK bolt to be through", 180
-        )
+        eventually(lambda: stage.check() or stage.processed("count") == written.total(), "the SDK bolt to be through")
         complete = len({root for root, _ in written})
-        eventually(lambda: stage.check() or stage.ackers.trees_acked == complete, f"{complete} trees to complete", 180)
+        eventually(lambda: stage.check() or stage.ackers.trees_acked == complete, f"{complete} trees to complete")
         go(process, NEVER)
-        eventually(
-            lambda: stage.check() or stage.received("count") > 2 * written.total(), "much more to be written", 180
-        )
+        eventually(lambda: stage.check() or stage.received("count") > 2 * written.total(), "much more to be written")
         finish(stage, process, "nothing timed out")
     repeated = {anchor: times for anchor, times in stage.edges("count").items() if times > 1}
     assert repeated

@@ -70,7 +70,6 @@ def secrets_of(kafka: dict[str, Any]) -> list[str]:
     return [line for line in Path(kafka["ssl.key.location"]).read_text().splitlines() if not line.startswith("-")]
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("of_spout", "of_bolt"), [("password", "certificate"), ("certificate", "password")])
 def test_a_spout_and_a_bolt(
     secured: SecuredKafka, topology: Topology, tmp_path: Path, of_spout: str, of_bolt: str

@@ -5,7 +5,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -62,7 +61,6 @@ def test_every_message_is_acked_and_the_prefix_committed(
     assert all(headers_of(record)["source"] == b"lines/default" for record in stage.received())
 
 
-@pytest.mark.timeout(600)
 def test_no_more_trees_are_open_than_allowed(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     limit = 300
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(max_pending=limit))

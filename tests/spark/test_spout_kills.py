@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 import spark_jobs
 from spark_jobs.spout import spout
 from tests.spark.conftest import SETTINGS
@@ -46,11 +44,10 @@ def driver(stage: SpoutStage, manifest: Path) -> Iterator["subprocess.Popen[byte
 
 
 def await_tuples(bolt: PlayedBolt, process: "subprocess.Popen[bytes]", count: int, what: str) -> None:
-    eventually(lambda: process.poll() is not None or len(bolt.deliveries) >= count, what, 150)
+    eventually(lambda: process.poll() is not None or len(bolt.deliveries) >= count, what)
     assert process.poll() is None, "the driver ended by itself"
 
 
-@pytest.mark.timeout(900)
 def test_killed_drivers_lose_nothing(bootstrap_servers: str, tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     rng = random.Random(seed)

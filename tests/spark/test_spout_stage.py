@@ -103,7 +103,7 @@ class SpoutStage:
     def drain(self, spark: SparkSession, **settings: Any) -> RunningSpout:
         """Delivers all that is in the source, until every tree has its outcome."""
         running = self.start(spark, trigger={"availableNow": True}, **settings)
-        assert running.wait(240), f"{running.outcomes.outstanding} trees are open"
+        assert running.wait(120), f"{running.outcomes.outstanding} trees are open"
         return running
 
     def worker(self) -> WorkerThread:

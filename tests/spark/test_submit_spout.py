@@ -26,8 +26,7 @@ from tests.waiting import eventually
 TOPOLOGY = f"{submitted.__name__}:topology"
 HERE = Path(__file__).parents[2]
 # Until a Spark has started on a machine with more to do, and has done its work.
-SECONDS = 240
-pytestmark = pytest.mark.timeout(900)
+SECONDS = 120
 # What a driver says of a micro-batch.
 LINE = re.compile(
     r"\.lines: batch \d+, [\d,]+ rows in, [\d,]+ rows/s, [\d,]+ unread, [\d,]+ outstanding, \d+ to be delivered again, "

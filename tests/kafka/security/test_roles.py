@@ -65,7 +65,7 @@ def test_a_topology_runs_with_the_acls_that_are_printed(secured: SecuredKafka, w
             seen += command_lines(command)
             command.process.send_signal(signal.SIGTERM)
         for command in commands:
-            assert command.ended() == 0, command.said
+            assert command.ended(120) == 0, command.said
             said.append(command.said)
             assert "Traceback" not in command.said, command.said
             assert "uthoriz" not in command.said, command.said

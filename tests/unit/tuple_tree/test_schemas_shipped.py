@@ -18,7 +18,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=120,
     )
     assert built.returncode == 0, built.stderr
     (path,) = target.glob("kafka_acker-*.whl")
