@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PARTS ?= tests/unit tests/kafka tests/spark
+WORKERS ?= 3
 
-.PHONY: help setup demo test test-container test-cluster lint types format docs docs-serve bench bench-soak bench-setup bench-guard bench-report screenshots clean
+.PHONY: help setup demo test test-all test-container test-cluster test-faults lint types format docs docs-serve bench bench-soak bench-setup bench-guard bench-report screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -23,14 +24,21 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Count the words of a book through a real Kafka, every line acked
 	$(BIN)/acker demo
 
-test: $(READY) ## Run the tests, those on a real Kafka and a real Spark included; PARTS=tests/unit for some of them
-	$(BIN)/pytest $(PARTS)
+test: $(READY) ## Run the tests on a real Kafka and a real Spark: under five minutes; PARTS=tests/unit for some of them
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PARTS)
 
-test-container: $(READY) ## Run the tests that take any Kafka, but for the long ones, on one in a container of apache/kafka
-	ACKER_TEST_KAFKA=container $(BIN)/pytest tests/kafka -m "any_broker and not long"
+test-all: $(READY) ## Run every test there is, with kills at random, in a browser and in containers: under 40 minutes; needs Docker
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --exhaustive $(PARTS)
+	$(MAKE) test-container test-cluster test-faults
 
-test-cluster: $(READY) ## Run the cluster of docker-compose.yml, and kill, cut off and restart what is in it; needs Docker
+test-container: $(READY) ## Run ten smoke tests on a Kafka in a container; needs Docker
+	ACKER_TEST_KAFKA=container $(BIN)/pytest tests/kafka -m smoke
+
+test-cluster: $(READY) ## Run the cluster of docker-compose.yml and kill, cut off and restart its containers; needs Docker
 	$(BIN)/pytest tests/cluster
+
+test-faults: $(READY) ## Break the code in twenty places, one at a time, and check that a test of `make test` fails each time
+	$(BIN)/python -m tests.faults
 
 lint: $(READY) ## Check style, formatting and the direction of imports
 	$(BIN)/ruff check .

@@ -1,16 +1,11 @@
 """Kafka in a container of `apache/kafka`, the same version and configuration as the embedded broker."""
 
-import os
-import socket
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Final
 
-import docker
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from docker.errors import DockerException, ImageNotFound
-from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 
 from local_kafka.distribution import KAFKA_VERSION
@@ -43,47 +38,6 @@ _JAVA: Final = {"KAFKA_HEAP_OPTS": "-Xmx512m", "KAFKA_OPTS": "-XX:TieredStopAtLe
 _START_S: Final = 180.0
 """How long it may take to answer; 5 seconds where nothing else runs."""
 _LOG_LINES: Final = 30
-
-
-def container_problem() -> str:
-    """Why there can be no container here; empty if there can be one. Fetches the images that are not there."""
-    if problem := _socket_problem(os.environ.get("DOCKER_HOST", "") or "unix:///var/run/docker.sock"):
-        return problem
-    try:
-        client = docker.from_env()
-    except DockerException as error:
-        return f"no Docker engine answers ({_first_line(error)})"
-    with closing(client):
-        if problem := _image_problem(client, IMAGE):
-            return problem
-        # Removes the container if this process is killed.
-        reaper = testcontainers_config.ryuk_image
-        if not testcontainers_config.ryuk_disabled and (problem := _image_problem(client, reaper)):
-            return f"{problem}; TESTCONTAINERS_RYUK_DISABLED=true does without it"
-    return ""
-
-
-def _socket_problem(host: str) -> str:
-    # Docker's client leaves its socket open when nobody answers.
-    scheme, _, path = host.partition("://")
-    if scheme == "unix":
-        with socket.socket(socket.AF_UNIX) as probe:
-            try:
-                probe.connect(path)
-            except OSError as error:
-                return f"no Docker engine answers ({error.strerror})"
-    return ""
-
-
-def _image_problem(client: docker.DockerClient, image: str) -> str:
-    try:
-        try:
-            client.images.get(image)
-        except ImageNotFound:
-            client.images.pull(image)
-    except DockerException as error:
-        return f"there is no image {image} ({_first_line(error)})"
-    return ""
 
 
 @contextmanager
@@ -132,7 +86,3 @@ def _await_answer(servers: str) -> None:
 def _log_tail(container: DockerContainer) -> str:
     lines = b"".join(container.get_logs()).decode(errors="replace").splitlines()
     return "\n".join(["the end of the broker's log:", *lines[-_LOG_LINES:]])
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

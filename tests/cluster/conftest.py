@@ -13,12 +13,6 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "tests/cluster/" in item.path.as_posix():
-            item.add_marker(pytest.mark.cluster)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def image() -> None:
     """Builds the image that all services run."""

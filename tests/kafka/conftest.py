@@ -1,4 +1,4 @@
-"""Marks the tests that need a real broker; `tests/conftest.py` has it."""
+"""A fresh name and fresh topics for a topology of a module."""
 
 import uuid
 
@@ -7,15 +7,6 @@ import pytest
 from spout_sdk import load_topology
 from tests.kafka.sdk_rig import Cluster, Use
 from tests.kafka.sdk_topologies import NAME
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "tests/kafka/" in item.path.as_posix():
-            item.add_marker(pytest.mark.kafka)
-            # The others start a broker of their own, whichever runs beside them.
-            if "bootstrap_servers" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.any_broker)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ def start(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     return starter(bootstrap_servers, monkeypatch, tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("step", ["executing", "emitted", "committed"])
 def test_at_most_once_repeats_nothing(start: Start, step: str) -> None:
     run = start("at_most_once", processes=1)

@@ -9,8 +9,6 @@ from benchmarks.broker_topics import Topics
 from benchmarks.errors import BenchmarkError
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.any_broker]
-
 
 def test_the_append_time_of_an_end_that_is_a_transaction_s_marker(bootstrap_servers: str) -> None:
     topic = f"bench-{uuid.uuid4().hex[:8]}"

@@ -38,7 +38,7 @@ def check(report: dict[str, Any]) -> None:
     assert 0 < report["complete_latency_ms"]["p50"] <= report["complete_latency_ms"]["p99"]
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_all_goes_well_and_the_cluster_is_left_as_it_was(tmp_path: Path, bootstrap_servers: str) -> None:
     catalogue = Catalogue({"bootstrap.servers": bootstrap_servers})
     report, _ = demo(tmp_path, "--bootstrap-servers", bootstrap_servers)

@@ -34,7 +34,7 @@ def broker() -> Iterator[LocalKafka]:
         yield kafka
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_ten_kills_leave_no_output_missing_and_none_twice(start: Start) -> None:
     run = start("exactly_once")
     with acking(run.cluster), run.runner:
@@ -90,7 +90,7 @@ def test_a_clean_stop_of_exactly_once_does_nothing_again(start: Start) -> None:
     assert sum(executed) == 5_000, executed
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_inputs_that_are_collected_without_emitting_may_stay_behind(start: Start) -> None:
     run = start("windows")
     with acking(run.cluster), run.runner:
@@ -189,7 +189,7 @@ def test_tasks_that_move_repeat_nothing(start: Start) -> None:
     assert transform.executed + second.stats.executed >= spout.emitted
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("step", ["flushed", "offsets"])
 def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_transaction(
     start: Start, broker: LocalKafka, step: str
@@ -240,7 +240,7 @@ def test_a_restarted_process_ends_the_transaction_of_its_predecessor_at_once(sta
     assert run.outputs() == run.expected()
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_process_that_stood_still_between_transactions_goes_on(start: Start) -> None:
     """Its place in the group is gone, and what it had read is somebody else's; it must not write for that."""
     run = start("exactly_once")

@@ -68,7 +68,7 @@ def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(use: Use
         assert headers["dead-letter.by"] == b"lines/0"
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_killed_again_and_again_it_loses_nothing(use: Use) -> None:
     source = use("two_tasks", 4)
     values = [f"{n} {'once' if n % 20 == 0 else ''}" for n in range(3_000)]
@@ -135,7 +135,7 @@ def test_the_first_poll_may_begin_at_the_end(use: Use) -> None:
         assert runner.stats()["see"].counters.keys() == {*new, *later}
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("topology", ["at_most_once", "untracked"])
 def test_at_most_once_emits_nothing_twice(use: Use, topology: str) -> None:
     source = use(topology, 4)

@@ -28,7 +28,6 @@ from local_kafka.java import find_java
 from local_kafka.ports import free_port
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
 
 DEADLINE_SECONDS = 30.0
 TOPIC = "records"

@@ -222,7 +222,7 @@ def test_an_acker_that_lags_does_not_fail_a_tree_whose_ack_lies_unread(bootstrap
             assert log.await_notices([2, 4]) == {2: ["ack"], 4: ["timeout"]}
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("session_timeout_ms", [2_000, 30_000], ids=["loses its partitions", "keeps them"])
 def test_a_worker_that_was_stopped_reads_before_it_judges(bootstrap_servers: str, session_timeout_ms: int) -> None:
     """Stopped like a machine that is paused: its own clock has moved on when it wakes, and the ack lies unread."""

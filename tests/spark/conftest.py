@@ -1,4 +1,4 @@
-"""One small Spark session a module; the broker is that of `tests/conftest.py`."""
+"""One small Spark session for all tests of this folder, which run in one process; the broker is that of the run."""
 
 import gc
 import os
@@ -24,7 +24,7 @@ def pytest_configure() -> None:
     os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {_JAVA}".strip()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     # The second number is how often a task may fail, which local mode takes from nowhere else.
     session = spark_jobs.session("tests", "local[2,3]", SETTINGS)
@@ -37,6 +37,6 @@ def spark() -> Iterator[SparkSession]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/spark/" in item.path.as_posix():
-            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.xdist_group("spark"))
             # PySpark leaves the sockets of `collect` and of its gateway to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
