@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PARTS ?= tests/unit tests/kafka tests/spark
 WORKERS ?= 3
 
-.PHONY: help setup demo test test-all test-container test-cluster test-faults lint types format docs docs-serve bench bench-soak bench-setup bench-guard bench-report screenshots clean
+.PHONY: help setup demo test test-all test-container test-cluster test-faults lint types format wheel docs docs-serve bench bench-soak bench-setup bench-guard bench-report screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -35,7 +35,7 @@ test-container: $(READY) ## Run ten smoke tests on a Kafka in a container; needs
 	ACKER_TEST_KAFKA=container $(BIN)/pytest tests/kafka -m smoke
 
 test-cluster: $(READY) ## Run the cluster of docker-compose.yml and kill, cut off and restart its containers; needs Docker
-	$(BIN)/pytest tests/cluster
+	$(BIN)/pytest tests/cluster $(CLUSTER)
 
 test-faults: $(READY) ## Break the code in twenty places, one at a time, and check that a test of `make test` fails each time
 	$(BIN)/python -m tests.faults
@@ -51,6 +51,9 @@ types: $(READY) ## Check types, tests included
 format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+wheel: $(READY) ## Build the wheel, and check what is in it
+	$(BIN)/pytest tests/wheel
 
 docs: $(READY) ## Build the documentation into site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

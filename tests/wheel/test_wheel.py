@@ -7,7 +7,7 @@ from zipfile import ZipFile
 
 import pytest
 
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
