@@ -1,6 +1,7 @@
 """The word count of the compose file: to its end, on a cluster that is left alone and on one that is not."""
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import pytest
@@ -11,8 +12,6 @@ from tests.cluster.project import NETWORK, Container, Project, running
 from tests.waiting import eventually
 
 _ALL: Final = len(lines())
-# Where things happen meanwhile, a part of the text lasts long enough for all of them.
-_PART: Final = 15_000
 _UP: Final = ("up", "--detach", "--no-build", "--no-deps")
 _BROKERS: Final = ("kafka-1", "kafka-2", "kafka-3")
 _WORKING: Final = ("acker", "split", "count", "lines")
@@ -68,6 +67,15 @@ def stop_and_start_a_broker(project: Project) -> None:
     await_progress(project, "without a broker")
     project.compose("start", "kafka-2")
     project.await_health(*project.containers("kafka-2"))
+    await_replicas(project)
+
+
+def kill_a_broker(project: Project) -> None:
+    (broker,) = project.containers("kafka-2")
+    project.docker("kill", broker.id)
+    await_progress(project, "without a broker")
+    project.docker("start", broker.id)
+    project.await_health(broker)
     await_replicas(project)
 
 
@@ -144,24 +152,29 @@ def test_on_a_fresh_machine_it_runs_to_its_end_and_verify_says_so() -> None:
         assert not restarts(project)
 
 
+@pytest.mark.smoke
+@pytest.mark.timeout(900)
+def test_a_killed_broker_and_a_killed_acker_change_no_count() -> None:
+    survive((kill_a_broker, kill_an_acker), 6_000)
+
+
 @pytest.mark.timeout(1800)
-def test_whatever_happens_to_the_cluster_every_line_is_acked_once_and_every_word_counted() -> None:
-    with running(environment={"WORD_COUNT_RATE": _SLOW, "WORD_COUNT_LINES": str(_PART)}) as project:
+def test_restarts_partitions_and_scaling_change_no_count() -> None:
+    survive((stop_and_start_a_broker, cut_off_an_acker, scale_the_ackers, restart_everything), 15_000)
+
+
+def survive(faults: Sequence[Callable[[Project], None]], lines: int) -> None:
+    """Counts the words of so many lines while faults happen, and verifies the result."""
+    with running(environment={"WORD_COUNT_RATE": _SLOW, "WORD_COUNT_LINES": str(lines)}) as project:
         eventually(lambda: acked(project) > 0, "the first lines are acked", 120)
-        for happens in (
-            stop_and_start_a_broker,
-            kill_an_acker,
-            cut_off_an_acker,
-            scale_the_ackers,
-            restart_everything,
-        ):
-            happens(project)
-            await_progress(project, f"after {happens.__name__}")
-        assert acked(project) < _PART, "all of that was to happen while it ran"
-        assert not restarts(project), "what is told to go on goes on by itself"
+        for fault in faults:
+            fault(project)
+            await_progress(project, f"after {fault.__name__}")
+        assert acked(project) < lines, "all faults happen while lines are open"
+        assert not restarts(project), "no process needs a restart"
         project.environment["WORD_COUNT_RATE"] = "0"
         project.compose(*_UP, "lines")
         code, said = verified(project)
         assert code == 0, said
-        assert _RIGHT.format(_PART) in said
+        assert _RIGHT.format(lines) in said
         assert not restarts(project)

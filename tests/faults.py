@@ -1,0 +1,316 @@
+"""Checks the tests: breaks the code in one place at a time, and expects a test of `make test` to fail.
+
+    python -m tests.faults                    each fault against the tests that are known to find it
+    python -m tests.faults --find [NAME ...]  each fault against all plain tests, and prints those that find it
+
+The faults are put into a copy of the checkout. `docs/contributing/checking-the-tests.md` has the list.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+_PARTS: Final = (("tests/unit", "-n", "3"), ("tests/kafka", "-n", "3"), ("tests/spark",))
+_FAILED: Final = 1
+"""Pytest's exit code when tests ran and some failed; others mean that the check itself is broken."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A deliberate mistake.
+
+    Attributes:
+        name: what is wrong.
+        path: of the file.
+        before: the only occurrence of this text ...
+        after: ... is replaced by this one.
+        test: the id of a plain test that fails then.
+    """
+
+    name: str
+    path: str
+    before: str
+    after: str
+    test: str
+
+
+FAULTS: Final = (
+    Fault(
+        "ledger: an ack does not restart the clock of its tree",
+        "acker_worker/kernels.py",
+        "                table[at + 2] = _restart(meta, tick, lifetimes[_spout(meta)], max_age, expiring)",
+        "                table[at + 2] = (\n                    meta if rule == ACK and meta & KNOWN\n"
+        "                    else _restart(meta, tick, lifetimes[_spout(meta)], max_age, expiring)\n                )",
+        "",
+    ),
+    Fault(
+        "ledger: a second init is applied",
+        "acker_worker/kernels.py",
+        "                    counts[DUPLICATE_INITS] += 1\n                    continue",
+        "                    counts[DUPLICATE_INITS] += 1\n                    counts[ORPHANS] += 1",
+        "",
+    ),
+    Fault(
+        "ledger: failed is tested before zero",
+        "acker_worker/kernels.py",
+        "out_kinds[done] = ACKED if checksum == _ZERO else FAILED_BY_BOLT",
+        "out_kinds[done] = FAILED_BY_BOLT if meta & FAILED else ACKED",
+        "",
+    ),
+    Fault(
+        "ledger: a tree expires a tick early",
+        "acker_worker/kernels.py",
+        "    after = tick + min(lifetime, left) & _TICK_MASK",
+        "    after = tick + min(lifetime, left) - U64(1) & _TICK_MASK",
+        "",
+    ),
+    Fault(
+        "fold: the session of a batch is ignored",
+        "acker_worker/sessions.py",
+        "        elif known.opened is not None and session != known.opened:\n            return Standing.SUPERSEDED",
+        "",
+        "",
+    ),
+    Fault(
+        "fold: rebuild_from has no margin",
+        "acker_worker/fold.py",
+        "_MARGIN_TICKS: Final = 1",
+        "_MARGIN_TICKS: Final = 0",
+        "",
+    ),
+    Fault(
+        "acker: one offset too far is committed",
+        "acker_worker/fold.py",
+        "        return Progress(self.position, rebuild_from,",
+        "        return Progress(self.position + 1, rebuild_from,",
+        "",
+    ),
+    Fault(
+        "acker: commits although notices are not delivered",
+        "acker_worker/worker.py",
+        "        if not self._notifier.drain(drain_s):",
+        "        if self._notifier.drain(0) is None:",
+        "",
+    ),
+    Fault(
+        "acker: the clock moves on without a fresh high watermark",
+        "acker_worker/worker.py",
+        "            if owned.end is not None and owned.end >= high:",
+        "            if owned.end is not None and high >= 0:",
+        "",
+    ),
+    Fault(
+        "anchors: the edge of the second anchor is not XORed into its ack",
+        "tuple_tree/anchors.py",
+        "        anchor.out ^= edge",
+        "        anchor.out ^= 0 if edges else edge",
+        "",
+    ),
+    Fault(
+        "ack buffer: an input is settled before all its batches are delivered",
+        "spout_sdk/ack_buffer.py",
+        "            if not sent.undelivered:\n",
+        "            if sent.undelivered >= 0:\n",
+        "",
+    ),
+    Fault(
+        "offset manager: a hole is passed",
+        "tuple_tree/offsets.py",
+        "        if offset != open_[first]:\n            self._ahead.add(offset)\n            return",
+        "        if offset != open_[first]:\n            first = open_.index(offset)",
+        "",
+    ),
+    Fault(
+        "commits: a bolt commits one offset too far",
+        "spout_sdk/commits.py",
+        "                ahead[partition] = self._committed[partition] = offset",
+        "                ahead[partition] = self._committed[partition] = offset + 1",
+        "",
+    ),
+    Fault(
+        "commits: at_most_once commits after it has executed",
+        "spout_sdk/commits.py",
+        "            record.partition(): offset + 1",
+        "            record.partition(): offset",
+        "",
+    ),
+    Fault(
+        "transactions: the offsets of the inputs are left out",
+        "spout_sdk/transactional_sink.py",
+        "        self._step(lambda seconds: self._producer.send_offsets_to_transaction("
+        "positions, group, seconds), self.timeout)\n",
+        "",
+        "",
+    ),
+    Fault(
+        "codec: a column is lost",
+        "tuple_tree/codec.py",
+        '            "reset_roots": _packed(batch.reset_roots),',
+        '            "reset_roots": b"",',
+        "",
+    ),
+    Fault(
+        "routing: the ack partition is that of the signed root",
+        "tuple_tree/routing.py",
+        "    return root % partitions",
+        "    return abs(root - 2**64 if root >= 2**63 else root) % partitions",
+        "",
+    ),
+    Fault(
+        "routing: fields grouping hashes with another seed",
+        "tuple_tree/routing.py",
+        "HASH_SEED: Final = 42",
+        "HASH_SEED: Final = 41",
+        "",
+    ),
+    Fault(
+        "notifier: a notice goes to the first task of its spout",
+        "acker_worker/notifier.py",
+        "                self._send(spout.topic, spout.task, encode_notice_batch(notice)",
+        "                self._send(spout.topic, 0, encode_notice_batch(notice)",
+        "",
+    ),
+    Fault(
+        "bolt: a dead letter does not fail its trees",
+        "spout_sdk/bolt_task.py",
+        '                self._acks.fail(root, f"{self._component}: dead letter, {error}", offset)',
+        "                self._acks.reset(root)",
+        "",
+    ),
+    Fault(
+        "Kafka spout: a replay uses its root again",
+        "tuple_tree/source_positions.py",
+        "        self._put_due(Replay(partition, offset, attempt + 1, reason, message))",
+        "        self._put_due(Replay(partition, offset, attempt, reason, message))",
+        "",
+    ),
+    Fault(
+        "Spark: the edge of an input is left out of its ack",
+        "spark_jobs/micro_batch.py",
+        '        yield inputs.where(single).select(F.col(ROOT).alias("root"), F.col(EDGE).alias("val"), message)',
+        '        zero = F.lit(0).cast("bigint").alias("val")\n'
+        '        yield inputs.where(single).select(F.col(ROOT).alias("root"), zero, message)',
+        "",
+    ),
+    Fault(
+        "Spark: each run of a micro-batch is a session of its own",
+        "spark_jobs/ack_batches.py",
+        '            "session": F.lit(self.session),\n            "sequence"',
+        '            "session": F.lit(__import__("os").urandom(16)),\n            "sequence"',
+        "",
+    ),
+)  # fmt: skip
+
+
+@contextmanager
+def copied_checkout() -> Iterator[Path]:
+    """A copy of the checkout with its compiled kernels, removed in the end."""
+    with tempfile.TemporaryDirectory(prefix="faults-") as directory:
+        target = Path(directory) / "checkout"
+        listed = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT, check=True, capture_output=True, text=True,
+        ).stdout.splitlines()  # fmt: skip
+        for name in listed:
+            if (ROOT / name).is_file():
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, target / name)
+        yield target
+
+
+@contextmanager
+def broken(checkout: Path, fault: Fault) -> Iterator[None]:
+    """Puts a fault into a checkout, and takes it out again.
+
+    Raises:
+        ValueError: if the text to be replaced does not occur exactly once.
+    """
+    path = checkout / fault.path
+    text = path.read_text()
+    if text.count(fault.before) != 1:
+        raise ValueError(f"{fault.name}: {fault.path} has {text.count(fault.before)} places to break, not one")
+    times = path.stat()
+    path.write_text(text.replace(fault.before, fault.after))
+    try:
+        yield
+    finally:
+        path.write_text(text)
+        # Numba knows by the time of the file that its cache still holds.
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def run(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs pytest in a checkout."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", *arguments],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def failures(output: str) -> list[str]:
+    """The ids of failed tests in pytest's summary."""
+    return [line.split(" ")[1] for line in output.splitlines() if line.startswith("FAILED ")]
+
+
+def check(checkout: Path, faults: Sequence[Fault]) -> int:
+    """Runs for each fault the test that finds it; returns how many faults were not found."""
+    sound = run(checkout, *sorted({fault.test for fault in faults}))
+    if sound.returncode != 0:
+        print(sound.stdout, "the tests fail without any fault", sep="\n", file=sys.stderr)
+        return len(faults)
+    missed = 0
+    for fault in faults:
+        began = time.monotonic()
+        with broken(checkout, fault):
+            done = run(checkout, fault.test)
+        found = done.returncode == _FAILED
+        missed += not found
+        print(f"{'found ' if found else 'MISSED'} {time.monotonic() - began:5.1f} s  {fault.name}", flush=True)
+        if not found:
+            print(f"  {fault.test} ended with exit code {done.returncode}\n{done.stdout[-2000:]}", flush=True)
+    print(f"{len(faults) - missed} passed, {missed} failed")
+    return missed
+
+
+def find(checkout: Path, faults: Iterable[Fault]) -> int:
+    """Runs all plain tests for each fault until one fails, and prints it; returns how many faults were not found."""
+    missed = 0
+    for fault in faults:
+        with broken(checkout, fault):
+            found: list[str] = []
+            for part in _PARTS:
+                done = run(checkout, *part)
+                if found := failures(done.stdout):
+                    break
+        missed += not found
+        print(f"{fault.name}: {' '.join(found) or 'MISSED'}", flush=True)
+    return missed
+
+
+def main() -> int:
+    """Returns 1 if a fault was not found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--find", action="store_true", help="run all plain tests, and print those that fail")
+    parser.add_argument("names", nargs="*", help="only faults whose names contain one of these")
+    arguments = parser.parse_args()
+    faults = [fault for fault in FAULTS if not arguments.names or any(name in fault.name for name in arguments.names)]
+    with copied_checkout() as checkout:
+        return 1 if (find if arguments.find else check)(checkout, faults) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
