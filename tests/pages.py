@@ -13,8 +13,8 @@ def blocks(page: str) -> list[str]:
 
 
 def names_of(page: str, **given: Any) -> dict[str, Any]:
-    """What the blocks of a page define, one after the other."""
+    """What the blocks of a page define, one after the other; each call runs them anew."""
     names: dict[str, Any] = {"__name__": "page", **given}
     for block in blocks(page):
-        exec(block, names)
+        exec(compile(block, page, "exec"), names)
     return names

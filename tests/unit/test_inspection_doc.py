@@ -1,18 +1,22 @@
-"""The guide to looking into a topology names what the dashboard has, and nothing that it has not."""
+"""The guide to looking into a topology names the options, paths, settings and limits that the code has."""
 
 import re
-from pathlib import Path
 
+import typer
+from typer.main import get_command
+
+from acker_cli.app import app
 from acker_cli.settings import DashboardSection
-from inspection.dashboard.access import Access
-from inspection.dashboard.pages import Pages
 from inspection.dashboard.recent import KEPT, NOTICE_RECORDS
 from inspection.dashboard.server import SHORTEST_TOKEN
 from inspection.dashboard.tree_searches import AT_ONCE, MOST_TUPLES, SEARCH_S
-from tests.unit.dashboard.figures import DEAD_LETTERS, FAILURES, Figures
+from inspection.trace.families import MOST_CANDIDATES
+from inspection.trace_reader import CLOCK_MS
+from tests.pages import ROOT
+from tests.unit.dashboard.figures import DEAD_LETTERS, FAILURES
 
-ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "inspection.md").read_text()
+TRACE = GUIDE[GUIDE.index("## Trace") :]
 DASHBOARD = GUIDE[GUIDE.index("## Dashboard") :]
 SOURCE = (ROOT / "inspection" / "dashboard" / "pages.py").read_text()
 
@@ -22,19 +26,19 @@ def row(first: str) -> str:
     return str(found)
 
 
-def test_every_path_is_explained() -> None:
-    assert Pages(Figures()).guarded(Access()) is not None
+def test_the_options_of_trace_exist() -> None:
+    command = get_command(app).get_command(typer.Context(get_command(app)), "trace")  # type: ignore[attr-defined]
+    known = {option for parameter in command.params for option in parameter.opts}
+    named = set(re.findall(r"`(?:[^`]*\s)?(--[a-z][a-z-]+)", TRACE.partition("\n## ")[0]))
+    assert {"--oldest", "--last-failed", "--message", "--since", "--json", "--topology"} <= named <= known
+
+
+def test_every_path_member_and_setting_is_explained() -> None:
     served = set(re.findall(r'Route\(\s*"(/api/[a-z-]+)"', SOURCE))
     assert len(served) == 7
     assert set(re.findall(r"^\| `(/api/[a-z-]+)`", DASHBOARD, re.MULTILINE)) == served
-
-
-def test_every_member_is_explained() -> None:
     for path, example in (("/api/failures", FAILURES[0]), ("/api/dead-letters", DEAD_LETTERS[0])):
         assert set(example) <= set(re.findall(r"`([a-z_]+)`", row(f"`{path}`")))
-
-
-def test_every_setting_is_explained() -> None:
     for name, field in DashboardSection.model_fields.items():
         assert f".{name}`" in DASHBOARD
         if isinstance(field.default, int):
@@ -42,17 +46,15 @@ def test_every_setting_is_explained() -> None:
 
 
 def test_limits_are_those_of_the_code() -> None:
-    assert f"the latest {KEPT} that" in DASHBOARD
-    assert f"the latest {KEPT}: where" in DASHBOARD
-    assert f"the last {NOTICE_RECORDS:,} records" in DASHBOARD
     assert AT_ONCE == 2
-    assert f"two at once and {SEARCH_S:g} s each" in DASHBOARD
-    assert f"more than {MOST_TUPLES:,} tuples" in DASHBOARD
-    assert f"{SHORTEST_TOKEN} characters or more" in DASHBOARD
-
-
-def test_its_pictures_are_there() -> None:
-    pictures = re.findall(r"\(images/([a-z-]+\.png)\)", DASHBOARD)
-    assert len(pictures) == 4
-    for name in pictures:
-        assert (ROOT / "docs" / "images" / name).read_bytes().startswith(b"\x89PNG")
+    for said in (
+        f"the latest {KEPT} that",
+        f"the latest {KEPT}: where",
+        f"the last {NOTICE_RECORDS:,} records",
+        f"two at once and {SEARCH_S:g} s each",
+        f"more than {MOST_TUPLES:,} tuples",
+        f"{SHORTEST_TOKEN} characters or more",
+        f"With up to {MOST_CANDIDATES} tuples",
+        f"with {CLOCK_MS // 1000} seconds on either side",
+    ):
+        assert said in TRACE + DASHBOARD, said

@@ -1,0 +1,61 @@
+"""What the documentation says of the tests and of the code is so; `mkdocs build --strict` checks its other links."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+from spout_sdk.kafka_settings import SESSION_MS, TRANSACTION_MS
+from spout_sdk.spout_task import LOST_MARGIN_TIMEOUTS
+from tests.pages import ROOT
+from tuple_tree.manifest import DEFAULT_TIMEOUT_MS, TREE_AGE_TIMEOUTS
+
+DIES = (ROOT / "docs" / "what-if-it-dies.md").read_text()
+LINK = re.compile(r"\[`(\w+)`\]\((?:\.\./)*(tests/[\w/]+\.py)#(\w+)\)")
+
+
+@cache
+def defined(path: Path) -> set[str]:
+    """The names of the tests, methods and state machines that a module defines."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found.add(node.targets[0].id)
+    return found
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "schemas").rglob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    named = 0
+    for page in pages:
+        text = page.read_text()
+        for path, anchor in re.findall(r"\btests/([\w/.-]*[\w/])(?:#(\w+))?", text):
+            named += 1
+            assert (ROOT / "tests" / path).exists(), f"{page.name} names tests/{path}"
+            assert not anchor or anchor in defined(ROOT / "tests" / path), f"{page.name}: {path} has no {anchor}"
+        for name, path, anchor in LINK.findall(text):
+            assert name == anchor, f"{page.name} calls {path}#{anchor} {name}"
+    assert named > 60
+
+
+def test_each_row_of_what_dies_names_tests() -> None:
+    tables = [line.strip("| ").split(" | ") for line in DIES.splitlines() if line.startswith("| ")]
+    rows = [row for row in tables if row[-1] != "tests"]
+    assert len(rows) >= 40
+    for row in rows:
+        assert len(row) == 5, row
+        assert LINK.search(row[4]), row
+        assert all(name.startswith(("test_", "Test")) for name, _, _ in LINK.findall(row[4])), row
+
+
+def test_the_times_of_what_dies_are_those_of_the_code() -> None:
+    timeout = DEFAULT_TIMEOUT_MS // 1_000
+    for said in (
+        f"{SESSION_MS // 1_000} seconds (`session.timeout.ms`)",
+        f"after {timeout} seconds without progress",
+        f"after {timeout * (TREE_AGE_TIMEOUTS + LOST_MARGIN_TIMEOUTS)} seconds of silence",
+        f"else it times out after {TRANSACTION_MS // 1_000} s",
+    ):
+        assert said in " ".join(DIES.split()), said
