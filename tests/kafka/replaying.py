@@ -1,4 +1,4 @@
-"""Dead letters of a topology as the tests write them, and what lies in topics once transactions have ended.
+"""Writes dead letters, and reads what is committed in a topic.
 
 As a program: a replay that kills itself at its n-th commit, `before` or `after` it.
 """
@@ -20,7 +20,7 @@ from tuple_tree.watermarks import watermarks
 ANCHORS: Final = bytes(range(16))
 
 
-def bury(
+def write_dead_letters(
     kafka: dict[str, Any],
     topology: str,
     topic: str,
@@ -30,7 +30,7 @@ def bury(
     reason: str = "exception",
     by: str = "b/0",
 ) -> None:
-    """Writes dead letters as a bolt does."""
+    """Writes dead letters as a component does."""
     producer = Producer(kafka)
     for number, value in enumerate(values):
         producer.produce(
