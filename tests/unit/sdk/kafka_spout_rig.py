@@ -104,7 +104,7 @@ class Rig:
     def offsets(self) -> list[int]:
         return [offset for _, offset, _ in self.positions()]
 
-    def hear(
+    def notify(
         self,
         *acked: int,
         failed: dict[int, str] | None = None,
@@ -124,7 +124,7 @@ class Rig:
         )
 
     def fail(self, *offsets: int, reason: FailReason = FailReason.FAILED, partition: int = 0) -> None:
-        self.hear(failed=dict.fromkeys(offsets, "no"), reason=reason, partition=partition)
+        self.notify(failed=dict.fromkeys(offsets, "no"), reason=reason, partition=partition)
 
     def letters(self) -> list[tuple[bytes | None, str]]:
         """Value and reason of the dead letters."""

@@ -3,25 +3,17 @@
 from spout_sdk.pending import Pending
 
 
-def test_what_has_an_outcome_is_gone() -> None:
+def test_a_root_is_held_once_until_its_outcome() -> None:
     lost: list[str] = []
     pending = Pending(10, 0.0, lost.append)
-    pending.put(7, "m", 1.0)
-    assert (len(pending), 7 in pending) == (1, True)
-    assert pending.pop(7) == ("m", 1.0)
-    assert pending.pop(7) is None
-    assert (len(pending), 7 in pending) == (0, False)
-    pending.tick(1000.0)
-    assert lost == []
-
-
-def test_a_root_that_is_held_is_not_put_again() -> None:
-    pending = Pending(10, 0.0, lambda _: None)
     assert pending.put(7, "m", 1.0)
     pending.tick(6.0)
     assert not pending.put(7, "n", 6.0)
-    assert len(pending) == 1
+    assert (len(pending), 7 in pending) == (1, True)
     assert pending.pop(7) == ("m", 1.0)
+    assert pending.pop(7) is None
+    pending.tick(1000.0)
+    assert (len(pending), 7 in pending, lost) == (0, False, [])
 
 
 def test_silence_is_lost_not_before_its_time_and_not_long_after() -> None:
@@ -38,15 +30,12 @@ def test_silence_is_lost_not_before_its_time_and_not_long_after() -> None:
         assert len(pending) == 0
 
 
-def test_after_a_long_pause_one_cohort_at_most_is_given_up_before_the_outcomes_are_heard() -> None:
+def test_after_a_long_pause_at_most_one_cohort_is_lost_before_the_notices_are_read() -> None:
     lost: list[str] = []
     pending = Pending(10, 0.0, lost.append)
     pending.put(1, "a", 0.0)
     pending.tick(6.0)
     pending.put(2, "b", 6.0)
-    pending.tick(10_000.0)
-    assert lost == []
-    pending.tick(10_005.0)
-    assert lost == ["a"]
-    pending.tick(10_010.0)
-    assert lost == ["a", "b"]
+    for now, expected in ((10_000.0, []), (10_005.0, ["a"]), (10_010.0, ["a", "b"])):
+        pending.tick(now)
+        assert lost == expected
