@@ -57,15 +57,25 @@ class Sink(Bolt):
 
 
 def rig(
-    bolt: Any = Manual, *, guarantee: Guarantee = "at_least_once", counts: int = 1, holds_back: bool = False
+    bolt: Any = Manual,
+    *,
+    guarantee: Guarantee = "at_least_once",
+    counts: int = 1,
+    holds_back: bool = False,
+    grouped_by: str | None = None,
+    **options: Any,
 ) -> tuple[Bench, Any, Any]:
-    """A bench, the task of a bolt in its middle, and the bolt."""
+    """A bench, the task of a bolt in its middle, and the bolt; `grouped_by` is a field, all tasks receive without."""
     made_bolts: list[Any] = []
     builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=3)
     builder.set_spout("lines", Lines)
-    split = builder.set_bolt("split", made(made_bolts, bolt), tasks=2)
+    split = builder.set_bolt("split", made(made_bolts, bolt), tasks=2, **options)
     split.shuffle_grouping("lines").shuffle_grouping("lines", "numbers")
-    builder.set_bolt("count", Sink, tasks=counts).all_grouping("split")
+    count = builder.set_bolt("count", Sink, tasks=counts)
+    if grouped_by is None:
+        count.all_grouping("split")
+    else:
+        count.fields_grouping("split", grouped_by)
     bench = Bench(builder.build(), holds_back=holds_back)
     task = bench.bolt("split", 1)
     return bench, task, made_bolts[-1]

@@ -93,7 +93,7 @@ class MemorySink:
         return [decode_ack_batch(sent.value) for sent in self.reported if sent.topic.endswith(".acks")]
 
     def checksums(self) -> dict[int, int]:
-        """root → XOR of everything that was said about it."""
+        """root → XOR of all its inits and acks."""
         sums: dict[int, int] = defaultdict(int)
         for batch in self.batches:
             for roots, vals in ((batch.init_roots, batch.init_vals), (batch.ack_roots, batch.ack_vals)):
@@ -111,7 +111,7 @@ class MemorySink:
 
 
 class ManualClock:
-    """A clock that only moves when told to."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -128,10 +128,16 @@ class Bench:
     """A topology's tasks around a memory sink."""
 
     def __init__(
-        self, topology: Topology, *, seed: int = 1, holds_back: bool = False, open_source: OpenSource | None = None
+        self,
+        topology: Topology,
+        *,
+        seed: int = 1,
+        holds_back: bool = False,
+        open_source: OpenSource | None = None,
+        sink: MemorySink | None = None,
     ) -> None:
         self.topology = topology
-        self.sink = MemorySink()
+        self.sink = sink or MemorySink()
         self.clock = ManualClock()
         self.counters = Counters()
         entropy = random.Random(seed).randbytes

@@ -1,11 +1,15 @@
-"""The ack buffer: when batches go out, how they are numbered, and what their delivery settles."""
+"""The ack buffer: when batches go out, their numbers and partitions, and which inputs their delivery settles."""
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spout_sdk.ack_buffer import FULL, LINGER_SECONDS, MAX_MESSAGE, AckBuffer
+from spout_sdk.ack_entries import Entries, split
 from spout_sdk.errors import DeliveryError
 from spout_sdk.input_offsets import InputOffsets
 from tests.unit.sdk.memory import MemorySink
@@ -21,42 +25,26 @@ class Rig:
         self.inputs = InputOffsets()
         self.acks = AckBuffer("t.acks", partitions, "split/0", SESSION, self.sink, self.inputs, spout)
 
+    def ack(self, *roots: int) -> None:
+        """Inputs whose offsets are their roots."""
+        for root in roots:
+            self.inputs.start(root)
+            self.acks.ack(root, 1, root)
+        self.acks.flush()
 
-def test_a_session_opens_on_every_partition_with_sequence_zero() -> None:
+
+def test_a_session_opens_on_every_partition_and_sequences_rise_there() -> None:
     rig = Rig()
     rig.acks.open()
     assert [sent.partition for sent in rig.sink.reported] == [0, 1, 2, 3]
     for batch in rig.sink.all_batches:
-        assert (batch.writer, batch.session, batch.sequence, batch.opens, len(batch)) == (
-            "split/0",
-            SESSION,
-            0,
-            True,
-            0,
-        )
-
-
-def test_sequences_rise_per_partition() -> None:
-    rig = Rig()
-    rig.acks.open()
+        assert (batch.writer, batch.session, batch.sequence, batch.opens) == ("split/0", SESSION, 0, True)
+        assert len(batch) == 0
     for root in (4, 8, 5, 12):
         rig.acks.reset(root)
         rig.acks.flush()
-    numbered = [
-        (sent.partition, batch.sequence) for sent, batch in zip(rig.sink.reported, rig.sink.all_batches, strict=True)
-    ]
-    assert numbered[4:] == [(0, 1), (0, 2), (1, 1), (0, 3)]
-
-
-def test_roots_go_to_root_mod_partitions_unsigned() -> None:
-    rig = Rig(partitions=7)
-    root = 2**64 - 3
-    rig.inputs.start(0)
-    rig.acks.ack(root, 5, 0)
-    rig.acks.flush()
-    (sent,) = rig.sink.reported
-    assert sent.partition == root % 7
-    assert rig.sink.batches[0].ack_roots.tolist() == [root]
+    sent = zip(rig.sink.reported, rig.sink.all_batches, strict=True)
+    assert [(record.partition, batch.sequence) for record, batch in sent][4:] == [(0, 1), (0, 2), (1, 1), (0, 3)]
 
 
 def test_a_full_batch_goes_out_at_once() -> None:
@@ -78,21 +66,18 @@ def test_long_messages_are_cut_and_fill_a_batch_sooner() -> None:
     assert max(len(sent.value or b"") for sent in rig.sink.reported) < 200_000
 
 
-def test_what_lingers_goes_out_after_five_milliseconds() -> None:
+def test_a_batch_lingers_for_five_milliseconds() -> None:
     rig = Rig()
     rig.acks.tick(10.0)
     rig.acks.reset(1)
     rig.acks.tick(20.0)
     rig.acks.reset(2)
-    rig.acks.tick(20.0 + LINGER_SECONDS * 0.9)
-    assert not rig.sink.reported
-    rig.acks.tick(20.0 + LINGER_SECONDS * 1.1)
-    assert len(rig.sink.reported) == 2
-    rig.acks.tick(21.0)
-    assert len(rig.sink.reported) == 2
+    for now, batches in ((20.0 + LINGER_SECONDS * 0.9, 0), (20.0 + LINGER_SECONDS * 1.1, 2), (21.0, 2)):
+        rig.acks.tick(now)
+        assert len(rig.sink.reported) == batches
 
 
-def test_inits_name_the_spout_and_other_batches_do_not() -> None:
+def test_batches_with_inits_name_the_spout_and_others_do_not() -> None:
     spout = SpoutTask("t.notices.lines", 2, 30_000)
     rig = Rig(partitions=1, spout=spout)
     rig.acks.init(9, 77)
@@ -104,12 +89,9 @@ def test_inits_name_the_spout_and_other_batches_do_not() -> None:
     assert (second.spout, second.fail_roots.tolist(), second.fail_messages) == (None, [9], ("why",))
 
 
-def test_inputs_are_settled_by_the_delivery_report_and_not_before() -> None:
+def test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered() -> None:
     rig = Rig(partitions=2, holds_back=True)
-    for offset in range(4):
-        rig.inputs.start(offset)
-        rig.acks.ack(offset, 1, offset)
-    rig.acks.flush()
+    rig.ack(0, 1, 2, 3)
     assert (rig.inputs.committable, rig.acks.in_flight) == (0, 2)
     even, odd = rig.sink.reported
     odd.deliver()
@@ -124,72 +106,74 @@ def test_an_input_of_several_roots_waits_for_all_of_them() -> None:
     rig.inputs.split(0, 3)
     for root in (1, 2, 3):
         rig.acks.ack(root, 1, 0)
-    rig.acks.flush()
-    even, odd = rig.sink.reported
-    odd.deliver()
-    assert rig.inputs.committable == 0
-    even.deliver()
+        rig.acks.flush()
+        assert rig.inputs.committable == 0
+        rig.sink.reported[-1].deliver()
     assert rig.inputs.committable == 1
 
 
-def test_a_batch_that_is_not_delivered_stops_the_writer_and_settles_nothing() -> None:
-    rig = Rig(partitions=1, holds_back=True)
-    rig.inputs.start(0)
-    rig.acks.ack(1, 1, 0)
-    rig.acks.flush()
-    rig.sink.deliver_all("timed out")
-    assert rig.inputs.committable == 0
-    with pytest.raises(DeliveryError, match=r"split/0 for t.acks\[0\] was not delivered \(timed out\); restart"):
-        rig.acks.tick(1.0)
-
-
-def test_what_was_sent_together_is_settled_together_or_not_at_all() -> None:
+def test_a_batch_that_is_not_delivered_settles_nothing_and_stops_the_writer() -> None:
     rig = Rig(partitions=3, holds_back=True)
-    for offset in range(3):
-        rig.inputs.start(offset)
-        rig.acks.ack(offset, 1, offset)
-    rig.acks.flush()
-    first, second, third = rig.sink.reported
-    first.deliver()
-    second.deliver("timed out")
-    third.deliver()
+    rig.ack(0, 1, 2)
+    for sent, error in zip(rig.sink.reported, (None, "timed out", None), strict=True):
+        sent.deliver(error)
     assert (rig.inputs.committable, rig.acks.in_flight) == (0, 0)
-    with pytest.raises(DeliveryError, match=r"for t.acks\[1\] was not delivered"):
+    with pytest.raises(DeliveryError, match=r"split/0 for t.acks\[1\] was not delivered \(timed out\); restart"):
         rig.acks.tick(1.0)
 
 
-class Crowded(MemorySink):
-    """Has no room at first: before a record is taken, delivery reports of others are heard."""
+class FullQueue(MemorySink):
+    """Has no room for its first record: delivery reports of others are served until there is."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.hears: Callable[[], None] | None = None
+    reports: Callable[[], None] | None = None
 
     def send_reported(self, *record: Any) -> None:
-        hears, self.hears = self.hears, None
-        if hears is not None:
-            hears()
+        reports, self.reports = self.reports, None
+        if reports is not None:
+            reports()
         super().send_reported(*record)
 
 
-def test_what_is_acked_while_a_batch_waits_for_room_does_not_overtake_it() -> None:
+def test_an_ack_that_comes_while_a_batch_waits_for_room_does_not_overtake_it() -> None:
     rig = Rig(partitions=2)
-    rig.acks = AckBuffer("t.acks", 2, "split/0", SESSION, sink := Crowded(), rig.inputs)
-    offsets = range(2 * FULL)
-    for offset in offsets:
+    rig.acks = AckBuffer("t.acks", 2, "split/0", SESSION, sink := FullQueue(), rig.inputs)
+    for offset in range(2 * FULL):
         rig.inputs.start(offset)
 
-    def ack(those: range) -> None:
-        for offset in those:
+    def ack(first: int) -> None:
+        for offset in range(first, first + FULL):
             rig.acks.ack(offset, 1, offset)
 
-    # Dead letters that were delivered, for example.
-    sink.hears = lambda: ack(offsets[FULL:])
-    ack(offsets[:FULL])
+    # The reports may be those of dead letters, whose inputs are acked then.
+    sink.reports = lambda: ack(FULL)
+    ack(0)
     rig.acks.flush()
     for partition in range(2):
         batches = [decode_ack_batch(sent.value) for sent in sink.reported if sent.partition == partition]
-        # An acker takes a batch with a lower number for a repeat.
+        # An acker drops a batch with a lower number as a repeat.
         assert [batch.sequence for batch in batches] == list(range(len(batches)))
-    assert sum(len(batch.ack_roots) for batch in sink.batches) == 2 * FULL
-    assert rig.inputs.committable == 2 * FULL
+    assert sum(len(batch.ack_roots) for batch in sink.batches) == rig.inputs.committable == 2 * FULL
+
+
+ROOTS = st.lists(st.integers(0, 2**64 - 1), max_size=10)
+
+
+@given(st.integers(1, 9), ROOTS, ROOTS, ROOTS, ROOTS)
+def test_entries_are_shared_out_by_root_mod_partitions_unsigned_and_keep_their_order(
+    partitions: int, inits: list[int], acks: list[int], fails: list[int], resets: list[int]
+) -> None:
+    def column(roots: list[int], less: int = 0) -> Any:
+        return np.array([root ^ less for root in roots], dtype=np.uint64)
+
+    init_columns, ack_columns = (column(inits), column(inits, 1)), (column(acks), column(acks, 2))
+    entries = Entries(*init_columns, *ack_columns, column(fails), (*map(str, fails),), column(resets))
+    shares = split(entries, partitions)
+    if partitions > 1:
+        said = {root % partitions for root in (*inits, *acks, *fails, *resets)}
+        assert [partition for partition, _ in shares] == sorted(said)
+    for partition, share in shares:
+        mine = [[root for root in roots if root % partitions == partition] for roots in (inits, acks, fails, resets)]
+        assert [share.init_roots.tolist(), (share.init_vals ^ np.uint64(1)).tolist()] == [mine[0]] * 2
+        assert [share.ack_roots.tolist(), (share.ack_vals ^ np.uint64(2)).tolist()] == [mine[1]] * 2
+        assert [share.fail_roots.tolist(), [*map(int, share.fail_messages)]] == [mine[2]] * 2
+        assert share.reset_roots.tolist() == mine[3]

@@ -1,160 +1,229 @@
-"""How much a bolt's process reads at once, and what it gives back when it is told to stop."""
+"""A bolt's loop on a consumer whose answers the test chooses: what it reads at once, commits, and gives back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from spout_sdk import BatchBolt, Bolt, OutputCollector, TaskContext, TopologyBuilder, Tuple
 from spout_sdk.bolt_loop import BoltLoop
-from spout_sdk.bolt_task import BoltTask
-from spout_sdk.commits import LARGEST_READ
-from spout_sdk.records import TaskEnvironment
+from spout_sdk.commits import LARGEST_READ, AtLeastOnceCommits, AtMostOnceCommits
+from spout_sdk.errors import BrokerError
+from spout_sdk.kafka_reader import KafkaReader
+from spout_sdk.records import Headers
 from spout_sdk.testing import MemoryRecord
 from tests.unit.sdk.bolt_rig import Lines
-from tests.unit.sdk.memory import Bench, ManualClock
+from tests.unit.sdk.memory import Bench, MemorySink
+from tuple_tree.manifest import Guarantee
 
-LARGEST = 10_000
+
+class Message(MemoryRecord):
+    def error(self) -> None:
+        """None: it is a record."""
 
 
-class Slow(Bolt):
-    """Takes its time."""
+class Consumer:
+    """Has partition 0 from its first read on; as many records are there for a read as `there` says."""
 
-    clock: ManualClock
-    seconds: float
-    executed: int
+    def __init__(self, there: Sequence[int] = (), errors: Sequence[int] = ()) -> None:
+        self.there = [*there]
+        self.errors = [*errors]
+        self.position = 0
+        self.limits: list[int] = []
+        self.commits: list[int] = []
+        self.assigned: list[int] = []
+
+    def __call__(self, settings: dict[str, Any]) -> "Consumer":
+        self.settings = settings
+        return self
+
+    def subscribe(self, topics: list[str], *, on_assign: Any, on_revoke: Any, on_lost: Any) -> None:
+        self.partitions = [TopicPartition(topics[0], 0)]
+        self.on_assign, self.on_revoke = on_assign, on_revoke
+
+    def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
+        if self.errors:
+            raise KafkaException(KafkaError(self.errors.pop(0)))
+        return 0, 17
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        self.assigned = [partition.offset for partition in partitions]
+
+    def consume(self, limit: int, _timeout: float) -> list[Message]:
+        if not self.limits:
+            self.on_assign(self, self.partitions)
+        self.limits.append(limit)
+        first = self.position
+        self.position += min(limit, self.there.pop(0)) if self.there else 0
+        headers: Headers = [("source", b"lines/default"), ("anchors", bytes(16))]
+        return [Message("words.tuples.b", 0, offset, b"\x02a", headers) for offset in range(first, self.position)]
+
+    def poll(self, _seconds: float) -> None:
+        """Has nothing more."""
+
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
+        self.commits += [each.offset for each in offsets]
+
+    def close(self) -> None:
+        self.on_revoke(self, self.partitions)
+
+
+class LoopSink(MemorySink):
+    def poll(self) -> None:
+        """All is delivered already."""
+
+    def push(self) -> None:
+        """All is sent already."""
+
+    def flush(self, _seconds: float) -> int:
+        return 0
+
+    flush_acks = flush
+
+
+Work = Callable[[Tuple, OutputCollector], None]
+
+
+class Works(Bolt):
+    def __init__(self, work: Work) -> None:
+        self.work = work
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         self.collector = collector
 
     def execute(self, tuple_: Tuple) -> None:
-        Slow.executed += 1
-        Slow.clock.advance(Slow.seconds)
-        self.collector.ack(tuple_)
+        self.work(tuple_, self.collector)
 
 
-class SlowBatches(BatchBolt):
-    """Takes its time for each tuple of a batch."""
+class WorksInBatches(BatchBolt):
+    def __init__(self, work: Work) -> None:
+        self.work = work
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         self.collector = collector
 
     def execute_batch(self, tuples: Sequence[Tuple]) -> None:
-        Slow.executed += len(tuples)
-        Slow.clock.advance(Slow.seconds * len(tuples))
-        self.collector.ack_all(tuples)
-
-
-class Commits:
-    """Says what it was told of."""
-
-    largest_read = LARGEST
-
-    def __init__(self, bench: Bench) -> None:
-        self._environment = bench.environment
-        self.given_back: list[int | None] = []
-
-    def attach(self, reader: Any, tasks: Mapping[int, BoltTask]) -> None: ...
-
-    def environment(self, partition: int) -> TaskEnvironment:
-        return self._environment
-
-    def opened(self, tasks: Mapping[int, BoltTask]) -> None: ...
-
-    def before(self, records: Sequence[Any]) -> None: ...
-
-    def unexecuted(self, records: Sequence[Any]) -> None:
-        self.given_back = [record.offset() for record in records]
-
-    def tick(self, now: float) -> None: ...
-
-    def dry(self, now: float) -> None: ...
-
-    def release(self, partitions: Sequence[int]) -> None: ...
-
-    def dropped(self, partitions: Sequence[int]) -> None: ...
-
-    def begin_again(self, why: str) -> None: ...
-
-    def uncommitted(self) -> None: ...
-
-    def close(self) -> None: ...
+        for tuple_ in tuples:
+            self.work(tuple_, self.collector)
 
 
 class Rig:
-    """A loop whose inbox says how many records are there for each of its reads, and ends with them."""
+    """A loop that ends when `stopping` says so, or when its consumer has no more records."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, bolt: type[Any], there: list[int]) -> None:
-        builder = TopologyBuilder("words", guarantee="at_most_once")
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        there: list[int],
+        *,
+        bolt: Any = Works,
+        guarantee: Guarantee = "at_most_once",
+        open_offsets: Sequence[int] = (),
+    ) -> None:
+        self.consumer = Consumer([*there, 0])
+        monkeypatch.setattr("spout_sdk.kafka_reader.Consumer", self.consumer)
+        builder = TopologyBuilder("words", guarantee=guarantee)
         builder.set_spout("lines", Lines)
-        builder.set_bolt("split", bolt).shuffle_grouping("lines")
-        self.bench = Bench(builder.build())
-        self.there = there
-        self.limits: list[int] = []
-        self.stopped = False
-        self.commits = Commits(self.bench)
-        Slow.clock, Slow.seconds, Slow.executed = self.bench.clock, 0.0, 0
-        monkeypatch.setattr("spout_sdk.bolt_loop.KafkaReader", self._reader)
-        commits: Any = self.commits
+        builder.set_bolt("b", partial(bolt, self.work)).shuffle_grouping("lines")
+        bench = Bench(builder.build(), sink=LoopSink())
+        self.clock = bench.clock
+        self.executed: list[int] = []
+        self.committed_at: list[int] = []
+        self.seconds: Callable[[int], float] = lambda _: 0.0
+        self.stopping: Callable[[], bool] = lambda: False
+        self.open_offsets = open_offsets
+        sink: Any = bench.sink
+        commits = AtMostOnceCommits if guarantee == "at_most_once" else AtLeastOnceCommits
         self.loop = BoltLoop(
-            self.bench.topology, "split", {}, commits, self.bench.clock, lambda _: None, lambda: self.stopped
+            bench.topology,
+            "b",
+            {},
+            commits(bench.environment, sink),
+            bench.clock,
+            lambda _: None,
+            lambda: self.stopping() or not self.consumer.there,
         )
 
-    def _reader(self, *_: Any, on_assigned: Any, **__: Any) -> "Rig":
-        on_assigned([0])
-        return self
-
-    def read(self, limit: int) -> list[MemoryRecord]:
-        self.limits.append(limit)
-        if not self.there:
-            self.stopped = True
-            return []
-        return [self.bench.record("split", ("a",)) for _ in range(min(limit, self.there.pop(0)))]
-
-    def wait(self, _seconds: float) -> list[MemoryRecord]:
-        return []
-
-    def close(self) -> None: ...
+    def work(self, tuple_: Tuple, collector: OutputCollector) -> None:
+        self.executed.append(tuple_.offset)
+        self.committed_at.append(max(self.consumer.commits, default=0))
+        self.clock.advance(self.seconds(tuple_.offset))
+        if tuple_.offset not in self.open_offsets:
+            collector.ack(tuple_)
 
 
 def test_reads_grow_while_they_are_full_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig(monkeypatch, Slow, [20_000] * 7)
+    rig = Rig(monkeypatch, [20_000] * 6)
     rig.loop.run()
-    assert rig.limits == [500, 1_000, 2_000, 4_000, 8_000, LARGEST, LARGEST, LARGEST]
+    assert rig.consumer.limits == [500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]
 
 
-def test_a_slow_bolt_is_never_given_a_large_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_bolt_never_has_a_large_read(monkeypatch: pytest.MonkeyPatch) -> None:
     # Quick reads of a few records say nothing of how long a full one would take.
-    rig = Rig(monkeypatch, Slow, [1] * 8 + [20_000] * 12 + [1] * 8 + [20_000])
-    Slow.seconds = 0.2
-    longest, before = 0.0, rig.bench.clock.now
-    read = rig.read
-
-    def timed(limit: int) -> list[MemoryRecord]:
-        nonlocal longest, before
-        longest, before = max(longest, rig.bench.clock.now - before), rig.bench.clock.now
-        return read(limit)
-
-    monkeypatch.setattr(rig, "read", timed)
+    rig = Rig(monkeypatch, [1] * 8 + [20_000] * 12 + [1] * 8 + [20_000])
+    rig.seconds = lambda _: 0.2
     rig.loop.run()
-    assert longest == pytest.approx(LARGEST_READ * Slow.seconds)
-    assert rig.limits[-1] <= 8
+    assert max(rig.consumer.limits) == LARGEST_READ
+    assert rig.consumer.limits[-1] <= 8
 
 
-@pytest.mark.parametrize("bolt", [Slow, SlowBatches])
-def test_who_is_told_to_stop_gives_back_what_was_not_executed(monkeypatch: pytest.MonkeyPatch, bolt: type[Any]) -> None:
-    rig = Rig(monkeypatch, bolt, [500, 1_000, 2_000, 4_000])
-    seconds = iter([0.0] * 3)
-    read = rig.read
-
-    def last_is_slow(limit: int) -> list[MemoryRecord]:
-        Slow.seconds = next(seconds, 0.01)
-        return read(limit)
-
-    monkeypatch.setattr(rig, "read", last_is_slow)
-    ended = rig.bench.clock.now + 3
-    monkeypatch.setattr(rig.loop, "_stopping", lambda: rig.bench.clock.now >= ended)
+def test_at_most_once_commits_before_it_executes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(monkeypatch, [3, 500, 1, 7])
     rig.loop.run()
-    assert Slow.executed + len(rig.commits.given_back) == 7_500
-    assert rig.commits.given_back == list(range(Slow.executed, 7_500))
-    assert Slow.executed < 3_500 + 2 * LARGEST_READ
+    assert rig.executed == list(range(511))
+    assert rig.committed_at == [3] * 3 + [503] * 500 + [504] + [511] * 7
+
+
+def test_at_least_once_commits_up_to_the_first_input_that_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(monkeypatch, [100] * 10, guarantee="at_least_once", open_offsets=[700])
+    rig.seconds = lambda _: 0.005
+    rig.loop.run()
+    assert rig.executed == list(range(1_000))
+    assert max(rig.committed_at) > 500
+    assert all(committed <= offset for committed, offset in zip(rig.committed_at, rig.executed, strict=True))
+    assert rig.consumer.commits[-1] == 700
+
+
+@pytest.mark.parametrize("bolt", [Works, WorksInBatches])
+def test_a_stop_gives_back_what_was_read_and_not_executed(monkeypatch: pytest.MonkeyPatch, bolt: Any) -> None:
+    rig = Rig(monkeypatch, [500, 1_000, 2_000, 4_000], bolt=bolt)
+    rig.seconds = lambda offset: 0.01 if offset >= 3_500 else 0.0
+    ends_at = rig.clock() + 3
+    rig.stopping = lambda: rig.clock() >= ends_at
+    rig.loop.run()
+    assert rig.executed == list(range(len(rig.executed)))
+    assert 3_500 < len(rig.executed) < 3_500 + 2 * LARGEST_READ
+    assert rig.consumer.commits[-2:] == [7_500, len(rig.executed)]
+
+
+def reader(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, taken: list[int]) -> KafkaReader:
+    monkeypatch.setattr("spout_sdk.kafka_reader.Consumer", consumer)
+
+    def ignore(_partitions: Sequence[int]) -> None: ...
+
+    return KafkaReader({}, "topic", "group", from_end=True, on_assigned=taken.extend, on_revoked=ignore, on_lost=ignore)
+
+
+def test_a_partition_without_a_leader_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    consumer = Consumer(errors=[KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION])
+    assert reader(monkeypatch, consumer, taken).read(1) == []
+    assert (consumer.assigned, taken) == ([17], [0])
+
+
+def test_an_error_while_partitions_are_assigned_is_raised_by_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    with pytest.raises((BrokerError, KafkaException), match="TOPIC_AUTHORIZATION_FAILED"):
+        reader(monkeypatch, Consumer(errors=[KafkaError.TOPIC_AUTHORIZATION_FAILED]), taken).read(1)
+    assert not taken
+
+
+def test_a_client_that_has_lost_all_brokers_cannot_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = Consumer()
+    reading = reader(monkeypatch, consumer, [])
+    assert reading.read(1) == []
+    for _ in range(2):
+        consumer.settings["stats_cb"]('{"brokers": {}}')
+    with pytest.raises(BrokerError, match="reading topic cannot go on: its client has lost all brokers"):
+        reading.read(1)

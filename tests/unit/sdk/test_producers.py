@@ -1,0 +1,148 @@
+"""A producer that cannot go on ends its process, also where a bolt's execute was the first to call it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from spout_sdk.counters import Counters
+from spout_sdk.errors import BrokerError
+from spout_sdk.kafka_sink import KafkaSink
+from spout_sdk.sessions import open_sessions
+from spout_sdk.transactional_sink import TransactionalSink
+
+FATAL = KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+
+
+class Fake:
+    """librdkafka's producer, fenced: its first `poll` after a record raises that, and then it refuses records."""
+
+    refuses_with: Exception = BufferError()
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        # Only the producer of tuples has one callback for all records.
+        self.is_of_acks = "on_delivery" not in settings
+        self.is_used = self.is_known = False
+
+    def produce(self, *_: Any) -> None:
+        self.is_used = True
+        raise FATAL if self.is_known else self.refuses_with
+
+    def poll(self, _seconds: float) -> int:
+        if self.is_used and not self.is_known:
+            self.is_known = True
+            raise FATAL
+        return 0
+
+    def flush(self, _seconds: float) -> int:
+        return 0
+
+    def init_transactions(self, _seconds: float) -> None: ...
+
+    def begin_transaction(self) -> None: ...
+
+
+class Unread(Fake):
+    """Refuses records with the code for some fatal error; `poll` raises which one."""
+
+    refuses_with = KafkaException(KafkaError(KafkaError._FATAL))
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Fake]], None]:
+    def replace(producer: type[Fake]) -> None:
+        monkeypatch.setattr("spout_sdk.kafka_sink.Producer", producer)
+        monkeypatch.setattr("spout_sdk.transactional_sink.Producer", producer)
+
+    return replace
+
+
+@pytest.mark.parametrize("producer", [Fake, Unread])
+def test_a_fenced_producer_ends_the_process(producer: type[Fake], use: Callable[[type[Fake]], None]) -> None:
+    use(producer)
+    counters = Counters()
+    sink = KafkaSink({}, counters)
+    # An exception in an execute counts as the bolt's failure, and the bolt is called again.
+    for _ in range(2):
+        with pytest.raises(BrokerError):
+            sink.send("t.tuples.b", 0, None, b"x", [])
+    with pytest.raises(BrokerError, match="the producer cannot go on: fenced; restart the process"):
+        sink.poll()
+    transactions = TransactionalSink({}, "t", "b", "0", counters)
+    for _ in range(2):
+        transactions.for_task().send("t.tuples.c", 0, None, b"x", [])
+    with pytest.raises(BrokerError, match="b was put out of its transaction"):
+        transactions.poll()
+    assert counters.undelivered == 0
+
+
+def flushing(error: Exception, cause: Exception | None = None) -> type[Fake]:
+    class Flushing(Fake):
+        def flush(self, _seconds: float) -> int:
+            if self.is_of_acks:
+                return 0
+            raise error from cause
+
+    return Flushing
+
+
+def test_a_fatal_error_amid_delivery_reports_ends_the_process(use: Callable[[type[Fake]], None]) -> None:
+    use(flushing(SystemError("a report was called for"), FATAL))
+    counters = Counters()
+    sink = KafkaSink({}, counters)
+    counters.transferred += 1
+    for serve in (lambda: sink.flush(1), sink.push):
+        with pytest.raises(BrokerError, match="the producer cannot go on: fenced; restart the process"):
+            serve()
+
+
+def test_a_fatal_error_that_the_client_has_lost_does_not_count_as_delivered(use: Callable[[type[Fake]], None]) -> None:
+    # A log line of librdkafka amid a fatal error takes the exception away; the next call raises it again.
+    use(flushing(SystemError("<method 'flush' of 'cimpl.Producer'> returned NULL without setting an exception")))
+    assert KafkaSink({}, Counters()).flush(1) == 1
+    use(flushing(SystemError("something else")))
+    with pytest.raises(SystemError, match="something else"):
+        KafkaSink({}, Counters()).flush(1)
+
+
+def test_an_untracked_tuple_that_is_too_large_is_counted_and_logged(
+    use: Callable[[type[Fake]], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Refusing(Fake):
+        refuses_with = KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
+
+        def poll(self, _seconds: float) -> int:
+            return 0
+
+    use(Refusing)
+    counters = Counters()
+    for sink in (TransactionalSink({}, "t", "b", "0", counters).for_task(), KafkaSink({}, counters)):
+        sink.send("t.tuples.c", 0, None, b"x", [])
+    assert counters.undelivered == 2
+    assert "an untracked tuple was not delivered and is gone" in caplog.text
+
+
+class Writer:
+    failure = None
+
+    def open_session(self) -> None:
+        """Sends nothing."""
+
+
+@pytest.mark.parametrize("delivers_acks", [True, False])
+def test_a_session_is_open_when_its_ack_batches_are_delivered_whatever_tuples_wait(
+    delivers_acks: bool, use: Callable[[type[Fake]], None]
+) -> None:
+    class Half(Fake):
+        def flush(self, _seconds: float) -> int:
+            return int(self.is_of_acks != delivers_acks)
+
+    use(Half)
+    sink = KafkaSink({}, Counters())
+    assert sink.flush(0) == 1
+    if delivers_acks:
+        open_sessions(sink, [Writer()])
+    else:
+        with pytest.raises(BrokerError, match="the sessions of 1 tasks could not be opened: 1 ack batches were not"):
+            open_sessions(sink, [Writer()])
