@@ -8,21 +8,33 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.running import PATIENCE, descendants, is_alive, running_acker, wait_until
+from acker_worker.catalogue import Catalogue
+from tests.kafka.cli_rig import ROOT
+from tests.kafka.sdk_rig import Use
+from tests.unit.cli.running import PATIENCE, descendants, is_alive, running_acker
+from tests.waiting import eventually
 
-README = Path(__file__).parents[2] / "README.md"
+pytestmark = pytest.mark.exhaustive
+
+# Makes standard input the controlling terminal of the new session, as a shell would.
+_IN_A_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 @pytest.fixture
 def first_topology(tmp_path: Path) -> Path:
     """A working directory with the topology of the README."""
-    blocks = re.findall(r"```python\n(# first\.py\n.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 1
-    (tmp_path / "first.py").write_text(blocks[0])
+    (block,) = re.findall(r"```python\n(# first\.py\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "first.py").write_text(block)
     return tmp_path
 
 
@@ -36,14 +48,10 @@ def test_the_topology_of_the_readme_runs_until_it_is_stopped(
         assert "Traceback" not in command.said
 
 
-def test_nothing_outlives_a_command_that_is_killed(first_topology: Path) -> None:
-    with running_acker("run", "first:topology", "--local", "--processes", "bill=2", cwd=first_topology) as command:
-        command.wait_until(lambda: bool(re.search(r"acked [1-9]", command.said)), "acks")
-        assert command.end(signal.SIGKILL) == -signal.SIGKILL
-
-
-def test_nothing_outlives_a_demo_that_is_killed(tmp_path: Path) -> None:
-    with running_acker("demo", cwd=tmp_path, environment={"TMPDIR": str(tmp_path)}) as command:
+@pytest.mark.parametrize("arguments", [("run", "first:topology", "--local", "--processes", "bill=2"), ("demo",)])
+def test_nothing_outlives_a_command_that_is_killed(first_topology: Path, arguments: tuple[str, ...]) -> None:
+    environment = {"TMPDIR": str(first_topology)}
+    with running_acker(*arguments, cwd=first_topology, environment=environment) as command:
         command.wait_until(lambda: bool(re.search(r"acked [1-9]", command.said)), "acks")
         assert command.end(signal.SIGKILL) == -signal.SIGKILL
 
@@ -61,9 +69,8 @@ def test_a_demo_cleans_up_after_ctrl_c(tmp_path: Path) -> None:
 def test_a_demo_that_takes_too_long_says_what_is_pending(tmp_path: Path) -> None:
     with running_acker("demo", "--deadline", "1", "--keep", "counts", cwd=tmp_path) as command:
         assert command.ended() == 1
-        assert "given up after 1 s" in command.said
-        assert "pending" in command.said
-        assert "counts differ" in command.said
+        for text in ("given up after 1 s", "pending", "counts differ"):
+            assert text in command.said
         assert (tmp_path / "counts").is_dir()
 
 
@@ -77,15 +84,14 @@ def test_the_broker_in_the_foreground(tmp_path: Path, number: signal.Signals, co
         assert "Traceback" not in command.said
 
 
-def test_on_a_terminal_there_is_a_table_and_ctrl_c_reaches_everybody(first_topology: Path) -> None:
-    """The terminal sends SIGINT to all processes of its foreground group, children included."""
+@contextmanager
+def on_a_terminal(*arguments: str, cwd: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, bytearray]]:
+    """A command whose terminal is ours: the process, the file descriptor of the other end, and what was written."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
-    command = [sys.executable, "-m", "acker_cli", "run", "first:topology", "--local", "--set", "log_level=warning"]
     process = subprocess.Popen(
-        [sys.executable, "-c", _IN_A_TERMINAL, *command],
-        cwd=first_topology,
-        env=environment,
+        [sys.executable, "-c", _IN_A_TERMINAL, sys.executable, "-m", "acker_cli", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "120", "LINES": "40"},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -95,7 +101,7 @@ def test_on_a_terminal_there_is_a_table_and_ctrl_c_reaches_everybody(first_topol
     screen = bytearray()
 
     def read() -> None:
-        with contextlib.suppress(OSError):  # once nobody has the terminal open any more
+        with contextlib.suppress(OSError):  # when every process has closed the terminal
             while True:
                 screen.extend(os.read(ours, 65536))
 
@@ -103,11 +109,7 @@ def test_on_a_terminal_there_is_a_table_and_ctrl_c_reaches_everybody(first_topol
     reader.start()
     with process:
         try:
-            wait_until(lambda: b"tuples/s" in screen and b"bill" in screen, "a table")
-            family = descendants(process.pid)
-            os.write(ours, b"\x03")
-            assert process.wait(PATIENCE) == 130
-            wait_until(lambda: not any(map(is_alive, family)), "all its children are gone", 30)
+            yield process, ours, screen
             reader.join(30)
         finally:
             process.kill()
@@ -115,9 +117,24 @@ def test_on_a_terminal_there_is_a_table_and_ctrl_c_reaches_everybody(first_topol
     assert b"Traceback" not in screen
 
 
-# Makes standard input the controlling terminal of the new session, as a shell would.
-_IN_A_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
+def test_on_a_terminal_there_is_a_table_and_ctrl_c_reaches_all_processes(first_topology: Path) -> None:
+    """The terminal sends SIGINT to all processes of its foreground group, children included."""
+    arguments = ("run", "first:topology", "--local", "--set", "log_level=warning")
+    with on_a_terminal(*arguments, cwd=first_topology) as (process, terminal, screen):
+        eventually(lambda: b"tuples/s" in screen and b"bill" in screen, "a table")
+        family = descendants(process.pid)
+        os.write(terminal, b"\x03")
+        assert process.wait(PATIENCE) == 130
+        eventually(lambda: not any(map(is_alive, family)), "all its children are gone", 30)
+
+
+def test_top_is_drawn_until_ctrl_c(use: Use, tmp_path: Path) -> None:
+    cluster = use("endless")
+    name, catalogue = cluster.manifest.topology, Catalogue(cluster.bootstrap)
+    catalogue.publish(cluster.manifest)
+    servers = ("--bootstrap-servers", str(cluster.bootstrap["bootstrap.servers"]))
+    with on_a_terminal("top", name, "--interval", "0.5", *servers, cwd=tmp_path) as (process, terminal, screen):
+        eventually(lambda: screen.count(b"no process of") > 1, "two drawings")
+        os.write(terminal, b"\x03")
+        assert process.wait(PATIENCE) == 0
+    catalogue.withdraw(name)

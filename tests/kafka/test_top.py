@@ -1,13 +1,11 @@
-"""`acker top` beside topologies at work: its figures are those of what was done."""
+"""`acker top` and the dashboard beside a running topology: their figures are those of the work that was done."""
 
 import json
 import os
-import pty
+import re
 import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +14,18 @@ import pytest
 from acker_cli.cluster import Cluster as Reached
 from acker_cli.running import prepare_cluster
 from acker_worker.catalogue import Catalogue
+from inspection.dashboard import DashboardServer, ServedAt
+from inspection.dashboard.kafka_source import KafkaSource
 from inspection.observer import Observer
 from inspection.stats_log import StatsLog
 from inspection.view import TopologyView
-from spout_sdk import Stats, TopologyRunner
+from spout_sdk import Stats, TopologyRunner, load_topology
+from tests.kafka.cli_rig import call_acker, in_threads, parsed
 from tests.kafka.guarantee_rig import acking
 from tests.kafka.sdk_rig import Cluster, Use
 from tests.kafka.sdk_topologies import LINES
-from tests.unit.cli.running import Acker, Run, run_acker, said
+from tests.unit.cli.running import Acker, one_line, running_acker
+from tests.unit.dashboard.http import Events, request
 from tests.waiting import eventually
 from tuple_tree.names import stats_topic
 
@@ -32,37 +34,24 @@ ENDLESS = "tests.kafka.sdk_topologies:endless"
 
 
 @pytest.fixture
-def top(tmp_path: Path, bootstrap_servers: str) -> Acker:
-    def run(*arguments: str) -> Run:
-        arguments = ("top", *arguments, "--bootstrap-servers", bootstrap_servers)
-        return run_acker(*arguments, cwd=tmp_path, environment={"PYTHONPATH": os.getcwd()})
-
-    return run
+def acker(bootstrap_servers: str) -> Acker:
+    return lambda *arguments: call_acker(*arguments, servers=bootstrap_servers)
 
 
 @pytest.fixture
-def published(use: Use) -> Iterator[Callable[[str], Cluster]]:
-    """Makes the topics of a topology, and publishes it for as long as the test lasts."""
-    made: list[Cluster] = []
-
-    def publish(topology: str) -> Cluster:
-        cluster = use(topology)
-        Catalogue(cluster.bootstrap).publish(cluster.manifest)
-        made.append(cluster)
-        return cluster
-
-    yield publish
-    for cluster in made:
-        Catalogue(cluster.bootstrap).withdraw(cluster.manifest.topology)
+def endless(use: Use) -> Iterator[Cluster]:
+    """A topology that is published, and does not run."""
+    cluster = use("endless")
+    Catalogue(cluster.bootstrap).publish(cluster.manifest)
+    yield cluster
+    Catalogue(cluster.bootstrap).withdraw(cluster.manifest.topology)
 
 
-def counts(component: dict[str, Any]) -> dict[str, Any]:
-    """What is shown of a component that has to be what it did."""
+def shown(component: dict[str, Any]) -> dict[str, Any]:
     return {**component["totals"], **{name: component[name] for name in ("failed", "pending", "errors")}}
 
 
-def told(stats: Stats) -> dict[str, Any]:
-    """What a component did, as it is to be shown."""
+def done_by(stats: Stats) -> dict[str, Any]:
     return {
         "emitted": stats.emitted,
         "transferred": stats.transferred,
@@ -74,72 +63,82 @@ def told(stats: Stats) -> dict[str, Any]:
     }
 
 
-def figures(run: Run) -> dict[str, Any]:
-    view = said(run)
-    return {**view, "components": {each["name"]: each for each in view["components"]}}
-
-
-def test_the_figures_are_those_of_what_was_done(published: Callable[[str], Cluster], top: Acker) -> None:
-    cluster = published("words")
+def test_the_figures_are_those_of_the_work_that_was_done(use: Use, acker: Acker) -> None:
+    cluster = use("words")
     name = cluster.manifest.topology
-    with acking(cluster), TopologyRunner(WORDS, cluster.kafka) as runner:
+    assert "no topology 'no-such-topology' in acker.topologies" in one_line(acker("top", "no-such-topology", "--once"))
+    source = KafkaSource(cluster.bootstrap)
+    server = DashboardServer(source, ServedAt(), name)
+    with in_threads(load_topology(WORDS), cluster.bootstrap) as running, server:
+        port = server.port
 
         def is_done() -> bool:
-            stats = runner.stats()
-            lines, split, count = (stats[component] for component in ("lines", "split", "count"))
+            lines, split, count = (running.stats[component] for component in ("lines", "split", "count"))
             done = (lines.acked, lines.pending, split.executed, count.acked)
             return done == (LINES, 0, lines.emitted, split.emitted)
 
-        eventually(is_done, "all lines to be acked, and all processes to say so", 120)
-        done, pids = runner.stats(), runner.pids()
+        eventually(is_done, "all lines to be acked")
 
-        def is_said() -> dict[str, Any] | None:
-            # Each process says how it does at a moment of its own.
-            found = figures(top(name, "--once", "--json"))
-            settled = (
-                all(counts(found["components"][component]) == told(stats) for component, stats in done.items())
-                and [found["components"][bolt]["lag"] for bolt in ("split", "count")] == [0, 0]
-                and all((one["pending"], one["rebuilding"]) == (0, False) for one in found["acker"])
+        def settled(view: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
+            """The components once each has reported the end: each does so at a moment of its own."""
+            found = {each["name"]: each for each in view["components"]}
+            is_settled = (
+                all(shown(found[component]) == done_by(stats) for component, stats in running.stats.items())
+                and [found[bolt]["lag"] for bolt in ("split", "count")] == [0, 0]
+                and all((one["pending"], one["rebuilding"]) == (0, False) for one in view["acker"])
             )
-            return found if settled else None
+            return found if is_settled else None
 
-        found = eventually(is_said, "the figures to be those of the end", 120)
-        assert found is not None
-        printed = top(name, "--once")
-    for component, processes in pids.items():
-        said = found["components"][component]
-        assert (said["tasks"], said["owned_tasks"], said["processes"]) == (2, 2, len(processes))
-    lines = found["components"]["lines"]
+        def printed() -> dict[str, Any] | None:
+            view: dict[str, Any] = parsed(acker("top", name, "--once", "--json"))
+            return view if settled(view) else None
+
+        view = eventually(printed, "the figures of the end")
+        assert view is not None
+        plain = acker("top", name, "--once").stdout
+        served = eventually(lambda: settled(request(port, "/api/snapshot").json), "the same on the dashboard")
+        assert served is not None
+        failures = request(port, "/api/failures").json["failures"]
+        history, letters = (request(port, f"/api/{what}").json for what in ("history", "dead-letters"))
+        tree = request(port, f"/api/trace?root={failures[0]['root']}").json
+    found = {each["name"]: each for each in view["components"]}
+    for component in ("lines", "split", "count"):
+        of_it = found[component]
+        assert (of_it["tasks"], of_it["owned_tasks"], of_it["processes"]) == (2, 2, 1)
+    lines = found["lines"]
     assert lines["totals"]["emitted"] == LINES + sum(lines["failed"].values())
     assert lines["failed"]["failed"] == LINES // 10
-    assert [one["partition"] for one in found["acker"]] == [0, 1, 2]
-    (worker,) = found["workers"]
+    assert [one["partition"] for one in view["acker"]] == [0, 1, 2]
+    (worker,) = view["workers"]
     assert worker["name"].endswith(f"/{os.getpid()}")
     assert worker["partitions"] == [0, 1, 2]
-    assert {one["owner"] for one in found["acker"]} == {worker["name"]}
-    assert found["dead_letters"] == 0
-    assert printed.returncode == 0, printed.stderr
-    assert all(word in printed.stdout for word in (name, "lines", "split", "count", "ack log", worker["name"]))
+    assert {one["owner"] for one in view["acker"]} == {worker["name"]}
+    assert view["dead_letters"] == 0
+    assert all(word in plain for word in (name, "lines", "split", "count", "ack log", worker["name"]))
+    assert {(each["reason"], each["message"]) for each in failures} == {("failed", "not yet")}
+    assert len(failures) == LINES // 10
+    assert (history["topology"], letters["dead_letters"]) == (name, [])
+    assert failures[0]["trace"] == f"acker trace {failures[0]['root']} --topology {name}"
+    assert "not yet" in json.dumps(tree)
 
-    # All have said that they end, so nobody is left to wait for.
-    gone = top(name, "--once")
-    assert gone.returncode == 1
-    assert f"no process of {name} says how it does, the last one" in gone.stderr
-    assert gone.stderr.count("\n") == 1
-    log, view = StatsLog(cluster.bootstrap, name), TopologyView(cluster.manifest)
+    # Each process has reported that it ends.
+    log, ended = StatsLog(cluster.bootstrap, name), TopologyView(cluster.manifest)
     log.open(back_s=3600)
-    view.feed(log.catch_up())
+    ended.feed(log.catch_up())
     log.close()
-    ended = view.snapshot(view.newest_ms or 0)
-    assert [component["processes"] for component in ended["components"]] == [0, 0, 0]
-    assert ended["workers"] == []
+    last = ended.snapshot(ended.newest_ms or 0)
+    assert [component["processes"] for component in last["components"]] == [0, 0, 0]
+    assert last["workers"] == []
+    Catalogue(cluster.bootstrap).publish(cluster.manifest)
+    assert f"no process of {name} says how it does, the last one" in one_line(acker("top", name, "--once"))
+    Catalogue(cluster.bootstrap).withdraw(name)
 
 
-def test_a_process_that_is_killed_leaves_and_its_successor_goes_on(published: Callable[[str], Cluster]) -> None:
-    cluster = published("endless")
-    with acking(cluster), TopologyRunner(ENDLESS, cluster.kafka) as runner:
+@pytest.mark.exhaustive
+def test_the_successor_of_a_killed_process_is_shown_in_its_place(endless: Cluster) -> None:
+    with acking(endless), TopologyRunner(ENDLESS, endless.kafka) as runner:
         assert runner.wait_ready(120)
-        observer = Observer(cluster.bootstrap, cluster.manifest)
+        observer = Observer(endless.bootstrap, endless.manifest)
         observer.open()
 
         def split() -> Any:
@@ -160,92 +159,97 @@ def test_a_process_that_is_killed_leaves_and_its_successor_goes_on(published: Ca
         killed = runner.kill("split")
         eventually(lambda: runner.pids()["split"] not in ([], [killed]), "another process")
         assert runner.wait_ready(120)
-        # For a while the killed one is still seen, but what is more than it has told us is its successor's.
+        # The killed process is shown for a while; what exceeds its last report is the successor's.
         executed = runner.stats()["split"].executed
         eventually(lambda: split()["totals"]["executed"] > executed, "what the successor did", 120)
-        eventually(
-            lambda: split()["processes"] == 1 and split()["owned_tasks"] == 2, "only the successor to be seen", 120
-        )
+        eventually(lambda: split()["processes"] == 1 and split()["owned_tasks"] == 2, "only the successor", 120)
         eventually(lambda: split()["executed_per_second"] > 0, "tuples to flow again", 120)
-        assert split()["totals"]["executed"] >= before, "what the killed one did is not forgotten"
+        assert split()["totals"]["executed"] >= before
         observer.close()
 
 
-def test_a_topology_without_its_topic_works_and_is_seen_once_it_is_there(
-    published: Callable[[str], Cluster], top: Acker, capfd: pytest.CaptureFixture[str]
+@pytest.mark.exhaustive
+def test_a_topology_without_its_stats_topic_works_and_is_shown_once_there_is_one(
+    endless: Cluster, acker: Acker, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = published("endless")
-    name = cluster.manifest.topology
+    name, catalogue = endless.manifest.topology, Catalogue(endless.bootstrap)
     topic = stats_topic(name)
-    cluster.delete_topic(topic)
-    catalogue = Catalogue(cluster.bootstrap)
+    endless.delete_topic(topic)
     eventually(lambda: topic not in catalogue.topics(), "the topic to be gone")
-    heard: list[str] = []
+    errors: list[str] = []
 
-    def warned() -> int:
-        heard.append(capfd.readouterr().err)
-        return "".join(heard).count(f"will not show this process: topic {topic} does not exist")
+    def warnings() -> int:
+        errors.append(capfd.readouterr().err)
+        return "".join(errors).count(f"will not show this process: topic {topic} does not exist")
 
     for component in (None, "split"):
-        # What `acker run` looks at before it starts anything.
-        prepare_cluster(Reached(cluster.bootstrap, is_embedded=False), cluster.manifest, -1, component)
-    with acking(cluster), TopologyRunner(ENDLESS, cluster.kafka) as runner:
+        # What `acker run` checks before it starts anything.
+        prepare_cluster(Reached(endless.bootstrap, is_embedded=False), endless.manifest, -1, component)
+    with acking(endless), TopologyRunner(ENDLESS, endless.kafka) as runner:
         eventually(lambda: runner.stats()["lines"].acked > 0, "trees to be acked without it", 120)
-        eventually(lambda: warned() == 3, "each process of a component to say so", 120)
-        assert topic not in catalogue.topics(), "nobody may make it by writing to it"
-        refused = top(name, "--once")
-        assert refused.returncode == 1
-        assert f"topic {topic} does not exist" in refused.stderr
-        assert "acker topics create" in refused.stderr
-        cluster.create_topics()
+        eventually(lambda: warnings() == 3, "a warning of each process of a component", 120)
+        assert topic not in catalogue.topics(), "no write may create it"
+        refused = one_line(acker("top", name, "--once"))
+        assert f"topic {topic} does not exist" in refused
+        assert "acker topics create" in refused
+        endless.create_topics()
 
-        def is_seen() -> bool:
-            run = top(name, "--once", "--json")
+        def is_shown() -> bool:
+            run = acker("top", name, "--once", "--json")
             return run.returncode == 0 and all(each["processes"] for each in json.loads(run.stdout)["components"])
 
-        eventually(is_seen, "all processes to be seen", 120)
-        assert warned() == 3, "once is enough"
+        eventually(is_shown, "all processes to be shown", 120)
+        assert warnings() == 3, "one warning each"
 
 
-def test_a_topology_that_is_not_there(top: Acker) -> None:
-    run = top("no-such-topology", "--once")
-    assert run.returncode == 1
-    assert "no topology 'no-such-topology' in acker.topologies" in run.stderr
-    assert run.stderr.count("\n") == 1
+def test_a_dashboard_that_cannot_be_served_is_one_line(endless: Cluster, acker: Acker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        refused = one_line(acker("dashboard", "--port", port))
+    assert f"port {port}: " in refused
+    assert "--port" in refused
+    refused = one_line(acker("dashboard", "--topology", "nowhere"))
+    assert "no topology 'nowhere'" in refused
+    assert endless.manifest.topology in refused
 
 
-def test_on_a_terminal_it_is_drawn_until_ctrl_c(published: Callable[[str], Cluster], tmp_path: Path) -> None:
-    cluster = published("endless")
-    ours, theirs = pty.openpty()
-    servers = str(cluster.bootstrap["bootstrap.servers"])
-    name = cluster.manifest.topology
-    command = ["top", name, "--interval", "0.5", "--bootstrap-servers", servers]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "acker_cli", *command],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.getcwd(), "TERM": "xterm", "COLUMNS": "80", "LINES": "30"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    screen = bytearray()
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_the_dashboard_is_served_until_it_is_stopped(
+    endless: Cluster, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    """Also while a browser reads events, whose stream would never end."""
+    name = endless.manifest.topology
+    arguments = ("dashboard", "--topology", name, "--port", "0")
+    environment = {"ACKER_KAFKA__BOOTSTRAP_SERVERS": str(endless.bootstrap["bootstrap.servers"])}
+    with running_acker(*arguments, cwd=tmp_path, environment=environment) as command:
+        command.wait_for_output()
+        (port,) = re.findall(r"^http://127\.0\.0\.1:(\d+)/$", "".join(command.out), re.MULTILINE)
+        assert request(int(port), "/api/snapshot").json["topology"] == name
+        events = Events(int(port), "/api/events")
+        assert events.next() is not None
+        command.process.send_signal(number)
+        assert command.ended() == code
+        while events.next() is not None:
+            pass
+        events.close()
+        assert "Traceback" not in command.said
 
-    def read() -> None:
-        try:
-            while True:
-                screen.extend(os.read(ours, 65536))
-        except OSError:
-            return  # nobody has the terminal open any more
 
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    try:
-        eventually(lambda: screen.count(b"no process of") > 1, "that nobody is there, drawn twice", 120)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
-        reader.join(30)
-    finally:
-        process.kill()
-        os.close(ours)
-    assert b"Traceback" not in screen
+@pytest.mark.exhaustive
+def test_the_dashboard_opens_the_browser_with_the_token(endless: Cluster, tmp_path: Path) -> None:
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
+    environment = {
+        "ACKER_KAFKA__BOOTSTRAP_SERVERS": str(endless.bootstrap["bootstrap.servers"]),
+        "BROWSER": str(browser),
+        "ACKER_DASHBOARD__TOKEN": "a-token-of-our-own",
+    }
+    everywhere = ("--host", "0.0.0.0", "--port", "0")
+    with running_acker("dashboard", *everywhere, "--open", cwd=tmp_path, environment=environment) as command:
+        command.wait_for_output()
+        command.wait_for("other machines open it by an address of this one")
+        eventually(lambda: opened.exists() and opened.read_text().strip(), "the browser")
+        assert opened.read_text() == command.out[0]
+        assert command.out[0].endswith("/?token=a-token-of-our-own\n")
