@@ -1,9 +1,7 @@
-"""`acker trace`: where a tree is stuck, on a real Kafka."""
+"""`acker trace`: where a tree is stuck."""
 
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,14 +15,16 @@ from inspection.trace.errors import TraceError
 from inspection.trace.roots import show_root
 from inspection.trace.tree import State, Status
 from inspection.trace_reader import TraceReader
-from spout_sdk import TopologyRunner
+from spout_sdk import load_topology
 from tests.kafka.ack_log import AckLog
+from tests.kafka.cli_rig import call_acker, in_threads, parsed
 from tests.kafka.sdk_rig import Cluster, Use, headers_of, value
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.source_rig import Source
 from tests.kafka.source_topologies import SOURCE
 from tests.kafka.trace_topologies import LINES, STUCK
-from tests.unit.cli.running import Acker, Run, one_line, run_acker, running_acker, said
+from tests.unit.cli.running import Acker, Run, one_line
+from tests.unit.inspection.otel.collector import collecting
 from tests.waiting import eventually
 from tuple_tree.anchors import pack_anchors, unpack_anchors
 from tuple_tree.ids import Position, positional_root
@@ -33,15 +33,14 @@ from tuple_tree.routing import fields_task
 from tuple_tree.streams import payload_codec
 
 MODULE = "tests.kafka.trace_topologies"
-OTHERS = len(LINES) - 1
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+PARENT = "b7ad6b7169203331"
+TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
 
 
 @pytest.fixture
-def acker(tmp_path: Path, bootstrap_servers: str) -> Acker:
-    def run(*arguments: str) -> Run:
-        return run_acker("trace", *arguments, "--bootstrap-servers", bootstrap_servers, cwd=tmp_path)
-
-    return run
+def acker(bootstrap_servers: str) -> Acker:
+    return lambda *arguments: call_acker("trace", *arguments, servers=bootstrap_servers)
 
 
 @pytest.fixture
@@ -52,27 +51,12 @@ def log(bootstrap_servers: str) -> Iterator[AckLog]:
 
 
 def trees_of(run: Run) -> list[dict[str, Any]]:
-    trees: list[dict[str, Any]] = said(run)["trees"]
+    trees: list[dict[str, Any]] = parsed(run)["trees"]
     return trees
 
 
-@contextmanager
-def at_work(cluster: Cluster, topology: str, directory: Path) -> Iterator[TopologyRunner]:
-    """A topology of `trace_topologies`, published and with an acker worker."""
-    name, catalogue = cluster.manifest.topology, Catalogue(cluster.bootstrap)
-    catalogue.create_topics(cluster.manifest)
-    catalogue.publish(cluster.manifest)
-    worker = ("worker", "--topology", name, "--bootstrap-servers", str(cluster.bootstrap["bootstrap.servers"]))
-    with (
-        running_acker(*worker, cwd=directory),
-        TopologyRunner(f"{MODULE}:{topology}", cluster.kafka) as runner,
-    ):
-        yield runner
-    catalogue.withdraw(name)
-
-
 def stuck_tuple(cluster: Cluster) -> tuple[int, int, int]:
-    """Task, offset and root of the word that nobody acks."""
+    """Task, offset and root of the word that is never acked."""
     codec = payload_codec(cluster.manifest.stream("split", "default"))
     (record,) = (
         record
@@ -83,12 +67,12 @@ def stuck_tuple(cluster: Cluster) -> tuple[int, int, int]:
     return record.partition() or 0, record.offset() or 0, root
 
 
-def test_the_oldest_tree_names_the_bolt_the_tuple_and_its_offset(use: Use, acker: Acker, tmp_path: Path) -> None:
+@pytest.mark.smoke
+def test_the_oldest_tree_names_the_bolt_the_tuple_and_its_offset(use: Use, acker: Acker) -> None:
     cluster = use("forgetful", MODULE)
     name = cluster.manifest.topology
-    with at_work(cluster, "forgetful", tmp_path) as runner:
-        eventually(lambda: runner.stats()["lines"].counters.get("acked") == OTHERS, "the other lines acked")
-        eventually(lambda: runner.stats()["count"].counters.get(STUCK) == 1, "the word executed")
+    with in_threads(load_topology(f"{MODULE}:forgetful"), cluster.bootstrap) as running:
+        eventually(lambda: running.stats["lines"].acked == len(LINES) - 1, "the other lines acked")
         task, offset, root = stuck_tuple(cluster)
         assert task == fields_task(STUCK.encode(), 2)
         eventually(lambda: cluster.progress("count")[task][0] == offset, "all before it committed")
@@ -127,75 +111,83 @@ def test_the_oldest_tree_names_the_bolt_the_tuple_and_its_offset(use: Use, acker
         assert done["unexplained"] == []
 
 
-def test_the_last_failed_tree_shows_what_was_open(use: Use, acker: Acker, tmp_path: Path) -> None:
+@pytest.mark.exhaustive
+def test_the_last_failed_tree_shows_what_was_open(use: Use, acker: Acker) -> None:
     cluster = use("impatient", MODULE)
     name = cluster.manifest.topology
-    with at_work(cluster, "impatient", tmp_path) as runner:
-        eventually(lambda: runner.stats()["count"].counters.get(STUCK) == 1, "the word executed")
-        eventually(lambda: runner.stats()["lines"].counters.get("failed"), "its line failed")
+    with in_threads(load_topology(f"{MODULE}:impatient"), cluster.bootstrap) as running:
+        eventually(lambda: running.stats["lines"].failed.get("timeout"), "its line failed")
         task, offset, root = stuck_tuple(cluster)
-        eventually(
-            lambda: (
-                show_root(root)
-                in [tree["root"] for tree in trees_of(acker("--last-failed", "4", "--topology", name, "--json"))]
-            ),
-            "the failure told",
-        )
         trees = {tree["root"]: tree for tree in trees_of(acker("--last-failed", "4", "--topology", name, "--json"))}
-        tree = trees[show_root(root)]
-        assert (tree["status"], tree["reason"]) == ("failed", "timeout")
-        assert [each["tuple"] for each in tree["tuples"] if each["state"] == "open"] == [f"count/{task}@{offset}"]
-        assert tree["verdict"].startswith("failed, timeout: 1 of 5 tuples, `count` task")
+    tree = trees[show_root(root)]
+    assert (tree["status"], tree["reason"]) == ("failed", "timeout")
+    assert [each["tuple"] for each in tree["tuples"] if each["state"] == "open"] == [f"count/{task}@{offset}"]
+    assert tree["verdict"].startswith("failed, timeout: 1 of 5 tuples, `count` task")
 
 
-def test_a_message_of_a_positional_spout_shows_its_attempts(log: AckLog, acker: Acker) -> None:
+def test_what_is_traced_is_found_or_the_error_says_what_to_do(log: AckLog, acker: Acker) -> None:
+    name = log.topology
+    of = ("--topology", name)
+    assert "no topology 'no-such'" in one_line(acker("1f", "--topology", "no-such"))
+    untracked = log.manifest.model_copy(update={"topology": f"{name}-u", "guarantee": "at_most_once"})
+    log.catalogue.publish(untracked)
+    assert "is at_most_once: it has no tuple trees" in one_line(acker("1f", "--topology", untracked.topology))
+    several = one_line(acker("1f"))
+    assert "say which topology is meant, with --topology NAME: the cluster has " in several
+    assert untracked.topology in several
+    log.catalogue.withdraw(untracked.topology)
+    assert "give SPOUT/PARTITION/OFFSET" in one_line(acker("--message", "17", *of))
+    assert "has no spout 'x': it has s" in one_line(acker("--message", "x/1/2", *of))
+    log.say(2, init=5)
+    log.flush()
+    absent = one_line(acker("0x4", *of))
+    assert f"nothing of root {4:016x} was said to the ackers of {name} since 20" in absent
+    assert f"(searched: {log.topic}[0] offsets 0 to 1)" in absent
+    assert "--since 1d" in absent
+    assert acker("--last-failed", "1", *of).stdout == f"no tree of {name} failed in that time\n"
+    log.say(2, ack=5)
+    log.flush()
+    assert acker("--oldest", "1", *of).stdout == f"{name} has no open trees\n"
+
+    # A message of a positional spout has a root for each attempt.
     first, second = (positional_root(Position(0, 3, 17, attempt)) for attempt in (0, 1))
     log.say(first, init=5)
     log.say(first, fail="no")
     log.say(second, init=6)
     log.say(second, ack=6)
     log.flush()
-    trees = trees_of(acker("--message", "s/3/17", "--topology", log.topology, "--json"))
+    trees = trees_of(acker("--message", "s/3/17", *of, "--json"))
     assert [(tree["root"], tree["status"]) for tree in trees] == [
         (show_root(first), "failed"),
         (show_root(second), "acked"),
     ]
     assert trees[0]["verdict"].startswith("failed, by test/0 (no): none of its tuples is in the inboxes")
-    (only,) = trees_of(acker("--message", "s/3/17/1", "--topology", log.topology, "--json"))
+    (only,) = trees_of(acker("--message", "s/3/17/1", *of, "--json"))
     assert only["root"] == show_root(second)
-    assert "nothing of message s/3/18 was said" in one_line(acker("--message", "s/3/18", "--topology", log.topology))
+    assert "nothing of message s/3/18 was said" in one_line(acker("--message", "s/3/18", *of))
 
+    def interrupt(_what: str, _done: int, _total: int) -> None:
+        raise KeyboardInterrupt
 
-def test_a_message_of_a_kafka_spout_is_found_by_its_place(
-    bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, acker: Acker
-) -> None:
-    """The second topic's partitions are numbered from 4096 // 2 on. Its message fails at first."""
-    unique = uuid.uuid4().hex[:8]
-    topics = {f"trace-{number}-{unique}": 2 for number in range(2)}
-    monkeypatch.setenv(NAME, f"one-task-{unique}")
-    monkeypatch.setenv(SOURCE, ",".join(topics))
-    source = Source(bootstrap_servers, "one_task", topics)
-    source.feed(["zero", "1 once"], list(topics)[1])
-    with source.acker(), TopologyRunner(source.reference, source.kafka):
-        source.await_all_committed()
-    name = source.manifest.topology
-    first, *_, last = trees_of(acker("--message", f"lines/{2048 + 1}/0", "--topology", name, "--json"))
-    assert (first["status"], first["reason"], last["status"]) == ("failed", "failed", "acked")
-    assert first["verdict"].startswith("failed, by see/")
-    assert {each["preview"].partition("=")[2] for each in (*first["tuples"], *last["tuples"])} >= {"'1 once'"}
-    (plain,) = trees_of(acker("--message", "lines/2048/0", "--topology", name, "--json"))
-    assert plain["status"] == "acked"
-    Catalogue(source.bootstrap).withdraw(name)
+    with pytest.raises(KeyboardInterrupt), TraceReader(log.kafka, log.manifest, interrupt) as reader:
+        reader.trees([2], 0)
+    inbox = tuples_topic(name, "b")
+    log.delete_topic(inbox)
+    assert f"topic {inbox} does not exist" in one_line(acker("0x2", *of))
 
 
 def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
-    """It waits, and its group has never committed."""
+    """It waits, and its group has never committed; a `traceparent` that an external component wrote is read."""
     for root, edge in ((2, 0xA), (4, 0xB)):
         log.say(root, init=edge)
     log.flush()
     producer = Producer(log.kafka)
     all_headers: tuple[list[tuple[str, str | bytes | None]], ...] = (
-        [("anchors", pack_anchors({2: 0xA, 4: 0xB})), ("source", b"s/default")],
+        [
+            ("anchors", pack_anchors({2: 0xA, 4: 0xB})),
+            ("source", b"s/default"),
+            ("traceparent", TRACEPARENT.encode()),
+        ],
         [("anchors", pack_anchors({6: 0xC})), ("source", b"s/default")],
         [("anchors", b"ragged"), ("source", b"s/default")],
         [],
@@ -210,7 +202,7 @@ def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
         for tree in trees:
             (node,) = tree.nodes
             assert (node.state, node.delivery.roots, node.committed) == (State.OPEN, 2, None)
-            assert node.delivery.preview == "word='a'"
+            assert (node.delivery.preview, node.delivery.traceparent) == ("word='a'", TRACEPARENT)
         # No worker has ever been there: the window is the one asked for.
         assert {root.root for root in reader.oldest(2, since)} == {2, 4}
 
@@ -282,44 +274,53 @@ def test_only_what_is_committed_is_read_and_markers_are_no_end(log: AckLog) -> N
         assert scan.stretches([place], until_ms=0)[place] == Stretch(0, 0)
 
 
-def test_a_topic_that_is_gone_is_named(log: AckLog, acker: Acker) -> None:
-    log.say(2, init=5)
-    log.flush()
-    inbox = tuples_topic(log.topology, "b")
-    log.delete_topic(inbox)
-    assert f"topic {inbox} does not exist" in one_line(acker("0x2", "--topology", log.topology))
+def test_messages_of_a_kafka_spout_are_traced_and_exported(
+    bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, acker: Acker
+) -> None:
+    """Trees of all attempts join the trace of their message; a message without `traceparent` has its own trace."""
+    unique = uuid.uuid4().hex[:8]
+    topics = {f"trace-{number}-{unique}": number + 1 for number in range(2)}
+    monkeypatch.setenv(NAME, f"three-steps-{unique}")
+    monkeypatch.setenv(SOURCE, ",".join(topics))
+    source = Source(bootstrap_servers, "three_steps", topics)
+    # The partitions of the second topic are numbered from 4096 // 2 on.
+    second, number = list(topics)[1], 2048 + 1
+    source.feed(["plain"])
+    producer = Producer(source.bootstrap)
+    headers: list[tuple[str, str | bytes | None]] = [("other", b"x"), ("traceparent", TRACEPARENT.encode())]
+    producer.produce(second, b"once", partition=1, headers=headers)
+    assert producer.flush(30) == 0
+    name = source.manifest.topology
+    with in_threads(load_topology(source.reference), source.bootstrap):
+        source.await_all_committed()
+    Catalogue(source.bootstrap).publish(source.manifest)
+    printed, plain = (acker("--message", f"lines/{at}/0", "--topology", name, "--json") for at in (number, 0))
+    first, *_, last = trees = trees_of(printed)
+    assert (first["status"], first["reason"], last["status"]) == ("failed", "failed", "acked")
+    assert first["verdict"].startswith("failed, by see/")
+    for tree in trees:
+        assert [each["traceparent"] for each in tree["tuples"]] == [TRACEPARENT] * 3
+    (last_failed,) = trees_of(acker("--last-failed", "1", "--topology", name, "--json"))
+    assert (last_failed["root"], last_failed["status"]) == (first["root"], "failed")
+    (other,) = trees_of(plain)
+    assert (other["status"], [each["traceparent"] for each in other["tuples"]]) == ("acked", [None] * 3)
+    Catalogue(source.bootstrap).withdraw(name)
+    # Code in a bolt reads it, too.
+    seen = [value(record).decode() for record in source.records(f"{name}.tuples.see")]
+    assert sum(each.endswith(f"once a {TRACEPARENT}") for each in seen) == 2
+    assert sum(each.endswith("plain a None") for each in seen) == 1
 
-
-def test_an_interruption_goes_through(log: AckLog) -> None:
-    log.say(2, init=5)
-    log.flush()
-
-    def interrupt(_what: str, _done: int, _total: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), TraceReader(log.kafka, log.manifest, interrupt) as reader:
-        reader.trees([2], 0)
-
-
-def test_what_cannot_be_traced_says_what_to_do(log: AckLog, acker: Acker) -> None:
-    of = ("--topology", log.topology)
-    assert "no topology 'no-such'" in one_line(acker("1f", "--topology", "no-such"))
-    untracked = log.manifest.model_copy(update={"topology": f"{log.topology}-u", "guarantee": "at_most_once"})
-    log.catalogue.publish(untracked)
-    assert "is at_most_once: it has no tuple trees" in one_line(acker("1f", "--topology", untracked.topology))
-    several = one_line(acker("1f"))
-    assert "say which topology is meant, with --topology NAME: the cluster has " in several
-    assert untracked.topology in several
-    log.catalogue.withdraw(untracked.topology)
-    assert "give SPOUT/PARTITION/OFFSET" in one_line(acker("--message", "17", *of))
-    assert "has no spout 'x': it has s" in one_line(acker("--message", "x/1/2", *of))
-    log.say(2, init=5)
-    log.flush()
-    absent = one_line(acker("0x4", *of))
-    assert f"nothing of root {4:016x} was said to the ackers of {log.topology} since 20" in absent
-    assert f"(searched: {log.topic}[0] offsets 0 to 1)" in absent
-    assert "--since 1d" in absent
-    assert acker("--last-failed", "1", *of).stdout == f"no tree of {log.topology} failed in that time\n"
-    log.say(2, ack=5)
-    log.flush()
-    assert acker("--oldest", "1", *of).stdout == f"{log.topology} has no open trees\n"
+    with collecting() as collector:
+        sent = call_acker("otel", "--endpoint", collector.endpoint, given=printed.stdout + plain.stdout)
+        assert (sent.returncode, sent.stdout) == (0, "sent 12 spans of 3 trees\n"), sent.stderr
+        spans = [
+            span
+            for request in collector.requests
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+    joined = [span for span in spans if span.trace_id.hex() == TRACE]
+    assert len(joined) == 8
+    assert [span.parent_span_id.hex() for span in joined if span.name == "tree of lines"] == [PARENT] * 2
+    assert len({span.trace_id for span in spans if span not in joined}) == 1

@@ -1,13 +1,11 @@
-"""Topologies of which some trees never complete; for `acker trace`."""
+"""Topologies of which one tree never completes; for `acker trace`."""
 
 import os
 from collections import deque
-from typing import Any
 
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
-    Failure,
     Spout,
     SpoutCollector,
     TaskContext,
@@ -28,7 +26,6 @@ class Lines(Spout):
     streams = (declare({"line": str}),)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
-        self.context = context
         self.collector = collector
         self.lines = deque(enumerate(LINES))
 
@@ -36,12 +33,6 @@ class Lines(Spout):
         if self.lines:
             number, line = self.lines.popleft()
             self.collector.emit((line,), message_id=number)
-
-    def ack(self, message_id: Any) -> None:
-        self.context.count("acked")
-
-    def fail(self, message_id: Any, reason: Failure) -> None:
-        self.context.count("failed")
 
 
 class Split(BasicBolt):
@@ -58,8 +49,6 @@ class Forgetful(Count):
     def execute(self, tuple_: Tuple) -> None:
         if tuple_["word"] != STUCK:
             super().execute(tuple_)
-        else:
-            self.context.count(STUCK)
 
 
 def _forgetful(message_timeout: float) -> Topology:
