@@ -122,7 +122,7 @@ def _environment_layer() -> Layer:
             f"{error}: a variable that stands for a whole section holds JSON; set one for each value instead, "
             "such as ACKER_WORKER__LOG_INTERVAL_S=5"
         ) from error
-    present = {variable.upper(): variable for variable in os.environ}
+    present = {variable.upper(): variable for variable, value in os.environ.items() if value}
     return Layer(values, {name: f"environment {_variable_of(name, present)}" for name in values})
 
 

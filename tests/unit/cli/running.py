@@ -1,5 +1,7 @@
 """`acker`, run to its end, or running: its output line by line, and all processes that it has started."""
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -11,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 Run = subprocess.CompletedProcess[str]
 Acker = Callable[..., Run]
@@ -142,6 +145,35 @@ def run_acker(
         timeout=seconds,
         check=False,
     )
+
+
+def call_acker(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = None, given: str = "") -> Run:
+    """Runs a command in this process, without the settings of this process: for all but signals and starts.
+
+    Args:
+        arguments: of `acker`.
+        cwd: where; its modules can be imported.
+        environment: variables to set meanwhile.
+        given: on its standard input, which is no terminal.
+    """
+    from acker_cli.app import main
+
+    out, err = io.StringIO(), io.StringIO()
+    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("ACKER_")}
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        contextlib.chdir(cwd),
+        patch.object(sys, "stdin", io.StringIO(given)),
+        patch.object(sys, "path", [str(cwd), *sys.path]),
+        patch.dict(os.environ, {**kept, **(environment or {})}, clear=True),
+    ):
+        try:
+            main([*arguments])
+        except SystemExit as ended:
+            code = ended.code
+    assert isinstance(code, int)
+    return Run([*arguments], code, out.getvalue(), err.getvalue())
 
 
 def said(run: Run) -> Any:

@@ -1,4 +1,4 @@
-"""What several acker workers did together."""
+"""What several acker workers did together, and the lines by which their processes are started and report."""
 
 import json
 
@@ -8,23 +8,27 @@ from acker_worker.stats import PartitionStats, WorkerStats
 
 
 def test_counts_are_added_and_times_are_not() -> None:
+    # A partition that moves is shown by its old owner and its new one for a moment: one series for each is left.
     total = summed(
         [
-            WorkerStats(partitions=3, pending=5, trees_acked=7, rebuild_seconds=0.5, clock_lag_ms=20),
-            WorkerStats(partitions=5, pending=1, trees_acked=2, rebuild_seconds=0.25, clock_lag_ms=30),
+            WorkerStats(
+                *(3, 5),
+                trees_acked=7,
+                rebuild_seconds=0.5,
+                clock_lag_ms=20,
+                by_partition=(PartitionStats(0, pending=1), PartitionStats(2, pending=5)),
+            ),
+            WorkerStats(
+                *(5, 1),
+                trees_acked=2,
+                rebuild_seconds=0.25,
+                clock_lag_ms=30,
+                by_partition=(PartitionStats(1), PartitionStats(2, pending=4)),
+            ),
         ]
     )
-    assert total == WorkerStats(partitions=8, pending=6, trees_acked=9, rebuild_seconds=0.5, clock_lag_ms=30)
-
-
-def test_a_partition_that_moves_is_there_once() -> None:
-    """Its old owner may still show it when the new one does; two series of one name would be no exposition."""
-    total = summed(
-        [
-            WorkerStats(by_partition=(PartitionStats(0, pending=1), PartitionStats(2, pending=5))),
-            WorkerStats(by_partition=(PartitionStats(1), PartitionStats(2, pending=4))),
-        ]
-    )
+    assert (total.partitions, total.pending, total.trees_acked) == (8, 6, 9)
+    assert (total.rebuild_seconds, total.clock_lag_ms) == (0.5, 30)
     assert total.by_partition == (PartitionStats(0, pending=1), PartitionStats(1), PartitionStats(2, pending=4))
 
 
@@ -35,21 +39,14 @@ def test_a_retired_worker_keeps_what_it_did_and_holds_nothing() -> None:
     assert stats.retired() == WorkerStats(trees_acked=5, notices=6)
 
 
-def test_a_snapshot_passes_through_its_line() -> None:
+def test_snapshots_and_launches_pass_through_lines() -> None:
+    partition = PartitionStats(7, pending=1, table_load=0.25, rebuilding=True, position=9)
     stats = WorkerStats(
-        records=3,
-        rebuild_seconds=0.5,
-        repeated_batches=2,
-        superseded_batches=1,
-        by_partition=(PartitionStats(7, pending=1, table_load=0.25, rebuilding=True, position=9),),
+        records=3, rebuild_seconds=0.5, repeated_batches=2, superseded_batches=1, by_partition=(partition,)
     )
     assert WorkerStats.of(json.loads(stats.to_json())) == stats
     assert stats.duplicate_batches == 3
-
-
-def test_a_launch_passes_through_its_line() -> None:
     launch = AckerLaunch("words", {"bootstrap.servers": "k:1", "sasl.password": "hush"}, {"log_interval_s": 5}, "info")
     line = launch.to_line()
-    assert line.endswith(b"\n")
-    assert line.count(b"\n") == 1
+    assert (line[-1:], line.count(b"\n")) == (b"\n", 1)
     assert AckerLaunch.from_line(line) == launch

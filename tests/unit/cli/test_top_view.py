@@ -12,20 +12,19 @@ from acker_worker.errors import UnknownTopologyError
 from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.view import TopologyView
 from spout_sdk.stats import Stats
-from tests.unit.inspection.test_view import NOW, acker, manifest, said
+from tests.unit.inspection.reports import NOW, acker, manifest, said
 from tuple_tree.latency import LatencyHistogram
 
-LONG = "a-bolt-with-a-very-long-name-that-nobody-would-choose"
+LONG = "a-bolt-with-a-very-long-name-that-fits-no-column"
 
 
 def drawn(view: TopologyView, width: int = 80, *notes: str) -> list[str]:
-    console = Console(file=io.StringIO(), width=width, color_system=None)
+    out = io.StringIO()
+    console = Console(file=out, width=width, color_system=None)
     console.print(screen(view.snapshot(NOW), width, notes))
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue().splitlines()
+    return out.getvalue().splitlines()
 
 
-@pytest.fixture
 def busy() -> TopologyView:
     """Everything at once, and in large numbers."""
     view = TopologyView(manifest(**{"split": ("lines",), LONG: ("split",)}))
@@ -45,61 +44,57 @@ def busy() -> TopologyView:
     return view
 
 
-@pytest.mark.parametrize("width", [80, 100, 110, 160])
-def test_it_fits_the_terminal(busy: TopologyView, width: int) -> None:
-    lines = drawn(busy, width)
-    assert max(map(len, lines)) <= width
-    heading = next(line for line in lines if line.startswith("component"))
-    assert heading.split()[:6] == ["component", "tasks", "emit/s", "exec/s", "ack/s", "fail/s"]
-    (row,) = [line for line in lines if line.startswith("lines ")]
-    assert row.split()[1:7] == ["1/2", "1.2M", "1.2M", "12.3k", "10k", "1245/1245"]
-    assert ("execute ms" in heading) is (width >= 110)
+def test_it_fits_the_terminal() -> None:
+    view = busy()
+    for width in (80, 100, 110, 160):
+        lines = drawn(view, width)
+        assert max(map(len, lines)) <= width
+        heading = next(line for line in lines if line.startswith("component"))
+        assert heading.split()[:6] == ["component", "tasks", "emit/s", "exec/s", "ack/s", "fail/s"]
+        (row,) = [line for line in lines if line.startswith("lines ")]
+        assert row.split()[1:7] == ["1/2", "1.2M", "1.2M", "12.3k", "10k", "1245/1245"]
+        assert ("execute ms" in heading) is (width >= 110)
 
 
-def test_what_is_wrong_is_said(busy: TopologyView) -> None:
-    text = "\n".join(drawn(busy, 80, "the brokers are gone"))
-    assert "topology words, rates over 5 s, 7 dead letters" in text
-    assert "lines: failed 74,070 (timeout 74,070)" in text
-    assert "errors 3; ValueErr" in text
-    assert "the brokers are gone" in text
-    assert "nobody" in text
-    assert "48.1k" in text
-    assert "acker worker host/9: 1 partitions, 1.2M entries/s" in text
+def test_what_is_wrong_is_shown() -> None:
+    text = "\n".join(drawn(busy(), 80, "the brokers are gone"))
+    for part in (
+        "topology words, rates over 5 s, 7 dead letters",
+        "lines: failed 74,070 (timeout 74,070)",
+        "errors 3; ValueErr",
+        "the brokers are gone",
+        "nobody",
+        "48.1k",
+        "acker worker host/9: 1 partitions, 1.2M entries/s",
+    ):
+        assert part in text
+    idle = "\n".join(drawn(TopologyView(manifest())))
+    assert "0/2" in idle
+    assert "no acker worker is at work" in idle
 
 
-def test_where_nobody_is_at_work_that_is_said() -> None:
-    text = "\n".join(drawn(TopologyView(manifest())))
-    assert "0/2" in text
-    assert "no acker worker is at work" in text
-
-
-def test_of_many_partitions_the_oldest_are_shown() -> None:
+def test_of_many_partitions_those_with_the_oldest_trees_are_shown() -> None:
     view = TopologyView(manifest().model_copy(update={"ack_partitions": 40}))
     partitions = tuple(PartitionStats(number, oldest_ms=1000 * number) for number in range(39))
     view.feed([acker(WorkerStats(by_partition=partitions), 100, NOW)])
     lines = drawn(view)
     shown = [int(line.split()[1]) for line in lines if line.startswith(("host/9 ", "nobody "))]
-    assert shown == list(range(24, 40)), "that of nobody first, and those with the oldest trees"
+    assert shown == list(range(24, 40)), "the one without an owner first"
     assert any("the 16 with the oldest trees, of 40" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
+def test_short_numbers() -> None:
+    for number, text in [
         (None, "-"), (0, "0"), (0.004, "0"), (0.25, "0.25"), (0.999, "1"),
         (9.96, "10"), (42.4, "42"), (9_999, "9999"), (10_000, "10k"),
         (12_345, "12.3k"), (123_456, "123k"), (999_999, "1000k"), (4_812_345, "4.8M"), (2.5e9, "2.5G"),
-    ],
-)  # fmt: skip
-def test_short_numbers(number: float | None, text: str) -> None:
-    assert short(number) == text
+    ]:  # fmt: skip
+        assert short(number) == text
 
 
 def test_the_only_topology_need_not_be_named() -> None:
     assert only_topology(["words"]) == "words"
     with pytest.raises(SettingsError, match="say which topology: the cluster has lines, words"):
         only_topology(["words", "lines"])
-    with pytest.raises(
-        UnknownTopologyError, match=r"^no topology in acker\.topologies: the cluster has none yet\. Create one"
-    ):
+    with pytest.raises(UnknownTopologyError, match=r"^no topology in acker\.topologies: the cluster has none yet"):
         only_topology([])

@@ -1,13 +1,13 @@
-"""Snapshots in words and as a table."""
+"""Snapshots in words and as a table, and progress of what takes a while."""
 
 import io
 import os
 import subprocess
-import sys
 
 from rich.console import Console
 
 from acker_cli.captured_stderr import captured_stderr
+from acker_cli.slow_progress import PATIENCE_S, slow_progress
 from acker_cli.snapshot import Progress, Rate, TopologySnapshot, by_reason, in_words
 from acker_cli.view import PLAIN_SECONDS, PlainView, drawn, open_view
 from acker_worker.stats import WorkerStats
@@ -17,23 +17,20 @@ from spout_sdk import LatencyHistogram, Stats
 def snapshot() -> TopologySnapshot:
     latency = LatencyHistogram()
     latency.record(0.1)
+    spout = Stats(
+        *("lines", (1,), (0, 1)),
+        emitted=1200,
+        acked=1000,
+        failed={"timeout": 7, "failed": 93},
+        pending=100,
+        counters={"replayed": 100},
+        complete_latency=latency,
+    )
+    split = Stats("split", pids=(2, 3), tasks=(0, 1), executed=2345, acked=2300, failed={"failed": 45})
     return TopologySnapshot(
         seconds=3.25,
         spouts=frozenset({"lines"}),
-        components={
-            "lines": Stats(
-                "lines",
-                pids=(1,),
-                tasks=(0, 1),
-                emitted=1200,
-                acked=1000,
-                failed={"timeout": 7, "failed": 93},
-                pending=100,
-                counters={"replayed": 100},
-                complete_latency=latency,
-            ),
-            "split": Stats("split", pids=(2, 3), tasks=(0, 1), executed=2345, acked=2300, failed={"failed": 45}),
-        },
+        components={"lines": spout, "split": split},
         rate=9876.5,
         acker_pids=(4, 5),
         ackers=WorkerStats(partitions=8, pending=99, orphans=3),
@@ -41,7 +38,7 @@ def snapshot() -> TopologySnapshot:
     )
 
 
-def test_a_line_says_it_all() -> None:
+def test_a_line_and_the_table_have_all_figures() -> None:
     line = in_words(snapshot())
     for part in [
         "1,000 of 4,000 lines",
@@ -54,63 +51,60 @@ def test_a_line_says_it_all() -> None:
         "p50 102 ms, p99 102 ms",
     ]:
         assert part in line
-
-
-def test_no_latency_is_said_before_a_tree_is_acked() -> None:
-    """Zero milliseconds would be a lie."""
+    # Zero milliseconds would be wrong before a tree is acked.
     assert in_words(TopologySnapshot(2.0, frozenset(), {})).endswith("complete latency -")
-
-
-def test_the_table_says_it_all() -> None:
-    console = Console(file=io.StringIO(), width=120)
-    console.print(drawn(snapshot()))
-    assert isinstance(console.file, io.StringIO)
-    said = console.file.getvalue()
-    for part in ["split", "2,345", "93 failed, 7 timeout", "2 acker workers: 8 partitions, 99 open trees", "9,876 tup"]:
-        assert part in said
-
-
-def test_failures_by_reason() -> None:
     assert by_reason({}) == "0"
-    assert by_reason({"timeout": 1}) == "1 (1 timeout)"
+    out = io.StringIO()
+    Console(file=out, width=120).print(drawn(snapshot()))
+    for part in ["split", "2,345", "93 failed, 7 timeout", "2 acker workers: 8 partitions, 99 open trees", "9,876 tup"]:
+        assert part in out.getvalue()
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     now = 0.0
     rate = Rate(lambda: now)
     assert rate.update(0) == 0.0
-    for second in range(1, 11):
+    shown = []
+    for second in range(1, 16):
         now = float(second)
-        shown = rate.update(100 * second)
-    assert shown == 100.0
-    for second in range(11, 16):
-        now = float(second)
-        shown = rate.update(1000)
-    assert shown == 0.0
+        shown.append(rate.update(100 * min(second, 10)))
+    assert (shown[9], shown[14]) == (100.0, 0.0)
 
 
-def test_plain_lines_come_now_and_then() -> None:
-    now = 0.0
-    console = Console(file=io.StringIO(), width=1000)
-    view = PlainView(console, lambda: now)
+def test_without_a_terminal_lines_come_every_few_seconds() -> None:
+    now, out = 0.0, io.StringIO()
+    with open_view(Console(file=out)) as opened:
+        assert isinstance(opened, PlainView)
+    view = PlainView(Console(file=out, width=1000), lambda: now)
     for step in range(20):
         now = step * PLAIN_SECONDS / 5
         view.show(snapshot())
     view.note("killed [bold] 17")
-    assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().splitlines()
+    lines = out.getvalue().splitlines()
     assert len(lines) == 4
     assert lines[-1] == "killed [bold] 17"
 
 
-def test_without_a_terminal_there_is_no_table() -> None:
-    with open_view(Console(file=io.StringIO())) as view:
-        assert isinstance(view, PlainView)
-
-
-def test_what_children_write_to_standard_error_is_caught() -> None:
+def test_what_children_write_to_standard_error_is_captured() -> None:
     seen: list[str] = []
     with captured_stderr(seen.append):
-        subprocess.run([sys.executable, "-c", "import sys; print('from a child', file=sys.stderr)"], check=True)
+        subprocess.run(["/bin/sh", "-c", "echo from a child >&2"], check=True)
         os.write(2, b"from C\n")
     assert seen == ["from a child", "from C"]
+
+
+def test_progress_is_shown_only_of_what_takes_a_while() -> None:
+    def shown(*, terminal: bool) -> str:
+        now, out = 0.0, io.StringIO()
+        console = Console(file=out, force_terminal=terminal, width=100, soft_wrap=True)
+        with slow_progress(console, lambda: now) as progress:
+            progress("the ack log", 1, 5_000)
+            assert out.getvalue() == ""
+            now += PATIENCE_S
+            progress("the ack log", 2_000, 5_000)
+            progress("the ack log", 3_000, 5_000)
+            progress("inboxes", 1, 7)
+        return out.getvalue()
+
+    assert shown(terminal=False) == "reading the ack log: 5,000 records …\nreading inboxes: 7 records …\n"
+    assert "reading the ack log" in shown(terminal=True)

@@ -1,0 +1,321 @@
+"""The parts of the demo: its topology, pace, kills, stores, report, and the verdict on a run in containers."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from acker_cli.demo import spark_word_count
+from acker_cli.demo.chaos import Chaos, Victim
+from acker_cli.demo.pace import Pace
+from acker_cli.demo.report import Comparison, DemoReport
+from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words, lines_acked_again
+from acker_cli.demo.text import lines, plain_count, words
+from acker_cli.demo.verification import Verification
+from acker_cli.demo.word_count import COUNT, LINES, SPLIT, Parameters, topology
+from acker_cli.snapshot import TopologySnapshot
+from acker_worker.stats import WorkerStats
+from spout_sdk import LatencyHistogram, Stats
+from tests.pages import ROOT
+from tests.seeds import each_seed
+
+
+def test_its_topology_is_that_of_the_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = Parameters("words-1", tmp_path / "stores", 0.25, 7, 12.5, 100)
+    assert Parameters.from_environment(parameters.to_environment()) == parameters
+    assert Parameters.from_environment({}) == Parameters()
+    monkeypatch.chdir(tmp_path)
+    for name, value in parameters.to_environment().items():
+        monkeypatch.setenv(name, value)
+    plain, spark = topology().manifest, spark_word_count.topology().manifest
+    assert plain.topology == "words-1"
+    assert [(part.name, part.tasks) for part in plain.components] == [(LINES, 2), (SPLIT, 2), (COUNT, 2)]
+    assert [each.grouping for bolt in plain.bolts for each in bolt.subscriptions] == ["shuffle", "fields"]
+    # With Spark, only the bolt in the middle is external.
+    shapes = [[(each.name, each.tasks, each.streams) for each in of.components] for of in (plain, spark)]
+    assert shapes[0] == shapes[1]
+    assert [bolt.subscriptions for bolt in spark.bolts] == [bolt.subscriptions for bolt in plain.bolts]
+    assert [part.name for part in spark.components if part.external] == [SPLIT]
+    assert list(tmp_path.iterdir()) == [], "building it leaves nothing behind"
+
+
+def test_the_pace_makes_up_for_nothing() -> None:
+    now = 100.0
+    pace = Pace(4.0, lambda: now)
+    allowed = []
+    for _ in range(8):
+        allowed += [pace.allows(), pace.allows()]
+        now += 0.125
+    assert allowed == [True, False, False, False] * 4
+    now += 60
+    assert [pace.allows() for _ in range(3)] == [True, False, False]
+    assert all(Pace(0.0, lambda: 1.0).allows() for _ in range(1000))
+
+
+@dataclass
+class FakeWorker:
+    pid: int
+    is_busy: bool
+
+
+def kills(seed: int, *, busy: bool = True, pids: tuple[int, ...] = (20, 21)) -> list[tuple[float, Victim]]:
+    killed: list[tuple[float, Victim]] = []
+    share = 0.0
+    chaos = Chaos(seed, ["count"], lambda victim: killed.append((share, victim)))
+    for step in range(1001):
+        share = step / 1000
+        stats = Stats("count", pids=pids, tasks=tuple(range(len(pids))), executed=step if busy else 0)
+        chaos.step(share, [FakeWorker(10, busy), FakeWorker(11, False)], {"count": stats}, {"count": [20, 21]})
+    assert chaos.acker_kills + chaos.bolt_kills == len(killed)
+    return killed
+
+
+def test_one_acker_and_one_bolt_process_are_killed_in_the_middle() -> None:
+    def check(seed: int) -> None:
+        (acker_at, acker), (bolt_at, bolt) = kills(seed)
+        assert acker == Victim(10, "acker worker")
+        assert bolt.role == "count process"
+        assert bolt.pid in (20, 21)
+        assert 0.2 < acker_at < 0.45 < bolt_at < 0.7
+        assert kills(seed) == [(acker_at, acker), (bolt_at, bolt)]
+
+    each_seed(check)
+
+
+def test_idle_processes_and_those_without_a_task_are_not_killed() -> None:
+    assert kills(1, busy=False) == []
+    assert [victim.role for _, victim in kills(1, pids=(20,))] == ["acker worker"]
+
+
+def test_a_place_in_the_text_counts_once(tmp_path: Path) -> None:
+    """Also where a task moved, and its old process still has the file open."""
+    (tmp_path / "count-0.sqlite").touch()
+    (tmp_path / "lines-0.sqlite").touch()
+    assert counted_words(tmp_path) == Counter()
+    assert acked_lines(tmp_path) == 0
+    old, new, other = CountStore(tmp_path, 0), CountStore(tmp_path, 0), CountStore(tmp_path, 1)
+    assert old.add(1, 0, "a")
+    assert not new.add(1, 0, "a")
+    assert new.add(1, 1, "a")
+    assert not old.add(1, 1, "a")
+    assert other.add(2, 0, "a")
+    old.close()
+    assert new.add(3, 0, "b")
+    for store in (new, other):
+        store.close()
+    assert counted_words(tmp_path) == Counter({"a": 3, "b": 1})
+
+
+def test_lines_are_done_once(tmp_path: Path) -> None:
+    store = LineStore(tmp_path, 1)
+    for line in (3, 5, 3):
+        store.add(line)
+    assert store.lines() == {3, 5}
+    assert (acked_lines(tmp_path), lines_acked_again(tmp_path)) == (2, 1)
+    store.close()
+    with closing(LineStore(tmp_path, 1)) as again:
+        assert again.lines() == {3, 5}
+
+
+def test_processes_on_one_file_wait_for_each_other(tmp_path: Path) -> None:
+    failures: list[sqlite3.Error] = []
+
+    def count() -> None:
+        try:
+            with closing(CountStore(tmp_path, 0)) as store:
+                for line in range(100):
+                    store.add(line, 0, "a")
+        except sqlite3.Error as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert counted_words(tmp_path) == Counter({"a": 100})
+
+
+# Counts words as fast as it can, and prints after each commit which line it has.
+_COUNTING = """
+import sys
+from pathlib import Path
+from acker_cli.demo.stores import CountStore
+store = CountStore(Path(sys.argv[1]), 0)
+line = 0
+while True:
+    for position in range(9):
+        store.add(line, position, f"word{(line + position) % 50}")
+    print(line, flush=True)
+    line += 1
+"""
+
+
+def test_what_was_committed_survives_sigkill(tmp_path: Path) -> None:
+    """A process is killed during its work; its successor repeats from the beginning, as a replay would."""
+
+    def counts(end: int) -> Counter[str]:
+        return Counter(f"word{(line + position) % 50}" for line in range(end) for position in range(9))
+
+    command = [sys.executable, "-c", _COUNTING, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        line = 0
+        while line < 40:
+            line = int(process.stdout.readline())
+        os.kill(process.pid, signal.SIGKILL)
+    assert counts(line + 1) <= counted_words(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "count-0.sqlite")) as killed:
+        ((last,),) = killed.execute("SELECT max(line) FROM counted")
+    # Beyond what the killed process had reached.
+    end = last + 2
+    with closing(CountStore(tmp_path, 0)) as store:
+        for again in range(end):
+            for position in range(9):
+                store.add(again, position, f"word{(again + position) % 50}")
+    assert counted_words(tmp_path) == counts(end)
+
+
+def report(lines_acked: int = 10, counted: str = "a b b", ackers: WorkerStats | None = None) -> DemoReport:
+    latency = LatencyHistogram()
+    for milliseconds in range(1, 101):
+        latency.record(milliseconds / 1000)
+    failed = {"failed": 1, "timeout": 1}
+    spout = Stats("lines", emitted=12, acked=10, failed=failed, counters={"replayed": 2}, complete_latency=latency)
+    components = {
+        "lines": spout,
+        "split": Stats("split", executed=12, acked=11, failed={"failed": 1}),
+        "count": Stats("count", executed=88),
+    }
+    return DemoReport(
+        last=TopologySnapshot(seconds=12.0, spouts=frozenset({"lines"}), components=components, ackers=ackers),
+        lines=10,
+        lines_acked=lines_acked,
+        seconds=4.0,
+        comparison=Comparison(Counter(["a", "b", "b"]), Counter(counted.split())),
+        acker_kills=1,
+        bolt_kills=0,
+    )
+
+
+def test_the_report_as_json_and_in_words() -> None:
+    found = report(ackers=WorkerStats(orphans=3, orphans_expired=4, duplicate_inits=5)).to_json()
+    latency = found["complete_latency_ms"]
+    assert (latency["p50"], latency["p99"]) == (pytest.approx(50, rel=0.13), pytest.approx(99, rel=0.13))
+    expected = {
+        "emitted": 12, "acked": 10, "failed": 2, "failed_by_reason": {"failed": 1, "timeout": 1}, "replayed": 2,
+        "pending": 0, "orphans": 7, "duplicate_inits": 5, "lines": 10, "lines_acked": 10, "counts_match": True,
+        "seconds": 4.0, "tuples_per_second": 25, "acker_kills": 1, "bolt_kills": 0,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    said = "\n".join(report().in_words())
+    for part in (
+        "10 of 10 lines acked in 4.0 s: 100 tuples, 25 a second",
+        "failed 2 (1 failed, 1 timeout), replayed 2",
+        "1 acker worker, 0 bolt process",
+    ):
+        assert part in said
+
+
+def test_it_is_right_only_if_all_lines_are_acked_and_counts_match() -> None:
+    assert report().is_right
+    assert not report(lines_acked=9).is_right
+    assert not report(counted="a b").is_right
+    assert report(lines_acked=7).pending == 3
+    assert report(ackers=WorkerStats(pending=2)).pending == 2
+    # The totals are equal, and the words are not.
+    comparison = Comparison(Counter(a=2, b=1, c=5), Counter(a=1, b=2, c=5))
+    assert not comparison.matches
+    assert comparison.differences() == [("a", 2, 1), ("b", 1, 2)]
+    assert "'a' 1 instead of 2" in comparison.in_words()
+    assert Comparison(Counter(a=2), Counter(a=2)).in_words().startswith("counts match: 2 words, 1 distinct")
+
+
+def test_its_text_and_what_a_word_is() -> None:
+    assert words("\"It's _so_ well-known,\" said O'Neil's") == ["it's", "so", "well", "known", "said", "o'neil's"]
+    assert words("") == words("'' * * *  1813") == []
+    assert sum(len(line) + 1 for line in lines()) > 1_000_000
+    assert lines(100) == lines()[:100]
+    count = plain_count(100)
+    assert count == Counter(word for line in lines(100) for word in words(line))
+    assert count.total() > 100
+
+
+class World:
+    """A clock that moves when the verification pauses, and the word count that goes on meanwhile."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.now = 0.0
+        self.said: list[str] = []
+        self.todo: list[int] = []
+        self.seconds_a_line = 0.5
+
+    def process(self, *lines: int) -> None:
+        with closing(CountStore(self.directory, 0)) as counts, closing(LineStore(self.directory, 0)) as acked:
+            for line in lines:
+                counts.add(line, 0, "aba"[line])
+                acked.add(line)
+
+    def pause(self, seconds: float) -> None:
+        before, self.now = self.now, self.now + seconds
+        if self.todo and self.now // self.seconds_a_line > before // self.seconds_a_line:
+            self.process(self.todo.pop(0))
+
+    def verified(self) -> bool:
+        expected = Counter("aba")
+        return Verification(self.directory, 3, expected, 10.0, self.said.append, lambda: self.now, self.pause).run()
+
+
+def all_of_it(world: World) -> None:
+    world.process(0, 1, 2)
+
+
+def in_time(world: World) -> None:
+    world.todo, world.seconds_a_line = [0, 1, 2], 8.0
+
+
+def one_line(world: World) -> None:
+    world.process(0)
+
+
+def one_line_twice(world: World) -> None:
+    world.process(0, 1, 2, 1)
+
+
+def a_word_too_many(world: World) -> None:
+    world.process(0, 1, 2)
+    with closing(CountStore(world.directory, 1)) as store:
+        store.add(7, 0, "b")
+
+
+@pytest.mark.parametrize(
+    ("happened", "is_right", "after_s", "acked", "counts"),
+    [
+        (all_of_it, True, 0.0, "3 of 3 lines acked, 0 of them more than once", "counts match: 3 words, 2 distinct"),
+        (in_time, True, 24.0, "3 of 3 lines acked, 0 of them more than once", "counts match"),
+        (one_line, False, 10.5, "1 of 3 lines acked, 0 of them more than once", "counts differ"),
+        (one_line_twice, False, 0.0, "3 of 3 lines acked, 1 of them more than once", "counts match"),
+        (a_word_too_many, False, 0.0, "3 of 3 lines acked, 0 of them more than once", "counts differ"),
+    ],
+)
+def test_the_verdict_on_a_run_in_containers(
+    tmp_path: Path, happened: Callable[[World], None], is_right: bool, after_s: float, acked: str, counts: str
+) -> None:
+    world = World(tmp_path)
+    happened(world)
+    assert world.verified() is is_right
+    assert world.now == after_s
+    assert world.said[-2] == acked
+    assert world.said[-1].startswith(counts)
+    assert ("no line was acked for 10 s" in "\n".join(world.said)) == (happened is one_line)
