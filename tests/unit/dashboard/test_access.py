@@ -12,55 +12,46 @@ from tests.unit.dashboard.http import request
 
 TOKEN = "0123456789abcdefghij"
 COOKIE = "acker-dashboard"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def open_port() -> Iterator[int]:
     """Of a dashboard without a token."""
     with DashboardServer(Figures(), ServedAt(names=["figures.example"])) as served:
         yield served.port
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def guarded_port() -> Iterator[int]:
     """Of one with a token."""
     with DashboardServer(Figures(), ServedAt(token=TOKEN)) as served:
         yield served.port
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
-@pytest.mark.parametrize("path", ["/", "/api/snapshot", "/static/main.js"])
-def test_nothing_but_looking(open_port: int, method: str, path: str) -> None:
-    answer = request(open_port, path, method)
-    assert answer.status == 405
-    assert answer.headers["allow"] == "GET, HEAD"
+def test_only_reading_is_allowed(open_port: int) -> None:
+    for path in ("/", "/api/snapshot", "/static/main.js"):
+        for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"):
+            answer = request(open_port, path, method)
+            assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD"), (path, method)
+    for path in ("/static/../server.py", "/static/%2e%2e/server.py", "/static//etc/passwd", "/static/"):
+        assert request(open_port, path).status == 404, path
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8420", "localhost.evil.example", "", "127.0.0.1.nip.io"]
-)
-@pytest.mark.parametrize("path", ["/", "/api/snapshot", "/api/events", "/static/main.js", f"/?token={TOKEN}"])
-def test_a_name_that_is_not_ours_is_refused(guarded_port: int, host: str, path: str) -> None:
-    """Also with the right token: a browser may have been told it by someone else."""
-    answer = request(guarded_port, path, headers={"Host": host, "Authorization": f"Bearer {TOKEN}"})
-    assert answer.status == 421
-    assert "set-cookie" not in answer.headers
-    assert "dashboard.names" in answer.json["error"]
+def test_another_host_name_is_refused(open_port: int, guarded_port: int) -> None:
+    """Also with the right token, which a browser may have been given by someone else."""
+    for host in ("evil.example", "evil.example:8420", "localhost.evil.example", "", "127.0.0.1.nip.io"):
+        for path in ("/", "/api/snapshot", "/api/events", "/static/main.js", f"/?token={TOKEN}"):
+            answer = request(guarded_port, path, headers={"Host": host, **BEARER})
+            assert answer.status == 421, (host, path)
+            assert "set-cookie" not in answer.headers
+            assert "dashboard.names" in answer.json["error"]
+    for host in ("localhost", "LOCALHOST:1", "127.0.0.1:8420", "[::1]:8420", "10.1.2.3", "Figures.Example.:80"):
+        assert request(open_port, "/api/snapshot", headers={"Host": host}).status == 200, host
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:1", "127.0.0.1:8420", "[::1]:8420", "10.1.2.3", "Figures.Example.:80"]
-)
-def test_names_that_are_ours(open_port: int, host: str) -> None:
-    assert request(open_port, "/api/snapshot", headers={"Host": host}).status == 200
-
-
-@pytest.mark.parametrize(
-    "path", ["/", "/api/topologies", "/api/snapshot", "/api/events", "/static/main.js", "/nowhere"]
-)
-@pytest.mark.parametrize(
-    "headers",
-    [
+def test_without_the_token_nothing_is_shown(guarded_port: int) -> None:
+    for headers in (
         {},
         {"Authorization": "Bearer wrong"},
         {"Authorization": f"Basic {TOKEN}"},
@@ -68,14 +59,15 @@ def test_names_that_are_ours(open_port: int, host: str) -> None:
         {"Cookie": f"{COOKIE}={TOKEN}"},
         {"Cookie": f"{COOKIE}-1={TOKEN}"},
         {"Cookie": "\x01=;;;"},
-    ],
-)
-def test_without_the_token_nothing_is_shown(guarded_port: int, path: str, headers: dict[str, str]) -> None:
-    answer = request(guarded_port, path, headers=headers)
-    assert answer.status == 401
-    assert answer.headers["www-authenticate"] == "Bearer"
-    assert b"token" in answer.body
-    assert b"words" not in answer.body
+    ):
+        for path in ("/", "/api/topologies", "/api/snapshot", "/api/events", "/static/main.js", "/nowhere"):
+            answer = request(guarded_port, path, headers=headers)
+            assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer"), (headers, path)
+            assert b"token" in answer.body
+            assert b"words" not in answer.body
+    # In an address, a token counts only for the page.
+    assert request(guarded_port, f"/api/snapshot?token={TOKEN}").status == 401
+    assert request(guarded_port, "/?token=wrong").status == 401
 
 
 def test_the_token_as_a_bearer(guarded_port: int) -> None:
@@ -91,91 +83,50 @@ def test_the_token_in_the_address_of_the_page_becomes_a_cookie(guarded_port: int
     cookie, *attributes = answer.headers["set-cookie"].split("; ")
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(attributes)
     assert TOKEN not in cookie
-    assert request(guarded_port, "/api/snapshot", headers={"Cookie": cookie}).status == 200
-    assert request(guarded_port, "/api/snapshot", headers={"Cookie": cookie[:-1]}).status == 401
 
+    def status(cookies: str, port: int = guarded_port) -> int:
+        return request(port, "/api/snapshot", headers={"Cookie": cookies}).status
 
-@pytest.mark.parametrize("other", ['settings={"a": 1}', "two words=1", "list[0]=a,b", "flag"])
-def test_cookies_of_others_do_not_hide_it(guarded_port: int, other: str) -> None:
-    """Cookies do not tell ports apart, so those of every server on this machine come along, well-formed or not."""
-    cookie = request(guarded_port, f"/?token={TOKEN}").headers["set-cookie"].split("; ")[0]
-    for cookies in (f"{other}; {cookie}", f"{cookie}; {other}"):
-        assert request(guarded_port, "/api/snapshot", headers={"Cookie": cookies}).status == 200
-
-
-def test_a_token_in_another_address_counts_for_nothing(guarded_port: int) -> None:
-    assert request(guarded_port, f"/api/snapshot?token={TOKEN}").status == 401
-    assert request(guarded_port, "/?token=wrong").status == 401
-
-
-def test_a_cookie_is_of_one_dashboard_only(guarded_port: int) -> None:
-    """Cookies do not tell ports apart."""
-    with DashboardServer(Figures(), ServedAt(token=TOKEN)) as other:
-        cookie = request(guarded_port, f"/?token={TOKEN}").headers["set-cookie"].split("; ")[0]
+    assert status(cookie) == 200
+    assert status(cookie[:-1]) == 401
+    # Cookies do not tell ports apart, so those of every server on this machine come along, well-formed or not.
+    for other in ('settings={"a": 1}', "two words=1", "list[0]=a,b", "flag"):
+        assert status(f"{other}; {cookie}") == status(f"{cookie}; {other}") == 200, other
+    with DashboardServer(Figures(), ServedAt(token=TOKEN)) as another:
         assert str(guarded_port) in cookie
-        assert request(other.port, "/api/snapshot", headers={"Cookie": cookie}).status == 401
+        assert status(cookie, another.port) == 401
 
 
-def test_others_than_this_machine_need_a_token() -> None:
-    with DashboardServer(Figures(), ServedAt("0.0.0.0")) as served:
-        assert request(served.port, "/api/snapshot").status == 401
-        address, token = served.address.split("?token=")
-        assert address == f"http://127.0.0.1:{served.port}/"
-        assert len(token) >= 32
-        assert request(served.port, "/api/snapshot", headers={"Authorization": f"Bearer {token}"}).status == 200
-    with DashboardServer(Figures(), ServedAt("0.0.0.0")) as again:
-        assert not again.address.endswith(token)
+def test_other_machines_need_a_token_and_this_one_if_it_is_set() -> None:
+    for at in (ServedAt("0.0.0.0"), ServedAt(always_token=True)):
+        with DashboardServer(Figures(), at) as served:
+            assert request(served.port, "/api/snapshot").status == 401
+            address, token = served.address.split("?token=")
+            assert address == f"http://127.0.0.1:{served.port}/"
+            assert len(token) >= 32
+            assert request(served.port, "/api/snapshot", headers={"Authorization": f"Bearer {token}"}).status == 200
+    for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost"):
+        assert is_loopback(host), host
+    for host in ("0.0.0.0", "::", "10.0.0.1"):
+        assert not is_loopback(host), host
 
 
-def test_this_machine_needs_one_if_it_is_said() -> None:
-    with DashboardServer(Figures(), ServedAt(always_token=True)) as served:
-        assert request(served.port, "/api/snapshot").status == 401
-        assert "?token=" in served.address
+def test_tokens_are_checked_and_not_shown() -> None:
+    for token in ("short", "0123456789 abcdefghij", "0123456789&bcdefghij", "0123456789öbcdefghij"):
+        with pytest.raises(DashboardError, match=f"{SHORTEST_TOKEN} characters") as raised:
+            DashboardServer(Figures(), ServedAt(token=token))
+        assert token not in str(raised.value)
+    assert TOKEN not in repr(ServedAt(token=TOKEN)) + repr(Access.of(TOKEN, []))
 
 
-@pytest.mark.parametrize("token", ["short", "0123456789 abcdefghij", "0123456789&bcdefghij", "0123456789öbcdefghij"])
-def test_a_token_that_cannot_be_used(token: str) -> None:
-    with pytest.raises(DashboardError, match=f"{SHORTEST_TOKEN} characters") as raised:
-        DashboardServer(Figures(), ServedAt(token=token))
-    assert token not in str(raised.value)
-
-
-def test_the_token_is_not_shown_by_accident() -> None:
-    assert TOKEN not in repr(ServedAt(token=TOKEN))
-    assert TOKEN not in repr(Access.of(TOKEN, []))
-
-
-@pytest.mark.parametrize("path", ["/", "/api/snapshot", "/static/main.js", "/nowhere"])
-def test_every_answer_tells_the_browser_to_be_careful(open_port: int, path: str) -> None:
-    for headers in ({}, {"Host": "evil.example"}):
-        answer = request(open_port, path, headers=headers)
-        policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
-        assert policy["default-src"] == policy["frame-ancestors"] == "'none'"
-        assert set(policy.values()) == {"'none'", "'self'"}
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "no-referrer"
-        assert answer.headers["cache-control"] == "no-store"
-        assert "access-control-allow-origin" not in answer.headers
-
-
-@pytest.mark.parametrize(
-    "path", ["/static/../server.py", "/static/%2e%2e/server.py", "/static//etc/passwd", "/static/"]
-)
-def test_only_the_files_of_the_page(open_port: int, path: str) -> None:
-    assert request(open_port, path).status == 404
-
-
-@pytest.mark.parametrize(
-    ("host", "here"),
-    [
-        ("127.0.0.1", True),
-        ("127.9.9.9", True),
-        ("::1", True),
-        ("localhost", True),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("10.0.0.1", False),
-    ],
-)
-def test_what_only_this_machine_reaches(host: str, here: bool) -> None:
-    assert is_loopback(host) is here
+def test_every_answer_has_the_headers_that_restrict_the_browser(open_port: int) -> None:
+    for path in ("/", "/api/snapshot", "/static/main.js", "/nowhere"):
+        for headers in ({}, {"Host": "evil.example"}):
+            found = request(open_port, path, headers=headers).headers
+            policy = dict(part.strip().split(" ", 1) for part in found["content-security-policy"].split(";"))
+            assert policy["default-src"] == policy["frame-ancestors"] == "'none'"
+            assert set(policy.values()) == {"'none'", "'self'"}
+            assert found["x-content-type-options"] == "nosniff"
+            assert found["referrer-policy"] == "no-referrer"
+            assert found["cache-control"] == "no-store"
+            assert "access-control-allow-origin" not in found

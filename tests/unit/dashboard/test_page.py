@@ -14,6 +14,8 @@ from tests.kafka.dashboard_page import CONTRAST, UNKNOWN
 from tests.unit.dashboard.figures import AT, FAILURES, GONE, OLDEST, Figures, component, snapshot, tree
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.exhaustive
+
 PATIENCE_MS = 60_000.0
 TOKEN = "0123456789abcdefghij"
 
@@ -79,7 +81,9 @@ def test_the_policy_is_in_force(context: BrowserContext, served: DashboardServer
     assert page.evaluate("window.ran") is None
 
 
-def test_failures_are_filtered_by_their_reason(context: BrowserContext, served: DashboardServer) -> None:
+def test_failures_are_filtered_and_dead_letters_show_their_replay(
+    context: BrowserContext, served: DashboardServer
+) -> None:
     page = context.new_page()
     page.goto(served.address)
     page.wait_for_selector("#failures-table td.code")
@@ -90,13 +94,6 @@ def test_failures_are_filtered_by_their_reason(context: BrowserContext, served: 
     buttons.nth(2).click()
     assert rows.locator("th").all_text_contents() == ["8000000000000001"]
     assert buttons.nth(2).get_attribute("aria-pressed") == "true"
-    buttons.nth(0).click()
-    assert rows.count() == len(FAILURES)
-
-
-def test_of_a_dead_letter_is_said_whether_it_was_replayed(context: BrowserContext, served: DashboardServer) -> None:
-    page = context.new_page()
-    page.goto(served.address)
     page.wait_for_selector("#dead-table td.code")
     assert re.search(r"\d\d:\d\d:\d\d$", page.locator("#dead-table [data-figure=replayed]").inner_text())
 
@@ -184,14 +181,7 @@ def test_a_tree_is_drawn_with_what_is_open(context: BrowserContext, served: Dash
     assert page.locator("#notices-table tbody th").inner_text() == "timeout"
 
 
-def test_a_tree_that_is_not_found_says_why(context: BrowserContext, served: DashboardServer) -> None:
-    page = context.new_page()
-    page.goto(f"{served.address}trace/{GONE:#x}?topology=words")
-    assert "Search further back" in state(page, "problem")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_a_tree_is_read_in_light_and_in_dark_on_a_desk_and_on_a_phone(
     browser: Browser, served: DashboardServer, scheme: Literal["light", "dark"], width: int
 ) -> None:
@@ -268,30 +258,32 @@ def test_the_page_says_what_is_wrong_and_recovers(context: BrowserContext, figur
         assert state(page, "live") == "live"
 
 
-def test_a_stream_that_is_refused_says_why_at_once(context: BrowserContext, served: DashboardServer) -> None:
-    """The dashboard has answered, so it is not said that it does not, not even until the next look at the clock."""
+def test_problems_are_shown_at_once(context: BrowserContext, served: DashboardServer, figures: Figures) -> None:
     page = context.new_page()
+    page.goto(f"{served.address}trace/{GONE:#x}?topology=words")
+    assert "Search further back" in state(page, "problem")
+    figures.shown = snapshot() | {"workers": [], "components": [component("lines", "spout", processes=0)], "edges": []}
+    page.goto(served.address)
+    assert state(page, "stale") == "no process of the topology says how it does"
+    assert page.locator("#workers-table").inner_text().endswith("No acker worker is at work.")
+    # The dashboard has answered, so the page does not wait for its next look at the clock.
     page.add_init_script("window.setInterval = () => 0")
     page.goto(f"{served.address}?topology=nope")
     assert "no topology 'nope'" in state(page, "problem")
 
 
-def test_a_topology_of_which_nobody_is_at_work(
+def test_components_come_and_go_and_a_circle_is_drawn(
     context: BrowserContext, served: DashboardServer, figures: Figures
 ) -> None:
-    figures.shown = snapshot() | {"workers": [], "components": [component("lines", "spout", processes=0)], "edges": []}
-    page = context.new_page()
-    page.goto(served.address)
-    assert state(page, "stale") == "no process of the topology says how it does"
-    assert page.locator("#workers-table").inner_text().endswith("No acker worker is at work.")
-
-
-def test_components_that_come_and_go(context: BrowserContext, served: DashboardServer, figures: Figures) -> None:
-    """A topology may be published anew while the page is open."""
+    """A topology may be published anew while the page is open, and may lead back as Storm allows."""
+    shown = snapshot()
+    back = {**shown["edges"][0], "source": "count", "target": "split"}
+    figures.shown = shown | {"edges": [*shown["edges"], back]}
     page = context.new_page()
     page.goto(served.address)
     state(page, "live")
     assert page.locator("#drawing a.node").count() == 3
+    assert page.locator("#drawing .edges path").count() == 4
     changed = snapshot(AT + 1)
     changed["components"] = [component("lines", "spout"), component("sum", "bolt"), component("split", "bolt")]
     changed["edges"] = changed["edges"][:1]
@@ -300,14 +292,3 @@ def test_components_that_come_and_go(context: BrowserContext, served: DashboardS
     assert page.locator("#components-table tbody th").all_text_contents() == ["lines", "sum", "split"]
     assert page.locator("#drawing a.node").count() == 3
     assert page.locator("#drawing .edges path").count() == 1
-
-
-def test_a_topology_with_a_circle_is_drawn(context: BrowserContext, served: DashboardServer, figures: Figures) -> None:
-    """Storm allows what leads back; nothing may hang because of it."""
-    shown = snapshot()
-    back = {**shown["edges"][0], "source": "count", "target": "split"}
-    figures.shown = shown | {"edges": [*shown["edges"], back]}
-    page = context.new_page()
-    page.goto(served.address)
-    state(page, "live")
-    assert page.locator("#drawing .edges path").count() == 4

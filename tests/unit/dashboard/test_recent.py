@@ -1,5 +1,7 @@
-"""Reading the ends of partitions: what is kept of them, and what happens while they have no leader."""
+"""Reading the ends of partitions: what is kept, what happens without a leader, and one read for many browsers."""
 
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,9 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException, T
 
 from acker_worker.errors import BrokerUnreachableError
 from inspection.dashboard import recent
+from inspection.dashboard.kafka_source import _Cached
 from inspection.dashboard.recent import KEPT, RecentFailures, Tail
+from inspection.dashboard.source import Shown
 from spout_sdk import TopologyBuilder
 from tests.unit.sdk.kit_words import Lines
 from tuple_tree.codec import encode_notice_batch
@@ -18,7 +22,7 @@ TOPIC = "t.notices.lines"
 
 
 class Ended:
-    """Says that there is no more."""
+    """The end of a partition."""
 
     def __init__(self, partition: int) -> None:
         self._partition = partition
@@ -34,7 +38,7 @@ class Ended:
 
 
 class Failed(Ended):
-    """A record that says that so many trees have failed."""
+    """A notice of trees that have failed."""
 
     def __init__(self, partition: int, at: int, roots: list[int]) -> None:
         super().__init__(partition)
@@ -84,31 +88,23 @@ class Electing:
 @pytest.fixture(autouse=True)
 def electing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent, "Consumer", Electing)
-    monkeypatch.setattr(Electing, "errors", [], raising=False)
-    monkeypatch.setattr(Electing, "assigned", [], raising=False)
-    monkeypatch.setattr(Electing, "records", [], raising=False)
+    for name in ("errors", "assigned", "records"):
+        monkeypatch.setattr(Electing, name, [], raising=False)
 
 
-def tail() -> Tail:
-    return Tail({}, [(TOPIC, 0)], 10, lambda _message: None)
-
-
-def test_a_leader_is_waited_for() -> None:
-    """A topic that is new, or whose broker has gone, has none for a moment."""
+def test_a_missing_leader_is_waited_for_and_other_errors_are_raised() -> None:
+    """A topic that is new, or whose broker has gone, has no leader for a moment."""
+    tail = Tail({}, [(TOPIC, 0)], 10, lambda _message: None)
     Electing.errors.extend([KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE])
-    tail().read()
+    tail.read()
     ((partition,),) = Electing.assigned
     assert partition.offset == 7
-
-
-def test_other_errors_are_told() -> None:
     Electing.errors.append(KafkaError._TIMED_OUT)
     with pytest.raises(BrokerUnreachableError, match=r"the end of t\.notices\.lines could not be read"):
-        tail().read()
+        Tail({}, [(TOPIC, 0)], 10, lambda _message: None).read()
 
 
 def test_the_latest_failures_are_kept_whichever_partition_is_read_last() -> None:
-    """Partitions are fetched one after the other, and each is read from a while ago on."""
     builder = TopologyBuilder("t")
     builder.set_spout("lines", Lines, tasks=2)
     Electing.records.append(Failed(0, 9_000, [1, 2]))
@@ -123,3 +119,40 @@ def test_the_latest_failures_are_kept_whichever_partition_is_read_last() -> None
     ]
     Electing.records[:] = [Failed(0, 9_001, [3])]
     assert [each["root"] for each in failures.read()[:2]] == [f"{3:016x}", f"{2:016x}"]
+
+
+@pytest.mark.parametrize("problem", [None, BrokerUnreachableError("no broker answers")])
+def test_what_browsers_ask_for_while_it_is_read_is_read_once(problem: Exception | None) -> None:
+    """Else each of them would wait for those before it."""
+    begun, go_on, now, reads = threading.Event(), threading.Event(), 0.0, 0
+
+    def read() -> Sequence[Shown]:
+        nonlocal now, reads
+        reads += 1
+        begun.set()
+        assert go_on.wait(60)
+        now += 7.0
+        if problem is not None:
+            raise problem
+        return [{"read": reads}]
+
+    cached, answers = _Cached(read, lambda: now), list[object]()
+
+    def ask() -> None:
+        try:
+            answers.append(cached.read())
+        except BrokerUnreachableError as error:
+            answers.append(str(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+        assert begun.wait(60)
+    go_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert answers == [[{"read": 1}] if problem is None else "no broker answers"] * 4
+    assert reads == 1
+    now += 1.0
+    ask()
+    assert reads == 2

@@ -19,7 +19,7 @@ COMMAND = f"acker trace {ROOT:016x} --topology words"
 
 
 class Reader:
-    """Stands in for the one that reads Kafka."""
+    """Stands in for the reader of Kafka."""
 
     now_ms = 1_000_000
     usual_since_ms = 400_000
@@ -65,19 +65,15 @@ def manifest() -> Any:
     return builder.build().manifest
 
 
-def test_the_search_begins_where_the_tree_may_have_begun(manifest: Any) -> None:
+def test_the_search_begins_where_the_tree_may_have_begun(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     searches = TreeSearches({})
     found = searches.find(manifest, ROOT)
     assert found["topology"] == "words"
-    assert [tree["root"] for tree in found["trees"]] == [f"{ROOT:016x}"]
     searches.find(manifest, ROOT, 700_000)
-    assert Reader.asked == [([ROOT], 600_000), ([ROOT], 500_000)]
-
-
-def test_the_oldest_tree_of_a_partition(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    searches = TreeSearches({})
-    assert [tree["root"] for tree in searches.oldest(manifest, 3)["trees"]] == [f"{ROOT:016x}"]
-    assert Reader.asked == [([3], 600_000)]
+    oldest = searches.oldest(manifest, 3)
+    for trees in (found["trees"], oldest["trees"]):
+        assert [tree["root"] for tree in trees] == [f"{ROOT:016x}"]
+    assert Reader.asked == [([ROOT], 600_000), ([ROOT], 500_000), ([3], 600_000)]
     monkeypatch.setattr(Reader, "tuples", 0)
     with pytest.raises(RootNotFoundError, match=r"no tree is open in partition 3 of words\.acks: .* Look again"):
         searches.oldest(manifest, 3)
@@ -123,7 +119,7 @@ def test_a_search_ends_in_time(manifest: Any, monkeypatch: pytest.MonkeyPatch) -
         searches.find(manifest, ROOT)
 
 
-def test_of_a_tree_that_is_too_large_the_verdict_is_said(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_tree_that_is_too_large_only_the_verdict_is_shown(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Reader, "tuples", MOST_TUPLES + 1)
     with pytest.raises(SearchLimitError, match=rf"^open: 2,001 of 2,001 tuples, .*has 2,001; run {COMMAND}$"):
         TreeSearches({}).find(manifest, ROOT)
