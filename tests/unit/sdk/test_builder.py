@@ -1,7 +1,10 @@
 """What can be wrong with a topology is found when it is built, and the message says what to do."""
 
+import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,263 +12,242 @@ from spout_sdk import (
     BasicBolt,
     BasicCollector,
     Bolt,
-    OutputCollector,
+    ComponentRunner,
     Spout,
     Stream,
-    TaskContext,
     Topology,
     TopologyBuilder,
     TopologyError,
+    TopologyRunner,
     Tuple,
     declare,
     load_topology,
 )
-from spout_sdk.components import AnyBolt
+from tests.unit.sdk.bolt_rig import Sink
+
+LINE = (declare({"line": str}),)
+WORD = (declare({"word": str}),)
 
 
 class Lines(Spout):
-    streams = (declare({"line": str, "weight": float}), declare(["note"], name="notes"))
+    streams: tuple[Stream, ...] = (
+        declare({"line": str, "weight": float}),
+        declare(["note"], name="notes"),
+        declare(["to"], name="to", direct=True),
+    )
 
     def next_tuple(self) -> None:
         """Has nothing to emit."""
 
 
 class Split(BasicBolt):
-    streams = (declare({"word": str}),)
+    streams = WORD
 
     def __init__(self, separator: str = " ") -> None:
         self.separator = separator
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        for word in tuple_["line"].split(self.separator):
-            collector.emit((word,))
-
-
-class Sink(Bolt):
-    def execute(self, tuple_: Tuple) -> None:
-        self.collector.ack(tuple_)
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
+        """Is never run here."""
 
 
 class Nothing(Bolt):
-    streams = (declare({"word": str}),)
+    """Has no `execute`."""
 
 
-class Twice(Spout):
+class Twice(Lines):
     streams = (declare(["a"]), declare(["b"]))
 
-    def next_tuple(self) -> None:
-        """Has nothing to emit."""
+
+def source(spark: Any) -> str:
+    raise AssertionError("a source is only called where it runs")
 
 
-def builder() -> TopologyBuilder:
-    builder = TopologyBuilder("words")
-    builder.set_spout("lines", Lines)
-    return builder
+def transform(rows: Any) -> Any:
+    raise AssertionError("a transform is only called where it runs")
+
+
+def builder(**settings: Any) -> TopologyBuilder:
+    made = TopologyBuilder("words", **settings)
+    made.set_spout("lines", Lines)
+    return made
 
 
 def test_a_topology_becomes_a_manifest() -> None:
     made = TopologyBuilder("words", ack_partitions=3, message_timeout=5, tick=0.5, max_spout_pending=7)
     made.set_spout("lines", Lines, tasks=2, message_timeout=2.5)
     made.set_bolt("split", partial(Split, ","), tasks=3).shuffle_grouping("lines").all_grouping("lines", "notes")
-    made.set_bolt("count", Sink, tasks=2).fields_grouping("split", "word")
+    made.set_bolt("count", Sink, tasks=2).fields_grouping("split", "word").shuffle_grouping("again")
+    # A cycle, and a function that makes its bolt.
+    made.set_bolt("again", lambda: Split(";")).shuffle_grouping("split").shuffle_grouping("again")
     topology = made.build()
     manifest = topology.manifest
-
     assert (topology.name, manifest.ack_partitions, manifest.tick_ms, manifest.acking) == ("words", 3, 500, True)
     (lines,) = manifest.spouts
     assert (lines.tasks, lines.timeout_ms, lines.max_pending) == (2, 2500, 7)
-    assert [stream.name for stream in lines.streams] == ["default", "notes"]
+    assert [stream.name for stream in lines.streams] == ["default", "notes", "to"]
     assert manifest.max_tree_age_ms == 25_000
-    split, count = manifest.bolts
-    assert [(s.stream, s.grouping) for s in split.subscriptions] == [("default", "shuffle"), ("notes", "all")]
-    assert count.subscriptions[0].fields == ("word",)
-    made_bolt = topology.factory("split")()
-    assert isinstance(made_bolt, Split)
-    assert made_bolt.separator == ","
-
-
-def test_cycles_are_allowed() -> None:
-    made = builder()
-    made.set_bolt("split", Split).shuffle_grouping("lines").shuffle_grouping("again")
-    made.set_bolt("again", Split).shuffle_grouping("split")
-    made.build()
-
-
-def test_a_function_may_make_the_component() -> None:
-    def make() -> AnyBolt:
-        return Split(";")
-
-    made = builder()
-    made.set_bolt("split", make).shuffle_grouping("lines")
-    assert made.build().manifest.stream("split", "default").field_names == ("word",)
-
-
-def _unknown_source(made: TopologyBuilder) -> None:
-    made.set_bolt("split", Split).shuffle_grouping("line")
-
-
-def _unknown_stream(made: TopologyBuilder) -> None:
-    made.set_bolt("split", Split).shuffle_grouping("lines", "other")
-
-
-def _no_such_field(made: TopologyBuilder) -> None:
-    made.set_bolt("split", Split).fields_grouping("lines", ["word"])
-
-
-def _no_fields(made: TopologyBuilder) -> None:
-    made.set_bolt("split", Split).fields_grouping("lines", [])
-
-
-def _ungroupable(made: TopologyBuilder) -> None:
-    made.set_bolt("split", Split).fields_grouping("lines", "weight")
-
-
-def _duplicate(made: TopologyBuilder) -> None:
-    made.set_bolt("lines", Split).shuffle_grouping("lines")
-
-
-def _no_subscription(made: TopologyBuilder) -> None:
-    made.set_bolt("split", Split)
-
-
-def _twice_subscribed(made: TopologyBuilder) -> None:
-    made.set_bolt("split", Split).shuffle_grouping("lines").all_grouping("lines")
-
-
-def _bad_name(made: TopologyBuilder) -> None:
-    made.set_bolt("split.words", Split).shuffle_grouping("lines")
-
-
-def _reserved_name(made: TopologyBuilder) -> None:
-    made.set_bolt("acker", Split).shuffle_grouping("lines")
-
-
-def _no_tasks(made: TopologyBuilder) -> None:
-    made.set_bolt("split", Split, tasks=0).shuffle_grouping("lines")
-
-
-def _an_instance(made: TopologyBuilder) -> None:
-    made.set_bolt("split", Split()).shuffle_grouping("lines")  # type: ignore[arg-type]
-
-
-def _no_bolt(made: TopologyBuilder) -> None:
-    made.set_bolt("split", Lines).shuffle_grouping("lines")
-
-
-def _nothing_defined(made: TopologyBuilder) -> None:
-    made.set_bolt("sink", Nothing).shuffle_grouping("lines")
-
-
-def _no_spout_class(made: TopologyBuilder) -> None:
-    made.set_spout("more", Split)
-
-
-def _stream_twice(made: TopologyBuilder) -> None:
-    made.set_spout("more", Twice)
-
-
-def _timeout_above_age(made: TopologyBuilder) -> None:
-    other = TopologyBuilder("words", max_tree_age=1)
-    other.set_spout("lines", Lines)
-    other.build()
-
-
-@pytest.mark.parametrize(
-    ("spoil", "says"),
-    [
-        (_unknown_source, "has no component 'line': it has lines, split"),
-        (_unknown_stream, "has no stream 'other': it declares default, notes"),
-        (
-            _no_such_field,
-            "groups by field 'word', which stream 'default' of 'lines' does not have: it has",
-        ),
-        (_no_fields, "but names none"),
-        (_ungroupable, "by 'weight', a double"),
-        (_duplicate, "two components are named 'lines': names must be unique"),
-        (_no_subscription, "bolt 'split' receives nothing: call shuffle_grouping"),
-        (_twice_subscribed, "subscribes twice to stream 'default' of 'lines': keep one grouping"),
-        (_bad_name, "must start with a letter"),
-        (_reserved_name, "choose another"),
-        (_no_tasks, "tasks of bolt 'split' is 0: it must be at least 1"),
-        (_an_instance, "is given a Split: pass its class"),
-        (_no_bolt, "makes a Lines, which is no Bolt, BasicBolt or BatchBolt: derive it"),
-        (_nothing_defined, "component 'sink' makes a Nothing, which does not define execute: define it"),
-        (_no_spout_class, "makes a Split, which is no Spout: derive it"),
-        (_stream_twice, "declares stream 'default' twice: give one another name"),
-        (_timeout_above_age, "raise max_tree_age"),
-    ],
-)
-def test_what_cannot_be_is_refused(spoil: object, says: str) -> None:
-    def attempt() -> None:
-        made = builder()
-        assert callable(spoil)
-        spoil(made)
-        made.build()
-
-    with pytest.raises(TopologyError) as refused:
-        attempt()
-    assert says in str(refused.value)
-
-
-def test_a_topology_needs_a_spout() -> None:
-    made = TopologyBuilder("words")
-    with pytest.raises(TopologyError, match=r"has no spout: add one with set_spout"):
-        made.build()
-
-
-@pytest.mark.parametrize("settings", [{"message_timeout": 0}, {"tick": -1}, {"ack_partitions": 0}])
-def test_numbers_that_cannot_be_are_refused(settings: dict[str, float]) -> None:
-    with pytest.raises(TopologyError, match=r"it must be at least"):
-        TopologyBuilder("words", **settings)  # type: ignore[arg-type]
-
-
-def test_a_topology_name_is_checked() -> None:
-    with pytest.raises(TopologyError, match=r"topology name 'a b' cannot be used"):
-        TopologyBuilder("a b")
-
-
-topology = builder().build()
-not_a_topology = 5
-
-
-def make_topology() -> Topology:
-    return topology
-
-
-def test_a_topology_is_loaded_by_reference() -> None:
-    assert load_topology(f"{__name__}:topology").name == "words"
-    assert load_topology(f"{__name__}:make_topology").name == "words"
+    split, count, again = manifest.bolts
+    assert [(each.stream, each.grouping) for each in split.subscriptions] == [("default", "shuffle"), ("notes", "all")]
+    assert (count.subscriptions[0].fields, again.streams[0].field_names) == (("word",), ("word",))
+    bolt = topology.factory("split")()
+    assert isinstance(bolt, Split)
+    assert bolt.separator == ","
     with pytest.raises(TopologyError, match="has no component 'other': it has lines"):
         topology.factory("other")
 
 
-@pytest.mark.parametrize(
-    ("reference", "says"),
-    [
-        ("nothing", "write MODULE:TOPOLOGY"),
-        ("no_such_module_here:topology", "cannot import 'no_such_module_here'"),
-        (f"{__name__}:absent", "has no 'absent'"),
-        (f"{__name__}:not_a_topology", "is a int, not a Topology"),
-    ],
-)
-def test_a_bad_reference_says_why(reference: str, says: str) -> None:
-    with pytest.raises(TopologyError) as refused:
-        load_topology(reference)
-    assert says in str(refused.value)
+def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str]]:
+    """What is done to a builder, and what is said of it, at once or by `build`."""
+
+    def split(made: TopologyBuilder, bolt: Any = Split, **options: Any) -> Any:
+        return made.set_bolt("split", bolt, **options)
+
+    def partial_key_of_external(made: TopologyBuilder) -> object:
+        made.set_spout("spark", "a-topic", external=True, streams=WORD)
+        return split(made).partial_key_grouping("spark", "word")
+
+    def external(made: TopologyBuilder, given: Any, streams: Any = LINE) -> None:
+        made.set_spout("spark", given, external=True, streams=streams)
+
+    return [
+        (lambda made: split(made).shuffle_grouping("line"), "has no component 'line': it has lines, split"),
+        (
+            lambda made: split(made).shuffle_grouping("lines", "other"),
+            "has no stream 'other': it declares default, notes, to",
+        ),
+        (
+            lambda made: split(made).fields_grouping("lines", ["word"]),
+            "groups by field 'word', which stream 'default' of 'lines' does not have: it has",
+        ),
+        (lambda made: split(made).fields_grouping("lines", []), "but names none"),
+        (lambda made: split(made).fields_grouping("lines", "weight"), "by 'weight', a double"),
+        (lambda made: split(made).direct_grouping("lines"), "is not direct: use another grouping, or declare it with"),
+        (
+            lambda made: split(made).shuffle_grouping("lines", "to"),
+            "which is direct: use a direct grouping",
+        ),
+        (partial_key_of_external, "'spark', which is external: only components of the SDK can follow it"),
+        (
+            lambda made: made.set_bolt("lines", Split).shuffle_grouping("lines"),
+            "two components are named 'lines': names must be unique",
+        ),
+        (lambda made: split(made), "bolt 'split' receives nothing: call shuffle_grouping"),
+        (
+            lambda made: split(made).shuffle_grouping("lines").all_grouping("lines"),
+            "subscribes twice to stream 'default' of 'lines': keep one grouping",
+        ),
+        (lambda made: made.set_bolt("split.words", Split).shuffle_grouping("lines"), "must start with a letter"),
+        (lambda made: made.set_bolt("acker", Split).shuffle_grouping("lines"), "choose another"),
+        (
+            lambda made: split(made, tasks=0).shuffle_grouping("lines"),
+            "tasks of bolt 'split' is 0: it must be at least 1",
+        ),
+        (lambda made: split(made, Split()).shuffle_grouping("lines"), "is given a Split: pass its class"),
+        (
+            lambda made: split(made, Lines).shuffle_grouping("lines"),
+            "makes a Lines, which is no Bolt, BasicBolt or BatchBolt: derive it",
+        ),
+        (
+            lambda made: split(made, Nothing).shuffle_grouping("lines"),
+            "component 'split' makes a Nothing, which does not define execute: define it",
+        ),
+        (lambda made: made.set_spout("more", Split), "makes a Split, which is no Spout: derive it"),
+        (lambda made: made.set_spout("more", Twice), "declares stream 'default' twice: give one another name"),
+        (lambda _: builder(max_tree_age=1).build(), "raise max_tree_age"),
+        (lambda _: TopologyBuilder("words").build(), "has no spout: add one with set_spout"),
+        (lambda _: TopologyBuilder("a b"), "topology name 'a b' cannot be used"),
+        (lambda _: builder(message_timeout=0), "it must be at least"),
+        (lambda _: builder(tick=-1), "it must be at least"),
+        (lambda _: builder(ack_partitions=0), "it must be at least"),
+        (lambda made: made.set_spout("more", "my-topic"), "add external=True if something else"),
+        (lambda made: external(made, "my topic"), "spout 'spark' reads no topic: topic name 'my topic' cannot be used"),
+        (lambda made: external(made, ""), "topic name '' cannot be used"),
+        (lambda made: external(made, "my-topic", None), "nothing says what it emits: add streams=[declare(...)]"),
+        (lambda made: external(made, source, ()), "nothing says what it emits"),
+        (
+            lambda made: external(made, "my-topic", Lines.streams),
+            "declares 3 streams: a topic becomes one stream",
+        ),
+        (lambda made: external(made, "my-topic", LINE * 2), "declares stream 'default' twice"),
+        (lambda made: external(made, Lines), "given the class Lines, which nothing but this SDK runs"),
+        (lambda made: external(made, 7), "is external and given a int: pass the name of a topic, or a function"),
+        (
+            lambda made: split(made, "my-topic", external=True),
+            "bolt 'split' is external and given a str: pass a function",
+        ),
+        (lambda made: split(made, Split, external=True), "bolt 'split' is external and given the class Split"),
+    ]
 
 
-def test_only_a_module_that_is_not_found_may_have_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that raises was found: to doubt its name hides the mistake that the error names."""
+def test_a_mistake_is_refused_with_advice() -> None:
+    def attempt(spoil: Callable[[TopologyBuilder], object]) -> None:
+        made = builder()
+        spoil(made)
+        made.build()
+
+    for spoil, message in refusals():
+        with pytest.raises(TopologyError, match=re.escape(message)):
+            attempt(spoil)
+
+
+@pytest.mark.parametrize("given", ["my-topic", source])
+def test_an_external_spout_is_a_topic_or_a_function_and_is_not_run_here(given: Any) -> None:
+    made = builder()
+    made.set_spout("spark", given, external=True, streams=LINE, max_spout_pending=7, message_timeout=3)
+    made.set_bolt("split", transform, external=True, streams=WORD).shuffle_grouping("spark")
+    made.set_bolt("sink", transform, external=True).shuffle_grouping("split")
+    topology = made.build()
+    _, spark = topology.manifest.spouts
+    assert (spark.external, spark.max_pending, spark.timeout_ms, spark.streams) == (True, 7, 3_000, LINE)
+    assert dict(topology.factories) == {"lines": Lines, "spark": given, "split": transform, "sink": transform}
+    with pytest.raises(TopologyError, match=r"'spark' is external, .* run it in Spark with acker spark submit"):
+        ComponentRunner(topology, "spark", {"bootstrap.servers": "unused:1"})
+
+
+def test_exactly_once_needs_a_timeout_that_outlasts_a_process_that_dies() -> None:
+    builder(guarantee="exactly_once", message_timeout=25).build()
+    builder(message_timeout=2).build()
+    short = builder(guarantee="exactly_once")
+    short.set_spout("more", Lines, message_timeout=24)
+    with pytest.raises(TopologyError, match=r"spout 'more' is 24 s: with exactly_once it must be at least 25 s. When"):
+        short.build()
+
+
+def test_with_exactly_once_an_external_bolt_is_the_last_one() -> None:
+    made = builder(guarantee="exactly_once")
+    made.set_bolt("split", transform, external=True, streams=WORD).shuffle_grouping("lines")
+    made.build()
+    made.set_bolt("count", Sink).shuffle_grouping("split")
+    with pytest.raises(TopologyError, match=r"bolt 'split' .* cannot emit to count. Make it the last one"):
+        made.build()
+
+
+def mixed() -> Topology:
+    made = builder()
+    made.set_bolt("upper", transform, external=True).shuffle_grouping("lines")
+    return made.build()
+
+
+topology = mixed()
+not_a_topology = 5
+
+
+def test_a_topology_is_loaded_by_reference_and_a_runner_leaves_out_what_is_external() -> None:
+    assert load_topology(f"{__name__}:topology").name == "words"
+    runner = TopologyRunner(f"{__name__}:mixed", {"bootstrap.servers": "unused:1"})
+    assert (runner.pids(), list(runner.stats())) == ({"lines": []}, ["lines"])
+
+
+def test_a_bad_reference_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a_module_that_raises.py").write_text("raise ValueError('define execute')")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(TopologyError, match=r"ValueError: define execute$"):
-        load_topology("a_module_that_raises:topology")
-    with pytest.raises(TopologyError, match="is the name right, and is its directory on the Python path"):
-        load_topology("no_such_module_here:topology")
-
-
-def test_streams_are_re_exported() -> None:
-    assert isinstance(declare(["a"]), Stream)
+    for reference, message in [
+        ("nothing", "write MODULE:TOPOLOGY"),
+        ("no_such_module_here:topology", "cannot import 'no_such_module_here'.*is its directory on the Python path"),
+        # It was found, so its name is right.
+        ("a_module_that_raises:topology", "ValueError: define execute$"),
+        (f"{__name__}:absent", "has no 'absent'"),
+        (f"{__name__}:not_a_topology", "is a int, not a Topology"),
+    ]:
+        with pytest.raises(TopologyError, match=message):
+            load_topology(reference)

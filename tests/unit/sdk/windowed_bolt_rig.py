@@ -2,21 +2,22 @@
 
 from typing import Any
 
-from spout_sdk import Bolt, Spout, TopologyBuilder, Tuple, Window, WindowedBolt, WindowSpec, declare
+from spout_sdk import Spout, TopologyBuilder, Window, WindowedBolt, WindowSpec, declare
+from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, made
 from tests.unit.sdk.windows_rig import numbers
 from tuple_tree.manifest import Guarantee
 
 
 class Numbers(Spout):
-    streams = (declare({"n": int}),)
+    streams = (declare({"n": int}), declare({"n": int}, name="others"))
 
     def next_tuple(self) -> None:
         """Has nothing to emit."""
 
 
 class Total(WindowedBolt):
-    """Emits what each window adds up to; the tests may say how it emits, and when it raises."""
+    """Emits what each window adds up to; the tests may change how it emits, and when it raises."""
 
     streams = (declare({"total": int}), declare({"n": int}, name="each"))
 
@@ -32,11 +33,6 @@ class Total(WindowedBolt):
             raise self.raises
 
 
-class Sink(Bolt):
-    def execute(self, tuple_: Tuple) -> None:
-        """Is never run here."""
-
-
 class Rig:
     """A bench, the task of a windowed bolt in its middle, and the bolt."""
 
@@ -49,22 +45,27 @@ class Rig:
         self.bench = Bench(builder.build())
         self.task = self.bench.bolt("total")
         self.bolt = bolts[-1]
-        self.fed = 0
 
     def feed(self, *ns: int, tracked: bool = True) -> None:
         """Tuples, each of a tree of its own: 1000 + n, with edge 2000 + n."""
         for n in ns:
-            edges = {1000 + n: 2000 + n} if tracked else None
-            self.task.execute(self.bench.record("total", (n,), edges, source="numbers/default"))
+            self.feed_anchored(n, {1000 + n: 2000 + n} if tracked else {})
+
+    def feed_anchored(self, n: int, edges: dict[int, int]) -> None:
+        self.task.execute(self.bench.record("total", (n,), edges, source="numbers/default"))
 
     def tick(self, seconds: float) -> None:
-        """Time passes, and the task's bolt is told."""
+        """Lets time pass, and then ticks."""
         self.task.tick(self.bench.clock.advance(seconds))
 
     def acked(self) -> list[int]:
-        """The numbers whose trees the acker heard an ack of."""
+        """The numbers whose trees were acked, rising."""
         self.task.flush()
-        return [root - 1000 for batch in self.bench.sink.batches for root in batch.ack_roots.tolist()]
+        return sorted(root - 1000 for batch in self.bench.sink.batches for root in batch.ack_roots.tolist())
+
+    def edges(self) -> list[dict[int, int]]:
+        """Those of the tuples that it has emitted."""
+        return [sent.edges for sent in self.bench.sink.to(".sink")]
 
     def totals(self) -> list[int]:
         return [sum(numbers(window.tuples)) for window in self.bolt.windows]
