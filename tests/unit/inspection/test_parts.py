@@ -1,12 +1,15 @@
-"""The parts of a trace: root ids, previews, batches, subsets."""
+"""The parts of a trace: moments, root ids, previews, batches, subsets."""
 
 import random
+from datetime import datetime
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inspection.errors import MomentError
+from inspection.moments import since_ms
 from inspection.previews import PREVIEW_CHARACTERS, Previews
 from inspection.trace.errors import RootFormError
 from inspection.trace.roots import parse_root, roots_of_message, show_root
@@ -52,10 +55,19 @@ def test_a_root_is_read_as_it_is_shown(root: int) -> None:
         assert parse_root(str(signed(root))) == root
 
 
-@pytest.mark.parametrize("text", ["", "words", "0x", "1" * 21, str(2**64), "12g", "0x12345678901234567", "-ff"])
-def test_what_is_no_root_is_refused(text: str) -> None:
-    with pytest.raises(RootFormError, match="hexadecimal"):
-        parse_root(text)
+def test_moments() -> None:
+    for said, ms in {
+        "90s": 910_000,
+        "0.5m": 970_000,
+        "2h": 1_000_000 - 7_200_000,
+        "1d": 1_000_000 - 86_400_000,
+        "1970-01-01T00:00:10Z": 10_000,
+        "2026-03-01": round(datetime(2026, 3, 1).timestamp() * 1_000),
+    }.items():
+        assert since_ms(said, 1_000_000) == ms
+    for said in ("", "soon", "5", "5w", "-1h", "1 h", "s", "2026-13-01"):
+        with pytest.raises(MomentError, match="30m, 2h or 1d"):
+            since_ms(said, 0)
 
 
 def test_a_message_has_a_root_for_each_attempt() -> None:
@@ -65,18 +77,18 @@ def test_a_message_has_a_root_for_each_attempt() -> None:
     assert list(roots_of_message("lines/3/17/2", manifest()).values()) == [Position(1, 3, 17, 2)]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("17", "give SPOUT/PARTITION/OFFSET"),
-        ("split/0/1", "has no spout 'split': it has other, lines"),
-        ("lines/4096/1", "cannot have a root: partition 4096"),
-        ("lines/1/2/64", "cannot have a root: attempt 64"),
-    ],
-)
-def test_what_is_no_message_is_refused(text: str, said: str) -> None:
-    with pytest.raises(RootFormError, match=said):
-        roots_of_message(text, manifest())
+def test_what_is_no_root_and_no_message_is_refused() -> None:
+    for text in ("", "words", "0x", "1" * 21, str(2**64), "12g", "0x12345678901234567", "-ff"):
+        with pytest.raises(RootFormError, match="hexadecimal"):
+            parse_root(text)
+    for text, said in {
+        "17": "give SPOUT/PARTITION/OFFSET",
+        "split/0/1": "has no spout 'split': it has other, lines",
+        "lines/4096/1": "cannot have a root: partition 4096",
+        "lines/1/2/64": "cannot have a root: attempt 64",
+    }.items():
+        with pytest.raises(RootFormError, match=said):
+            roots_of_message(text, manifest())
 
 
 def test_previews_are_short_and_never_fail() -> None:
@@ -86,7 +98,7 @@ def test_previews_are_short_and_never_fail() -> None:
     assert len(long) == PREVIEW_CHARACTERS
     assert long.endswith("…")
     assert previews.of("lines", "default", b"{").startswith("unreadable: 7b")
-    assert previews.of("nobody", "default", b"\x01\x02") == "01 02"
+    assert previews.of("unknown", "default", b"\x01\x02") == "01 02"
     assert previews.of("lines", "default", None) == "no payload"
 
 

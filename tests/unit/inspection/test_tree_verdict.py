@@ -2,16 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from inspection.trace.as_json import tree_as_json
 from inspection.trace.records import Told
 from inspection.trace.tree import State, Status, build_tree
 from inspection.trace.verdict import verdict
 from tests.unit.inspection.forest import ROOT, Forest, line_of_words
 from tuple_tree.messages import FailReason
-
-OTHER = 7
 
 
 def test_why_it_failed_and_what_was_open_then() -> None:
@@ -26,7 +22,11 @@ def test_why_it_failed_and_what_was_open_then() -> None:
     forest.say(ROOT, "fail", "count/1")
     failed = build_tree(forest.records(ROOT))
     assert (failed.status, failed.reason) == (Status.FAILED, FailReason.FAILED)
-    assert verdict(failed).startswith("failed, by count/1 (no): 1 of 4 tuples, `count` task 1 has not acked offset")
+    not_acked = "failed, by count/1 (no): 1 of 4 tuples, `count` task 1 has not acked offset"
+    assert verdict(failed).startswith(not_acked)
+    # It commits what it failed a moment later, so it does not wait in line.
+    behind = build_tree(forest.records(ROOT), {("count", 1): open_.offset - 1})
+    assert verdict(behind).startswith(not_acked)
 
 
 def test_a_task_that_went_on_does_not_wait_in_line() -> None:
@@ -40,15 +40,6 @@ def test_a_task_that_went_on_does_not_wait_in_line() -> None:
         f"open: 1 of 6 tuples, `count` task 1 has acked a later one, at offset {later.offset}, but not offset "
         f"{open_.offset} (offset {open_.offset})"
     )
-
-
-def test_a_task_that_failed_a_tuple_does_not_wait_in_line() -> None:
-    """It commits what it failed a moment later."""
-    forest = Forest(3, (ROOT,))
-    line_of_words(forest, 3, stuck=1)
-    forest.say(ROOT, "fail", "count/1")
-    failed = build_tree(forest.records(ROOT), {("count", 1): forest.tuples[2].offset - 1})
-    assert verdict(failed).startswith("failed, by count/1 (no): 1 of 4 tuples, `count` task 1 has not acked offset")
 
 
 def test_tuples_that_are_not_there_are_said_to_be_missing() -> None:
@@ -97,18 +88,14 @@ def test_what_the_acker_drops_counts_for_nothing() -> None:
     assert [entry["dropped"] for entry in log if entry["dropped"]] == ["superseded"]
 
 
-@pytest.mark.parametrize(
-    ("committed", "said"),
-    [
-        (None, "`count` task 0 has not acked offset"),
-        (0, "`count` task 0 is 1 behind"),
-        (1, "`count` task 0 has done all before offset 1, but not that"),
-        (9, "`count` task 0 has committed beyond offset 1 without an ack of it"),
-    ],
-)
-def test_how_far_a_task_is(committed: int | None, said: str) -> None:
+def test_how_far_a_task_is() -> None:
     forest = Forest(9, (ROOT,))
     line_of_words(forest, 1, stuck=0)
     forest.tuples[1].offset = 1
-    tree = build_tree(forest.records(ROOT), {} if committed is None else {("count", 0): committed})
-    assert said in verdict(tree)
+    for committed, said in (
+        ({}, "`count` task 0 has not acked offset"),
+        ({("count", 0): 0}, "`count` task 0 is 1 behind"),
+        ({("count", 0): 1}, "`count` task 0 has done all before offset 1, but not that"),
+        ({("count", 0): 9}, "`count` task 0 has committed beyond offset 1 without an ack of it"),
+    ):
+        assert said in verdict(build_tree(forest.records(ROOT), committed))

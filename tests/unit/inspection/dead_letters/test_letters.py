@@ -1,8 +1,7 @@
-"""What a dead letter says, which are meant, how bytes are shown, and what can be put back."""
+"""What a dead letter says, which are selected, how bytes are shown, and what can be put back."""
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +25,17 @@ from tuple_tree.streams import declare, payload_codec
 INBOX = tuples_topic("words", "split")
 OWN: tuple[Header, ...] = (("anchors", b"\x00" * 16), ("source", b"lines/default"), ("empty", None))
 TOPICS = {INBOX: 2, "lines": 3, "words.acks": 8, "words.dead-letters": 1}
+LINE = declare({"line": str, "number": int})
+MANIFEST = Manifest.of(
+    topology="words",
+    ack_partitions=2,
+    max_tree_age_ms=300_000,
+    components=(
+        SpoutManifest(name="lines", streams=(LINE,)),
+        BoltManifest(name="split", subscriptions=(Subscription(source="lines", stream="default", grouping="shuffle"),)),
+    ),
+)
+TUPLE = payload_codec(LINE).encode(("a\x1b", 7))
 
 
 def letter(
@@ -37,21 +47,20 @@ def letter(
     return read
 
 
-def test_a_dead_letter_says_where_it_lay_and_is_as_it_was() -> None:
+def test_a_dead_letter_says_where_it_was_and_keeps_what_it_was() -> None:
     assert letter() == DeadLetter(7, 1_000, b"k", b"v", OWN, INBOX, 1, 42, "exception", "ValueError: no", "split/1")
     assert (letter().component, letter().place) == ("split", f"{INBOX}[1]@42")
-
-
-def test_a_record_that_was_a_dead_letter_before_keeps_what_was_said_of_it_then() -> None:
+    assert parse(9, 2_000, None, None, list(replay_marker(7))) == Replay(7, 2_000)
+    # One that was a dead letter before keeps the headers of that time.
     before = dead_letter_headers("lines", 0, 1, reason="bad-payload", detail="?", by="lines/0")
     after = dead_letter_headers(INBOX, 1, 42, reason="exception", detail="!", by="split/0")
-    read = parse(0, 0, None, b"", [*before, *after])
-    assert isinstance(read, DeadLetter)
-    assert (read.topic, read.reason, list(read.headers)) == (INBOX, "exception", before)
-
-
-def test_what_was_replayed_is_no_dead_letter() -> None:
-    assert parse(9, 2_000, None, None, list(replay_marker(7))) == Replay(7, 2_000)
+    again = parse(0, 0, None, b"", [*before, *after])
+    assert isinstance(again, DeadLetter)
+    assert (again.topic, again.reason, list(again.headers)) == (INBOX, "exception", before)
+    # Python refuses to read a number of so many digits.
+    large = parse(3, 0, None, b"x", [("dead-letter.topic", b"words"), ("dead-letter.offset", b"9" * 5_000)])
+    assert isinstance(large, DeadLetter)
+    assert (large.topic, large.position) == ("words", -1)
 
 
 @given(
@@ -63,7 +72,7 @@ def test_what_was_replayed_is_no_dead_letter() -> None:
     ),
     st.none() | st.binary(),
 )
-def test_whatever_lies_there_something_is_made_of_it(headers: list[Header], value: bytes | None) -> None:
+def test_any_record_can_be_read(headers: list[Header], value: bytes | None) -> None:
     read = parse(3, 0, None, value, headers)
     assert isinstance(read, Replay) or (read.offset == 3 and bool(read.reason))
 
@@ -82,9 +91,8 @@ def test_filters_must_all_hold() -> None:
     assert not Selection(offsets=frozenset({8})).takes(letter())
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
+def test_previews_fit_and_disturb_no_terminal() -> None:
+    for value, shown in (
         (None, "no value"),
         (b"", ""),
         ("naïve\ntext".encode(), "naïve␊text"),
@@ -93,61 +101,8 @@ def test_filters_must_all_hold() -> None:
         (b"x" * 1_000, "x" * 19 + "…"),
         (("x" + "é" * 1_000).encode(), "x" + "é" * 18 + "…"),
         (b"\xff" * 1_000, "f" * 19 + "…"),
-    ],
-)
-def test_previews_fit_and_disturb_no_terminal(value: bytes | None, shown: str) -> None:
-    assert preview(value, 20) == shown
-
-
-LINE = declare({"line": str, "number": int})
-MANIFEST = Manifest.of(
-    topology="words",
-    ack_partitions=2,
-    max_tree_age_ms=300_000,
-    components=(
-        SpoutManifest(name="lines", streams=(LINE,)),
-        BoltManifest(name="split", subscriptions=(Subscription(source="lines", stream="default", grouping="shuffle"),)),
-    ),
-)
-TUPLE = payload_codec(LINE).encode(("a\x1b", 7))
-
-
-def test_a_tuple_is_shown_by_its_fields() -> None:
-    previews = LetterPreviews(MANIFEST)
-    for reason in ("exception", "bad-payload"):
-        assert previews.of(letter(value=TUPLE, reason=reason)) == r"line='a\x1b', number=7"
-    long = payload_codec(LINE).encode(("x" * 1_000, 7))
-    assert previews.of(letter(value=long), 20) == "line='" + "x" * 13 + "…"
-    renamed = replace(letter(value=TUPLE), headers=(("source", b"nobody/default"), *OWN))
-    assert previews.values(renamed, 60) is not None
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        letter(value=TUPLE + b"!"),
-        letter(value=TUPLE[:-1]),
-        letter(value=b""),
-        letter(value=None),
-        letter(value=TUPLE, topic="lines"),
-        letter(value=TUPLE, topic="others.tuples.split"),
-        *(
-            replace(letter(value=TUPLE), headers=headers)
-            for headers in ((), (("source", None),), (("source", b"\xff"),), (*OWN, ("source", b"lines/other")))
-        ),
-    ],
-)
-def test_what_is_no_tuple_of_the_manifest_is_shown_as_bytes(other: DeadLetter) -> None:
-    previews = LetterPreviews(MANIFEST)
-    assert previews.values(other, 60) is None
-    assert previews.of(other) == preview(other.value)
-
-
-def test_without_a_manifest_bytes_are_shown() -> None:
-    assert LetterPreviews(None).of(letter(value=TUPLE)) == preview(TUPLE)
-
-
-def test_hex_dumps() -> None:
+    ):
+        assert preview(value, 20) == shown
     assert list(hex_dump(b"")) == []
     assert list(hex_dump(b"0123456789abcdef\xff\n")) == [
         "00000000  30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66  0123456789abcdef",
@@ -155,30 +110,43 @@ def test_hex_dumps() -> None:
     ]
 
 
-def test_a_tuple_goes_back_without_its_anchors() -> None:
+def test_a_tuple_is_shown_by_its_fields_and_other_values_as_bytes() -> None:
+    previews = LetterPreviews(MANIFEST)
+    for reason in ("exception", "bad-payload"):
+        assert previews.of(letter(value=TUPLE, reason=reason)) == r"line='a\x1b', number=7"
+    long = payload_codec(LINE).encode(("x" * 1_000, 7))
+    assert previews.of(letter(value=long), 20) == "line='" + "x" * 13 + "…"
+    renamed = replace(letter(value=TUPLE), headers=(("source", b"nobody/default"), *OWN))
+    assert previews.values(renamed, 60) is not None
+    headers: tuple[tuple[Header, ...], ...] = (
+        (),
+        (("source", None),),
+        (("source", b"\xff"),),
+        (*OWN, ("source", b"lines/other")),
+    )
+    for other in (
+        letter(value=TUPLE + b"!"),
+        letter(value=TUPLE[:-1]),
+        letter(value=b""),
+        letter(value=None),
+        letter(value=TUPLE, topic="lines"),
+        letter(value=TUPLE, topic="others.tuples.split"),
+        *(replace(letter(value=TUPLE), headers=each) for each in headers),
+    ):
+        assert previews.values(other, 60) is None
+        assert previews.of(other) == preview(other.value)
+    assert LetterPreviews(None).of(letter(value=TUPLE)) == preview(TUPLE)
+
+
+def test_a_tuple_goes_back_without_its_anchors_and_a_message_as_it_was() -> None:
     assert restored_headers(letter(), "words") == list(OWN[1:])
     assert restored_headers(letter(), "words", keep_anchors=True) == list(OWN)
-
-
-def test_a_message_goes_back_as_it_was() -> None:
     assert restored_headers(letter(topic="lines"), "words") == list(OWN)
 
 
-def test_tuples_can_be_put_back() -> None:
+def test_what_can_be_put_back() -> None:
     assert why_not(letter(), "words", TOPICS) == ""
-
-
-def test_nothing_is_written_outside_of_the_topology_unless_it_is_named() -> None:
-    """Whoever may write dead letters says where they lay."""
-    assert "--topic lines" in why_not(letter(topic="lines"), "words", TOPICS)
-    assert why_not(letter(topic="lines"), "words", TOPICS, {"lines"}) == ""
-    for topic in ("acker.topologies", "__consumer_offsets", "words.dead-letters", "words.replay.lines"):
-        assert "where only components" in why_not(letter(topic=topic), "words", {**TOPICS, topic: 9}, {topic})
-
-
-@pytest.mark.parametrize(
-    ("broken", "said"),
-    [
+    for broken, said in (
         (letter(topic="words.acks"), "trees of an old ack batch"),
         (letter(topic="words.notices.lines"), "it is a notice"),
         (letter(value=None), "its value was not kept"),
@@ -186,13 +154,13 @@ def test_nothing_is_written_outside_of_the_topology_unless_it_is_named() -> None
         (replace(letter(), partition=2), "has only 2 partitions: it lay in 2"),
         (replace(letter(), topic=""), "does not say where it lay"),
         (replace(letter(), partition=-1), "does not say where it lay"),
-    ],
-)
-def test_what_cannot_be_put_back(broken: DeadLetter, said: str) -> None:
-    assert said in why_not(broken, "words", TOPICS)
+    ):
+        assert said in why_not(broken, "words", TOPICS)
 
 
-def test_a_number_that_python_refuses_to_read_is_none() -> None:
-    read = parse(3, 0, None, b"x", [("dead-letter.topic", b"words"), ("dead-letter.offset", b"9" * 5_000)])
-    assert isinstance(read, DeadLetter)
-    assert (read.topic, read.position) == ("words", -1)
+def test_nothing_is_written_outside_of_the_topology_unless_it_is_named() -> None:
+    """The writer of a dead letter decides which topic it names."""
+    assert "--topic lines" in why_not(letter(topic="lines"), "words", TOPICS)
+    assert why_not(letter(topic="lines"), "words", TOPICS, {"lines"}) == ""
+    for topic in ("acker.topologies", "__consumer_offsets", "words.dead-letters", "words.replay.lines"):
+        assert "where only components" in why_not(letter(topic=topic), "words", {**TOPICS, topic: 9}, {topic})

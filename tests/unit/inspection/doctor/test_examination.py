@@ -1,51 +1,94 @@
-"""All checks together: nothing is found where nothing is wrong, and the worst is told first."""
+"""Java, the brokers, the clocks, what is published, and all checks together."""
 
 from dataclasses import replace
 
-import pytest
-
-from inspection.doctor import ClusterFacts, Facts, Finding, MachineFacts, Severity, examine, exit_code
+from inspection.doctor import ClockBounds, ClusterFacts, Facts, Finding, MachineFacts, Severity, examine, exit_code
+from inspection.doctor.cluster_checks import check_clock, check_cluster, check_published, check_version
+from inspection.doctor.machine_checks import check_java
 from tests.unit.inspection.doctor.cases import SERVERS, healthy, manifest, told, topology, with_setting
 from tuple_tree.manifest import Guarantee
 
-
-@pytest.mark.parametrize("guarantee", ["at_most_once", "at_least_once", "exactly_once"])
-def test_nothing_is_found_where_nothing_is_wrong(guarantee: Guarantee) -> None:
-    assert examine(healthy(topology(manifest(guarantee=guarantee)))) == []
+NO_JAVA = MachineFacts(None, "Install Java 17.")
+ALONE = Facts(MachineFacts(17), None)
 
 
-def test_an_empty_cluster_is_fine() -> None:
+def test_nothing_is_found_where_nothing_is_wrong() -> None:
+    guarantees: tuple[Guarantee, ...] = ("at_most_once", "at_least_once", "exactly_once")
+    for guarantee in guarantees:
+        assert examine(healthy(topology(manifest(guarantee=guarantee)))) == []
     assert examine(Facts(MachineFacts(21), ClusterFacts(SERVERS, brokers=1))) == []
 
 
-def test_a_cluster_that_cannot_be_reached_is_the_one_finding() -> None:
-    why = "no broker answers at kafka:9092 (timed out). Start one"
-    (finding,) = examine(Facts(MachineFacts(21), ClusterFacts(SERVERS, problem=why), wanted="words"))
-    assert told([finding]) == [("problem", "cluster", SERVERS)]
-    assert finding.remedy == why
-
-
-def test_the_worst_is_told_first_and_what_topologies_share_once() -> None:
+def test_the_worst_comes_first_and_what_topologies_share_once() -> None:
     broken = with_setting(topology(), "acker.topologies", "cleanup.policy", "delete")
     broken = with_setting(broken, "words.tuples.split", "retention.ms", "1")
-    facts = replace(healthy(broken), topologies=(broken, broken), machine=MachineFacts(None, "Install Java 17."))
+    facts = replace(healthy(broken), topologies=(broken, broken), machine=NO_JAVA)
     assert told(examine(facts)) == [
         ("problem", "topic-settings", "acker.topologies"),
         ("warning", "retention", "words.tuples.split"),
         ("note", "java", "java"),
     ]
+    why = "no broker answers at kafka:9092 (timed out). Start one"
+    (finding,) = examine(Facts(MachineFacts(21), ClusterFacts(SERVERS, problem=why), wanted="words"))
+    assert (*told([finding]), finding.remedy) == (("problem", "cluster", SERVERS), why)
 
 
-@pytest.mark.parametrize(
-    ("severities", "code", "strict"),
-    [
+def test_exit_codes() -> None:
+    for severities, code, strict in (
         ([], 0, 0),
         ([Severity.NOTE], 0, 0),
         ([Severity.NOTE, Severity.WARNING], 0, 1),
         ([Severity.WARNING, Severity.PROBLEM], 2, 2),
-    ],
-)
-def test_exit_codes(severities: list[Severity], code: int, strict: int) -> None:
-    findings = [Finding(severity, "c", "s", "f", "r") for severity in severities]
-    assert exit_code(findings, strict=False) == code
-    assert exit_code(findings, strict=True) == strict
+    ):
+        findings = [Finding(severity, "c", "s", "f", "r") for severity in severities]
+        assert (exit_code(findings, strict=False), exit_code(findings, strict=True)) == (code, strict)
+
+
+def test_java_is_needed_by_the_embedded_broker_and_by_spark_jobs() -> None:
+    assert list(check_java(ALONE)) == []
+    assert told(list(check_java(Facts(NO_JAVA, None)))) == [("problem", "java", "java")]
+    (finding,) = check_java(replace(healthy(topology(manifest(external=True))), machine=NO_JAVA))
+    assert (*told([finding]), finding.remedy) == (("warning", "java", "java"), "Install Java 17.")
+    assert "words.lines, words.split" in finding.found
+    assert told(list(check_java(replace(healthy(), machine=NO_JAVA)))) == [("note", "java", "java")]
+
+
+def test_without_a_cluster_only_the_machine_is_looked_at() -> None:
+    assert told(list(check_cluster(ALONE))) == [("note", "cluster", "cluster")]
+    (finding,) = check_cluster(replace(ALONE, wanted="words"))
+    assert told([finding]) == [("problem", "cluster", "cluster")]
+    assert "ACKER_KAFKA__BOOTSTRAP_SERVERS" in finding.remedy
+
+
+def test_versions_of_the_brokers() -> None:
+    versions = {None: [], "3.6-IV2": [], "2.8-IV1": [], "2.7-IV2": ["warning"], "2.4": ["warning"], "unknown": []}
+    for version, found in versions.items():
+        facts = replace(healthy(), cluster=ClusterFacts(SERVERS, brokers=3, version=version))
+        assert [str(each.severity) for each in check_version(facts)] == found, version
+    exactly_once = healthy(topology(manifest(guarantee="exactly_once")))
+    (finding,) = check_version(replace(exactly_once, cluster=ClusterFacts(SERVERS, brokers=3, version="2.4-IV1")))
+    assert told([finding]) == [("problem", "version", SERVERS)]
+    assert "words would not be exactly once" in finding.found
+
+
+def test_of_clocks_only_what_is_certain_is_reported() -> None:
+    for least, most, said in (
+        (-0.5, 0.5, []),
+        (-9.0, 0.5, []),
+        (1.9, 2.5, []),
+        (3.0, 4.0, ["at least 3.0 s ahead of this machine's"]),
+        (-7.0, -5.0, ["at least 5.0 s behind this machine's"]),
+    ):
+        facts = replace(healthy(), cluster=ClusterFacts(SERVERS, brokers=3, clock=ClockBounds(least, most)))
+        found = [each.found for each in check_clock(facts)]
+        assert len(found) == len(said)
+        assert all(part in each for part, each in zip(said, found, strict=True))
+
+
+def test_what_is_asked_for_must_be_published_and_readable() -> None:
+    assert list(check_published(replace(healthy(), wanted="words"))) == []
+    (finding,) = check_published(replace(healthy(), wanted="wrods", topologies=()))
+    assert told([finding]) == [("problem", "manifest", "wrods")]
+    assert "the cluster has words" in finding.found
+    facts = replace(healthy(), unreadable={"old": "version: 0"}, wanted="old", published=("old", "words"))
+    assert told(list(check_published(facts))) == [("problem", "manifest", "old")]

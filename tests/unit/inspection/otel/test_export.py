@@ -1,41 +1,24 @@
-"""`acker otel` against a collector: what arrives, and what is said where there is none, or no OpenTelemetry."""
+"""`acker otel` against a collector: what arrives, and what is printed where there is none, or no OpenTelemetry."""
 
 import json
-import subprocess
+import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from inspection.otel.spans import spans_of
-from tests.unit.inspection.otel.collector import Collector, collecting
+from tests.pages import ROOT
+from tests.unit.cli.running import call_acker, one_line
+from tests.unit.inspection.otel.collector import collecting
 
 TRACE = Path(__file__).parent / "trace.json"
 PRINTED = " ".join(TRACE.read_text().split()) + "\n"
 
 
-@pytest.fixture
-def collector() -> Iterator[Collector]:
+def test_a_collector_receives_the_spans(tmp_path: Path) -> None:
     with collecting() as collector:
-        yield collector
-
-
-def otel(printed: str, *arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
-    """Runs the command, after some Python."""
-    script = f"import sys\n{before}\nfrom acker_cli.app import main\nmain(['otel', *sys.argv[1:]])"
-    return subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        input=printed,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def test_a_collector_receives_the_spans(collector: Collector) -> None:
-    run = otel(PRINTED, "--endpoint", collector.endpoint)
+        run = call_acker("otel", "--endpoint", collector.endpoint, cwd=tmp_path, given=PRINTED)
     assert run.returncode == 0, run.stderr
     spans = {span.span_id: span for span in spans_of(json.loads(PRINTED))}
     assert run.stdout == f"sent {len(spans)} spans of 2 trees\n"
@@ -57,32 +40,31 @@ def test_a_collector_receives_the_spans(collector: Collector) -> None:
         assert (one.status.message, one.status.code) == (wanted.error, 2 if wanted.error else 0)
 
 
-def test_a_collector_that_refuses_is_an_error(collector: Collector) -> None:
-    collector.status = 400
-    run = otel(PRINTED, "--endpoint", collector.endpoint)
-    assert run.returncode == 1
-    assert "acker: the collector did not take the spans: check --endpoint" in run.stderr
-    assert "Traceback" not in run.stderr
+def test_errors_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with collecting() as collector:
+        collector.status = 400
+        refused = call_acker("otel", "--endpoint", collector.endpoint, cwd=tmp_path, given=PRINTED)
+        assert "acker: the collector did not take the spans: check --endpoint" in refused.stderr
+        assert refused.returncode == 1
+        assert "Traceback" not in refused.stderr
+        collector.requests.clear()
+        broken = call_acker("otel", "--endpoint", collector.endpoint, cwd=tmp_path, given="{")
+        assert "standard input is no JSON" in one_line(broken)
+        assert collector.requests == []
+    for name in [name for name in sys.modules if name.startswith("opentelemetry")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in [name for name in sys.modules if name.startswith("inspection.otel.") and name.endswith("export")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    missing = call_acker("otel", cwd=tmp_path, given=PRINTED)
+    assert "pip install 'kafka-acker[otel]'" in one_line(missing)
 
 
-def test_without_the_extra_one_line_says_what_to_install() -> None:
-    run = otel(PRINTED, before="sys.modules['opentelemetry'] = None")
-    assert run.returncode == 1
-    assert run.stderr.count("\n") == 1
-    assert "pip install 'kafka-acker[otel]'" in run.stderr
-
-
-def test_what_is_no_tree_is_one_line(collector: Collector) -> None:
-    run = otel("{", "--endpoint", collector.endpoint)
-    assert run.returncode == 1
-    assert "standard input is no JSON" in run.stderr
-    assert collector.requests == []
-
-
-def test_nothing_else_imports_opentelemetry() -> None:
-    script = (
-        "import sys, acker_cli.app, acker_worker.worker, spout_sdk, inspection.otel.spans, inspection.dead_letters\n"
-        "import inspection.doctor\n"
-        "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+def test_only_the_export_imports_opentelemetry() -> None:
+    """It is an extra, so the other modules have to do without it."""
+    packages = ("tuple_tree", "acker_worker", "spout_sdk", "spark_jobs", "local_kafka", "inspection", "acker_cli")
+    files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
+    importing = [
+        path for path in files if re.search(r"^\s*(import|from) opentelemetry", path.read_text(), re.MULTILINE)
+    ]
+    assert importing == [ROOT / "inspection" / "otel" / "export.py"]

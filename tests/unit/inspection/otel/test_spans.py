@@ -40,12 +40,9 @@ def test_a_tree_is_a_trace_and_a_tuple_a_span(printed: dict[str, Any]) -> None:
     assert not any(span.error for span in spans.values())
 
 
-def test_a_tree_that_failed_is_an_error(printed: dict[str, Any]) -> None:
+def test_a_tree_that_failed_is_an_error_and_further_parents_are_links(printed: dict[str, Any]) -> None:
     (root,) = (span for span in spans_of(printed) if span.is_root and span.span_id == 7)
     assert root.error == root.attributes["acker.verdict"]
-
-
-def test_further_parents_are_links(printed: dict[str, Any]) -> None:
     tuples = printed["trees"][0]["tuples"]
     tuples[2]["parents"] = ["split/0@1", "count/0@1"]
     stuck = by_name(spans_of(printed))["count", "1"]
@@ -61,31 +58,25 @@ def test_a_traceparent_of_the_spouts_tuple_is_joined(printed: dict[str, Any]) ->
     assert [span.parent_id for span in spans if span.is_root] == [0xB7AD6B7169203331]
 
 
-@pytest.mark.parametrize("said", ["", "00-1-2-01", f"ff-{TRACE}-b7ad6b7169203331-01", f"00-{'0' * 32}-{'1' * 16}-01"])
-def test_a_traceparent_that_is_none_is_passed_over(said: str, printed: dict[str, Any]) -> None:
+def test_what_cannot_be_used_of_a_tree_is_passed_over(printed: dict[str, Any]) -> None:
     before = spans_of(copy.deepcopy(printed))
-    printed["trees"][0]["tuples"][0]["traceparent"] = said
-    assert spans_of(printed) == before
-
-
-def test_the_clock_of_who_emitted_may_be_ahead(printed: dict[str, Any]) -> None:
+    for said in ("", "00-1-2-01", f"ff-{TRACE}-b7ad6b7169203331-01", f"00-{'0' * 32}-{'1' * 16}-01"):
+        printed["trees"][0]["tuples"][0]["traceparent"] = said
+        assert spans_of(printed) == before
+    # The clock of the process that emitted it may be ahead.
     printed["trees"][0]["tuples"][0]["emitted_ms"] = 99_000
     assert all(span.end_ns >= span.start_ns for span in spans_of(printed))
-
-
-def test_root_zero_has_ids_too(printed: dict[str, Any]) -> None:
-    printed["trees"][1]["root"] = "0" * 16
-    assert all(span.trace_id and span.span_id for span in spans_of(printed))
-
-
-def test_a_root_of_which_nothing_is_known_is_no_trace(printed: dict[str, Any]) -> None:
     printed["trees"][0].update(tuples=[], began_ms=None, log=[])
     assert {span.attributes["acker.root"] for span in spans_of(printed)} == {f"{7:016x}"}
-
-
-@pytest.mark.parametrize(
-    "wrong", [{}, {"topology": "t"}, {"topology": "t", "trees": [{}]}, {"topology": "t", "trees": 5}]
-)
-def test_what_is_no_tree(wrong: dict[str, Any]) -> None:
-    with pytest.raises(SpansError, match="acker trace --json"):
-        spans_of(wrong)
+    # Neither a trace nor a span may have the id zero.
+    printed["trees"][1]["root"] = "0" * 16
+    assert all(span.trace_id and span.span_id for span in spans_of(printed))
+    wrong: tuple[dict[str, Any], ...] = (
+        {},
+        {"topology": "t"},
+        {"topology": "t", "trees": [{}]},
+        {"topology": "t", "trees": 5},
+    )
+    for other in wrong:
+        with pytest.raises(SpansError, match="acker trace --json"):
+            spans_of(other)

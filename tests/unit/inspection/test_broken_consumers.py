@@ -1,0 +1,84 @@
+"""Readers and writers whose brokers answer with errors that a real broker seldom gives."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from acker_worker.errors import BrokerUnreachableError
+from inspection import record_scan
+from inspection.dead_letters import DeadLetter, DeadLettersError, Replayer
+from inspection.record_scan import RecordScan, Stretch
+
+PLACE = ("words.tuples.count", 3)
+
+
+class Leaderless:
+    """A consumer whose partition has no leader."""
+
+    def __init__(self, _settings: object) -> None:
+        self.error = KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
+        self.polls = 0
+
+    def offsets_for_times(self, asked: list[TopicPartition], **_: Any) -> list[Any]:
+        return [
+            SimpleNamespace(topic=each.topic, partition=each.partition, offset=-1001, error=self.error)
+            for each in asked
+        ]
+
+    def get_watermark_offsets(self, _partition: TopicPartition, **_: Any) -> tuple[int, int]:
+        return 5, 17
+
+    def consume(self, _records: int, _seconds: float) -> list[Any]:
+        self.polls += 1
+        assert self.polls < 10_000, "it goes on for ever"
+        return [SimpleNamespace(topic=lambda: PLACE[0], partition=lambda: PLACE[1], error=lambda: self.error)]
+
+    def assign(self, _partitions: list[TopicPartition]) -> None:
+        pass
+
+    def unassign(self) -> None:
+        pass
+
+    def resume(self, _partitions: list[TopicPartition]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_partition_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it were taken for empty, its tuples would be missing in the tree, and the verdict would blame the topology."""
+    now = iter(range(1_000_000))
+    monkeypatch.setattr(record_scan, "Consumer", Leaderless)
+    monkeypatch.setattr("inspection.record_scan.time.monotonic", lambda: next(now))
+    with RecordScan({}) as scan, pytest.raises(BrokerUnreachableError, match="try again once they are well"):
+        scan.stretches([PLACE], since_ms=1_000)
+    said = r"no records of words\.tuples\.count came"
+    with RecordScan({}) as scan, pytest.raises(BrokerUnreachableError, match=said):
+        scan.read("inboxes", {PLACE: Stretch(5, 17)}, lambda _message: None)
+
+
+class Fenced:
+    """Refuses records with a code that does not say why; its reports do."""
+
+    def __init__(self, _settings: dict[str, Any]) -> None: ...
+
+    def init_transactions(self, _seconds: float) -> None: ...
+
+    def begin_transaction(self) -> None: ...
+
+    def produce(self, *_: Any, **__: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._FATAL))
+
+    def poll(self, _seconds: float) -> int:
+        raise KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+
+
+def test_a_replay_that_another_one_has_fenced_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inspection.dead_letters.replay.Producer", Fenced)
+    monkeypatch.setattr(Replayer, "_end", lambda *_: 0)
+    letter = DeadLetter(0, 0, None, b"x", (), "words.tuples.b", 0, 0, "exception", "no", "b/0")
+    with pytest.raises(DeadLettersError, match="another replay of words has begun and put an end to this one"):
+        list(Replayer({}, "words").replay([letter]))
