@@ -19,6 +19,7 @@ from acker_worker.catalogue import Catalogue
 from acker_worker.worker import AckerWorker, WorkerSettings
 from spout_sdk import ComponentRunner, Stats, Topology
 from tests.unit.cli.running import Run
+from tuple_tree.access import ACKER
 
 ROOT: Final = Path(__file__).parents[2]
 NO_BROKER: Final = "127.0.0.1:1"
@@ -81,21 +82,17 @@ class InThreads:
         stats: component → what it reported last.
     """
 
-    def __init__(
-        self, topology: Topology, kafka: Mapping[str, Any], components: tuple[str, ...] | None, acker: bool
-    ) -> None:
+    def __init__(self, topology: Topology, users: Mapping[str, Mapping[str, Any]]) -> None:
         # No member may lose its place in its group because the machine is busy.
-        settings = {**kafka, "log_level": 2, "session.timeout.ms": 45_000}
-        manifest = topology.manifest
-        chosen = [each.name for each in manifest.components] if components is None else components
-        self.stats = {name: Stats(name) for name in chosen}
+        patient = {"log_level": 2, "session.timeout.ms": 45_000}
+        self.stats = {name: Stats(name) for name in users if name != ACKER}
         self.errors: list[BaseException] = []
         self._services: list[ComponentRunner | AckerWorker] = [
-            ComponentRunner(topology, name, settings, on_stats=self._keep) for name in chosen
+            ComponentRunner(topology, name, {**users[name], **patient}, on_stats=self._keep) for name in self.stats
         ]
-        if acker:
+        if ACKER in users:
             quick = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
-            self._services.append(AckerWorker(manifest.topology, settings, quick))
+            self._services.append(AckerWorker(topology.name, {**users[ACKER], **patient}, quick))
         self._threads = [threading.Thread(target=self._run, args=(service,)) for service in self._services]
 
     def start(self) -> None:
@@ -126,10 +123,20 @@ def in_threads(
     components: tuple[str, ...] | None = None,
     *,
     acker: bool = True,
+    users: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[InThreads]:
-    """Publishes a topology whose topics exist, and runs all or some of its components; withdraws it at the end."""
+    """Publishes a topology whose topics exist, and runs it; withdraws it at the end.
+
+    Args:
+        topology: as built.
+        kafka: settings of all that is run.
+        components: those to run; all unless given.
+        acker: whether an acker worker runs.
+        users: component, or `acker` → settings, if each runs as a user of its own.
+    """
     Catalogue(dict(kafka)).publish(topology.manifest)
-    running = InThreads(topology, kafka, components, acker)
+    chosen = [each.name for each in topology.manifest.components] if components is None else components
+    running = InThreads(topology, users or dict.fromkeys([*chosen, *([ACKER] if acker else [])], kafka))
     running.start()
     try:
         yield running

@@ -18,6 +18,8 @@ from tests.unit.cli.running import RunningAcker, run_acker, running_acker, said
 from tests.unit.dashboard.http import request
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("dashboard")]
+
 PATIENCE = 180.0
 PATIENCE_MS = PATIENCE * 1000
 WIDE = {"width": 1280, "height": 900}

@@ -1,6 +1,5 @@
-"""A worker of all topologies serves what its user may, and `acker topologies` does what it is said to need."""
+"""A worker of all topologies serves what its user may, and `acker topologies` needs the ACLs that are documented."""
 
-import subprocess
 import threading
 import uuid
 from collections.abc import Iterator
@@ -13,17 +12,19 @@ from acker_worker.catalogue import Catalogue
 from acker_worker.errors import AccessError, TopicError
 from acker_worker.service import AckerService
 from tests.kafka.ack_log import manifest_of
-from tests.kafka.security.secured import SecuredKafka, bindings_of
-from tests.kafka.security.test_roles import acker
+from tests.kafka.cli_rig import call_acker
+from tests.kafka.security.secured import SecuredKafka, bindings_of, environment_of
+from tests.unit.cli.running import Run
 from tests.waiting import eventually
 from tuple_tree.access import acker_role
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
 
+pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("secured")]
+
 
 @pytest.fixture
 def topologies(secured: SecuredKafka) -> Iterator[list[Manifest]]:
-    """Two topologies on the broker."""
     catalogue = Catalogue(secured.super_user)
     manifests = [manifest_of(f"all-{uuid.uuid4().hex[:8]}") for _ in range(2)]
     for manifest in manifests:
@@ -47,9 +48,14 @@ def allowed(
 def test_it_serves_what_it_may_and_says_what_it_may_not(secured: SecuredKafka, topologies: list[Manifest]) -> None:
     mine, other = topologies
     user = f"ackers-{uuid.uuid4().hex[:8]}"
+    kafka = {**secured.with_certificate(user), "log_level": 2}
+    with pytest.raises(TopicError, match=f"{TOPOLOGIES_TOPIC} may not be seen by this user.*--role acker"):
+        AckerService(kafka).run()
     secured.allow(bindings_of(acker_role(mine), f"User:{user}"))
+    with pytest.raises(AccessError, match=f"group {CATALOGUE_GROUP} may not be used by this user"):
+        AckerService(kafka).run()
     secured.allow(allowed(user, ResourceType.GROUP, CATALOGUE_GROUP, AclOperation.READ))
-    service = AckerService({**secured.with_certificate(user), "log_level": 2})
+    service = AckerService(kafka)
     thread = threading.Thread(target=service.run, name="service")
     thread.start()
     try:
@@ -64,27 +70,13 @@ def test_it_serves_what_it_may_and_says_what_it_may_not(secured: SecuredKafka, t
     assert not thread.is_alive()
 
 
-def test_it_needs_the_group_of_the_catalogue(secured: SecuredKafka, topologies: list[Manifest]) -> None:
-    user = f"ackers-{uuid.uuid4().hex[:8]}"
-    secured.allow(bindings_of(acker_role(topologies[0]), f"User:{user}"))
-    with pytest.raises(AccessError, match=f"group {CATALOGUE_GROUP} may not be used by this user"):
-        AckerService({**secured.with_certificate(user), "log_level": 2}).run()
-
-
-def test_it_needs_the_manifests(secured: SecuredKafka) -> None:
-    settings = {**secured.with_certificate(f"ackers-{uuid.uuid4().hex[:8]}"), "log_level": 2}
-    with pytest.raises(TopicError, match=f"{TOPOLOGIES_TOPIC} may not be seen by this user.*--role acker"):
-        AckerService(settings).run()
-
-
-def test_who_may_see_and_delete_a_topology(secured: SecuredKafka, topologies: list[Manifest]) -> None:
-    mine = topologies[0]
-    name, prefix = mine.topology, f"{mine.topology}."
+def test_a_topology_is_shown_and_deleted_with_its_acls(secured: SecuredKafka, topologies: list[Manifest]) -> None:
+    name, prefix = topologies[0].topology, f"{topologies[0].topology}."
     user = f"owner-{uuid.uuid4().hex[:8]}"
     kafka: dict[str, Any] = secured.with_certificate(user)
 
-    def topologies_command(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        return acker("topologies", *arguments, kafka=kafka, name=name)
+    def acker(*arguments: str) -> Run:
+        return call_acker("topologies", *arguments, environment=environment_of(kafka))
 
     secured.allow(
         [
@@ -93,27 +85,24 @@ def test_who_may_see_and_delete_a_topology(secured: SecuredKafka, topologies: li
             *allowed(user, ResourceType.TOPIC, prefix, AclOperation.DESCRIBE, prefixed=True),
         ]
     )
-    blind = topologies_command("list")
-    assert blind.returncode == 0, blind.stderr
-    row = next(line.split() for line in blind.stdout.splitlines() if line.startswith(name))
-    assert row[-3:] == ["-", "-", "-"], "of groups that it may not describe it shows nothing"
+    listed = acker("list")
+    assert listed.returncode == 0, listed.stderr
+    row = next(line.split() for line in listed.stdout.splitlines() if line.startswith(name))
+    assert row[-3:] == ["-", "-", "-"], "figures of groups that it may not describe"
 
     secured.allow(allowed(user, ResourceType.GROUP, prefix, AclOperation.DESCRIBE, prefixed=True))
-    shown = topologies_command("show", name)
+    shown = acker("show", name)
     assert shown.returncode == 0, shown.stderr
-
-    refused = topologies_command("delete", name, "--yes")
+    refused = acker("delete", name, "--yes")
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"acker: topic {TOPOLOGIES_TOPIC} may not be written by this user")
     secured.allow(allowed(user, ResourceType.TOPIC, TOPOLOGIES_TOPIC, AclOperation.WRITE))
-    refused = topologies_command("delete", name, "--yes")
+    refused = acker("delete", name, "--yes")
     assert refused.returncode == 1
-    assert (
-        f"may not be deleted by this user: allow Delete for topics and groups that begin with {prefix}"
-        in refused.stderr
-    )
+    missing = f"may not be deleted by this user: allow Delete for topics and groups that begin with {prefix}"
+    assert missing in refused.stderr
     for kind in (ResourceType.TOPIC, ResourceType.GROUP):
         secured.allow(allowed(user, kind, prefix, AclOperation.DELETE, prefixed=True))
-    deleted = topologies_command("delete", name, "--yes")
+    deleted = acker("delete", name, "--yes")
     assert deleted.returncode == 0, deleted.stderr
     assert not any(topic.startswith(prefix) for topic in Catalogue(secured.super_user).topics())

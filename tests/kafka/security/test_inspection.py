@@ -1,4 +1,4 @@
-"""Doctor and dead letters for users who may not see or do everything."""
+"""The doctor, the dashboard, trace and dead letters for users who may not see or do everything."""
 
 import dataclasses
 import uuid
@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from acker_cli.doctor_gathering import look_at_all
+from acker_worker.catalogue import Catalogue
 from inspection.dashboard.kafka_source import KafkaSource
 from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError, Replayer
 from inspection.dead_letters.replay import replay_id
@@ -14,7 +16,7 @@ from inspection.doctor import Severity, examine
 from inspection.trace.errors import RootNotFoundError
 from inspection.trace_reader import TraceReader
 from spout_sdk import load_topology
-from tests.kafka.replaying import bury, committed, values
+from tests.kafka.replaying import committed, values, write_dead_letters
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.security.secured import SecuredKafka, bindings_of
 from tests.waiting import eventually
@@ -22,13 +24,13 @@ from tuple_tree.access import Operation, Permission, Role, acker_role, viewer_ro
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import dead_letters_topic, tuples_topic
 
+pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("secured")]
+
 CATALOGUE = Permission("group", "acker.catalogue", (Operation.READ,))
 
 
 @pytest.fixture
 def manifest(secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> Manifest:
-    from acker_worker.catalogue import Catalogue
-
     monkeypatch.setenv(NAME, f"inspected-{uuid.uuid4().hex[:8]}")
     manifest = load_topology("tests.kafka.sdk_topologies:endless").manifest
     catalogue = Catalogue(secured.super_user)
@@ -45,9 +47,7 @@ def user(secured: SecuredKafka, role: Role, *more: Permission) -> dict[str, Any]
 
 
 def test_what_may_not_be_seen_is_not_taken_for_missing(secured: SecuredKafka, manifest: Manifest) -> None:
-    """An acker worker knows nothing of inboxes, and nothing of the groups of components."""
-    from acker_cli.doctor_gathering import look_at_all
-
+    """The user of an acker worker may describe no inbox, and no group of a component."""
     kafka = user(secured, acker_role(manifest))
     facts = look_at_all(kafka, manifest.topology, None, 0.5, lambda _line: None)
     findings = examine(facts)
@@ -60,13 +60,11 @@ def test_what_may_not_be_seen_is_not_taken_for_missing(secured: SecuredKafka, ma
 
 def test_a_viewer_sees_everything(secured: SecuredKafka, manifest: Manifest) -> None:
     """With the viewer's ACLs and no others."""
-    from acker_cli.doctor_gathering import look_at_all
-
     name = manifest.topology
     viewer = f"viewer-{uuid.uuid4().hex[:8]}"
     secured.allow(bindings_of(viewer_role(manifest), f"User:{viewer}"))
     kafka = secured.with_certificate(viewer)
-    bury(secured.super_user, name, tuples_topic(name, "split"), [b"x"])
+    write_dead_letters(secured.super_user, name, tuples_topic(name, "split"), [b"x"])
     findings = examine(look_at_all(kafka, name, None, 0.5, lambda _line: None))
     assert [finding for finding in findings if finding.severity is Severity.NOTE] == []
     assert [entry.offset for entry in DeadLetterLog(kafka, name).entries() if isinstance(entry, DeadLetter)] == [0]
@@ -84,31 +82,8 @@ def test_a_viewer_sees_everything(secured: SecuredKafka, manifest: Manifest) -> 
         Replayer(kafka, name)
 
 
-def test_who_may_replay(secured: SecuredKafka, manifest: Manifest) -> None:
-    name = manifest.topology
-    letters, inbox = dead_letters_topic(name), tuples_topic(name, "split")
-    bury(secured.super_user, name, inbox, [b"x"])
-    looks = Role("looks", "", (Permission("topic", letters, (Operation.READ, Operation.WRITE)),))
-    kafka = user(secured, looks)
-    found = list(DeadLetterLog(kafka, name).fetch([0]))
-    assert [letter.value for letter in found] == [b"x"]
-    with pytest.raises(DeadLettersError, match="allow Write for the transactional id"):
-        Replayer(kafka, name)
-
-    transactions = Permission("transactional-id", replay_id(name), (Operation.WRITE,))
-    with (
-        Replayer(user(secured, looks, transactions), name) as replayer,
-        pytest.raises(DeadLettersError, match=f"{inbox}"),
-    ):
-        list(replayer.replay(found))
-    writes = Permission("topic", inbox, (Operation.WRITE,))
-    with Replayer(user(secured, looks, transactions, writes), name) as replayer:
-        assert len(list(replayer.replay(found))) == 1
-    assert values(committed(secured.super_user, inbox)) == [b"x"]
-
-
 class Slow(Replayer):
-    """Hears of the refusal of a letter before it sends the next one."""
+    """Waits for the refusal of a letter before it sends the next one."""
 
     def _send(self, *arguments: Any) -> None:
         super()._send(*arguments)
@@ -116,14 +91,26 @@ class Slow(Replayer):
         eventually(lambda: self._producer.poll(0.05) >= 0 and failures, "the refusal of the first letter")
 
 
-def test_a_refusal_is_told_however_soon_it_comes(secured: SecuredKafka, manifest: Manifest) -> None:
+def test_a_replay_needs_each_of_its_acls(secured: SecuredKafka, manifest: Manifest) -> None:
     name = manifest.topology
     letters, inbox = dead_letters_topic(name), tuples_topic(name, "split")
-    bury(secured.super_user, name, inbox, [b"x", b"y"])
+    write_dead_letters(secured.super_user, name, inbox, [b"x", b"y"])
     looks = Role("looks", "", (Permission("topic", letters, (Operation.READ, Operation.WRITE)),))
-    kafka = user(secured, looks, Permission("transactional-id", replay_id(name), (Operation.WRITE,)))
+    kafka = user(secured, looks)
     found = list(DeadLetterLog(kafka, name).fetch([0, 1]))
-    assert len(found) == 2
-    refused = f"dead letter 0 was refused by {inbox} .*, so 0 to 1 were not put back"
-    with Slow(kafka, name) as replayer, pytest.raises(DeadLettersError, match=refused):
+    assert [letter.value for letter in found] == [b"x", b"y"]
+    with pytest.raises(DeadLettersError, match="allow Write for the transactional id"):
+        Replayer(kafka, name)
+
+    transactions = Permission("transactional-id", replay_id(name), (Operation.WRITE,))
+    kafka = user(secured, looks, transactions)
+    with Replayer(kafka, name) as replayer, pytest.raises(DeadLettersError, match=inbox):
         list(replayer.replay(found))
+    # However soon the refusal comes.
+    refused = f"dead letter 0 was refused by {inbox} .*, so 0 to 1 were not put back"
+    with Slow(kafka, name) as slow, pytest.raises(DeadLettersError, match=refused):
+        list(slow.replay(found))
+    writes = Permission("topic", inbox, (Operation.WRITE,))
+    with Replayer(user(secured, looks, transactions, writes), name) as replayer:
+        assert len(list(replayer.replay(found))) == 2
+    assert values(committed(secured.super_user, inbox)) == [b"x", b"y"]

@@ -18,6 +18,8 @@ from tests.unit.cli.running import run_acker, running_acker
 from tests.waiting import eventually
 from tuple_tree.access import roles
 
+pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("secured")]
+
 MODULE = "tests.kafka.source_topologies"
 MESSAGES = 50
 
