@@ -24,6 +24,7 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.testing import NotIdleError, SimulatedCluster
+from tests.seeds import each_seed
 from tuple_tree.manifest import Guarantee
 
 MESSAGES = 60
@@ -102,8 +103,7 @@ class Pair(Bolt):
         self.held.append(tuple_)
         if len(self.held) == 2 or self.story.chance.random() < 0.3:
             self.collector.emit(([one["number"] for one in self.held], [one["leaf"] for one in self.held]), self.held)
-            for one in self.held:
-                self.collector.ack(one)
+            self.collector.ack_all(self.held)
             self.held.clear()
 
 
@@ -122,14 +122,8 @@ TIMEOUTS: dict[Guarantee, float] = {"at_least_once": 5, "exactly_once": 25}
 
 def topology(story: Story, guarantee: Guarantee) -> Topology:
     timeout = TIMEOUTS[guarantee]
-    builder = TopologyBuilder(
-        "trouble",
-        guarantee=guarantee,
-        ack_partitions=3,
-        message_timeout=timeout,
-        max_spout_pending=20,
-        max_tree_age=4 * timeout,
-    )
+    settings: dict[str, Any] = {"message_timeout": timeout, "max_tree_age": 4 * timeout, "max_spout_pending": 20}
+    builder = TopologyBuilder("trouble", guarantee=guarantee, ack_partitions=3, **settings)
     builder.set_spout("numbers", partial(Numbers, story))
     builder.set_bolt("branch", partial(Branch, story), tasks=2).shuffle_grouping("numbers")
     builder.set_bolt("pair", partial(Pair, story), tasks=2).shuffle_grouping("branch")
@@ -155,8 +149,11 @@ def misfortunes(cluster: SimulatedCluster, chance: random.Random, timeout: float
 
 
 @pytest.mark.parametrize("guarantee", TIMEOUTS)
-@pytest.mark.parametrize("seed", range(25))
-def test_whatever_dies(seed: int, guarantee: Guarantee) -> None:
+def test_whatever_dies(guarantee: Guarantee) -> None:
+    each_seed(partial(check_run, guarantee))
+
+
+def check_run(guarantee: Guarantee, seed: int) -> None:
     chance = random.Random(seed)
     story = Story(chance)
     with SimulatedCluster(topology(story, guarantee), seed=seed, step=TIMEOUTS[guarantee] / 50) as cluster:

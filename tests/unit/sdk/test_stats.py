@@ -1,16 +1,22 @@
-"""Stats and the latency histogram."""
+"""Stats, the latency histogram, and their exposition for Prometheus."""
 
+import json
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from spout_sdk import FailReason, LatencyHistogram, SpoutSdkError, Stats
 from spout_sdk.counters import Counters
+from spout_sdk.metrics import ComponentCollector
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.streams import declare
 
 
-def histogram(seconds: list[float]) -> LatencyHistogram:
+def histogram(*seconds: float) -> LatencyHistogram:
     made = LatencyHistogram()
     for duration in seconds:
         made.record(duration)
@@ -20,37 +26,29 @@ def histogram(seconds: list[float]) -> LatencyHistogram:
 def test_quantiles_are_within_an_eighth() -> None:
     rng = random.Random(5)
     durations = sorted(rng.lognormvariate(-5, 2) for _ in range(20_000))
-    made = histogram(durations)
+    made = histogram(*durations)
     for q in (0.01, 0.5, 0.9, 0.99, 0.999):
         true = durations[int(q * len(durations))]
         assert abs(made.quantile(q) - true) <= true / 8 + 1e-6
-
-
-def test_the_ends_of_the_scale() -> None:
-    assert LatencyHistogram().quantile(0.5) == 0.0
-    assert histogram([0.0, -1.0]).quantile(1.0) < 1e-6
-    assert histogram([1e5]).quantile(0.5) == pytest.approx(1e5, rel=0.125)
+    assert histogram().quantile(0.5) == 0.0
+    assert histogram(0.0, -1.0).quantile(1.0) < 1e-6
+    assert histogram(1e5).quantile(0.5) == pytest.approx(1e5, rel=0.125)
     with pytest.raises(ValueError, match="between 0 and 1"):
-        LatencyHistogram().quantile(2)
+        histogram().quantile(2)
 
 
-@given(st.lists(st.integers(0, 2**30)), st.integers(3, 30))
-def test_counts_below_a_power_of_two_are_exact(micros: list[int], power: int) -> None:
-    made = histogram([(duration + 0.5) / 1e6 for duration in micros])
-    assert made.shorter_than(power) == sum(duration < 2**power for duration in micros)
-
-
-@given(st.lists(st.floats(1e-5, 1e4), min_size=1))
-def test_the_sum_is_within_a_sixteenth(seconds: list[float]) -> None:
-    assert histogram(seconds).seconds == pytest.approx(sum(seconds), rel=1 / 16 + 1e-3)
-
-
-@given(st.lists(st.floats(0, 1e4)), st.lists(st.floats(0, 1e4)))
-def test_merging_is_recording_all(left: list[float], right: list[float]) -> None:
-    merged = histogram(left)
-    merged.merge(histogram(right))
-    assert merged == histogram(left + right)
+@given(st.lists(st.integers(0, 2**30), max_size=30), st.lists(st.integers(0, 2**30), max_size=30), st.integers(3, 30))
+def test_counts_sums_and_merges_are_those_of_all_that_was_recorded(
+    left: list[int], right: list[int], power: int
+) -> None:
+    seconds = [(micros + 0.5) / 1e6 for micros in (*left, *right)]
+    merged = histogram(*seconds[: len(left)])
+    merged.merge(histogram(*seconds[len(left) :]))
+    assert merged == histogram(*seconds)
     assert merged.total == len(left) + len(right)
+    # Exact below a power of two.
+    assert merged.shorter_than(power) == sum(micros < 2**power for micros in (*left, *right))
+    assert merged.seconds == pytest.approx(sum(seconds), rel=1 / 16 + 1e-3, abs=len(seconds) * 1e-5)
 
 
 def snapshot(pid: int, *, tasks: tuple[int, ...], pending: int) -> Stats:
@@ -68,10 +66,15 @@ def snapshot(pid: int, *, tasks: tuple[int, ...], pending: int) -> Stats:
     counters.throttled_seconds = float(pid)
     for number in range(pid):
         counters.count_error(ValueError(f"{number} of {pid}"))
-    return Stats.snapshot("split", pid, tasks, pending, counters)
+    taken = Stats.snapshot("split", pid, tasks, pending, counters)
+    # A snapshot does not follow the counters.
+    counters.users["later"] = counters.acked = 1
+    counters.count_failed(FailReason.LOST)
+    counters.complete_latency.record(1.0)
+    return taken
 
 
-def test_stats_add_up() -> None:
+def test_stats_add_up_and_survive_json() -> None:
     total = snapshot(1, tasks=(2,), pending=5).merge(snapshot(3, tasks=(0, 1), pending=6))
     assert total == Stats(
         component="split",
@@ -92,35 +95,108 @@ def test_stats_add_up() -> None:
         rollbacks=4,
         counters={"of-1": 1, "of-3": 1, "both": 4},
         throttled_seconds=4.0,
-        complete_latency=histogram([0.001, 0.003]),
-        execute_latency=histogram([0.01, 0.03]),
-        process_latency=histogram([0.1, 0.3]),
+        complete_latency=histogram(0.001, 0.003),
+        execute_latency=histogram(0.01, 0.03),
+        process_latency=histogram(0.1, 0.3),
     )
-
-
-def test_stats_survive_json() -> None:
-    stats = snapshot(3, tasks=(0, 1), pending=6)
-    line = stats.to_json()
+    line = total.to_json()
     assert "\n" not in line
-    assert Stats.from_json(line) == stats
-    assert Stats.from_json(line.encode()) == stats
+    assert Stats.from_json(line) == Stats.from_json(line.encode()) == total
+    retired = total.retired()
+    assert (retired.pids, retired.tasks, retired.pending, retired.emitted) == ((), (), 0, 40)
+    for other in ("", "{}", "[]", '{"complete_latency":{},"pids":[],"tasks":[],"no":1}'):
+        with pytest.raises(SpoutSdkError, match="not a line of stats"):
+            Stats.from_json(other)
 
 
-@pytest.mark.parametrize("line", ["", "{}", "[]", '{"complete_latency":{},"pids":[],"tasks":[],"no":1}'])
-def test_other_json_is_refused(line: str) -> None:
-    with pytest.raises(SpoutSdkError, match="not a line of stats"):
-        Stats.from_json(line)
+MANIFEST = Manifest.of(
+    topology="words",
+    max_tree_age_ms=300_000,
+    components=(
+        SpoutManifest(name="lines", tasks=3, streams=(declare(["line"]),), max_pending=100),
+        BoltManifest(name="split", subscriptions=(Subscription(source="lines", stream="default", grouping="shuffle"),)),
+    ),
+)
+
+Key = tuple[str, frozenset[tuple[str, str]]]
 
 
-def test_a_retired_process_keeps_its_counts_only() -> None:
-    retired = snapshot(3, tasks=(0, 1), pending=6).retired()
-    assert (retired.pids, retired.tasks, retired.pending, retired.emitted) == ((), (), 0, 30)
+def scraped(*components: Stats) -> dict[Key, float]:
+    registry = CollectorRegistry()
+    registry.register(ComponentCollector(MANIFEST, lambda: components))
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    return {
+        (
+            each.name.removeprefix("acker_component_"),
+            frozenset(each.labels.items()) - {("topology", "words")},
+        ): each.value
+        for family in families
+        for each in family.samples
+    }
 
 
-def test_a_snapshot_does_not_follow_the_counters() -> None:
-    counters = Counters()
-    taken = Stats.snapshot("split", 1, (), 0, counters)
-    counters.users["x"] = 1
-    counters.count_failed(FailReason.LOST)
-    counters.complete_latency.record(1.0)
-    assert (dict(taken.counters), dict(taken.failed), taken.complete_latency.total) == ({}, {}, 0)
+def key(name: str, component: str, **labels: str) -> Key:
+    return name, frozenset({("component", component), ("topology", ""), *labels.items()})
+
+
+def test_every_number_of_a_spout_is_exposed() -> None:
+    counted = (
+        "emitted",
+        "transferred",
+        "executed",
+        "acked",
+        "ignored_notices",
+        "dead_letters",
+        "undelivered",
+        "errors",
+    )
+    numbers = {name: n for n, name in enumerate((*counted, "transactions", "rollbacks", "throttled_seconds"), start=10)}
+    lines = Stats(
+        "lines",
+        pids=(7, 8),
+        tasks=(0, 2),
+        failed={"timeout": 34, "lost": 35},
+        pending=36,
+        last_error="is not shown",
+        counters={"replayed": 40, 'odd "name"\n': 41},
+        **numbers,  # type: ignore[arg-type]
+    )
+    assert {each: value for each, value in scraped(lines).items() if value} == {
+        **{key(f"{name}_total", "lines"): number for name, number in numbers.items()},
+        key("processes", "lines"): 2,
+        key("tasks_owned", "lines"): 2,
+        key("failed_total", "lines", reason="timeout"): 34,
+        key("failed_total", "lines", reason="lost"): 35,
+        key("pending", "lines"): 36,
+        key("max_pending", "lines"): 200,
+        key("user_total", "lines", counter="replayed"): 40,
+        key("user_total", "lines", counter='odd "name"\n'): 41,
+    }
+
+
+def test_no_number_of_a_snapshot_is_left_out_and_components_are_apart() -> None:
+    latency = {"9": 1}
+    values = {"pids": [1], "tasks": [0], "failed": {"failed": 1}, "counters": {"own": 1}, "complete_latency": latency}
+    values |= {"execute_latency": latency, "process_latency": latency}
+    for component in ("lines", "split"):
+        unchanged, nothing = scraped(Stats(component)), json.loads(Stats(component).to_json())
+        others = {"complete_latency"} if component == "split" else {"execute_latency", "process_latency"}
+        # The text of an error is no metric: it would be a label of its own each time.
+        for name in nothing.keys() - {"component", "last_error"} - others:
+            changed = Stats.from_json(json.dumps({**nothing, name: values.get(name, 5)}))
+            assert scraped(changed) != unchanged, name
+    samples = scraped(Stats("lines", emitted=1), Stats("split", emitted=2, pending=3))
+    assert [samples[key("emitted_total", component)] for component in ("lines", "split")] == [1, 2]
+    assert key("max_pending", "split") not in samples
+
+
+def test_latencies_are_exposed_as_cumulative_buckets() -> None:
+    execute, process = histogram(0.00001, 0.001, 20.0), histogram(0.5)
+    samples = scraped(Stats("split", execute_latency=execute, process_latency=process))
+    bounds = {"1.6e-05": 1, "0.001024": 2, "8.388608": 2, "+Inf": 3}
+    assert {bound: samples[key("execute_latency_seconds_bucket", "split", le=bound)] for bound in bounds} == bounds
+    assert samples[key("process_latency_seconds_count", "split")] == 1
+    assert samples[key("process_latency_seconds_sum", "split")] == pytest.approx(0.5, rel=1 / 16)
+    samples = scraped(Stats("lines", complete_latency=histogram(0.0005, 0.003, 0.003, 200.0)))
+    bounds = {"0.001024": 1, "0.002048": 1, "0.004096": 3, "134.217728": 3, "+Inf": 4}
+    assert {bound: samples[key("complete_latency_seconds_bucket", "lines", le=bound)] for bound in bounds} == bounds
