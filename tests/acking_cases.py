@@ -1,13 +1,15 @@
-"""The cases of the acking rules, written as the messages about one root; run on the pure fold and on a real broker.
+"""The cases of the acking rules, written as the messages about one root.
 
 A script is a line of messages: `I(a^b)` init with those edges, `A(a)` ack, `F` fail, `R` reset-timeout, `T` a tick.
 Edges are letters; each run gives them fresh random ids. A record expires after three ticks without progress.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from itertools import permutations
+from operator import xor
 from typing import Final
 
 LIFETIME_TICKS: Final = 3
@@ -21,10 +23,14 @@ class Message:
     kind: str
     edges: tuple[str, ...]
 
+    def val(self, ids: Mapping[str, int]) -> int:
+        """The XOR of its edges, of which these are the ids."""
+        return reduce(xor, (ids[edge] for edge in self.edges), 0)
+
 
 @dataclass(frozen=True)
 class Case:
-    """A script and what the spout must be told, in order; nothing for an empty outcome."""
+    """A script and the outcomes of which the spout is notified, in order."""
 
     script: str
     outcomes: tuple[str, ...]

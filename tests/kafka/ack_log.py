@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -92,9 +93,8 @@ class AckLog:
         fail: str | None = None,
         reset: bool = False,
         spout: SpoutTask | None = None,
-        on_append: Callable[[int], None] | None = None,
     ) -> None:
-        """Appends one message about one root; `flush` waits for it, and for `on_append` with the broker's time."""
+        """Appends one message about one root; `flush` waits for it."""
         partition = acker_partition(root, self.manifest.ack_partitions)
         self._sequences[partition] += 1
         batch = AckBatch(
@@ -110,13 +110,7 @@ class AckLog:
             fail_messages=() if fail is None else (fail,),
             reset_roots=column(root) if reset else column(),
         )
-
-        def arrived(error: KafkaError | None, message: Message) -> None:
-            appended_ms = _arrived(error, message)
-            if on_append is not None:
-                on_append(appended_ms)
-
-        self.append(partition, encode_ack_batch(batch), arrived)
+        self.append(partition, encode_ack_batch(batch))
 
     def append(
         self,
@@ -127,9 +121,9 @@ class AckLog:
         self._producer.produce(self.topic, value, partition=partition, on_delivery=on_delivery or _must_arrive)
         self._producer.poll(0)
 
-    def append_to(self, topic: str, partition: int, value: bytes) -> None:
-        """Writes a record into another topic of the topology, and waits until it is there."""
-        self._producer.produce(topic, value, partition=partition, on_delivery=_must_arrive)
+    def append_to(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> None:
+        """Writes a record into another topic, and waits until it is there."""
+        self._producer.produce(topic, value, key, partition=partition, on_delivery=_must_arrive)
         self.flush()
 
     def delete_topic(self, topic: str) -> None:
@@ -152,11 +146,8 @@ class AckLog:
 
     def wait_ticks(self, ticks: int, partition: int) -> None:
         """Waits until the broker's time is that many ticks on."""
-        self.wait_for_tick(self.append_ms(partition) // self.manifest.tick_ms + ticks, partition)
-
-    def wait_for_tick(self, tick: int, partition: int) -> None:
-        """Waits until the broker's time is in that tick."""
         tick_ms = self.manifest.tick_ms
+        tick = self.append_ms(partition) // tick_ms + ticks
         eventually(lambda: self.append_ms(partition) // tick_ms >= tick, f"tick {tick} of the broker's time")
 
     def read_notices(self) -> Notices:
@@ -208,16 +199,15 @@ class AckLog:
             consumer.close()
 
     def end_offsets(self) -> dict[int, int]:
-        ends = {}
-        for partition in range(self.manifest.ack_partitions):
-            _, high = watermarks(self._consumer, TopicPartition(self.topic, partition), 30)
-            ends[partition] = high
-        return ends
+        return {
+            partition: watermarks(self._consumer, TopicPartition(self.topic, partition), 30)[1]
+            for partition in range(self.manifest.ack_partitions)
+        }
 
     @contextmanager
-    def worker(self) -> Iterator["WorkerThread"]:
+    def worker(self, clock: Callable[[], float] = time.monotonic) -> Iterator["WorkerThread"]:
         """A worker in a thread of the test; stopped cleanly at the end."""
-        thread = WorkerThread(self)
+        thread = WorkerThread(self, clock)
         try:
             thread.start()
             yield thread
@@ -245,17 +235,27 @@ class AckLog:
                 process.kill()
 
 
-class WorkerThread:
-    """An acker worker in a thread, with what it last said of itself."""
+class Clock:
+    """The monotonic clock, which a test can move on."""
 
-    def __init__(self, log: AckLog) -> None:
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead_s
+
+
+class WorkerThread:
+    """An acker worker in a thread, with its last statistics and how many there were."""
+
+    def __init__(self, log: AckLog, clock: Callable[[], float] = time.monotonic) -> None:
         self.stats = WorkerStats()
+        self.snapshots = 0
         self.error: BaseException | None = None
-        # Nobody kills it, so the group must not miss it in a pause of the machine.
-        kafka = {**log.kafka, "session.timeout.ms": 12_000}
-        self._worker = AckerWorker(
-            log.topology, kafka, WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05), self._keep
-        )
+        # It is never killed, so the group must not miss it in a pause of the machine.
+        kafka = {"heartbeat.interval.ms": 300, **log.kafka, "session.timeout.ms": 12_000}
+        settings = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
+        self._worker = AckerWorker(log.topology, kafka, settings, self._keep, clock)
         self._thread = threading.Thread(target=self._run, name=f"worker of {log.topology}", daemon=True)
 
     def start(self) -> None:
@@ -269,14 +269,30 @@ class WorkerThread:
         assert not self._thread.is_alive()
         assert self.error is None, self.error
 
+    def await_pending(self, trees: int) -> None:
+        """Waits until everything is read and committed, and so many trees are open."""
+        eventually(lambda: settled(self.stats, trees), f"{trees} open trees, all read and committed")
+
+    def await_turns(self) -> None:
+        """Waits until its loop has turned a few times."""
+        before = self.snapshots
+        eventually(lambda: self.snapshots > before + 3, "the worker's loop to turn")
+
     def _keep(self, stats: WorkerStats) -> None:
         self.stats = stats
+        self.snapshots += 1
 
     def _run(self) -> None:
         try:
             self._worker.run()
         except BaseException as error:  # noqa: BLE001  # kept for the test's own thread
             self.error = error
+
+
+def settled(stats: WorkerStats, trees: int) -> bool:
+    """Whether everything is read and committed, and so many trees are open."""
+    committed = all(one.committed == one.position for one in stats.by_partition)
+    return stats.pending == trees and stats.clock_lag_ms == 0 and committed
 
 
 def _must_arrive(error: KafkaError | None, message: Message) -> None:

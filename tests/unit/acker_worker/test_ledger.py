@@ -18,9 +18,9 @@ def random_ids(rng: np.random.Generator, count: int) -> Ids:
     return rng.integers(0, 2**64, size=count, dtype=np.uint64)
 
 
-def test_ten_million_random_trees_shuffled_are_ten_million_acks() -> None:
+def test_a_million_random_trees_shuffled_are_a_million_acks() -> None:
     """Each tree has a spout tuple and a child; its three messages are dealt into three shuffled hands."""
-    seed, total, block = 20, 10_000_000, 1_000_000
+    seed, total, block = 20, 1_000_000, 250_000
     rng = np.random.default_rng(seed)
     ledger = Ledger(SETTINGS)
     acked = 0
@@ -40,15 +40,12 @@ def test_ten_million_random_trees_shuffled_are_ten_million_acks() -> None:
     assert xor_of_acked == xor_of_roots
 
 
-@pytest.mark.parametrize("roots_of", ["random", "consecutive", "one residue class"])
+@pytest.mark.parametrize("roots_of", ["random", "one residue class"])
 def test_grows_and_shrinks_and_keeps_every_record(roots_of: str) -> None:
     rng = np.random.default_rng(7)
-    count = 300_000
-    roots = {
-        "random": random_ids(rng, count),
-        "consecutive": np.arange(count, dtype=np.uint64),
-        "one residue class": np.arange(count, dtype=np.uint64) * np.uint64(1024) + np.uint64(5),
-    }[roots_of]
+    count = 100_000
+    spread = np.arange(count, dtype=np.uint64) * np.uint64(1024) + np.uint64(5)
+    roots = random_ids(rng, count) if roots_of == "random" else spread
     vals = random_ids(rng, count)
     ledger = Ledger(SETTINGS)
     small = ledger.table_bytes
@@ -136,14 +133,23 @@ def test_the_clock_does_not_go_back() -> None:
 
 
 def test_settings_that_cannot_be_kept() -> None:
-    with pytest.raises(LedgerError, match="make the tick longer"):
-        LedgerSettings(tick_ms=1, max_age_ms=10**9, orphan_timeout_ms=1)
-    with pytest.raises(LedgerError, match="use 1 or more"):
-        LedgerSettings(tick_ms=0, max_age_ms=1, orphan_timeout_ms=1)
+    for tick_ms, max_age_ms, complaint in ((1, 10**9, "make the tick longer"), (0, 1, "use 1 or more")):
+        with pytest.raises(LedgerError, match=complaint):
+            LedgerSettings(tick_ms=tick_ms, max_age_ms=max_age_ms, orphan_timeout_ms=1)
 
 
-def test_big_endian_columns_are_read_as_what_they_are() -> None:
-    ledger = Ledger(SETTINGS)
-    root = 0x0102030405060708
-    ledger.init(np.array([root], dtype=">u8"), np.array([5], dtype=">u8"), SPOUT)
-    assert ledger.record(root) == (5, True, False)
+def test_the_oldest_trees_come_first_and_orphans_not_at_all() -> None:
+    ledger = Ledger(LedgerSettings(tick_ms=1, max_age_ms=5_000, orphan_timeout_ms=500))
+    # Across the tick at which births begin again at zero.
+    first = kernels.TICK_SPAN - 2
+    roots = random_ids(np.random.default_rng(7), 60)
+    for number, root in enumerate(roots):
+        ledger.advance(first + number // 10)
+        ledger.init(root.reshape(1), np.array([5], dtype=np.uint64), SpoutTask("t.notices.s", 0, 500))
+    ledger.ack(np.array([1, 2], dtype=np.uint64), np.array([1, 2], dtype=np.uint64))
+    ledger.ack(roots[:5], np.full(5, 5, dtype=np.uint64))
+    oldest = ledger.oldest(8)
+    assert [birth for _, birth in oldest] == [first] * 5 + [first + 1] * 3
+    assert {root for root, _ in oldest[:5]} == set(roots[5:10].tolist())
+    assert {root for root, _ in ledger.oldest(1_000)} == set(roots[5:].tolist())
+    assert Ledger(ledger.settings).oldest(3) == []

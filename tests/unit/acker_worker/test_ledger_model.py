@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -134,7 +133,7 @@ class SameOutcomes(RuleBasedStateMachine):
     def advance(self, ticks: int) -> None:
         expected = [decided for _ in range(ticks) for decided in self.plain.rotate()]
         decided = self._decided(self.ledger.advance(self.plain.tick))
-        if ticks > 1:  # several cohorts at once are told by key, and the age is that of their own tick
+        if ticks > 1:  # several cohorts at once come by key, and the age is that of their own tick
             assert sorted(d[0] for d in decided) == sorted(e[0] for e in expected)
         else:
             assert sorted(decided, key=lambda d: d[0]) == sorted(expected, key=lambda e: e[0])
@@ -157,4 +156,3 @@ class SameOutcomes(RuleBasedStateMachine):
 
 
 TestSameOutcomes = SameOutcomes.TestCase
-TestSameOutcomes.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)

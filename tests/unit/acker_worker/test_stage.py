@@ -1,15 +1,16 @@
-"""Entries that are applied in one go: nobody can tell from the outcomes."""
+"""Entries that are applied in one go have the same outcomes as one by one."""
 
+import random
 from collections.abc import Iterable
 
 import numpy as np
-import pytest
 
 from acker_worker import kernels
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import Ledger
 from acker_worker.progress import Progress
 from acker_worker.stage import FULL, Stage
+from tests.seeds import each_seed
 from tests.unit.acker_worker.folding import SETTINGS, SPOUT, TICK_MS, Log, column, new_fold
 from tests.unit.acker_worker.random_log import random_scenario
 from tuple_tree.messages import FailReason, SpoutTask
@@ -28,32 +29,26 @@ def told_by(fold: PartitionFold, chunks: Iterable[list[LogRecord]]) -> dict[Spou
     return said
 
 
-@pytest.mark.parametrize("faults", [False, True])
-@pytest.mark.parametrize("seed", range(60))
-def test_a_log_in_one_go_tells_what_it_tells_record_by_record(seed: int, faults: bool) -> None:
-    records = random_scenario(seed, faults=faults).log.records
-    whole, single = new_fold(), new_fold()
-    assert told_by(whole, [records]) == told_by(single, [[record] for record in records])
-    assert whole.counters == single.counters
-    assert whole.progress == single.progress
-    assert len(whole.ledger) == len(single.ledger)
+def test_a_log_in_one_go_tells_what_it_tells_record_by_record() -> None:
+    """From its beginning, and from what was committed at the half of it."""
 
+    def check(seed: int) -> None:
+        rng = random.Random(seed)
+        for round_ in range(12):
+            records = random_scenario(rng.getrandbits(32), faults=round_ % 3 > 0).log.records
+            committed: Progress | None = None
+            if round_ % 2:
+                half = new_fold()
+                half.apply(records[: len(records) // 2])
+                committed = half.progress
+                records = records[committed.rebuild_from :]
+            whole, single = (PartitionFold(0, 1, SETTINGS, committed) for _ in range(2))
+            assert told_by(whole, [records]) == told_by(single, [[record] for record in records])
+            assert whole.counters == single.counters
+            assert whole.progress == single.progress
+            assert len(whole.ledger) == len(single.ledger)
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_rebuild_in_one_go_tells_what_it_tells_record_by_record(seed: int) -> None:
-    records = random_scenario(seed, faults=True).log.records
-    half = new_fold()
-    half.apply(records[: len(records) // 2])
-    committed = half.progress
-    rest = records[committed.rebuild_from :]
-
-    def taken_over(progress: Progress) -> PartitionFold:
-        return PartitionFold(0, 1, SETTINGS, progress)
-
-    whole, single = taken_over(committed), taken_over(committed)
-    assert told_by(whole, [rest]) == told_by(single, [[record] for record in rest])
-    assert whole.counters == single.counters
-    assert whole.progress == single.progress
+    each_seed(check)
 
 
 def test_what_a_bolt_says_of_a_fail_is_not_lost_to_an_outcome_before_it() -> None:
@@ -98,16 +93,11 @@ def test_more_entries_and_runs_than_there_is_room_for() -> None:
     assert not len(ledger)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 7, 8, 1_000])
-def test_strays(partitions: int) -> None:
-    own = np.arange(100, dtype=np.uint64) * np.uint64(partitions) + np.uint64(2**63 // partitions * partitions)
-    own += np.uint64(partitions - 1)
-
-    def stray(roots: "np.ndarray[tuple[int], np.dtype[np.uint64]]") -> int:
-        return int(kernels.stray(roots, np.uint64(partitions), np.uint64(partitions - 1)))
-
-    assert stray(own) == -1
-    if partitions > 1:
+def test_strays() -> None:
+    for partitions in (2, 3, 8, 1_000):
+        own = np.arange(100, dtype=np.uint64) * np.uint64(partitions) + np.uint64(2**63 // partitions * partitions)
+        own += np.uint64(partitions - 1)
+        assert kernels.stray(own, np.uint64(partitions), np.uint64(partitions - 1)) == -1
         own[57] += np.uint64(1)
         own[80] += np.uint64(1)
-        assert stray(own) == 57
+        assert kernels.stray(own, np.uint64(partitions), np.uint64(partitions - 1)) == 57

@@ -1,14 +1,13 @@
 """The fold against the trees themselves: a model that keeps every tuple of multi-anchored DAGs.
 
 Messages travel through a bag that delivers them in any order, in batches of any size, and delivers batches again.
-Two promises are checked at every step: a spout is told `ack` only when every tuple of the tree was acked, and a tree
-whose messages have all been delivered once is told at once.
+Two promises are checked at every step: a spout is notified of an ack only when every tuple of the tree was acked, and
+of a tree whose messages have all been delivered once it is notified at once.
 """
 
 import random
 from dataclasses import dataclass, field
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -184,9 +183,8 @@ class Trees(RuleBasedStateMachine):
 
     def _check_not_silent(self, tree: Tree) -> None:
         if tree.complete and not tree.undelivered and not tree.disturbed:
-            assert tree.told is not None, f"tree {tree.root:x} is complete, and nobody was told"
+            assert tree.told is not None, f"tree {tree.root:x} is complete, and there was no notice"
             assert tree.told == "ack" or tree.failed
 
 
 TestTrees = Trees.TestCase
-TestTrees.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)

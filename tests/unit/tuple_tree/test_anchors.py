@@ -37,15 +37,14 @@ def test_header_round_trip(edges: Edges) -> None:
 
 
 def test_the_header_is_big_endian_root_first() -> None:
-    assert pack_anchors({0x0102: 0xFF}).hex() == "0000000000000102" + "00000000000000ff"
     assert pack_anchors({1: 2, 3: 4}).hex() == "".join(f"{id_:016x}" for id_ in (1, 2, 3, 4))
 
 
-@pytest.mark.parametrize("length", [1, 8, 15, 17, 24, 33])
-def test_ragged_headers_are_refused(length: int) -> None:
-    with pytest.raises(WireError, match=f"the anchors header has {length} bytes") as raised:
-        unpack_anchors(bytes(length))
-    assert raised.value.reason == "ragged-anchors"
+def test_ragged_headers_are_refused() -> None:
+    for length in (1, 8, 15, 17, 24, 33):
+        with pytest.raises(WireError, match=f"the anchors header has {length} bytes") as raised:
+            unpack_anchors(bytes(length))
+        assert raised.value.reason == "ragged-anchors"
 
 
 def test_a_root_that_stands_twice_is_xored_together() -> None:
@@ -53,16 +52,10 @@ def test_a_root_that_stands_twice_is_xored_together() -> None:
     assert unpack_anchors(header) == {7: 0b0110, 9: 1}
 
 
-def test_one_anchor() -> None:
-    parent = _Tuple({7: 1})
-    assert new_child([parent], _given(2)) == {7: 2}
-    assert ack_vals(parent) == [(7, 1 ^ 2)]
-
-
 def test_several_children_accumulate() -> None:
     parent = _Tuple({7: 1})
     for edge in (2, 4, 8):
-        new_child([parent], _given(edge))
+        assert new_child([parent], _given(edge)) == {7: edge}
     assert ack_vals(parent) == [(7, 1 ^ 2 ^ 4 ^ 8)]
 
 
@@ -73,14 +66,11 @@ def test_multi_anchoring_joins_all_trees() -> None:
     assert ack_vals(right) == [(9, 2 ^ 32), (11, 4 ^ 32)]
 
 
-def test_the_same_anchor_twice_still_completes() -> None:
+def test_anchors_that_share_a_root_still_complete() -> None:
     parent = _Tuple({7: 1})
     child = _Tuple(new_child([parent, parent], _given(16, 32)))
     assert child.edges == {7: 16 ^ 32}
     assert _checksum({7: 1}, [parent, child]) == {7: 0}
-
-
-def test_anchors_that_share_a_root_still_complete() -> None:
     left, right = _Tuple({7: 1}), _Tuple({7: 2, 9: 4})
     child = _Tuple(new_child([left, right], _given(16, 32)))
     assert child.edges == {7: 16 ^ 32, 9: 32}

@@ -1,6 +1,7 @@
 """The headers of a dead letter."""
 
 from tuple_tree.dead_letters import dead_letter_headers
+from tuple_tree.errors import WireError
 
 
 def test_headers_say_where_it_lay_and_why() -> None:
@@ -18,6 +19,13 @@ def test_headers_say_where_it_lay_and_why() -> None:
 
 
 def test_what_utf_8_cannot_carry_is_escaped() -> None:
-    """A file's name may have such a half of a character, and an exception tells it."""
+    """A file's name may have such a half of a character, and an exception quotes it."""
     headers = dict(dead_letter_headers("words", 0, 1, reason="exception", detail="no bad\udcff.txt", by="split/1"))
     assert headers["dead-letter.detail"] == b"no bad\\udcff.txt"
+
+
+def test_a_detail_fits_a_record_header_whatever_it_quotes() -> None:
+    error = WireError("bad-payload", "x" * 1_000_000)
+    assert (error.reason, len(error.detail)) == ("bad-payload", 500)
+    assert error.detail.endswith("x…")
+    assert str(error) == f"bad-payload: {error.detail}"

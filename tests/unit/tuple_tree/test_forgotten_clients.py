@@ -1,4 +1,4 @@
-"""Clients that nobody holds any more, in processes of their own: a wrong end would be that of the process."""
+"""Clients without references, in processes of their own: a wrong end would be that of the process."""
 
 import signal
 import subprocess
@@ -22,21 +22,21 @@ from confluent_kafka.admin import AdminClient
 from tuple_tree.forgotten_clients import forgettable
 
 gc.disable()
-heard, dropped = threading.Event(), threading.Event()
+answered, dropped = threading.Event(), threading.Event()
 
 
-def hear(_answer: object) -> None:
+def on_answer(_answer: object) -> None:
     dropped.wait(60)
     gc.collect()
-    heard.set()
+    answered.set()
 
 
 client = {kind}({{"bootstrap.servers": "127.0.0.1:1", "log_level": 0}})
-client.describe_cluster(request_timeout=2).add_done_callback(hear)
+client.describe_cluster(request_timeout=0.5).add_done_callback(on_answer)
 {cycle}
 del cycle, client
 dropped.set()
-assert heard.wait(60)
+assert answered.wait(60)
 print("alive")
 """
 _AROUND_IT = "cycle = [client]; cycle.append(cycle)"
@@ -55,12 +55,12 @@ def test_one_that_is_found_by_its_own_answer_ends_elsewhere(cycle: str) -> None:
 
 
 def test_without_it_the_process_is_aborted() -> None:
-    """So that the test above is known to find what it is about; when it fails, nobody needs any of this any more."""
+    """So that the test above is known to find what it is about; when it fails, none of this is needed any more."""
     assert run("AdminClient", _AROUND_IT).returncode == -signal.SIGABRT
 
 
 class Client:
-    """Notes by whom it was ended."""
+    """Notes in which thread it was ended."""
 
     ended: ClassVar[list[str]] = []
 
@@ -73,7 +73,7 @@ class Client:
         Client.ended.append(f"{self.name} by {threading.current_thread().name}")
 
 
-def test_each_ends_once_and_as_soon_as_nobody_holds_it() -> None:
+def test_each_ends_once_and_as_soon_as_it_has_no_reference() -> None:
     kept = forgettable(Client)("kept")
     for name in ("one", "two"):
         forgettable(Client)(name)

@@ -25,13 +25,9 @@ def test_a_leader_is_waited_for() -> None:
     assert watermarks(electing, TopicPartition("acks", 3), 60) == (5, 17)
 
 
-def test_but_not_for_ever() -> None:
-    electing: Any = Electing(KafkaError.LEADER_NOT_AVAILABLE, KafkaError.LEADER_NOT_AVAILABLE)
-    with pytest.raises(KafkaException):
-        watermarks(electing, TopicPartition("acks", 3), 0)
-
-
-def test_other_errors_are_raised_at_once() -> None:
-    electing: Any = Electing(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    with pytest.raises(KafkaException):
-        watermarks(electing, TopicPartition("acks", 3), 60)
+def test_but_not_for_ever_and_other_errors_are_raised_at_once() -> None:
+    for error, seconds in ((KafkaError.LEADER_NOT_AVAILABLE, 0), (KafkaError.TOPIC_AUTHORIZATION_FAILED, 60)):
+        electing: Any = Electing(error, error)
+        with pytest.raises(KafkaException):
+            watermarks(electing, TopicPartition("acks", 3), seconds)
+        assert len(electing.errors) == 1
