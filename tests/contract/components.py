@@ -1,4 +1,4 @@
-"""A spout that says what it is told, and bolts that do what they are told; they also run in other threads."""
+"""A spout and bolts that emit and do what a test says; they also run in other threads."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ Execute = Callable[[Tuple, OutputCollector], None]
 
 @dataclass
 class Messages:
-    """What a spout has to say, and what it heard of it.
+    """What a spout emits, and the outcomes.
 
     Attributes:
         waiting: values and message id of what is not emitted yet.
@@ -35,6 +35,7 @@ class Messages:
         failed: task, message id and why.
         replays: whether what fails is emitted again.
         tasks: the spout's tasks that have opened.
+        emitted_by: message id → the task that emitted it last.
     """
 
     waiting: deque[tuple[Sequence[Any], Any]] = field(default_factory=deque)
@@ -42,6 +43,7 @@ class Messages:
     failed: list[tuple[int, Any, Failure]] = field(default_factory=list)
     replays: bool = False
     tasks: set[int] = field(default_factory=set)
+    emitted_by: dict[Any, int] = field(default_factory=dict)
 
     def say(self, word: str, number: int = 0, message_id: Any = "word") -> None:
         """Lets the spout emit this; its message id is the word unless given."""
@@ -77,6 +79,7 @@ class Says(Spout):
             return
         if message_id is not None:
             self.values[message_id] = values
+            self.messages.emitted_by[message_id] = self.task
         self.collector.emit(values, message_id=message_id)
 
     def ack(self, message_id: Any) -> None:
@@ -106,7 +109,7 @@ class Executed:
 
 
 class Does(Bolt):
-    """Does what it is told."""
+    """Calls the test's function for each tuple."""
 
     streams = STREAMS
 
@@ -132,7 +135,7 @@ def pass_on(tuple_: Tuple, collector: OutputCollector) -> None:
 
 
 class Hold:
-    """Holds the tuples of some words, acks others, and acks all when it is told the word `release`."""
+    """Holds the tuples of some words and acks others; the word `release` acks all."""
 
     def __init__(self, *words: str) -> None:
         self._words = words
@@ -149,11 +152,13 @@ class Hold:
             collector.ack(tuple_)
 
 
-def line(builder: TopologyBuilder, first: Execute, second: Execute = ack) -> tuple[Messages, Executed, Executed]:
-    """A spout and two bolts, one behind the other."""
+def line(
+    builder: TopologyBuilder, first: Execute, second: Execute = ack, tasks: int = 1
+) -> tuple[Messages, Executed, Executed]:
+    """A spout and two bolts, one behind the other; the first bolt may have several tasks."""
     messages, one, two = Messages(), Executed(first), Executed(second)
     builder.set_spout("says", partial(Says, messages))
-    builder.set_bolt("one", partial(Does, one)).shuffle_grouping("says")
+    builder.set_bolt("one", partial(Does, one), tasks=tasks).shuffle_grouping("says")
     builder.set_bolt("two", partial(Does, two)).shuffle_grouping("one")
     return messages, one, two
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,31 +13,13 @@ from acker_worker.catalogue import Catalogue
 from acker_worker.worker import AckerWorker, WorkerSettings
 from spout_sdk import ComponentRunner, Stats, Topology, TopologyBuilder
 from tests.contract.world import Read
-from tests.kafka.sdk_rig import Cluster
+from tests.kafka.sdk_rig import Cluster, Threaded, value
 from tests.waiting import eventually
 
 T = TypeVar("T")
 
-
-class _Thread:
-    """Something that runs until it is stopped, in a thread."""
-
-    def __init__(self, run: Callable[[], None], stop: Callable[[], None]) -> None:
-        self.stop = stop
-        self.error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, args=(run,), daemon=True)
-        self._thread.start()
-
-    def join(self) -> None:
-        self._thread.join(60)
-        assert not self._thread.is_alive()
-        assert self.error is None, self.error
-
-    def _run(self, run: Callable[[], None]) -> None:
-        try:
-            run()
-        except BaseException as error:  # noqa: BLE001 - asserted by `join`
-            self.error = error
+MEMBER = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 500}
+"""Threads leave their groups in order, and must stay members on a busy machine; a heartbeat hears of a rebalance."""
 
 
 class _Process:
@@ -66,16 +47,24 @@ class _Process:
 
 
 class Real:
-    """A topology on a real Kafka."""
+    """A topology on a real Kafka.
 
-    def __init__(self, topology: Topology, cluster: Cluster, *, acker_dies: bool) -> None:
+    Attributes:
+        cluster: its topics.
+        runners: component → its runner, the one that was started first.
+        threads: the same for the threads that they run in.
+    """
+
+    def __init__(self, topology: Topology, cluster: Cluster, kafka: dict[str, Any], *, acker_dies: bool) -> None:
         self._topology = topology
-        self._cluster = cluster
-        self._runners = {name: ComponentRunner(topology, name, cluster.kafka) for name in topology.factories}
-        self._running: list[_Thread | _Process] = [
-            _Thread(runner.run, runner.stop) for runner in self._runners.values()
-        ]
-        self._acker: _Thread | _Process | None = None
+        self.cluster = cluster
+        self._kafka = {**cluster.bootstrap, **MEMBER, **kafka}
+        self._running: list[Threaded | _Process] = []
+        self.runners: dict[str, ComponentRunner] = {}
+        self.threads: dict[str, Threaded] = {}
+        for name in topology.factories:
+            self.runners[name], self.threads[name] = self.start(name)
+        self._acker: Threaded | _Process | None = None
         if topology.manifest.acking:
             self._acker = self._acker_process() if acker_dies else self._acker_thread()
             self._running.append(self._acker)
@@ -93,24 +82,30 @@ class Real:
 
     def records(self, topic: str) -> list[Read]:
         found = []
-        for record in self._cluster.records(topic):
-            value, key = record.value(), record.key()
-            assert value is None or isinstance(value, bytes)
+        for record in self.cluster.records(topic):
+            key, headers = record.key(), record.headers() or []
             assert key is None or isinstance(key, bytes)
-            headers = record.headers() or []
             assert isinstance(headers, list)
             named = tuple((name, said) for name, said in headers if isinstance(said, bytes))
-            found.append(Read(record.partition() or 0, record.offset() or 0, key, value, named, record.timestamp()[0]))
+            at = (record.partition() or 0, record.offset() or 0)
+            found.append(Read(*at, key, value(record), named, record.timestamp()[0]))
         return found
 
     def append(self, topic: str, partition: int, value: bytes, headers: list[tuple[str, bytes]]) -> None:
-        self._cluster.produce(topic, partition, value, [*headers])
+        self.cluster.produce(topic, partition, value, [*headers])
 
     def committed(self, bolt: str) -> dict[int, int]:
-        return {task: committed for task, (committed, _) in self._cluster.progress(bolt).items()}
+        return {task: committed for task, (committed, _) in self.cluster.progress(bolt).items()}
 
     def stats(self, component: str) -> Stats:
-        return self._runners[component].stats
+        return self.runners[component].stats
+
+    def start(self, component: str) -> tuple[ComponentRunner, Threaded]:
+        """Starts a component once more, as another process of it."""
+        runner = ComponentRunner(self._topology, component, self._kafka)
+        thread = Threaded(runner)
+        self._running.append(thread)
+        return runner, thread
 
     def kill_acker(self) -> None:
         assert isinstance(self._acker, _Process)
@@ -125,13 +120,11 @@ class Real:
         for each in self._running:
             each.join()
 
-    def _acker_thread(self) -> _Thread:
-        settings = WorkerSettings(commit_interval_s=0.2)
-        worker = AckerWorker(self._topology.name, self._cluster.kafka, settings)
-        return _Thread(worker.run, worker.stop)
+    def _acker_thread(self) -> Threaded:
+        return Threaded(AckerWorker(self._topology.name, self._kafka, WorkerSettings(commit_interval_s=0.2)))
 
     def _acker_process(self) -> _Process:
-        return _Process(self._topology.name, self._cluster.bootstrap["bootstrap.servers"])
+        return _Process(self._topology.name, self.cluster.bootstrap["bootstrap.servers"])
 
 
 class RealWorld:
@@ -147,14 +140,21 @@ class RealWorld:
     def builder(self, **settings: Any) -> TopologyBuilder:
         return TopologyBuilder(f"contract-{uuid.uuid4().hex[:12]}", **settings)
 
-    @contextmanager
-    def run(self, topology: Topology, *, acker_dies: bool = False) -> Iterator[Real]:
+    def cluster(self, topology: Topology) -> Cluster:
+        """The topics of a topology, made and published."""
         cluster = Cluster(self._servers, topology.manifest)
         catalogue = Catalogue(cluster.bootstrap)
         catalogue.create_topics(topology.manifest)
         catalogue.publish(topology.manifest)
-        real = Real(topology, cluster, acker_dies=acker_dies)
+        return cluster
+
+    @contextmanager
+    def run(
+        self, topology: Topology, *, acker_dies: bool = False, kafka: dict[str, Any] | None = None
+    ) -> Iterator[Real]:
+        real = Real(topology, self.cluster(topology), kafka or {}, acker_dies=acker_dies)
         try:
             yield real
         finally:
             real.stop()
+            Catalogue(real.cluster.bootstrap).withdraw(topology.name)

@@ -1,8 +1,8 @@
 """The contract: what every world in which a topology runs must do."""
 
-from tests.contract.outcomes import Outcomes
+from tests.contract.outcomes import Outcomes, SlowOutcomes
 from tests.contract.records import Records
 
 
-class Contract(Records, Outcomes):
-    """To be derived from, with a fixture `world`."""
+class Contract(Records, Outcomes, SlowOutcomes):
+    """All of it; to be derived from, like each of its parts, with a fixture `world`."""

@@ -5,16 +5,13 @@ import signal
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from acker_worker.catalogue import Catalogue
-from acker_worker.worker import AckerWorker
 from spout_sdk import Exit, Stats, TopologyRunner, load_topology
 from tests.kafka.guarantee_topologies import ARMED, COPIES, DIRECTORY, ENOUGH, NAME, SIGNAL
 from tests.kafka.sdk_rig import Cluster, value
@@ -24,7 +21,7 @@ from tuple_tree.streams import payload_codec
 MODULE: Final = "tests.kafka.guarantee_topologies"
 GARBAGE: Final = b"\xff"
 TRANSACTION_MS: Final = 60_000
-"""How long a transaction may be open, unless a test is about that: a machine that stands still is no failure."""
+"""How long a transaction may be open unless a test is about that, even on a busy machine."""
 
 Output = tuple[int, int]
 
@@ -95,67 +92,20 @@ class Run:
         self.cluster.produce(f"{self.name}.tuples.transform", 0, GARBAGE, [("source", b"numbers/default")])
 
     def dead_letters(self) -> int:
-        return len(committed(self.cluster, f"{self.name}.dead-letters"))
+        return len(self.cluster.records(f"{self.name}.dead-letters"))
 
     def inputs(self) -> list[int]:
         codec = payload_codec(self.cluster.manifest.stream("numbers", "default"))
-        read = [value(record) for record in committed(self.cluster, f"{self.name}.tuples.transform")]
+        read = [value(record) for record in self.cluster.records(f"{self.name}.tuples.transform")]
         return [codec.decode(payload)[0] for payload in read if payload != GARBAGE]
 
     def outputs(self) -> Counter[Output]:
         codec = payload_codec(self.cluster.manifest.stream("transform", "default"))
-        read = [codec.decode(value(record)) for record in committed(self.cluster, f"{self.name}.tuples.sink")]
+        read = [codec.decode(value(record)) for record in self.cluster.records(f"{self.name}.tuples.sink")]
         return Counter((number, copy) for number, copy in read)
 
     def expected(self) -> Counter[Output]:
         return Counter((number, copy) for number in self.inputs() for copy in range(COPIES))
-
-
-def committed(cluster: Cluster, topic: str) -> list[Message]:
-    """The committed records of a topic."""
-    consumer = Consumer(
-        {
-            **cluster.bootstrap,
-            "group.id": "reader",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    found: list[Message] = []
-    try:
-        partitions = set(consumer.list_topics(topic, timeout=60).topics[topic].partitions)
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-
-        def read() -> bool:
-            for message in consumer.consume(1000, 0.05):
-                error = message.error()
-                if error is None:
-                    found.append(message)
-                else:
-                    assert error.code() == KafkaError._PARTITION_EOF
-                    partitions.discard(message.partition() or 0)
-            return not partitions
-
-        eventually(read, f"the end of {topic}")
-        return found
-    finally:
-        consumer.close()
-
-
-@contextmanager
-def acking(cluster: Cluster) -> Iterator[None]:
-    """A real acker worker beside the topology."""
-    # Nobody kills it, so its group must not miss it in a pause of the machine.
-    worker = AckerWorker(cluster.manifest.topology, {**cluster.bootstrap, "session.timeout.ms": 12_000})
-    thread = threading.Thread(target=worker.run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        worker.stop()
-        thread.join(60)
-        assert not thread.is_alive()
 
 
 Start = Callable[..., Run]
@@ -175,20 +125,3 @@ def starter(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, directory: 
         return Run(cluster, directory, reference, processes)
 
     return start
-
-
-def produce_numbers(run: Run, count: int) -> None:
-    codec = payload_codec(run.cluster.manifest.stream("numbers", "default"))
-    producer = Producer(run.cluster.bootstrap)
-    for number in range(count):
-        producer.produce(
-            f"{run.name}.tuples.transform",
-            codec.encode((number,)),
-            partition=number % 3,
-            headers=[("source", b"numbers/default")],
-        )
-    assert producer.flush(30) == 0
-
-
-def start_again(run: Run) -> Run:
-    return Run(run.cluster, run.directory, f"{MODULE}:{run.name.rpartition('-')[0].replace('-', '_')}", 1)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Producer
 
 from spout_sdk import (
     BasicBolt,
@@ -49,9 +49,6 @@ WINDOW: Final = 7
 STEPS: Final = ("executing", "emitted", "flushed", "offsets", "committing", "committed")
 """Where a process can be killed: before an input is executed, when its outputs are emitted, when they have arrived at
 the broker, when the offsets have, amid the commit, and after it."""
-
-REFUSED: Final = "refused"
-"""A step at which the offsets are refused."""
 
 SPOUT_SESSION_MS: Final = 45_000
 """See `PatientReader`."""
@@ -98,9 +95,6 @@ class KilledProducer(Producer):
 
     def send_offsets_to_transaction(self, positions: Any, group_metadata: Any, timeout: float = -1) -> None:
         come_to("flushed")
-        if _take(REFUSED):
-            # As when the group has moved on, and this process has not heard of it.
-            raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION, "made up", False, False, True))
         super().send_offsets_to_transaction(positions, group_metadata, timeout)
         come_to("offsets")
 
@@ -125,11 +119,10 @@ class KilledReader(KafkaReader):
 
 
 class PatientReader(KafkaReader):
-    """A reader whose process the group does not miss when the machine stands still.
+    """A reader that stays a member of its group on a busy machine.
 
-    The session is short so that what `transform` leaves when it is killed is taken over soon. `numbers` is never
-    killed, and were its task taken from it and given back, it would begin at 0 again, without outcomes of what was
-    open.
+    The session is short so that the tasks of a killed `transform` soon have another owner. `numbers` is never killed,
+    and if it lost its task and got it back, it would begin at 0 again, without outcomes of what was open.
     """
 
     def __init__(self, kafka: KafkaSettings, *arguments: Any, **options: Any) -> None:
@@ -206,25 +199,6 @@ class Windows(Bolt):
         come_to("emitted")
 
 
-class Slides(Windows):
-    """Emits for inputs that it holds back."""
-
-    def execute(self, tuple_: Tuple) -> None:
-        self.held.append(tuple_)
-        self.collector.emit((tuple_["number"], 0), self.held)
-        if len(self.held) == WINDOW:
-            self.collector.ack(self.held.pop(0))
-
-
-class Large(BasicBolt):
-    """Emits what the topic of its receiver does not take."""
-
-    streams = (declare({"text": str}),)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        collector.emit((random.randbytes(2_000).hex(),))
-
-
 class Sink(BasicBolt):
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         pass
@@ -254,11 +228,3 @@ def at_most_once() -> Topology:
 
 def windows() -> Topology:
     return _topology("exactly_once", Windows)
-
-
-def large() -> Topology:
-    return _topology("exactly_once", Large)
-
-
-def slides() -> Topology:
-    return _topology("exactly_once", Slides)

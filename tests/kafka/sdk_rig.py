@@ -1,13 +1,24 @@
-"""What the tests of the SDK share: a topology's topics, a toy acker that keeps every edge, and waiting."""
+"""What the tests of the SDK share: topics of a topology, components in threads, a toy acker that keeps every edge."""
 
 import threading
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
+from acker_worker.worker import AckerWorker, WorkerSettings
+from spout_sdk import ComponentRunner
 from tests.waiting import eventually
 from tuple_tree.codec import decode_ack_batch, encode_notice_batch
 from tuple_tree.manifest import Manifest
@@ -23,7 +34,7 @@ class Cluster:
     def __init__(self, bootstrap_servers: str, manifest: Manifest) -> None:
         self.kafka: dict[str, Any] = {
             "bootstrap.servers": bootstrap_servers,
-            # So soon a group misses who was killed.
+            # So that the group soon gives the tasks of a killed process to another one.
             "session.timeout.ms": 6_000,
             "heartbeat.interval.ms": 500,
         }
@@ -45,8 +56,22 @@ class Cluster:
         for future in self._admin.delete_topics([topic]).values():
             future.result(60)
 
+    def limit_records(self, topic: str, size: int) -> None:
+        """Limits the size of a topic's records, and waits until the broker reports that."""
+        entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        for future in self._admin.incremental_alter_configs([resource]).values():
+            future.result(60)
+
+        def in_force() -> bool:
+            described = ConfigResource(ResourceType.TOPIC, topic)
+            (future,) = self._admin.describe_configs([described]).values()
+            return bool(future.result(60)["max.message.bytes"].value == str(size))
+
+        eventually(in_force, "the limit in force")
+
     def records(self, topic: str) -> list[Message]:
-        """Everything in a topic, partition by partition."""
+        """Everything that is committed in a topic, partition by partition."""
         # All partitions at once, and answers that wait for nothing more: what is there takes no time to read.
         settings = {"enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 10}
         consumer = Consumer({**self.bootstrap, "group.id": "reader", **settings})
@@ -98,6 +123,56 @@ class Cluster:
         producer = Producer(self.bootstrap)
         producer.produce(topic, value, partition=partition, headers=headers)
         assert producer.flush(60) == 0
+
+
+class Threaded:
+    """A component or an acker worker in a thread of the test, as if it were a process of its own."""
+
+    def __init__(self, service: ComponentRunner | AckerWorker) -> None:
+        self.stop = service.stop
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(service,), daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Waits for its end; raises what it raised."""
+        self._join()
+        if self._error is not None:
+            raise self._error
+
+    def last_words(self) -> str:
+        """Waits for its end; returns the text of what it raised."""
+        self._join()
+        error, self._error = self._error, None
+        assert error is not None
+        return str(error)
+
+    def _join(self) -> None:
+        self._thread.join(120)
+        assert not self._thread.is_alive()
+
+    def _run(self, service: ComponentRunner | AckerWorker) -> None:
+        try:
+            service.run()
+        except BaseException as error:  # noqa: BLE001 - raised again by `join`
+            self._error = error
+
+
+@contextmanager
+def acking(cluster: Cluster) -> Iterator[None]:
+    """A real acker worker beside the topology."""
+    # It must stay a member on a busy machine.
+    worker = AckerWorker(
+        cluster.manifest.topology,
+        {**cluster.bootstrap, "session.timeout.ms": 45_000},
+        WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05),
+    )
+    thread = Threaded(worker)
+    try:
+        yield
+    finally:
+        worker.stop()
+        thread.join()
 
 
 class Use(Protocol):

@@ -25,13 +25,16 @@ from spout_sdk import (
     Topology,
     TopologyBuilder,
     Tuple,
+    Window,
+    WindowedBolt,
     declare,
+    tumbling,
 )
-from tuple_tree.manifest import Guarantee
 
 NAME = "SDK_TEST_TOPOLOGY"
 RELEASE = "SDK_TEST_RELEASE"
 LINES = 60
+LINES_A_WINDOW = 50
 WORDS = ("alpha", "beta", "gamma", "delta")
 
 
@@ -124,26 +127,30 @@ class Broken(BasicBolt):
         raise OSError("no disk")
 
 
+class Batch(WindowedBolt):
+    """Emits the numbers of the lines of a window as one tuple."""
+
+    window = tumbling(count=LINES_A_WINDOW)
+    streams = (declare({"numbers": str}),)
+
+    def execute_window(self, window: Window) -> None:
+        self.collector.emit((" ".join(str(tuple_["number"]) for tuple_ in window.tuples),))
+
+
+class Keep(BasicBolt):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """It lies in the inbox, where the test reads it."""
+
+
 def _builder(**settings: Any) -> TopologyBuilder:
     return TopologyBuilder(os.environ[NAME], ack_partitions=3, **settings)
 
 
-def words(guarantee: Guarantee = "at_least_once") -> Topology:
-    builder = _builder(guarantee=guarantee)
+def words() -> Topology:
+    builder = _builder()
     builder.set_spout("lines", Lines, tasks=2)
     builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
     builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
-    return builder.build()
-
-
-def words_exactly_once() -> Topology:
-    return words("exactly_once")
-
-
-def untracked() -> Topology:
-    builder = _builder(guarantee="at_most_once")
-    builder.set_spout("lines", Lines, tasks=3)
-    builder.set_bolt("count", Count).shuffle_grouping("lines")
     return builder.build()
 
 
@@ -170,4 +177,12 @@ def broken() -> Topology:
     builder = _builder()
     builder.set_spout("lines", Lines)
     builder.set_bolt("hold", Broken, max_consecutive_failures=5).shuffle_grouping("lines")
+    return builder.build()
+
+
+def batches() -> Topology:
+    builder = _builder()
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("batch", Batch).global_grouping("lines")
+    builder.set_bolt("keep", Keep).shuffle_grouping("batch")
     return builder.build()

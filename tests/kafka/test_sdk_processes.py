@@ -1,128 +1,169 @@
-"""Processes: what a failed start says, who restarts whom, and that nobody outlives the parent."""
+"""Processes: why one does not start, which is started again, and that none outlives its parent."""
 
 import os
 import signal
 import subprocess
 import sys
 import textwrap
-import uuid
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from examples.orders import LARGE, ORDERS, UNREADABLE
 from spout_sdk import (
     BrokerUnreachableError,
+    ComponentError,
     ComponentRunner,
     Exit,
     ProcessError,
     SpoutSdkError,
     TopicsError,
+    Topology,
     TopologyError,
     TopologyRunner,
     load_topology,
 )
-from tests.kafka.sdk_rig import Cluster
-from tests.kafka.sdk_topologies import NAME, RELEASE
+from tests.kafka.sdk_rig import Cluster, ToyAcker, Use, value
+from tests.kafka.sdk_topologies import LINES, LINES_A_WINDOW, NAME, RELEASE
+from tests.kafka.source_topologies import SOURCE
 from tests.unit.cli.running import is_alive
 from tests.waiting import eventually
+from tuple_tree.streams import payload_codec
 
-ENDLESS = "tests.kafka.sdk_topologies:endless"
-HOLDING = "tests.kafka.sdk_topologies:holding"
-
-
-@pytest.fixture
-def cluster(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    monkeypatch.setenv(NAME, f"processes-{uuid.uuid4().hex[:8]}")
-    return Cluster(bootstrap_servers, load_topology(ENDLESS).manifest)
+MODULE = "tests.kafka.sdk_topologies"
+ENDLESS = f"{MODULE}:endless"
 
 
-def test_missing_topics_stop_everything_with_one_line(cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.smoke
+def test_a_killed_process_is_reported_and_started_again_and_sigterm_ends_all_in_order(
+    use: Use, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = use("words")
     exits: list[Exit] = []
-    runner = TopologyRunner(ENDLESS, cluster.kafka, on_exit=exits.append)
+    with (
+        ToyAcker(cluster) as acker,
+        TopologyRunner(f"{MODULE}:words", cluster.kafka, {"count": 2}, on_exit=exits.append) as runner,
+    ):
+        eventually(lambda: runner.stats()["lines"].counters.get("acked") == LINES, "every line acked")
+        assert {component: len(pids) for component, pids in runner.pids().items()} == {
+            "lines": 1,
+            "split": 1,
+            "count": 2,
+        }
+        killed = runner.kill("count")
+        eventually(lambda: len({*runner.pids()["count"]} - {killed}) == 2, "another process")
+        runner.stop()
+        assert runner.wait(0)
+        stats = runner.stats()
+    assert [(each.component, each.pid, each.code) for each in exits] == [("count", killed, -signal.SIGKILL)]
+    assert str(exits[0]).startswith(f"process {killed} of count was killed by SIGKILL; restarting in")
+    assert "did not stop in time" not in caplog.text
+    assert all(committed == end for committed, end in cluster.progress("split").values())
+    failed = LINES // 10
+    assert (stats["lines"].emitted, stats["lines"].failed, stats["lines"].pending) == (
+        LINES + failed,
+        {"failed": failed},
+        0,
+    )
+    assert len(acker.acked) == LINES
+    assert acker.open == set(acker.failed)
+
+
+def test_what_cannot_start_says_why_in_one_line(
+    use: Use, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("spout_sdk.kafka_checks.ANSWER_SECONDS", 1.0)
+    monkeypatch.setenv(SOURCE, "no-such-topic")
+    monkeypatch.delenv(RELEASE, raising=False)
+    cluster = use("holding")
+    kafka, name = cluster.kafka, cluster.manifest.topology
+    holding = load_topology(f"{MODULE}:holding")
+    other = Topology(holding.manifest.model_copy(update={"ack_partitions": 5}), holding.factories)
+    monkeypatch.setenv(NAME, f"{name}-sources")
+    sources = load_topology("tests.kafka.source_topologies:one_task")
+    Cluster(kafka["bootstrap.servers"], sources.manifest).create_topics()
+    monkeypatch.setenv(NAME, f"{name}-none")
+
+    def run(topology: Topology, component: str, kafka: dict[str, Any]) -> Callable[[], Any]:
+        return lambda: ComponentRunner(topology, component, kafka).run()
+
+    def plan(processes: dict[str, int]) -> Callable[[], Any]:
+        return lambda: TopologyRunner(ENDLESS, kafka, processes)
+
+    refusals: list[tuple[Callable[[], Any], type[SpoutSdkError], str]] = [
+        (run(other, "hold", kafka), TopicsError, ".acks has 3 partitions, but the topology needs 5"),
+        (run(sources, "lines", kafka), TopicsError, "'lines' reads topic no-such-topic, which does not exist: create"),
+        (run(holding, "hold", kafka), ComponentError, "hold/0 stopped: prepare() raised KeyError: 'SDK_TEST_RELEASE'"),
+        (
+            run(holding, "hold", {"bootstrap.servers": "127.0.0.1:1"}),
+            BrokerUnreachableError,
+            "no Kafka broker answered at 127.0.0.1:1",
+        ),
+        (
+            run(holding, "hold", {}),
+            SpoutSdkError,
+            "no bootstrap.servers: pass it, or set ACKER_KAFKA__BOOTSTRAP_SERVERS",
+        ),
+        (plan({"split": 3}), TopologyError, "it has 2 tasks"),
+        (plan({"split": 0}), TopologyError, "cannot run in 0 processes"),
+        (plan({"no": 1}), TopologyError, "processes names 'no'"),
+    ]
+    for refused, error, says in refusals:
+        with pytest.raises(error) as raised:
+            refused()
+        assert says in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+    exits: list[Exit] = []
+    runner = TopologyRunner(ENDLESS, kafka, on_exit=exits.append)
     with pytest.raises(ProcessError) as failed:
         runner.run()
-    name = cluster.manifest.topology
-    assert f"topology {name!r} has no topic {name}.acks" in str(failed.value)
+    assert f"topology '{name}-none' has no topic {name}-none.acks" in str(failed.value)
     assert str(failed.value).endswith("create them with `acker topics create MODULE:TOPOLOGY`")
-    assert "\n" not in str(failed.value)
-    assert exits[0].code == 2
-    assert exits[0].restarts_in is None
+    assert (exits[0].code, exits[0].restarts_in) == (2, None)
     assert "Traceback" not in capfd.readouterr().err
-    assert {pid for pids in runner.pids().values() for pid in pids} == set()
+    assert not any(runner.pids().values())
 
 
-def test_topics_of_another_shape_are_refused(cluster: Cluster) -> None:
-    cluster.create_topics()
-    other = load_topology(HOLDING)
-    changed = cluster.manifest.model_copy(update={"ack_partitions": 5})
-    topology = type(other)(changed, load_topology(ENDLESS).factories)
-    with pytest.raises(TopicsError, match=r"\.acks has 3 partitions, but the topology needs 5"):
-        ComponentRunner(topology, "split", cluster.kafka).run()
+def test_a_process_started_by_hand_names_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "spout_sdk.process"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "use `acker run MODULE:TOPOLOGY --component COMPONENT`" in done.stderr
 
 
-def test_an_unreachable_broker_is_one_clear_line(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spout_sdk.kafka_checks.ANSWER_SECONDS", 0.5)
-    runner = ComponentRunner(load_topology(ENDLESS), "split", {"bootstrap.servers": "127.0.0.1:1"})
-    with pytest.raises(BrokerUnreachableError, match=r"no Kafka broker answered at 127\.0\.0\.1:1 .* start one"):
-        runner.run()
-
-
-def test_settings_must_say_where_kafka_is(cluster: Cluster) -> None:
-    with pytest.raises(SpoutSdkError, match=r"no bootstrap\.servers: pass it, or set ACKER_KAFKA__BOOTSTRAP_SERVERS"):
-        ComponentRunner(load_topology(ENDLESS), "split", {})
-
-
-@pytest.mark.parametrize(
-    ("processes", "says"),
-    [
-        ({"split": 3}, "it has 2 tasks"),
-        ({"split": 0}, "cannot run in 0 processes"),
-        ({"no": 1}, "processes names 'no'"),
-    ],
-)
-def test_processes_must_fit_the_topology(cluster: Cluster, processes: dict[str, int], says: str) -> None:
-    with pytest.raises(TopologyError, match=says):
-        TopologyRunner(ENDLESS, cluster.kafka, processes)
-
-
-def test_a_killed_process_is_reported_and_started_again(cluster: Cluster) -> None:
-    cluster.create_topics()
+@pytest.mark.exhaustive
+def test_a_bolt_that_fails_too_often_in_a_row_stops_everything(use: Use) -> None:
+    cluster = use("broken")
     exits: list[Exit] = []
-    with TopologyRunner(ENDLESS, cluster.kafka, on_exit=exits.append) as runner:
-        assert runner.wait_ready(120)
-        killed = runner.kill("count")
-        eventually(lambda: runner.pids()["count"] not in ([], [killed]), "another process")
-        assert [(each.component, each.pid, each.code) for each in exits] == [("count", killed, -signal.SIGKILL)]
-        assert str(exits[0]).startswith(f"process {killed} of count was killed by SIGKILL; restarting in")
-        assert runner.wait_ready(120)
+    runner = TopologyRunner(f"{MODULE}:broken", cluster.kafka, on_exit=exits.append)
+    with ToyAcker(cluster), pytest.raises(ProcessError) as stopped:
+        runner.run()
+    assert "hold/0 stopped: 5 calls of execute() in a row raised, the last one OSError: no disk" in str(stopped.value)
+    assert [exit_.restarts_in for exit_ in exits] == [None]
 
 
-def test_without_restart_one_end_is_the_end_of_all(cluster: Cluster) -> None:
-    cluster.create_topics()
-    with TopologyRunner(ENDLESS, cluster.kafka, restart=False) as runner:
+@pytest.mark.exhaustive
+def test_without_restart_the_end_of_one_process_ends_all(use: Use) -> None:
+    with TopologyRunner(ENDLESS, use("endless").kafka, restart=False) as runner:
         assert runner.wait_ready(120)
         runner.kill("split")
         with pytest.raises(ProcessError, match=r"split: process .* was killed by SIGKILL"):
             runner.wait(30)
 
 
-def test_an_exception_of_the_user_is_a_line_for_the_supervisor(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The bolt looks for this variable when it is prepared.
-    monkeypatch.delenv(RELEASE, raising=False)
-    holding = Cluster(cluster.kafka["bootstrap.servers"], load_topology(HOLDING).manifest)
-    holding.create_topics()
-    runner = TopologyRunner(HOLDING, cluster.kafka, restart=False)
-    with pytest.raises(ProcessError, match=r"hold: hold/0 stopped: prepare\(\) raised KeyError: 'SDK_TEST_RELEASE'"):
-        runner.run()
-
-
-def test_children_end_with_a_parent_that_is_killed(cluster: Cluster) -> None:
-    cluster.create_topics()
+@pytest.mark.exhaustive
+def test_children_end_with_a_parent_that_is_killed(use: Use) -> None:
     code = f"""
-        import sys, time
+        import sys
         from spout_sdk import TopologyRunner
-        with TopologyRunner({ENDLESS!r}, {cluster.kafka!r}) as runner:
+        with TopologyRunner({ENDLESS!r}, {use("endless").kafka!r}) as runner:
             assert runner.wait_ready(120)
             print(*[pid for pids in runner.pids().values() for pid in pids], flush=True)
             sys.stdin.read()
@@ -141,13 +182,45 @@ def test_children_end_with_a_parent_that_is_killed(cluster: Cluster) -> None:
     eventually(lambda: not any(map(is_alive, children)), "every child ended", 20)
 
 
-def test_a_process_started_by_hand_says_how_it_is_done() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "spout_sdk.process"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "use `acker run MODULE:TOPOLOGY --component COMPONENT`" in done.stderr
+@pytest.mark.exhaustive
+def test_what_a_killed_process_held_is_in_the_windows_of_the_next(use: Use) -> None:
+    cluster = use("batches")
+    name = cluster.manifest.topology
+    with ToyAcker(cluster) as acker, TopologyRunner(f"{MODULE}:batches", cluster.kafka) as runner:
+        eventually(lambda: runner.stats()["lines"].acked == LINES_A_WINDOW, "the first window acked", 120)
+        eventually(lambda: cluster.progress("batch") == {0: (LINES_A_WINDOW, LINES)}, "what is held not committed")
+        (before,) = runner.pids()["batch"]
+        assert runner.kill("batch") == before
+        eventually(lambda: runner.pids()["batch"] not in ([], [before]), "another process", 120)
+        # Untracked lines fill the window, so that it closes.
+        stream = cluster.manifest.stream("lines", "default")
+        for number in range(LINES, 2 * LINES_A_WINDOW):
+            payload = payload_codec(stream).encode((number, 0, "more"))
+            cluster.produce(f"{name}.tuples.batch", 0, payload, [("source", b"lines/default")])
+        eventually(lambda: runner.stats()["lines"].acked == LINES, "every line acked", 120)
+        eventually(lambda: cluster.progress("batch") == {0: (100, 100)}, "all committed")
+    assert len(acker.acked) == LINES
+    codec = payload_codec(cluster.manifest.stream("batch", "default"))
+    kept = [codec.decode(value(record))[0].split() for record in cluster.records(f"{name}.tuples.keep")]
+    assert [sorted(map(int, batch)) for batch in kept] == [
+        list(range(LINES_A_WINDOW)),
+        list(range(LINES_A_WINDOW, 2 * LINES_A_WINDOW)),
+    ]
+
+
+@pytest.mark.exhaustive
+def test_the_example_of_streams_batches_and_ticks(use: Use) -> None:
+    cluster = use("orders")
+    readable = [number for number in range(ORDERS) if number % UNREADABLE != UNREADABLE - 1]
+    booked = [number for number in readable if number % 1_000 < LARGE]
+    with ToyAcker(cluster) as acker, TopologyRunner(f"{MODULE}:orders", cluster.kafka) as runner:
+        eventually(lambda: runner.stats()["orders"].counters.get("orders") == ORDERS, "every order acked")
+        runner.stop()
+        stats = runner.stats()
+    assert (len(acker.acked), acker.failed, stats["orders"].failed) == (ORDERS, {}, {})
+    assert len(cluster.records(f"{cluster.manifest.topology}.dead-letters")) == ORDERS // UNREADABLE
+    assert stats["review"].counters == {"reviewed": len(readable) - len(booked)}
+    assert stats["ledger"].counters["booked"] == len(booked)
+    assert 0 < stats["price"].execute_latency.total < len(booked) / 2, "batches: fewer calls than tuples"
+    # A tick acks what was held for it, so the ledger takes longer to ack than to execute.
+    assert stats["ledger"].process_latency.quantile(0.5) > 10 * stats["ledger"].execute_latency.quantile(0.5)

@@ -21,8 +21,7 @@ from inspection.stats_log import StatsLog
 from inspection.view import TopologyView
 from spout_sdk import Stats, TopologyRunner, load_topology
 from tests.kafka.cli_rig import call_acker, in_threads, parsed
-from tests.kafka.guarantee_rig import acking
-from tests.kafka.sdk_rig import Cluster, Use
+from tests.kafka.sdk_rig import Cluster, Use, acking
 from tests.kafka.sdk_topologies import LINES
 from tests.unit.cli.running import Acker, one_line, running_acker
 from tests.unit.dashboard.http import Events, request

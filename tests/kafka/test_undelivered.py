@@ -1,60 +1,51 @@
-"""A tuple that a real broker does not take."""
+"""A tuple, and an ack batch, that a real broker does not take."""
 
 import os
-import time
 
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+import pytest
 
-from acker_worker.catalogue import Catalogue
-from spout_sdk import load_topology
-from spout_sdk.counters import Counters
-from spout_sdk.kafka_sink import KafkaSink
-from spout_sdk.records import TaskEnvironment
-from spout_sdk.spout_task import SpoutTask
-from tests.kafka.sdk_rig import Cluster, Use, headers_of
-from tests.waiting import eventually
-from tuple_tree.anchors import unpack_anchors
-from tuple_tree.names import tuples_topic
+from spout_sdk import FailReason
+from tests.contract.components import ack, alone
+from tests.contract.real import RealWorld
+from tuple_tree.names import acks_topic, tuples_topic
 
 
-def limit_records(cluster: Cluster, topic: str, size: int) -> None:
-    """Limits the size of a topic's records, and waits until the broker says so."""
-    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-    admin = AdminClient(cluster.bootstrap)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(60)
-    catalogue = Catalogue(cluster.bootstrap)
-    eventually(lambda: catalogue._configs([topic])[topic]["max.message.bytes"] == str(size), "the limit in force")
+@pytest.fixture
+def world(bootstrap_servers: str) -> RealWorld:
+    return RealWorld(bootstrap_servers)
 
 
-def test_the_trees_of_a_tuple_that_the_broker_refuses_fail_and_those_of_others_do_not(use: Use) -> None:
-    cluster = use("holding")
-    inbox = tuples_topic(cluster.manifest.topology, "hold")
-    limit_records(cluster, inbox, 2_000)
-    counters = Counters()
-    sink = KafkaSink(cluster.kafka, counters)
-    environment = TaskEnvironment(sink, counters, time.monotonic, os.urandom)
-    task = SpoutTask(load_topology("tests.kafka.sdk_topologies:holding"), "lines", 0, environment)
-    task.open_session()
-    task.open()
-    task.collector.emit((1, 0, "short"), "m1")
-    assert sink.flush(30) == 0
-    task.collector.emit((2, 0, os.urandom(4_000).hex()), "m2")
+def test_a_tuple_that_the_broker_refuses_fails_its_tree_and_no_other(world: RealWorld) -> None:
+    builder = world.builder()
+    messages, does = alone(builder, ack)
+    messages.say("short")
+    topology = builder.build()
+    with world.run(topology) as running:
+        running.cluster.limit_records(tuples_topic(topology.name, "does"), 2_000)
+        running.eventually(lambda: messages.acked, "the first message acked")
+        messages.say(os.urandom(4_000).hex(), message_id="long")
+        running.eventually(lambda: messages.failed, "the long one failed")
+        messages.say("short again")
+        running.eventually(lambda: len(messages.acked) == 2, "another one acked")
+        assert running.stats("says").undelivered == 1
+    assert does.words == messages.acked_ids == ["short", "short again"]
+    ((_, message_id, failure),) = messages.failed
+    assert (message_id, failure.reason) == ("long", FailReason.FAILED)
+    assert failure.message.startswith("a tuple of says was not delivered: ")
 
-    def refused() -> bool:
-        sink.poll()
-        return counters.undelivered == 1
 
-    eventually(refused, "the broker refuses the long one")
-    task.flush()
-    assert sink.flush(30) == 0
-    (record,) = cluster.records(inbox)
-    (delivered,) = unpack_anchors(headers_of(record)["anchors"])
-    batches = cluster.batches()
-    begun = {root for batch in batches for root in batch.init_roots.tolist()}
-    failed = {root: batch.fail_messages for batch in batches for root in batch.fail_roots.tolist()}
-    assert len(begun) == 2
-    assert failed.keys() == begun - {delivered}
-    ((said,),) = failed.values()
-    assert said.startswith("a tuple of lines was not delivered: ")
+def test_an_ack_batch_that_the_broker_refuses_stops_the_process(world: RealWorld) -> None:
+    builder = world.builder(ack_partitions=1)
+    messages, does = alone(builder, ack)
+    messages.say("untracked", message_id=None)
+    topology = builder.build()
+    with world.run(topology) as running:
+        running.eventually(lambda: running.committed("does") == {0: 1}, "the bolt at work")
+        running.cluster.limit_records(acks_topic(topology.name), 10)
+        messages.say("tracked")
+        for component in ("does", "says"):
+            said = running.threads[component].last_words()
+            assert "was not delivered" in said
+            assert "restart the process" in said
+        assert does.words == ["untracked", "tracked"]
+        assert running.committed("does") == {0: 1}

@@ -1,0 +1,179 @@
+"""Bolts killed with SIGKILL at chosen steps: each output is there once, or with less of a guarantee it is not."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local_kafka import LocalKafka
+from spout_sdk import Stats
+from spout_sdk.kafka_settings import TRANSACTION_MS
+from tests.kafka.guarantee_rig import Run, Start, starter
+from tests.kafka.guarantee_topologies import COPIES, STEPS
+from tests.kafka.sdk_rig import acking
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.exhaustive
+
+
+@pytest.fixture
+def start(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Start:
+    return starter(bootstrap_servers, monkeypatch, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalKafka]:
+    with LocalKafka() as kafka:
+        yield kafka
+
+
+def none_failed_or_repeated(spout: Stats) -> bool:
+    return (spout.failed, spout.counters) == ({}, {})
+
+
+def all_inputs_committed(run: Run) -> bool:
+    return all(at == end for at, end in run.cluster.progress("transform").values())
+
+
+def test_ten_kills_leave_no_output_missing_and_none_twice(start: Start) -> None:
+    # A transaction that a successor did not abort would outlast every wait of this test.
+    run = start("exactly_once", **{"transaction.timeout.ms": 240_000})
+    with acking(run.cluster), run.runner:
+        run.flows()
+        for step in random.sample(STEPS, len(STEPS)):
+            run.spoil()
+            run.kill_at(step)
+        for _ in range(4):
+            run.flows()
+            run.spoil()
+            run.kill()
+        assert len(run.exits) == 10
+        run.finish()
+        spout = run.spout
+    assert sorted(run.inputs()) == list(range(spout.emitted))
+    assert run.outputs() == run.expected()
+    assert run.dead_letters() == 10
+    assert none_failed_or_repeated(spout)
+    assert spout.acked == spout.emitted
+
+
+def test_at_least_once_repeats_where_exactly_once_does_not(start: Start) -> None:
+    """So that the count above is known to find repeats."""
+    run = start("at_least_once", processes=1)
+    with acking(run.cluster), run.runner:
+        run.flows()
+
+        def repeats() -> bool:
+            # It may have had nothing to commit: a machine that stands still executes nothing between two commits.
+            run.kill_at("flushed")
+            run.produces()
+            return max(run.outputs().values()) > 1
+
+        eventually(repeats, "an output that is there twice", 90)
+        run.enough()
+        eventually(lambda: all_inputs_committed(run), "all inputs committed", 90)
+    assert run.outputs().keys() == run.expected().keys()
+
+
+@pytest.mark.parametrize("step", ["executing", "emitted", "committed"])
+def test_at_most_once_repeats_nothing(start: Start, step: str) -> None:
+    run = start("at_most_once", processes=1)
+    with run.runner:
+        for _ in range(2):
+            run.produces()
+            run.kill_at(step)
+        run.produces()
+        run.enough()
+        eventually(lambda: all_inputs_committed(run), "all inputs committed")
+    outputs, expected = run.outputs(), run.expected()
+    assert set(outputs.values()) == {1}
+    assert outputs.keys() <= expected.keys()
+    if step != "emitted":
+        # So that a kill is known to lose something: an input was committed, and not executed any more.
+        assert outputs.keys() < expected.keys()
+
+
+def test_inputs_that_are_collected_without_emitting_may_stay_behind(start: Start) -> None:
+    run = start("windows")
+    with acking(run.cluster), run.runner:
+        for step in ("emitted", "executing", "committed", "offsets"):
+            run.flows()
+            run.kill_at(step)
+        run.flows()
+        run.enough()
+        # What does not fill a window stays open.
+        left = 3 * 6
+
+        def full_windows() -> Stats | None:
+            # A process reports twice a second: its last report may be older than what is in the topics.
+            spout = run.spout
+            whole = spout.emitted == len(run.inputs()) and len(run.outputs()) == COPIES * spout.acked
+            return spout if whole and spout.acked >= spout.emitted - left else None
+
+        spout = eventually(full_windows, "all windows that are full", 90)
+    assert spout is not None
+    assert none_failed_or_repeated(spout)
+    outputs = run.outputs()
+    assert set(outputs.values()) == {1}
+    assert len(outputs) == COPIES * spout.acked
+
+
+@pytest.mark.parametrize("step", ["flushed", "offsets"])
+def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_transaction(
+    start: Start, broker: LocalKafka, step: str
+) -> None:
+    # On a broker of its own, for how soon a broker aborts what has timed out is a setting.
+    run = start("exactly_once", servers=broker.bootstrap_servers, **{"transaction.timeout.ms": TRANSACTION_MS})
+    with acking(run.cluster), run.runner:
+        run.flows()
+        stopped = run.stop_at(step)
+        began, acked, longest = time.monotonic(), run.spout.acked, 0.0
+        since = began
+
+        def is_over() -> bool:
+            nonlocal acked, since, longest
+            now, before = time.monotonic(), acked
+            acked = run.spout.acked
+            longest = max(longest, now - since)
+            if acked > before:
+                since = now
+            # Its tasks have gone to the other process, which waits for the outcome of their offsets.
+            return now - began > 20
+
+        eventually(is_over, "twenty seconds")
+        os.kill(stopped, signal.SIGCONT)
+        eventually(lambda: run.exits, "the process that woke up to end")
+        run.flows()
+        run.finish()
+        spout = run.spout
+    # It really hung, and not for longer than its transaction; the margin is for a loaded machine.
+    assert 5 < longest < TRANSACTION_MS / 1000 + 1 + 3
+    assert [exit_.code for exit_ in run.exits] == [1]
+    assert "transform was put out of its transaction" in run.exits[0].error
+    assert run.outputs() == run.expected()
+    assert none_failed_or_repeated(spout)
+
+
+def test_a_process_that_stood_still_between_transactions_goes_on(start: Start) -> None:
+    """Its place in the group is gone, and another process has what it had read; it must not write for that."""
+    run = start("exactly_once")
+    with acking(run.cluster), run.runner:
+        run.flows()
+        stopped = run.stop_at("committed")
+        at = run.cluster.progress("transform")
+        eventually(
+            lambda: all(now > at[task][0] + 10 for task, (now, _) in run.cluster.progress("transform").items()),
+            "the other process goes on with all tasks",
+            90,
+        )
+        os.kill(stopped, signal.SIGCONT)
+        run.flows()
+        run.finish()
+        spout = run.spout
+    assert run.outputs() == run.expected()
+    assert none_failed_or_repeated(spout)
+    assert run.exits == []

@@ -1,0 +1,269 @@
+"""The three guarantees where processes join and leave in order, and what Kafka's transactions promise."""
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from spout_sdk import OutputCollector, Tuple
+from spout_sdk.counters import Counters
+from spout_sdk.delivery_reports import heard
+from spout_sdk.errors import BrokerError, RolledBackError
+from spout_sdk.transactional_sink import TransactionalSink
+from tests.contract.components import CODEC, Hold, Messages, alone, line
+from tests.contract.real import Real, RealWorld
+from tests.waiting import eventually
+from tuple_tree.manifest import Guarantee
+from tuple_tree.names import tuples_topic
+
+COPIES = 2
+
+
+def copy(tuple_: Tuple, collector: OutputCollector) -> None:
+    for number in range(COPIES):
+        collector.emit((tuple_["word"], number), tuple_)
+    collector.ack(tuple_)
+
+
+def outputs(running: Real) -> Counter[Any]:
+    """What `one` has written and committed."""
+    records = running.records(tuples_topic(running.topology.name, "two"))
+    return Counter(CODEC.decode(record.value or b"") for record in records)
+
+
+def each_once(messages: int) -> Counter[Any]:
+    return Counter((str(number), copy) for number in range(messages) for copy in range(COPIES))
+
+
+def say(messages: Messages, first: int, end: int, **options: Any) -> None:
+    for number in range(first, end):
+        messages.say(str(number), **options)
+
+
+@pytest.fixture
+def world(bootstrap_servers: str) -> RealWorld:
+    return RealWorld(bootstrap_servers)
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.smoke)])
+def test_tasks_that_move_in_order_lose_and_repeat_nothing(world: RealWorld, guarantee: Guarantee) -> None:
+    builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
+    messages, _, _ = line(builder, copy, tasks=3)
+    said = 0
+
+    def busy(condition: Callable[[], bool]) -> Callable[[], bool]:
+        """Emits more while it waits, so that tasks move amid transactions."""
+
+        def more() -> bool:
+            nonlocal said
+            say(messages, said, said + 50)
+            said += 50
+            return condition() and len(messages.acked) > said / 2
+
+        return more
+
+    with world.run(builder.build()) as running:
+        first = running.runners["one"]
+        eventually(busy(lambda: len(first.stats.tasks) == 3), "one process has all tasks")
+        second, thread = running.start("one")
+        eventually(busy(lambda: second.stats.executed > 50), "two processes share them")
+        second.stop()
+        eventually(busy(lambda: len(first.stats.tasks) == 3), "one process has all tasks again")
+        thread.join()
+        eventually(lambda: len(messages.acked) == said, "every message acked")
+        assert outputs(running) == each_once(said)
+    assert sorted(messages.acked_ids) == sorted(map(str, range(said)))
+    assert not messages.failed
+
+
+class Refused(Producer):
+    """Its first two transactions are refused, like those of a member that is not in the group any more."""
+
+    refusals = 0
+
+    def send_offsets_to_transaction(self, positions: Any, group_metadata: Any, timeout: float = -1) -> None:
+        if Refused.refusals:
+            Refused.refusals -= 1
+            raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION, "made up", False, False, True))
+        super().send_offsets_to_transaction(positions, group_metadata, timeout)
+
+
+def test_an_aborted_transaction_is_invisible_and_done_again(world: RealWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spout_sdk.transactional_sink.Producer", Refused)
+    monkeypatch.setattr(Refused, "refusals", 2)
+    builder = world.builder(guarantee="exactly_once", message_timeout=120, ack_partitions=2)
+    messages, one, _ = line(builder, copy)
+    say(messages, 0, 50)
+    with world.run(builder.build()) as running:
+        running.eventually(lambda: len(messages.acked) == 50, "every message acked")
+        running.eventually(lambda: running.committed("one") == {0: 50}, "the offset behind the last input committed")
+        assert outputs(running) == each_once(50)
+        assert running.stats("one").rollbacks == 2
+    assert Counter(one.words).total() > 50, "some inputs were executed again"
+    assert not messages.failed
+
+
+@pytest.mark.parametrize("guarantee", ["at_most_once", "at_least_once", "exactly_once"])
+def test_a_clean_stop_loses_and_repeats_nothing(world: RealWorld, guarantee: Guarantee) -> None:
+    stopped, gate, committed = threading.Event(), threading.Event(), dict[int, int]()
+
+    def stop_amid(tuple_: Tuple, collector: OutputCollector) -> None:
+        if tuple_["word"] == "150" and not stopped.is_set():
+            stopped.set()
+            assert gate.wait(60)
+        copy(tuple_, collector)
+
+    builder = world.builder(guarantee=guarantee)
+    messages, one, _ = line(builder, stop_amid)
+    say(messages, 0, 1_000, message_id=None)
+    with world.run(builder.build()) as running:
+        assert stopped.wait(60)
+        committed.update(running.committed("one"))
+        running.runners["one"].stop()
+        gate.set()
+        running.threads["one"].join()
+        assert len(one.seen) < 1_000
+        running.start("one")
+        running.eventually(lambda: len(one.seen) == 1_000, "every input executed")
+        running.eventually(lambda: outputs(running) == each_once(1_000), "every output, each once")
+    assert len(one.seen) == 1_000
+    # What is being executed was committed before, or is not committed yet.
+    assert (committed[0] > 150) == (guarantee == "at_most_once")
+
+
+def test_what_is_not_acked_at_a_clean_stop_is_not_committed_and_read_again(world: RealWorld) -> None:
+    hold = Hold("a", "c")
+    messages, does = alone(builder := world.builder(), hold)
+    for word in "abcd":
+        messages.say(word)
+    with world.run(builder.build()) as running:
+        running.eventually(lambda: len(messages.acked) == 2, "those acked that are not held")
+        running.runners["does"].stop()
+        running.threads["does"].join()
+        assert running.committed("does") == {0: 0}
+        hold.held.clear()
+        running.start("does")
+        running.eventually(lambda: does.words == [*"abcdabcd"], "all of them read again")
+        messages.say("release")
+        running.eventually(lambda: len(messages.acked) == 5, "all acked")
+        running.eventually(lambda: running.committed("does") == {0: 5}, "all committed")
+    assert sorted(messages.acked_ids) == [*"abcd", "release"]
+    assert not messages.failed
+
+
+def test_what_the_broker_refuses_each_time_ends_the_process(world: RealWorld) -> None:
+    def enlarge(tuple_: Tuple, collector: OutputCollector) -> None:
+        collector.emit((random.randbytes(2_000).hex(), 0), tuple_)
+        collector.ack(tuple_)
+
+    builder = world.builder(guarantee="exactly_once")
+    messages, _, _ = line(builder, enlarge)
+    topology = builder.build()
+    topic = tuples_topic(topology.name, "two")
+    # A commit waits as long as a transaction may last for what was sent after the refused record.
+    with world.run(topology, kafka={"transaction.timeout.ms": 3_000}) as running:
+        running.cluster.limit_records(topic, 500)
+        messages.say("large", message_id=None)
+        said = running.threads["one"].last_words()
+    assert f"one could not commit 5 transactions in a row: a record for {topic}" in said
+    assert "was not delivered: Broker: Message size too large" in said
+
+
+def commit(sink: TransactionalSink, consumer: Consumer, topic: str) -> None:
+    sink.commit([TopicPartition(topic, 0, 0)], consumer.consumer_group_metadata())
+
+
+def commit_unheard(sink: TransactionalSink, consumer: Consumer, topic: str) -> None:
+    """As where the client loses the error in a line of librdkafka's log."""
+
+    def lose(call: Callable[[], int]) -> tuple[int, None]:
+        heard(call)
+        return 1, None
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("spout_sdk.transactional_sink.heard", lose)
+        commit(sink, consumer, topic)
+
+
+def poll(sink: TransactionalSink, _consumer: Consumer, _topic: str) -> None:
+    eventually(sink.poll, "the fatal error")
+
+
+def test_a_successor_aborts_the_open_transaction_at_once_and_a_zombie_is_fenced(world: RealWorld) -> None:
+    builder = world.builder(guarantee="exactly_once")
+    line(builder, copy)
+    topology = builder.build()
+    cluster = world.cluster(topology)
+    topic = tuples_topic(topology.name, "two")
+    # Longer than the test waits.
+    kafka = {**cluster.bootstrap, "transaction.timeout.ms": 600_000}
+    consumer = Consumer({**cluster.bootstrap, "group.id": f"{topology.name}.one"})
+    consumer.subscribe([tuples_topic(topology.name, "one")])
+    eventually(lambda: consumer.poll(0.1) is None and consumer.assignment(), "the task")
+
+    def committed(count: int) -> bool:
+        return len(cluster.records(topic)) == count
+
+    try:
+        for slot, hears in enumerate((commit, commit_unheard, poll)):
+            sinks = [TransactionalSink(kafka, topology.name, "one", str(slot), Counters())]
+            try:
+                for sent in (b"zombie", b"successor"):
+                    sinks[-1].produce(topic, 0, None, sent, [])
+                    if sent == b"zombie":
+                        sinks.append(TransactionalSink(kafka, topology.name, "one", str(slot), Counters()))
+                commit(sinks[1], consumer, tuples_topic(topology.name, "one"))
+                # A transaction that stayed open would hold these records back.
+                eventually(partial(committed, slot + 1), "the committed ones")
+                sinks[0].produce(topic, 0, None, b"late", [])
+                with pytest.raises(BrokerError, match="one was put out of its transaction"):
+                    hears(sinks[0], consumer, tuples_topic(topology.name, "one"))
+            finally:
+                for sink in sinks:
+                    sink.close()
+        assert {record.value() for record in cluster.records(topic)} == {b"successor"}
+    finally:
+        consumer.close()
+
+
+class Late:
+    """Takes no record because of one before it, of which it reports only after that."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._report = settings["on_delivery"]
+
+    def produce(self, *_: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._STATE, "a transaction that must be aborted"))
+
+    def poll(self, _seconds: float) -> int:
+        refused = SimpleNamespace(topic=lambda: "t.tuples.c", partition=lambda: 0)
+        self._report(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"), refused)
+        return 1
+
+    def init_transactions(self, _seconds: float) -> None: ...
+
+    def begin_transaction(self) -> None: ...
+
+    def abort_transaction(self, _seconds: float) -> None:
+        self._report = lambda *_: None
+
+
+def test_an_undelivered_record_is_named_before_those_that_could_not_be_sent_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("spout_sdk.transactional_sink.Producer", Late)
+    sink = TransactionalSink({}, "t", "b", "0", Counters())
+    assert sink.produce("t.tuples.c", 0, None, b"x", []) is None
+    with pytest.raises(RolledBackError, match=r"a record for t\.tuples\.c\[0\] was not delivered: too large"):
+        sink.poll()
+    sink.abort()
+    sink.poll()
+    assert sink.produce("t.tuples.c", 0, None, b"x", []) is None
+    with pytest.raises(RolledBackError, match="could not be sent: a transaction that must be aborted"):
+        sink.poll()
