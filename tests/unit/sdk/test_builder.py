@@ -122,10 +122,7 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str]]:
         (lambda made: split(made).fields_grouping("lines", []), "but names none"),
         (lambda made: split(made).fields_grouping("lines", "weight"), "by 'weight', a double"),
         (lambda made: split(made).direct_grouping("lines"), "is not direct: use another grouping, or declare it with"),
-        (
-            lambda made: split(made).shuffle_grouping("lines", "to"),
-            "which is direct: use a direct grouping",
-        ),
+        (lambda made: split(made).shuffle_grouping("lines", "to"), "which is direct: use a direct grouping"),
         (partial_key_of_external, "'spark', which is external: only components of the SDK can follow it"),
         (
             lambda made: made.set_bolt("lines", Split).shuffle_grouping("lines"),
@@ -164,10 +161,7 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str]]:
         (lambda made: external(made, ""), "topic name '' cannot be used"),
         (lambda made: external(made, "my-topic", None), "nothing says what it emits: add streams=[declare(...)]"),
         (lambda made: external(made, source, ()), "nothing says what it emits"),
-        (
-            lambda made: external(made, "my-topic", Lines.streams),
-            "declares 3 streams: a topic becomes one stream",
-        ),
+        (lambda made: external(made, "my-topic", Lines.streams), "declares 3 streams: a topic becomes one stream"),
         (lambda made: external(made, "my-topic", LINE * 2), "declares stream 'default' twice"),
         (lambda made: external(made, Lines), "given the class Lines, which nothing but this SDK runs"),
         (lambda made: external(made, 7), "is external and given a int: pass the name of a topic, or a function"),

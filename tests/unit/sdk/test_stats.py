@@ -125,18 +125,14 @@ def scraped(*components: Stats) -> dict[Key, float]:
     registry = CollectorRegistry()
     registry.register(ComponentCollector(MANIFEST, lambda: components))
     families = text_string_to_metric_families(generate_latest(registry).decode())
+    samples = [sample for family in families for sample in family.samples]
     return {
-        (
-            each.name.removeprefix("acker_component_"),
-            frozenset(each.labels.items()) - {("topology", "words")},
-        ): each.value
-        for family in families
-        for each in family.samples
+        (each.name.removeprefix("acker_component_"), frozenset(each.labels.items())): each.value for each in samples
     }
 
 
 def key(name: str, component: str, **labels: str) -> Key:
-    return name, frozenset({("component", component), ("topology", ""), *labels.items()})
+    return name, frozenset({("component", component), ("topology", "words"), *labels.items()})
 
 
 def test_every_number_of_a_spout_is_exposed() -> None:
@@ -159,7 +155,7 @@ def test_every_number_of_a_spout_is_exposed() -> None:
         pending=36,
         last_error="is not shown",
         counters={"replayed": 40, 'odd "name"\n': 41},
-        **numbers,  # type: ignore[arg-type]
+        **numbers,
     )
     assert {each: value for each, value in scraped(lines).items() if value} == {
         **{key(f"{name}_total", "lines"): number for name, number in numbers.items()},
