@@ -1,9 +1,9 @@
 """A topology around a Spark bolt whose spout, receivers and ackers are played by the test."""
 
-import shutil
+import threading
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ from confluent_kafka import Message, Producer
 from pyspark.sql import SparkSession
 
 import spark_jobs
-from acker_worker.fold import Counters, LogRecord, PartitionFold
+from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
+from spout_sdk import ComponentRunner, Stats, Topology
 from tests.kafka.sdk_rig import Cluster, headers_of, value
 from tests.spark.topologies import TIMEOUT_MS
 from tuple_tree.anchors import Edges, pack_anchors, unpack_anchors
@@ -35,14 +36,40 @@ def column(ids: Iterable[int]) -> IdColumn:
     return np.array(list(ids), dtype=np.uint64)
 
 
+def forget_commit(checkpoint: Path) -> None:
+    """Removes the last commit from a checkpoint, as if the driver had died just before it."""
+    commits = checkpoint / "commits"
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+class InThread:
+    """A component of the SDK in a thread of this process, with its last figures."""
+
+    def __init__(self, topology: Topology, component: str, kafka: Mapping[str, Any]) -> None:
+        self.stats = Stats(component)
+        self._runner = ComponentRunner(topology, component, kafka, on_stats=self._keep)
+        self._thread = threading.Thread(target=self._runner.run)
+
+    def __enter__(self) -> "InThread":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.stop()
+        self._thread.join(60)
+
+    def _keep(self, stats: Stats) -> None:
+        self.stats = stats
+
+
 class Outcome:
-    """What the ackers would say."""
+    """What the ledger's fold over the ack log says of the trees."""
 
     def __init__(self) -> None:
         self.acked: set[int] = set()
         self.failed: dict[int, str] = {}
-        self.open = 0
-        self.counters = Counters()
 
 
 class Stage:
@@ -60,6 +87,7 @@ class Stage:
         self.kafka = {"bootstrap.servers": bootstrap_servers}
         self.checkpoint = tmp_path / "checkpoint"
         self.roots: list[int] = []
+        self._acked: set[tuple[int, int]] = set()
         self._sequences: dict[tuple[str, int], int] = defaultdict(int)
         self._producer = Producer({**self.kafka, "linger.ms": 5})
 
@@ -119,14 +147,6 @@ class Stage:
         assert query.wait(120)
         return query
 
-    def forget_commit(self, name: str | None = None) -> str:
-        """Takes the last commit out of the checkpoint, as if the driver had died just before it."""
-        commits = self.checkpoint / "commits"
-        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-        (commits / str(last)).unlink()
-        (commits / f".{last}.crc").unlink(missing_ok=True)
-        return str(last)
-
     def received(self, bolt: str = "count") -> list[Message]:
         """What lies in the inbox of a bolt, played or not."""
         return self.cluster.records(tuples_topic(self.manifest.topology, bolt))
@@ -140,13 +160,15 @@ class Stage:
         return self.cluster.records(dead_letters_topic(self.manifest.topology))
 
     def ack_received(self, *bolts: str) -> None:
-        """Acks everything in the inboxes of these bolts, as an SDK bolt would."""
-        acks: list[tuple[int, int]] = []
+        """Acks everything in the inboxes of these bolts as an SDK bolt would, each edge once."""
+        found: list[tuple[int, int]] = []
         for bolt in bolts or ("count",):
             for record in self.received(bolt):
                 anchors = headers_of(record).get("anchors")
                 if anchors is not None:
-                    acks += unpack_anchors(anchors).items()
+                    found += unpack_anchors(anchors).items()
+        acks = [pair for pair in dict.fromkeys(found) if pair not in self._acked]
+        self._acked.update(acks)
         for partition, some in self._by_partition(acks):
             self._batch(
                 partition,
@@ -173,13 +195,16 @@ class Stage:
             for told in step.told.values():
                 outcome.acked |= {int(root) for roots in told.acked for root in roots}
                 outcome.failed |= {root: message for root, _, message in told.failed}
-            outcome.open += len(fold.ledger)
-            for name in Counters.__dataclass_fields__:
-                setattr(outcome.counters, name, getattr(outcome.counters, name) + getattr(fold.counters, name))
         return outcome
 
-    def forget_checkpoint(self) -> None:
-        shutil.rmtree(self.checkpoint)
+    def anchored(self, *bolts: str) -> set[int]:
+        """The roots of what lies in the inboxes of bolts."""
+        return {
+            root
+            for bolt in bolts or ("count",)
+            for record in self.received(bolt)
+            for root in unpack_anchors(headers_of(record).get("anchors", b""))
+        }
 
     def _by_partition(self, entries: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
         partitions: dict[int, list[tuple[int, int]]] = defaultdict(list)

@@ -1,6 +1,5 @@
 """The Python of `docs/spark.md` is run as it stands there, on a real broker."""
 
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 import spark_jobs
-from spout_sdk import ComponentRunner, Topology, TopologyBuilder, declare
+from spout_sdk import Topology, TopologyBuilder, declare
 from tests.kafka.sdk_rig import Cluster, ToyAcker
 from tests.pages import blocks
-from tests.spark.rig import Stage, topology_name
+from tests.spark.rig import InThread, Stage, topology_name
 from tests.spark.test_bolt import LINES, WORDS
 from tests.spark.topologies import manifest_of
 from tests.waiting import eventually
@@ -43,19 +42,12 @@ def test_the_topology_counts_words(page: dict[str, Any], bootstrap_servers: str,
         producer.produce(page["topic"], line.encode(), partition=number % 2)
     assert producer.flush(30) == 0
 
-    count = ComponentRunner(topology, "count", cluster.kafka)
-    thread = threading.Thread(target=count.run)
-    thread.start()
-    try:
-        with ToyAcker(cluster):
-            spout, bolt = page["start"](topology, cluster.bootstrap, str(tmp_path))
-            eventually(lambda: spout.outcomes.acked == len(LINES), "all lines to be acked", 120)
-            for running in (spout, bolt):
-                running.stop()
-                assert running.wait(30)
-    finally:
-        count.stop()
-        thread.join(60)
+    with ToyAcker(cluster), InThread(topology, "count", cluster.kafka) as count:
+        spout, bolt = page["start"](topology, cluster.bootstrap, str(tmp_path))
+        eventually(lambda: spout.outcomes.acked == len(LINES), "all lines to be acked", 120)
+        for running in (spout, bolt):
+            running.stop()
+            assert running.wait(30)
     assert spout.outcomes.failed == 0
     assert Counter(count.stats.counters) == WORDS
 
@@ -79,6 +71,7 @@ def test_the_sources(page: dict[str, Any], spark: SparkSession) -> None:
     assert page["text"](spark).columns == ["line"]
 
 
+@pytest.mark.exhaustive
 def test_any_streaming_job_is_a_source(
     page: dict[str, Any], spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:

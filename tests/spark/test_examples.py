@@ -14,8 +14,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from examples.austen_sentiment.totals import TotalsFile, read_totals, totals_directory
+import pytest
+
 from examples.spark_word_count import WORDS
+
+pytestmark = pytest.mark.exhaustive
 
 LINES = 1_500
 ROOT = Path(__file__).parents[2]
@@ -92,25 +95,6 @@ def test_the_sentiment_of_the_novels_is_that_of_a_plain_count() -> None:
     assert "Traceback" not in log
 
 
-def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with log.open("w") as file, started("examples.austen_sentiment", stderr=file) as process:
-        assert process.stdout is not None
-        seen: list[str] = []
-        for line in process.stdout:
-            seen.append(line)
-            # Spouts and bolts are in the middle of their work.
-            if "lines acked" in line and not line.split("lines acked, ")[1].startswith("0 open"):
-                break
-        # As a terminal does: to everything that was started there.
-        os.killpg(process.pid, signal.SIGINT)
-        seen += process.stdout
-        assert process.wait(120) == 130, log.read_text()
-    assert "stopping …\n" in seen
-    # Whatever Spark or Python had to say, it was no error.
-    assert not re.search("Traceback|Exception|Error:", log.read_text()), log.read_text()
-
-
 def test_a_topic_goes_through_two_spark_components() -> None:
     with started("examples.spark_spout_word_count", stderr=subprocess.PIPE) as process:
         said, log = process.communicate(timeout=240)
@@ -118,16 +102,3 @@ def test_a_topic_goes_through_two_spark_components() -> None:
     counted = dict(part.split() for part in said.splitlines()[-2].split(", "))
     assert {word: int(count.replace(",", "")) for word, count in counted.items()} == WORDS
     assert said.splitlines()[-1] == f"10,000 lines acked, 0 open, {WORDS.total():,} words"
-
-
-def test_a_place_counts_once_whatever_comes_with_it(tmp_path: Path) -> None:
-    directory = totals_directory(tmp_path)
-    file = TotalsFile(directory, 0)
-    assert file.add("Emma", 1, "handsome", 2.2, [9_000_002, 9_010_004]) == 2
-    file.close()
-    # Its process was killed before it acked: the first line comes again, alone, and then with another one.
-    file = TotalsFile(directory, 0)
-    assert file.add("Emma", 1, "handsome", 2.2, [9_000_002]) == 0
-    assert file.add("Emma", 1, "handsome", 2.2, [9_000_002, 9_020_000]) == 1
-    file.close()
-    assert [(total.word, total.times) for total in read_totals(tmp_path)] == [("handsome", 3)]

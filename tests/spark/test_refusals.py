@@ -1,119 +1,158 @@
 """What is refused before a stream starts, and what the message says."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import spark_jobs
+from spark_jobs import (
+    CheckpointRefusedError,
+    ComponentRefusedError,
+    SparkJobError,
+    TopicsRefusedError,
+    TransformRefusedError,
+)
 from tests.spark.rig import Stage, topology_name
+from tests.spark.spout_rig import SpoutStage, spout_manifest
 from tests.spark.test_bolt import explode
-from tests.spark.topologies import manifest_of, subscription
+from tests.spark.topologies import LINE, manifest_of, subscription
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
+from tuple_tree.names import component_group
 from tuple_tree.streams import declare
 
-
-@pytest.fixture(scope="module")
-def stage(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    return Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path_factory.mktemp("stage"))
+Refused = Callable[..., None]
 
 
-@pytest.mark.parametrize(
-    ("name", "says"), [("nobody", "has no component 'nobody': it has lines, split, count"), ("lines", "is a spout")]
-)
-def test_components(spark: SparkSession, stage: Stage, tmp_path: Path, name: str, says: str) -> None:
-    with pytest.raises(spark_jobs.ComponentRefusedError, match=says):
-        spark_jobs.bolt(
-            spark, stage.manifest, name, explode, kafka=stage.kafka, checkpoint=str(tmp_path / "checkpoint")
-        )
+def refuses(start: Callable[..., Any], **defaults: Any) -> Refused:
+    """Checks that a call is refused with an error, and with a message that matches."""
+
+    def check(error: type[Exception], says: str, *arguments: Any, **settings: Any) -> None:
+        with pytest.raises(error, match=says):
+            start(*arguments, **{**defaults, **settings})
+
+    return check
 
 
-@pytest.mark.parametrize(
-    ("transform", "says"),
-    [
-        (lambda rows: rows.select(F.col("line").alias("word")), "without _tracking"),
+def manifest(*streams: Any, sources: dict[str, Any] | None = None) -> Manifest:
+    """Sources → split, with these streams."""
+    spouts = sources or {"lines": LINE}
+    return Manifest.of(
+        topology="two",
+        max_tree_age_ms=300_000,
+        components=(
+            *(SpoutManifest(name=name, streams=(stream,)) for name, stream in spouts.items()),
+            BoltManifest(name="split", streams=streams, subscriptions=tuple(map(subscription, spouts))),
+        ),
+    )
+
+
+def test_bolts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    stage = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path)
+    refused = refuses(spark_jobs.bolt, kafka=stage.kafka, checkpoint=str(stage.checkpoint))
+    mine = stage.manifest
+
+    class Built:
+        manifest = mine
+
+    refused(
+        ComponentRefusedError, "has no component 'nobody': it has lines, split, count", spark, mine, "nobody", explode
+    )
+    refused(ComponentRefusedError, "is a spout", spark, mine, "lines", explode)
+    refused(ComponentRefusedError, "0 lanes: it must be at least 1", spark, mine, "split", explode, lanes=0)
+    word = F.col("line").alias("word")
+    for transform, says in (
+        (lambda rows: rows.select(word), "without _tracking"),
         (lambda rows: rows.select(F.col("line").alias("wrod"), "_tracking"), "'word' of stream 'default' not at all"),
         (lambda rows: rows.select(F.length("line").alias("word"), "_tracking"), "'word' .* as int: .* declares string"),
-        (lambda rows: rows.select(F.col("line").alias("word"), F.lit(1).alias("_tracking")), "a int as _tracking"),
-        (lambda rows: rows.select("_tracking", F.col("line").alias("word"), "line").collect(), "returns a list"),
-        (
-            lambda rows: rows.select("_tracking", F.col("line").alias("word"), F.lit(1).alias("_fail")),
-            "_fail as int: it must be text",
-        ),
-    ],
-)
-def test_transforms(spark: SparkSession, stage: Stage, transform: Any, says: str) -> None:
-    with pytest.raises(spark_jobs.TransformRefusedError, match=says):
-        stage.start(spark, transform)
+        (lambda rows: rows.select(word, F.lit(1).alias("_tracking")), "a int as _tracking"),
+        (lambda rows: rows.select("_tracking", word).collect(), "returns a list"),
+        (lambda rows: rows.select("_tracking", word, F.lit(1).alias("_fail")), "_fail as int: it must be text"),
+    ):
+        refused(TransformRefusedError, says, spark, Built(), "split", transform)
+    two_streams = manifest(declare("word"), declare("word", name="other"))
+    refused(
+        TransformRefusedError, "streams default, other: say in column _stream", spark, two_streams, "split", explode
+    )
+    two_types = manifest(sources={"a": declare("n"), "b": declare({"n": int})})
+    refused(ComponentRefusedError, "'n' as string, and from b/default as bigint", spark, two_types, "split", explode)
+    refused(
+        TopicsRefusedError, r"missing\.tuples\.split does not exist: acker topics", spark, manifest_of("missing"),
+        "split", explode,
+    )  # fmt: skip
+    wider = manifest_of(mine.topology, counts={"count": (5, "fields")})
+    refused(TopicsRefusedError, "has 2 partitions and the topology says 5", spark, wider, "split", explode)
+    refused(SparkJobError, r"no bootstrap\.servers: pass it", spark, mine, "split", explode, kafka={})
     assert not stage.checkpoint.exists()
 
 
-def test_several_streams_without_saying_which(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
-    two = (declare("word"), declare("word", name="other"))
-    manifest = Manifest.of(
-        topology="two",
-        max_tree_age_ms=300_000,
-        components=(
-            SpoutManifest(name="lines", streams=(declare("line"),)),
-            BoltManifest(name="split", streams=two, subscriptions=(subscription("lines"),)),
-        ),
-    )
-    with pytest.raises(spark_jobs.TransformRefusedError, match="streams default, other: say in column _stream"):
-        spark_jobs.bolt(spark, manifest, "split", explode, kafka=stage.kafka, checkpoint=str(tmp_path))
+def test_spouts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    stage = SpoutStage(bootstrap_servers, tmp_path)
+    mine, source = stage.manifest, stage.source
+    refused = refuses(spark_jobs.spout, kafka=stage.kafka, checkpoint=str(stage.checkpoint))
+    refused(ComponentRefusedError, "no component 'nobody': it has other, lines, count", spark, mine, "nobody", source)
+    refused(ComponentRefusedError, "'count' is a bolt of topology .*: name a spout", spark, mine, "count", source)
+    for settings, says in (
+        ({"retry_limit": 64}, "retry_limit of spout 'lines' is 64: .* below 64"),
+        ({"starting_offsets": "first"}, "say earliest or latest"),
+        ({"max_rows": 0}, "max_rows of spout 'lines' is 0"),
+    ):
+        refused(ComponentRefusedError, says, spark, mine, "lines", source, **settings)
+    refused(TopicsRefusedError, "source topic missing does not exist: create it", spark, mine, "lines", "missing")
+    refused(TransformRefusedError, "'line' of stream 'default' not at all", spark, mine, "lines", source, fields={})
+    rate = spark.readStream.format("rate").load()
+    line = rate.select(F.col("value").cast("string").alias("line"))
+    refused(TransformRefusedError, "spout 'lines' returns columns timestamp, value", spark, mine, "lines", rate)
+    refused(ComponentRefusedError, "are for a topic: select them", spark, mine, "lines", line, fields={})
+    refused(ComponentRefusedError, r"does not stream: .*readStream", spark, mine, "lines", spark.range(3))
+    tight = mine.model_copy(update={"components": spout_manifest(max_pending=5).components})
+    refused(ComponentRefusedError, "is 5, .* set it to 6 or more", spark, tight, "lines", source)
+    two = SpoutManifest(name="lines", streams=(declare("line"), declare("line", name="other")))
+    several = mine.model_copy(update={"components": (two, *(each for each in mine.components if each.name != "lines"))})
+    refused(ComponentRefusedError, "has 2 streams: a Spark spout emits exactly one", spark, several, "lines", source)
+    refused(TopicsRefusedError, "does not exist: acker topics create", spark, spout_manifest(), "lines", source)
+    consumer = Consumer({**stage.kafka, "group.id": component_group(mine.topology, "lines")})
+    consumer.commit(offsets=[TopicPartition(source, 0, 5)], asynchronous=False)
+    consumer.close()
+    refused(TopicsRefusedError, "ends at 0, before the offset 5 up to which it was acked", spark, mine, "lines", source)
 
 
-def test_sources_with_one_field_of_two_types(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
-    manifest = Manifest.of(
-        topology="two",
-        max_tree_age_ms=300_000,
-        components=(
-            SpoutManifest(name="a", streams=(declare("n"),)),
-            SpoutManifest(name="b", streams=(declare({"n": int}),)),
-            BoltManifest(name="split", subscriptions=(subscription("a"), subscription("b"))),
-        ),
-    )
-    with pytest.raises(spark_jobs.ComponentRefusedError, match="'n' as string, and from b/default as bigint"):
-        spark_jobs.bolt(spark, manifest, "split", explode, kafka=stage.kafka, checkpoint=str(tmp_path))
+def test_emit(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    stage = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path)
+    refused = refuses(spark_jobs.emit, kafka=stage.kafka)
+    rows, mine = spark.sql("select 'x' line"), stage.manifest
+    refused(ComponentRefusedError, "'split' is a bolt", rows, 0, mine, "split")
+    refused(ComponentRefusedError, "has no stream 'other': it declares default", rows, 0, mine, "lines", stream="other")
+    refused(TransformRefusedError, "'line' .* not at all", spark.sql("select 1 n"), 0, mine, "lines")
+    refused(SparkJobError, "no micro-batch", rows, 0, mine, "lines")
 
 
-def test_topics(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
-    checkpoint = str(tmp_path / "checkpoint")
-    with pytest.raises(spark_jobs.TopicsRefusedError, match=r"missing\.tuples\.split does not exist: acker topics"):
-        spark_jobs.bolt(spark, manifest_of("missing"), "split", explode, kafka=stage.kafka, checkpoint=checkpoint)
-    wider = manifest_of(stage.manifest.topology, counts={"count": (5, "fields")})
-    with pytest.raises(spark_jobs.TopicsRefusedError, match="has 2 partitions and the topology says 5"):
-        spark_jobs.bolt(spark, wider, "split", explode, kafka=stage.kafka, checkpoint=checkpoint)
-    with pytest.raises(spark_jobs.SparkJobError, match=r"no bootstrap\.servers: pass it"):
-        spark_jobs.bolt(spark, stage.manifest, "split", explode, kafka={}, checkpoint=checkpoint)
+def test_checkpoints(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    bolt = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path)
+    spout = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(guarantee="at_most_once"))
+    spout.checkpoint = tmp_path / "spout"
+    # Having read all there is, which is nothing, they have a checkpoint.
+    bolt.drain(spark, explode)
+    spout.drain(spark)
 
-
-def test_checkpoints(spark: SparkSession, bootstrap_servers: str, stage: Stage, tmp_path: Path) -> None:
-    stage.send([("a",)])
-    stage.drain(spark, explode)
-    stage.drain(spark, explode)
-    other = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path)
-    other.checkpoint = stage.checkpoint
-    with pytest.raises(spark_jobs.CheckpointRefusedError, match=f"belongs to .*topology {stage.manifest.topology}"):
-        other.start(spark, explode)
-    with pytest.raises(spark_jobs.CheckpointRefusedError, match="lanes 1"):
-        stage.start(spark, explode, lanes=2)
-
+    of_spout = refuses(spark_jobs.spout, kafka=spout.kafka, checkpoint=str(spout.checkpoint))
+    source = spout.source
+    of_spout(
+        CheckpointRefusedError, f"source {source}, .* not to ", spark, spout.manifest, "lines",
+        f"{spout.manifest.topology}.dead-letters",
+    )  # fmt: skip
+    of_bolt = refuses(spark_jobs.bolt, kafka=bolt.kafka, checkpoint=str(bolt.checkpoint))
+    other = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path).manifest
+    of_bolt(CheckpointRefusedError, f"belongs to .*topology {bolt.manifest.topology}", spark, other, "split", explode)
+    of_bolt(CheckpointRefusedError, "lanes 1", spark, bolt.manifest, "split", explode, lanes=2)
     foreign = tmp_path / "foreign"
     query = spark.readStream.format("rate").load().writeStream.format("noop")
     query.option("checkpointLocation", str(foreign)).start().stop()
-    other.checkpoint = foreign
-    with pytest.raises(spark_jobs.CheckpointRefusedError, match="made by another Spark query"):
-        other.start(spark, explode)
-
-
-def test_a_topology_of_the_builder_is_taken(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
-    class Built:
-        manifest = stage.manifest
-
-    def empty(rows: DataFrame) -> DataFrame:
-        return rows.select("_tracking")
-
-    with pytest.raises(spark_jobs.TransformRefusedError):
-        spark_jobs.bolt(spark, Built(), "split", empty, kafka=stage.kafka, checkpoint=str(tmp_path))
+    of_bolt(
+        CheckpointRefusedError, "made by another Spark query", spark, bolt.manifest, "split", explode,
+        checkpoint=str(foreign),
+    )  # fmt: skip

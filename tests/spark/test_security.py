@@ -14,7 +14,6 @@ import spark_jobs
 from acker_worker.catalogue import Catalogue
 from acker_worker.worker import AckerWorker
 from spark_jobs.kafka_options import check_access, check_topics, source_options
-from spark_jobs.main import explained
 from spout_sdk import ComponentRunner, Topology
 from tests.kafka.security.secured import HERE, SecuredKafka, bindings_of, command_lines, environment_of
 from tests.spark import secured_topology
@@ -23,6 +22,8 @@ from tests.spark.rig import topology_name
 from tests.unit.cli.running import RunningAcker, running_acker
 from tests.waiting import eventually
 from tuple_tree.access import acker_role, component_role
+
+pytestmark = pytest.mark.exhaustive
 
 MESSAGES = 200
 # Until two Sparks have started on a machine with more to do.
@@ -70,12 +71,9 @@ def secrets_of(kafka: dict[str, Any]) -> list[str]:
     return [line for line in Path(kafka["ssl.key.location"]).read_text().splitlines() if not line.startswith("-")]
 
 
-@pytest.mark.parametrize(("of_spout", "of_bolt"), [("password", "certificate"), ("certificate", "password")])
-def test_a_spout_and_a_bolt(
-    secured: SecuredKafka, topology: Topology, tmp_path: Path, of_spout: str, of_bolt: str
-) -> None:
-    spout = let_in(secured, topology, "lines", f"with_{of_spout}")
-    bolt = let_in(secured, topology, "split", f"with_{of_bolt}")
+def test_a_spout_and_a_bolt(secured: SecuredKafka, topology: Topology, tmp_path: Path) -> None:
+    spout = let_in(secured, topology, "lines", "with_password")
+    bolt = let_in(secured, topology, "split", "with_certificate")
     worker = AckerWorker(topology.name, let_in(secured, topology, "acker", "with_certificate"))
     count = ComponentRunner(topology, "count", let_in(secured, topology, "count", "with_certificate"))
     with ExitStack() as stack:
@@ -144,8 +142,8 @@ def test_plans_show_no_secrets(secured: SecuredKafka, topology: Topology, spark:
         assert not any(secret in said for secret in secrets_of(kafka))
 
 
-@pytest.mark.parametrize("component", ["lines", "split"])
-def test_a_job_needs_each_of_its_topics(secured: SecuredKafka, topology: Topology, component: str) -> None:
+def test_a_job_needs_each_of_its_topics(secured: SecuredKafka, topology: Topology) -> None:
+    component = "lines"
     role = component_role(topology.manifest, component, topology.sources.get(component))
     for index, topic in enumerate(role.needed_topics):
         user = f"{topology.name}.{component}.{index}"
@@ -163,14 +161,3 @@ def test_a_job_that_is_not_let_in_hears_why(secured: SecuredKafka, topology: Top
     with pytest.raises(spark_jobs.SparkJobError, match=r"does not let this client in.*[Aa]uthentication") as refused:
         check_topics(kafka, {})
     assert "wrong-secret" not in str(refused.value)
-
-
-def test_what_java_says_of_it_is_found_in_its_page() -> None:
-    page = (
-        "Query x terminated\n\tat a.b.C(D.java)\nCaused by: org.apache.TopicAuthorizationException: Not authorized: [t]"
-    )
-    said = explained("words.split", Exception(page))
-    assert said.startswith("words.split failed: TopicAuthorizationException: Not authorized: [t]; allow it with")
-    assert "--role split" in said
-    assert "\n" not in said
-    assert "from its checkpoint" in explained("words.split", Exception("something else"))

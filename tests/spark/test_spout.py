@@ -1,157 +1,210 @@
-"""A Spark spout on a real broker, with a real acker: every message is acked, and the source's group says so."""
+"""A Spark spout on a real broker, with a real acker: every message is delivered until it is acked."""
 
-import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_jobs.positional_roots import positional_root as root_column
-from spark_jobs.positional_roots import positions_of
+import spark_jobs
 from tests.kafka.sdk_rig import headers_of, value
 from tests.spark.figures import last_figures
-from tests.spark.test_spout_stage import PlayedBolt, SpoutStage, await_done, lines, spout_manifest
-from tuple_tree.ids import Position, position_of, positional_root, unsigned
+from tests.spark.rig import forget_commit
+from tests.spark.spout_rig import PARTITIONS, PlayedBolt, SpoutStage, await_done, lines, spout_manifest
+from tests.waiting import eventually
+from tuple_tree.anchors import unpack_anchors
+from tuple_tree.codec import encode_notice_batch
+from tuple_tree.ids import Position, position_of, positional_root
+from tuple_tree.messages import NoticeBatch
+from tuple_tree.names import notices_topic
 from tuple_tree.routing import fields_task
 from tuple_tree.streams import declare
 
 
-def test_positional_roots_are_those_of_python(spark: SparkSession) -> None:
-    seed = random.randrange(2**32)
-    rng = random.Random(seed)
-    largest = Position(63, 4095, 2**40 - 1, 63)
-    positions = [
-        Position(rng.choice((0, 1, 31, 63)), rng.randrange(4096), rng.randrange(2**40), rng.randrange(64))
-        for _ in range(300)
-    ]
-    positions += [Position(0, 0, 0, 0), Position(0, 0, 1, 0), Position(3, 17, 123456789, 2), largest]
-    for spout in sorted({position.spout for position in positions}):
-        mine = [position for position in positions if position.spout == spout]
-        rows = spark.createDataFrame(
-            [(each.partition, each.offset, each.attempt) for each in mine], "partition int, offset bigint, attempt int"
-        )
-        roots = rows.select(root_column(spout, F.col("partition"), F.col("offset"), F.col("attempt")).alias("root"))
-        made = [unsigned(row["root"]) for row in roots.collect()]
-        assert made == [positional_root(position) for position in mine], f"seed {seed}"
-
-    columns = positions_of(np.array([positional_root(position) for position in positions], dtype=">u8"))
-    read = zip(*(column.tolist() for column in (columns.spout, columns.partition)), strict=True)
-    assert list(read) == [(each.spout, each.partition) for each in positions], f"seed {seed}"
-    read = zip(*(column.tolist() for column in (columns.offset, columns.attempt)), strict=True)
-    assert list(read) == [(each.offset, each.attempt) for each in positions], f"seed {seed}"
+def stop(running: spark_jobs.RunningQuery) -> None:
+    running.stop()
+    assert running.wait(30)
 
 
-def test_every_message_is_acked_and_the_prefix_committed(
+def test_messages_are_delivered_until_acked_or_dead(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
     stage = SpoutStage(bootstrap_servers, tmp_path)
-    stage.produce(lines(3_000))
-    with stage, PlayedBolt(stage) as bolt:
-        running = stage.drain(spark)
-        assert stage.committed() == stage.ends()
-        stage.produce(lines(30, start=3_000))
-        again = stage.drain(spark)
-    assert sorted(bolt.values) == sorted(lines(3_030))
-    assert {position_of(root).spout for root, _ in bolt.deliveries} == {1}
-    assert set(Counter(map(len, bolt.attempts().values()))) == {1}
-    assert (running.outcomes.acked, again.outcomes.acked) == (3_000, 30)
-    assert stage.acker.error is None
-    assert all(headers_of(record)["source"] == b"lines/default" for record in stage.received())
-
-
-def test_no_more_trees_are_open_than_allowed(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    limit = 300
-    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(max_pending=limit))
-    stage.produce(lines(1_500))
-    # It acks nothing before as many are open as may be, so the spout has to wait again and again.
-    with stage, PlayedBolt(stage, hold=limit, of=1_500) as bolt:
-        running = stage.drain(spark)
-    assert len(bolt.deliveries) == running.outcomes.acked == 1_500
-    assert bolt.most_held == limit
-    assert running.outcomes.most <= limit
-
-
-def test_exactly_what_failed_is_replayed(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    stage = SpoutStage(bootstrap_servers, tmp_path)
-    stage.produce(lines(1_000))
+    stage.kafka["isolation.level"] = "read_committed"
+    # A message that was aborted, and its marker, are offsets without a message.
+    producer = Producer({**stage.kafka, "transactional.id": stage.source})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(stage.source, b"aborted", partition=0)
+    assert producer.flush(30) == 0
+    producer.abort_transaction()
+    stage.produce(lines(300))
 
     def judge(root: int, payload: bytes) -> str | None:
-        number = int(payload.split()[1])
-        return "not yet" if number % 50 == 7 and not position_of(root).attempt else None
+        if payload in (b"line 5", b"line 30"):
+            return "never"
+        return "not yet" if int(payload.split()[1]) % 50 == 7 and not position_of(root).attempt else None
 
+    notices = notices_topic(stage.manifest.topology, "lines")
+    roots = [positional_root(Position(0, 0, 0)), positional_root(Position(1, 99, 0)), 12345]
     with stage, PlayedBolt(stage, judge) as bolt:
-        running = stage.start(spark)
+        running = stage.start(spark, retry_limit=2)
+        stage.cluster.produce(notices, 0, b"nonsense", [])
+        stage.cluster.produce(
+            notices, 0, encode_notice_batch(NoticeBatch(0, 0, acked_roots=np.array(roots, dtype=np.uint64))), []
+        )
         await_done(stage, running)
-        running.stop()
-        assert running.wait(30)
-    twice = {payload for payload, count in Counter(bolt.values).items() if count == 2}
-    assert twice == {f"line {number}".encode() for number in range(7, 1_000, 50)}
-    assert len(bolt.deliveries) == 1_020
-    assert {tuple(each) for each in bolt.attempts().values()} == {(0,), (0, 1)}
-    assert (running.outcomes.acked, running.outcomes.failed) == (1_000, 20)
-    said = last_figures(stage.kafka, stage.manifest, "lines")
-    assert said["totals"] == {"emitted": 1_020, "transferred": 1_020, "executed": 0, "acked": 1_000}
-    assert (said["failed"], said["pending"], said["processes"]) == ({"failed": 20}, 0, 0)
-
-
-def test_after_the_last_attempt_comes_the_dead_letter(
-    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
-) -> None:
-    stage = SpoutStage(bootstrap_servers, tmp_path)
-    stage.produce(lines(60))
-
-    def judge(_root: int, payload: bytes) -> str | None:
-        return "never" if payload in (b"line 5", b"line 30") else None
-
-    with stage, PlayedBolt(stage, judge) as bolt:
-        stage.drain(spark, retry_limit=2)
-    assert stage.committed() == stage.ends()
-    assert Counter(bolt.values)[b"line 5"] == 3
-    letters = stage.dead_letters()
-    assert sorted(value(letter) for letter in letters) == [b"line 30", b"line 5"]
-    said = headers_of(next(letter for letter in letters if value(letter) == b"line 5"))
+        eventually(lambda: running.outcomes.ignored == 3, "notices of other trees to be ignored")
+        stop(running)
+    again = {f"line {number}".encode(): 2 for number in range(7, 300, 50)}
+    assert Counter(bolt.values) == {**dict.fromkeys(lines(300), 1), **again, b"line 5": 3, b"line 30": 3}
+    for root, payload in bolt.deliveries:
+        position, number = position_of(root), int(payload.split()[1])
+        behind_marker = 2 if position.partition == 0 else 0
+        assert (position.spout, position.partition) == (1, number % PARTITIONS)
+        assert position.offset == number // PARTITIONS + behind_marker
+    attempts = bolt.attempts()
+    assert {tuple(each) for each in attempts.values()} == {(0,), (0, 1), (0, 1, 2)}
+    assert (running.outcomes.acked, running.outcomes.failed) == (298, 6 + 2 * 3)
+    nonsense, *letters = sorted(stage.dead_letters(), key=lambda letter: value(letter), reverse=True)
+    assert (value(nonsense), headers_of(nonsense)["dead-letter.reason"]) == (b"nonsense", b"not-avro")
+    assert [value(letter) for letter in letters] == [b"line 5", b"line 30"]
+    said = headers_of(letters[0])
     assert said["mine"] == b"kept"
     assert said["dead-letter.topic"] == stage.source.encode()
     assert (said["dead-letter.partition"], said["dead-letter.offset"]) == (b"2", b"1")
     assert said["dead-letter.reason"] == b"retries-exhausted"
     assert said["dead-letter.detail"] == b"all 3 attempts failed, the last one with reason failed: never"
     assert said["dead-letter.by"] == b"lines/0"
+    shown = last_figures(stage.kafka, stage.manifest, "lines")
+    assert shown["totals"] == {"emitted": 310, "transferred": 310, "executed": 0, "acked": 298}
+    assert (shown["failed"], shown["pending"], shown["processes"]) == ({"failed": 12}, 0, 0)
+
+
+def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    """Stopped while it waits for room, it goes on from its checkpoint; without one, from the offsets of its group."""
+    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(max_pending=90))
+    stage.produce(lines(300))
+    running = stage.start(spark)
+    eventually(lambda: len(stage.received()) == 90, "as many tuples as may be open")
+    # Two micro-batches are half of what may be open each; the third one waits for room.
+    eventually(lambda: (stage.checkpoint / "offsets" / "2").exists(), "the third micro-batch")
+    stop(running)
+    assert running.query.exception() is None
+    assert len(stage.received()) == 90
+    assert stage.committed() == dict.fromkeys(range(PARTITIONS), 0)
+
+    def judge(root: int, payload: bytes) -> str | None:
+        return "once" if payload == b"line 11" and not position_of(root).attempt else None
+
+    with stage, PlayedBolt(stage, judge) as bolt:
+        # These outcomes come while no spout runs.
+        eventually(lambda: len(bolt.deliveries) == 90, "the tuples of the first run")
+        running = stage.start(spark)
+        await_done(stage, running)
+        stop(running)
+        assert running.outcomes.most <= 90
+        assert Counter(bolt.values) == Counter([*lines(300), b"line 11"])
+        assert bolt.attempts()[2, 3] == [0, 1]
+        stage.produce(lines(30, start=300))
+        stage.checkpoint = tmp_path / "another"
+        stage.drain(spark)
+    assert Counter(bolt.values) == Counter([*lines(330), b"line 11"])
+
+
+def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    """The driver died between the write and Spark's commit: the same roots again, and what stays open is replayed."""
+    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=2_000, max_tree_age_ms=60_000))
+    stage.produce(lines(200))
+    running = stage.start(spark)
+    eventually(lambda: len(stage.received()) == 200 and running.written(0), "the first micro-batch")
+    stop(running)
+    forget_commit(stage.checkpoint)
+    running = stage.start(spark)
+    eventually(lambda: len(stage.received()) == 400 and running.written(0), "the micro-batch again")
+    roots = Counter(root for record in stage.received() for root in unpack_anchors(headers_of(record)["anchors"]))
+    assert set(roots.values()) == {2}, "the same roots, twice"
+    with stage, PlayedBolt(stage) as bolt:
+        await_done(stage, running)
+        stop(running)
+    assert set(bolt.values) == set(lines(200)), "every message, some of them more than once"
+    assert stage.committed() == stage.ends()
+    assert not stage.dead_letters()
+
+
+def test_what_has_no_outcome_is_lost_and_replayed(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=1_000, max_tree_age_ms=2_000))
+    stage.produce(lines(20))
+    running = stage.start(spark, retry_limit=30)
+    # There is no acker yet.
+    eventually(lambda: running.outcomes.lost >= 20 and len(stage.received()) >= 40, "trees to be lost")
+    with stage, PlayedBolt(stage) as bolt:
+        await_done(stage, running)
+        stop(running)
+    assert set(bolt.values) == set(lines(20))
+    assert all({0, 1} <= set(attempts) for attempts in bolt.attempts().values())
+    assert not stage.dead_letters()
 
 
 def test_messages_that_cannot_be_read_are_dead_letters(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    stream = declare({"n": int, "word": str}, codec="json")
-    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(stream=stream, guarantee="at_most_once"))
-    stage.produce([b'{"n": 1, "word": "a"}', b"{", None, b'{"n": 2, "word": "b"}'])
-    stage.drain(spark)
-    assert sorted(value(record) for record in stage.received()) == [b'{"n":1,"word":"a"}', b'{"n":2,"word":"b"}']
-    assert all("anchors" not in headers_of(record) for record in stage.received()), "acking is off"
+    """And without acking, tuples have no anchors; `latest` begins at the end, where nothing is committed yet."""
+    # Called like a column of Kafka's.
+    stream = declare({"n": int, "offset": str}, codec="json")
+    manifest = spout_manifest(stream=stream, group_by="offset", guarantee="at_most_once")
+    stage = SpoutStage(bootstrap_servers, tmp_path, manifest)
+    stage.produce([b'{"n": 0, "offset": "passed over"}'] * PARTITIONS)
+    stage.drain(spark, starting_offsets="latest")
+    assert stage.committed() == dict.fromkeys(range(PARTITIONS), 1)
+    stage.produce([b'{"n": 1, "offset": "a"}', b"{", None, b'{"n": 2, "offset": "b"}'])
+    stage.drain(spark, starting_offsets="latest")
+    assert sorted(map(value, stage.received())) == [b'{"n":1,"offset":"a"}', b'{"n":2,"offset":"b"}']
+    for record in stage.received():
+        key = record.key()
+        assert isinstance(key, bytes)
+        assert record.partition() == fields_task(key, 2)
+        assert headers_of(record) == {"source": b"lines/default"}, "acking is off"
     letters = stage.dead_letters()
     assert sorted(str(letter.value()) for letter in letters) == ["None", "b'{'"]
     assert {headers_of(letter)["dead-letter.reason"] for letter in letters} == {b"bad-payload"}
     assert stage.committed() == stage.ends()
 
 
-def test_fields_are_made_of_kafkas_columns(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    # Called like columns of Kafka's and of ours.
-    stream = declare({"id": str, "offset": int}, codec="json")
-    stage = SpoutStage(
-        bootstrap_servers, tmp_path, spout_manifest(stream=stream, group_by="id", guarantee="at_most_once")
+def test_rows_of_a_data_frame_land_and_are_delivered_until_acked(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    stream = declare({"n": int, "word": str}, codec="json")
+    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(stream=stream))
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "one.json").write_text('{"n": 1, "word": "a"}\n{"n": 2}\n{"n": 3, "word": "b"}\n')
+    rows = spark.readStream.schema("n bigint, word string").json(str(files))
+    settings: Any = {"kafka": stage.kafka, "checkpoint": str(stage.checkpoint), "trigger": {"availableNow": True}}
+
+    def judge(root: int, payload: bytes) -> str | None:
+        return "not yet" if payload == b"a" and not position_of(root).attempt else None
+
+    with stage, PlayedBolt(stage, judge) as bolt:
+        assert spark_jobs.spout(spark, stage.manifest, "lines", rows, **settings).wait(120)
+        assert sorted(bolt.values) == [b"a", b"a", b"b"]
+        (files / "two.json").write_text('{"n": 4, "word": "c"}\n')
+        assert spark_jobs.spout(spark, stage.manifest, "lines", rows, **settings).wait(120)
+    assert sorted(bolt.values) == [b"a", b"a", b"b", b"c"], "what has landed does not land again"
+    assert len(stage.cluster.records(f"{stage.manifest.topology}.replay.lines")) == 4
+    assert len(stage.dead_letters()) == 1, "the row without a word"
+
+
+def test_a_landing_that_fails_ends_the_spout(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    stage = SpoutStage(bootstrap_servers, tmp_path)
+    rate = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+    rows = rate.select(F.raise_error(F.lit("out of rows")).cast("string").alias("line"))
+    running = spark_jobs.spout(
+        spark, stage.manifest, "lines", rows, kafka=stage.kafka, checkpoint=str(stage.checkpoint)
     )
-    stage.produce([b"a", b"b", b"c", b"d"])
-    stage.drain(spark, fields={"id": F.upper(F.col("value").cast("string")), "offset": F.col("offset")})
-    made = sorted(value(record) for record in stage.received())
-    assert made == [
-        b'{"id":"A","offset":0}',
-        b'{"id":"B","offset":0}',
-        b'{"id":"C","offset":0}',
-        b'{"id":"D","offset":1}',
-    ]
-    for record in stage.received():
-        key = record.key()
-        assert isinstance(key, bytes)
-        assert record.partition() == fields_task(key, 2)
-        assert b'"id":"' + key in value(record)
+    with pytest.raises(Exception, match="out of rows"):
+        eventually(lambda: running.wait(1), "the end of the spout")

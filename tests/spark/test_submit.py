@@ -1,193 +1,193 @@
-"""`acker spark submit`, and a topology of SDK and Spark components: in processes of their own."""
+"""`acker spark submit`: the real command, Spark and Kafka."""
 
 import importlib
 import os
 import re
 import signal
-import subprocess
 import sys
-import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import spark_jobs
-from spark_jobs.main import kafka_settings, load
-from spark_jobs.submit import SubmitPlan
-from spout_sdk import (
-    BasicBolt,
-    BasicCollector,
-    ComponentRunner,
-    Stats,
-    Topology,
-    TopologyBuilder,
-    TopologyError,
-    Tuple,
-    declare,
-)
+from spout_sdk import Topology
 from tests.kafka.sdk_rig import Cluster, ToyAcker
-from tests.spark.rig import topology_name
-from tests.spark.test_bolt import explode
+from tests.spark import submitted
+from tests.spark.rig import InThread, topology_name
+from tests.spark.spout_rig import PlayedBolt, SpoutStage, lines
+from tests.unit.cli.running import RunningAcker, descendants, is_alive, running_acker
 from tests.waiting import eventually
 
 # A script, which the type checker sees under another name.
 word_count: Any = importlib.import_module("examples.spark_word_count")
 
-
-def acker(*arguments: str, **settings: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "acker_cli", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        **settings,
-    )
-
-
-def test_the_line() -> None:
-    plan = SubmitPlan("m:t", "split", "t.split", "/check", extra=("--conf", "a=b"), driver=("--max-rows", "5"))
-    line = plan.line()
-    assert line[0].endswith("pyspark/bin/spark-submit")
-    assert line[line.index("--master") + 1] == "local[*]"
-    assert line[line.index("--packages") + 1] == ",".join(spark_jobs.packages())
-    assert line.index("a=b") < line.index("--topology"), "what is for spark-submit stands before the driver"
-    assert line[-8:] == [
-        "--topology", "m:t", "--component", "split", "--checkpoint", "/check", "--max-rows", "5",
-    ]  # fmt: skip
-    assert '"hush"' in plan.environment({"sasl.password": "hush"})["ACKER_SPARK_KAFKA"]
-    assert "hush" not in str(plan.line())
-
-
-def test_the_command_prints_the_line() -> None:
-    command = ("spark", "submit", "examples.spark_word_count:topology", "--component", "split", "--dry-run")
-    process = acker(*command, "--", "--driver-memory", "2g")
-    said = process.communicate(timeout=60)[0]
-    assert process.returncode == 0, said
-    assert "--driver-memory 2g" in said
-    assert "--topology examples.spark_word_count:topology --component split" in said
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("--component", "nobody"), "has no component 'nobody'"),
-        (("--component", "count"), "is run by acker run"),
-        (("--component", "split", "--master", "yarn"), "needs --checkpoint"),
-    ],
+HERE = Path(__file__).parents[2]
+# Until a Spark has started on a loaded machine, and has done its work.
+SECONDS = 200
+# What a driver logs about a micro-batch.
+BOLT_LINE = re.compile(
+    r"\.split: batch \d+, [\d,]+ rows in, [\d,]+ rows/s, [\d,]+ unread, [\d,]+ tuples out, [\d,]+ acks, 0 failed, "
 )
-def test_the_command_refuses(arguments: tuple[str, ...], says: str) -> None:
-    process = acker("spark", "submit", "examples.spark_word_count:topology", *arguments)
-    said = process.communicate(timeout=60)[0]
-    assert process.returncode == 1
-    assert says in said
-    assert "Traceback" not in said
-
-
-def test_what_the_driver_is_given(tmp_path: Path) -> None:
-    assert load("examples.spark_word_count:topology").manifest.topology == "spark-word-count"
-    for reference in ("nonsense", "no_such_module:topology", "examples.spark_word_count:nobody", "os:getcwd"):
-        with pytest.raises(spark_jobs.SubmitError):
-            load(reference)
-    assert kafka_settings(None, {"ACKER_SPARK_KAFKA": '{"a": 1}'}) == {"a": 1}
-    assert kafka_settings(None, {"ACKER_KAFKA__BOOTSTRAP_SERVERS": "h:1"}) == {"bootstrap.servers": "h:1"}
-    (tmp_path / "kafka.json").write_text('{"b": 2}')
-    assert kafka_settings(str(tmp_path / "kafka.json"), {}) == {"b": 2}
-    for file, environment in ((None, {}), (None, {"ACKER_SPARK_KAFKA": "["}), (str(tmp_path / "none"), {})):
-        with pytest.raises(spark_jobs.SubmitError):
-            kafka_settings(file, environment)
-
-
-def test_streams_of_external_components_are_declared_beside_them() -> None:
-    class Leaf(BasicBolt):
-        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-            """Is never run here."""
-
-    builder = TopologyBuilder("t")
-    builder.set_spout("s", explode, external=True, streams=[declare("line")])
-    builder.set_bolt("b", explode, external=True, streams=[declare("word")]).shuffle_grouping("s")
-    manifest = builder.build().manifest
-    assert [component.external for component in manifest.components] == [True, True]
-    assert manifest.stream("b", "default").field_names == ("word",)
-    with pytest.raises(TopologyError, match="declare them in its class"):
-        builder.set_bolt("c", Leaf, streams=[declare("word")])
-    with pytest.raises(TopologyError, match="twice"):
-        builder.set_bolt("d", explode, external=True, streams=[declare("word"), declare("word")])
-
-
-def renamed(topology: Topology) -> Topology:
-    """The example under a name of its own."""
-    manifest = topology.manifest.model_copy(update={"topology": os.environ["SPARK_TEST_TOPOLOGY"]})
-    return Topology(manifest, topology.factories)
+SPOUT_LINE = re.compile(
+    r"\.lines: batch \d+, [\d,]+ rows in, [\d,]+ rows/s, [\d,]+ unread, [\d,]+ outstanding, \d+ to be delivered again, "
+    r"[\d,]+ tuples out, 0 dead letters, \d+\.\d\d s$",
+    re.MULTILINE,
+)
 
 
 def example() -> Topology:
-    return renamed(word_count.topology())
+    """The example under a name of its own; loaded by the driver as well."""
+    topology = word_count.topology()
+    manifest = topology.manifest.model_copy(update={"topology": os.environ[submitted.NAME]})
+    return Topology(manifest, topology.factories)
 
 
-class InThread:
-    """A component of the SDK in a thread of this process."""
-
-    def __init__(self, topology: Topology, component: str, kafka: dict[str, Any]) -> None:
-        self.stats = Stats(component)
-        self._runner = ComponentRunner(topology, component, kafka, on_stats=self._keep)
-        self._thread = threading.Thread(target=self._runner.run)
-
-    def __enter__(self) -> "InThread":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._runner.stop()
-        self._thread.join(60)
-
-    def _keep(self, stats: Stats) -> None:
-        self.stats = stats
+@contextmanager
+def submit(
+    reference: str, component: str, checkpoint: Path, servers: str, *arguments: str, **spark: str
+) -> Iterator[RunningAcker]:
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", **spark}
+    conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    with running_acker(
+        "spark", "submit", reference, "--component", component, "--master", "local[2]", *arguments,
+        "--checkpoint", str(checkpoint), "--bootstrap-servers", servers, "--", *conf, "--driver-memory", "1g",
+        cwd=HERE,
+    ) as command:  # fmt: skip
+        yield command
 
 
-def test_an_sdk_spout_a_spark_bolt_and_an_sdk_bolt(
+def await_while_it_runs(command: RunningAcker, condition: Callable[[], bool], what: str) -> None:
+    eventually(lambda: command.process.poll() is not None or condition(), what, SECONDS)
+    assert command.process.poll() is None, command.said
+
+
+def test_a_bolt_between_components_of_the_sdk(
     bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SPARK_TEST_TOPOLOGY", topology_name())
+    monkeypatch.setenv(submitted.NAME, topology_name())
     topology = example()
     cluster = Cluster(bootstrap_servers, topology.manifest)
     cluster.create_topics()
-    log = tmp_path / "log"
-    with log.open("w") as file:
-        submitted = subprocess.Popen(
-            [
-                sys.executable, "-m", "acker_cli", "spark", "submit", f"{__name__}:example", "--component", "split",
-                "--master", "local[2]", "--checkpoint", str(tmp_path / "checkpoint"), "--max-rows", "5000",
-                "--bootstrap-servers", bootstrap_servers, "--", "--conf", "spark.sql.shuffle.partitions=2",
-                "--conf", "spark.ui.enabled=false", "--driver-memory", "1g",
-            ],
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )  # fmt: skip
+    with (
+        submit(
+            f"{__name__}:example", "split", tmp_path / "checkpoint", bootstrap_servers, "--max-rows", "5000"
+        ) as command,
+        ToyAcker(cluster),
+        InThread(topology, "count", cluster.kafka) as count,
+        InThread(topology, "lines", cluster.kafka) as spout,
+    ):
+        await_while_it_runs(command, lambda: spout.stats.acked >= word_count.LINES, "all lines to be acked")
+        eventually(lambda: count.stats.executed >= word_count.WORDS.total(), "all words to be counted")
+        assert command.end(signal.SIGTERM) == 0, command.said
+    counted = Counter({word: count.stats.counters[word] for word in word_count.WORDS})
+    # A line that timed out on a machine with more to do is emitted again.
+    assert counted == word_count.WORDS or (spout.stats.failed and counted > word_count.WORDS)
+    assert BOLT_LINE.search(command.said), command.said
+    assert "Traceback" not in command.said, command.said
+
+
+@pytest.fixture
+def stage(bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SpoutStage:
+    monkeypatch.setenv(submitted.NAME, topology_name())
+    monkeypatch.setenv("SPARK_TEST_FILES", str(tmp_path / "files"))
+    return SpoutStage(bootstrap_servers, tmp_path, submitted.topology().manifest)
+
+
+@contextmanager
+def spout_of(stage: SpoutStage, *arguments: str, component: str = "lines", **spark: str) -> Iterator[RunningAcker]:
+    reference, servers = f"{submitted.__name__}:topology", stage.kafka["bootstrap.servers"]
+    with submit(reference, component, stage.checkpoint, servers, *arguments, **spark) as command:
+        yield command
+
+
+@pytest.mark.exhaustive
+def test_a_driver_ends_with_the_killed_command(stage: SpoutStage) -> None:
+    stage.produce(lines(1_000))
+    with stage, PlayedBolt(stage) as bolt:
+        with spout_of(stage, "--max-rows", "200") as command:
+            await_while_it_runs(command, lambda: len(bolt.deliveries) > 300, "some micro-batches")
+            family = descendants(command.process.pid)
+            assert len(family) > 1, "Java and the driver"
+            command.process.kill()
+            eventually(lambda: not any(map(is_alive, family)), "Java and the driver to end")
+        eventually(lambda: "whoever submitted this is gone: stopping" in command.said, "the driver's last line")
+        assert SPOUT_LINE.search(command.said), command.said
+        assert not re.search("Traceback|\tat ", command.said), command.said
+        with spout_of(stage, "--available-now") as command:
+            assert command.ended(SECONDS) == 0, command.said
+    assert Counter(bolt.values) == Counter(lines(1_000)), "it ended as by SIGTERM"
+    assert stage.committed() == stage.ends()
+
+
+@pytest.mark.exhaustive
+def test_ctrl_c_ends_a_spout_that_waits_for_room(stage: SpoutStage) -> None:
+    stage.produce(lines(3_000))
+    # Nothing is acked: two micro-batches are all that may be open, and the third one has begun.
+    with spout_of(stage, component="shouted") as command:
+        await_while_it_runs(command, lambda: (stage.checkpoint / "offsets" / "2").exists(), "three micro-batches")
+        assert command.end(signal.SIGINT) == 130, command.said
+    assert not re.search("Traceback|\tat |ERROR", command.said), command.said
+    # Half of what may be open each, a third of that from each partition.
+    assert len(stage.received()) == 2 * 3 * 333
+
+
+# Java starts it instead of Python: the driver begins when the command has ended, or Java has, which is its child.
+LATE = """#!{python}
+import os, sys, threading
+
+def parent(pid):
+    with open(f"/proc/{{pid}}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[1])
+
+def waits():
     try:
-        with (
-            ToyAcker(cluster),
-            InThread(topology, "count", cluster.kafka) as count,
-            InThread(topology, "lines", cluster.kafka) as lines,
-        ):
-            eventually(
-                lambda: submitted.poll() is not None or lines.stats.acked >= word_count.LINES,
-                "all lines to be acked",
-                200,
-            )
-            assert submitted.poll() is None, log.read_text()
-            eventually(lambda: count.stats.executed >= word_count.WORDS.total(), "all words to be counted")
-            if not lines.stats.failed:
-                assert Counter({word: count.stats.counters[word] for word in word_count.WORDS}) == word_count.WORDS
-        submitted.send_signal(signal.SIGTERM)
-        assert submitted.wait(60) == 0, log.read_text()
-    finally:
-        submitted.kill()
-        submitted.wait(10)
-    said = log.read_text()
-    line = (
-        r"\.split: batch \d+, [\d,]+ rows in, [\d,]+ rows/s, [\d,]+ unread, [\d,]+ tuples out, [\d,]+ acks, 0 failed, "
-    )
-    assert re.search(line, said), said
-    assert "Traceback" not in said, said
+        with open(f"/proc/{{parent(os.getppid())}}/cmdline") as line:
+            return "acker_cli" in line.read()
+    except OSError:
+        return False
+
+pause = threading.Event()
+while waits():
+    pause.wait(0.05)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@pytest.mark.exhaustive
+def test_a_command_that_is_killed_before_its_driver_begins(stage: SpoutStage, tmp_path: Path) -> None:
+    late = tmp_path / "late"
+    late.write_text(LATE.format(python=sys.executable))
+    late.chmod(0o755)
+    with spout_of(stage, **{"spark.pyspark.driver.python": str(late)}) as command:
+        command.wait_until(lambda: bool(descendants(command.process.pid)), "Java to start")
+        # The first of them leads the group of all that follow.
+        group = min(descendants(command.process.pid))
+        assert command.end(signal.SIGKILL) == -signal.SIGKILL
+        eventually(lambda: not members(group), "everything to end")
+    assert not stage.checkpoint.exists()
+
+
+def members(group: int) -> list[int]:
+    """The processes of a group that are alive."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _parent, its_group = path.read_text().rpartition(")")[2].split()[:3]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(its_group) == group and state != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.exhaustive
+def test_what_the_driver_refuses(stage: SpoutStage) -> None:
+    with spout_of(stage, component="nonsense") as command:
+        assert command.ended(SECONDS) == 1
+    assert "the lines above say why" in command.said
+    said = "acker: the source of spout 'nonsense' returns a list: have it return the name of a topic, "
+    assert [line for line in command.out if line.startswith(said)], command.said
+    assert "Traceback" not in command.said, command.said

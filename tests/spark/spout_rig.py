@@ -1,8 +1,8 @@
-"""The stage of the spout's tests: a source topic, a Spark spout, a real acker, and a bolt that is played."""
+"""What tests of a Spark spout share: a source topic, a real acker, and a receiving bolt that the test plays."""
 
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any, cast
@@ -12,7 +12,6 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-import spark_jobs
 from acker_worker.catalogue import Catalogue
 from spark_jobs.spout import RunningSpout, spout
 from tests.kafka.ack_log import AckLog, WorkerThread
@@ -31,6 +30,21 @@ from tuple_tree.streams import Stream, payload_codec
 from tuple_tree.watermarks import watermarks
 
 PARTITIONS = 3
+
+
+def acker_of(topology: str, kafka: Mapping[str, Any]) -> WorkerThread:
+    """A real acker for a topology, in a thread."""
+    return WorkerThread(cast(AckLog, SimpleNamespace(topology=topology, kafka=kafka)))
+
+
+def committed(kafka: Mapping[str, Any], group: str, topic: str, partitions: int) -> dict[int, int]:
+    """The offsets that a group has committed."""
+    consumer = Consumer({**kafka, "group.id": group})
+    try:
+        asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+        return {each.partition: each.offset for each in consumer.committed(asked, timeout=60)}
+    finally:
+        consumer.close()
 
 
 def spout_manifest(
@@ -106,13 +120,8 @@ class SpoutStage:
         assert running.wait(120), f"{running.outcomes.outstanding} trees are open"
         return running
 
-    def worker(self) -> WorkerThread:
-        """A real acker for this topology."""
-        named = SimpleNamespace(topology=self.manifest.topology, kafka=self.kafka)
-        return WorkerThread(cast(AckLog, named))
-
     def __enter__(self) -> "SpoutStage":
-        self._worker = self.worker()
+        self._worker = acker_of(self.manifest.topology, self.kafka)
         self._worker.start()
         return self
 
@@ -127,13 +136,7 @@ class SpoutStage:
 
     def committed(self) -> dict[int, int]:
         """The offsets of the spout's group on the source."""
-        group = component_group(self.manifest.topology, "lines")
-        consumer = Consumer({**self.kafka, "group.id": group})
-        try:
-            asked = [TopicPartition(self.source, partition) for partition in range(PARTITIONS)]
-            return {each.partition: each.offset for each in consumer.committed(asked, timeout=60)}
-        finally:
-            consumer.close()
+        return committed(self.kafka, component_group(self.manifest.topology, "lines"), self.source, PARTITIONS)
 
     def ends(self) -> dict[int, int]:
         """The end offsets of the source."""
@@ -152,13 +155,6 @@ class SpoutStage:
     def dead_letters(self) -> list[Message]:
         return self.cluster.records(dead_letters_topic(self.manifest.topology))
 
-    def forget_commit(self) -> None:
-        """Takes the last commit out of the checkpoint, as if the driver had died just before it."""
-        commits = self.checkpoint / "commits"
-        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-        (commits / str(last)).unlink()
-        (commits / f".{last}.crc").unlink(missing_ok=True)
-
 
 Judge = Callable[[int, bytes], str | None]
 """Root and payload of a tuple → why it is failed, or None to ack it."""
@@ -170,24 +166,15 @@ class PlayedBolt:
     Args:
         stage: where it plays.
         judge: says what to do with a tuple.
-        hold: tuples that it keeps before it acks any, until all have come.
-        of: how many come in all, where it holds some.
 
     Attributes:
         deliveries: root and payload of all tuples, in order.
-        most_held: the most that it held at once.
     """
 
-    def __init__(
-        self, stage: SpoutStage, judge: Judge = lambda _root, _payload: None, hold: int = 0, of: int = 0
-    ) -> None:
+    def __init__(self, stage: SpoutStage, judge: Judge = lambda _root, _payload: None) -> None:
         self._stage = stage
         self._judge = judge
-        self._hold = hold
-        self._of = of
         self.deliveries: list[tuple[int, bytes]] = []
-        self.most_held = 0
-        self._held: list[tuple[int, int, bytes]] = []
         self._stopping = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="played bolt")
@@ -232,22 +219,21 @@ class PlayedBolt:
         try:
             while not self._stopping.is_set():
                 messages = consumer.consume(500, 0.02)
+                received: list[tuple[int, int, bytes]] = []
                 for message in messages:
                     assert message.error() is None, message.error()
-                    (said,) = decode(value(message))
+                    said = decode(value(message))[-1]
                     payload = said if isinstance(said, bytes) else str(said).encode()
                     ((root, edge),) = unpack_anchors(headers_of(message)["anchors"]).items()
                     self.deliveries.append((root, payload))
-                    self._held.append((root, edge, payload))
-                self.most_held = max(self.most_held, len(self._held))
-                if self._held and (len(self._held) >= self._hold or len(self.deliveries) >= self._of):
-                    self._answer(producer, self._held[: max(1, len(self._held) // 2)] if self._hold else self._held)
+                    received.append((root, edge, payload))
+                if received:
+                    self._answer(producer, received)
         finally:
             consumer.close()
             producer.flush(10)
 
     def _answer(self, producer: Producer, chosen: list[tuple[int, int, bytes]]) -> None:
-        self._held = self._held[len(chosen) :]
         manifest = self._stage.manifest
         for partition in range(manifest.ack_partitions):
             mine = [each for each in chosen if acker_partition(each[0], manifest.ack_partitions) == partition]
@@ -274,12 +260,10 @@ def lines(count: int, start: int = 0) -> list[bytes]:
 
 def await_done(stage: SpoutStage, running: RunningSpout, what: str = "all trees done") -> None:
     """Waits until everything in the source is committed as done."""
-    eventually(lambda: not running.query.exception() and stage.committed() == stage.ends(), what, 90)
+    consumed = stage.ends()
 
+    def is_done() -> bool:
+        assert not running.query.exception()
+        return stage.committed() == consumed
 
-def test_a_stage_has_its_topics(bootstrap_servers: str, tmp_path: Path) -> None:
-    stage = SpoutStage(bootstrap_servers, tmp_path)
-    stage.produce(lines(7))
-    assert stage.ends() == {0: 3, 1: 2, 2: 2}
-    assert stage.committed() == dict.fromkeys(range(PARTITIONS), -1001)
-    assert issubclass(RunningSpout, spark_jobs.RunningQuery)
+    eventually(is_done, what, 90)

@@ -4,26 +4,23 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
-from spark_jobs.delivery_times import DeliveryTimes
 from spark_jobs.driver_stats import DriverStats, driver_stats
 from spark_jobs.micro_batch import Written
 from spark_jobs.outcomes import Outcomes
-from spark_jobs.outputs import Outputs
-from spark_jobs.payloads import StreamSchema
 from spark_jobs.spout_batch import Found
 from spark_jobs.tallies import BoltTally, SpoutTally
 from spout_sdk.stats import Stats
-from tests.spark.topologies import manifest_of, subscription
+from tests.spark.topologies import manifest_of
 from tests.waiting import eventually
 from tuple_tree.ids import IdColumn, Position, positional_root
 from tuple_tree.messages import FailReason, NoticeBatch
 from tuple_tree.process_stats import StatsRecord
-from tuple_tree.source_positions import Prefix, Replay, SourcePositions
+from tuple_tree.source_positions import SourcePositions
 from tuple_tree.stats_publisher import StatsPublisher
 
 MANIFEST = manifest_of("words")
@@ -120,25 +117,6 @@ def test_what_one_micro_batch_does_not_tell_is_not_told_any_more() -> None:
     assert tally.stats()["executed"] == 30
 
 
-@pytest.mark.parametrize(
-    ("streams", "rows"),
-    [
-        ((), 0),
-        ((["shuffle"],), 60),
-        ((["shuffle", "fields"],), 30),
-        ((["all"],), 20),
-        ((["all", "global"], ["shuffle"] * 4), 15),
-        ((["shuffle"], ["all"]), None),
-        (([],), None),
-        (([], ["shuffle"]), None),
-    ],
-)
-def test_rows_are_told_by_their_deliveries_where_all_have_as_many(streams: Any, rows: int | None) -> None:
-    schema = cast(StreamSchema, None)
-    routes = tuple((schema, tuple(("to", 3, subscription("split", each)) for each in stream)) for stream in streams)
-    assert Outputs(MANIFEST, "split", routes).rows_of(60) == rows
-
-
 def test_a_spout_counts_what_it_wrote_and_what_it_heard() -> None:
     clock = Clock()
     outcomes = outcomes_of(clock)
@@ -173,12 +151,6 @@ def test_what_the_last_driver_heard_is_not_counted_again() -> None:
     assert said.complete_latency.total == 0, "when it was delivered is not known"
 
 
-def test_without_acking_what_is_emitted_is_acked() -> None:
-    tally = SpoutTally(SPOUT, False, outcomes_of(Clock()))
-    tally.add([Found(2, range(10), dead=(3,), tuples=9)])
-    assert (tally.stats()["emitted"], tally.stats()["acked"], tally.stats()["pending"]) == (9, 9, 0)
-
-
 def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
     clock = Clock()
     outcomes = outcomes_of(clock)
@@ -205,20 +177,6 @@ def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
     assert latency(tally.stats())[0] == 3
 
 
-def test_deliveries_are_forgotten_when_they_are_done() -> None:
-    times = DeliveryTimes()
-    for number in range(5):
-        times.delivered(0, 10 * number, float(number))
-    times.forget([Prefix(0, 25, 0), Prefix(1, 7, 0)])
-    assert [times.done(0, offset, 0) for offset in (9, 19, 20, 29, 30, 49)] == [None, None, 2.0, 2.0, 3.0, 4.0]
-    assert times.done(1, 5, 0) is None
-    times.again([Replay(0, 30, 1, FailReason.FAILED)], 7.0)
-    times.drop(0, 30)
-    assert times.done(0, 30, 1) is None
-    times.forget([Prefix(0, 1_000, 0)])
-    assert times.done(0, 1_000, 0) == 4.0
-
-
 def test_a_driver_speaks_until_its_component_ends() -> None:
     wire, running, tally = Wire(), threading.Event(), BoltTally(BOLT)
     running.set()
@@ -233,15 +191,6 @@ def test_a_driver_speaks_until_its_component_ends() -> None:
     stats.end()
     assert len(wire.records) == said, "it is said once that this is the end"
     assert [record.ended for record in wire.records] == [False] * (said - 1) + [True]
-
-
-def test_who_ends_it_hears_the_last_record_out() -> None:
-    wire = Wire()
-    stats = DriverStats("words.split", wire.publisher, BoltTally(BOLT).stats, lambda: True)
-    stats.start()
-    eventually(lambda: wire.records, "a record")
-    stats.end()
-    assert wire.records[-1].ended
 
 
 def test_whatever_goes_wrong_is_said_and_passes(caplog: pytest.LogCaptureFixture) -> None:

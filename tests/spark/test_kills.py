@@ -1,0 +1,188 @@
+"""Drivers and tasks of Spark killed at any moment: nothing is lost, and nothing stays open.
+
+Run as a module it is a driver, of a spout and of a bolt.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+import spark_jobs
+from acker_worker.catalogue import Catalogue
+from spout_sdk import BasicBolt, BasicCollector, Topology, TopologyBuilder, Tuple
+from spout_sdk import TaskContext as BoltContext
+from tests.kafka.sdk_rig import Cluster, headers_of
+from tests.spark.conftest import SETTINGS
+from tests.spark.rig import InThread, Stage, topology_name
+from tests.spark.spout_rig import acker_of, committed
+from tests.spark.test_bolt import explode
+from tests.spark.topologies import LINE, WORD, manifest_of
+from tests.waiting import eventually
+from tuple_tree.anchors import unpack_anchors
+from tuple_tree.names import component_group, tuples_topic
+
+pytestmark = pytest.mark.exhaustive
+
+KILLS = 4
+MESSAGES = 3_000
+NAME = "SPARK_TEST_TOPOLOGY"
+
+
+class Count(BasicBolt):
+    """Counts the words, which tell the messages apart."""
+
+    def prepare(self, context: BoltContext) -> None:
+        self.context = context
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        self.context.count(tuple_["word"])
+
+
+def source_topic() -> str:
+    return f"{os.environ[NAME]}-source"
+
+
+def topology() -> Topology:
+    """lines (in Spark) → split (in Spark) → count."""
+    builder = TopologyBuilder(
+        os.environ[NAME], ack_partitions=3, tick=0.2, message_timeout=4, max_tree_age=12, max_spout_pending=600
+    )
+    builder.set_spout("lines", source_topic(), external=True, streams=[LINE])
+    split = builder.set_bolt("split", explode, tasks=2, external=True, streams=[WORD])
+    split.shuffle_grouping("lines")
+    builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
+    return builder.build()
+
+
+@contextmanager
+def driver(servers: str, checkpoints: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    with subprocess.Popen(
+        [sys.executable, "-m", __name__, servers, str(checkpoints)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # Spark's Java process goes with it.
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_killed_drivers_lose_nothing(bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = random.SystemRandom().getrandbits(32)
+    rng = random.Random(seed)
+    monkeypatch.setenv(NAME, topology_name())
+    built = topology()
+    cluster = Cluster(bootstrap_servers, built.manifest)
+    cluster.create_topics()
+    Catalogue(cluster.bootstrap).publish(built.manifest)
+    admin = AdminClient(cluster.bootstrap)
+    admin.create_topics([NewTopic(source_topic(), 2, 1)])[source_topic()].result(60)
+    producer = Producer(cluster.bootstrap)
+    for number in range(MESSAGES):
+        producer.produce(source_topic(), f"a{number} b{number}".encode(), partition=number % 2)
+    assert producer.flush(30) == 0
+
+    acker = acker_of(built.name, cluster.bootstrap)
+    acker.start()
+    with InThread(built, "count", cluster.kafka) as count:
+
+        def await_progress(process: "subprocess.Popen[bytes]", words: int, what: str) -> None:
+            eventually(lambda: process.poll() is not None or count.stats.executed >= words, f"{what}, seed {seed}", 150)
+            assert process.poll() is None, "the driver ended by itself"
+
+        for kill in range(KILLS):
+            after = count.stats.executed + rng.randrange(1, 800)
+            with driver(bootstrap_servers, tmp_path) as process:
+                await_progress(process, after, f"word {after} before kill {kill}")
+        with driver(bootstrap_servers, tmp_path) as process:
+            spout = component_group(built.name, "lines")
+            done = dict.fromkeys(range(2), MESSAGES // 2)
+            eventually(
+                lambda: process.poll() is not None or committed(cluster.bootstrap, spout, source_topic(), 2) == done,
+                f"all messages to be acked, seed {seed}",
+                150,
+            )
+            assert process.poll() is None, "the driver ended by itself"
+            os.kill(process.pid, signal.SIGTERM)
+            assert process.wait(60) == 0
+    acker.stop()
+    expected = {f"{letter}{number}" for letter in "ab" for number in range(MESSAGES)}
+    assert count.stats.counters.keys() == expected, f"seed {seed}"
+
+
+def test_a_write_that_is_cut_off_is_made_again(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    """Tasks are killed once some of their tuples lie in the inbox of the receiver, and Spark starts them again."""
+    stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
+    roots = stage.send([(f"a{number} b{number} c{number}",) for number in range(30_000)])
+    since = next_task(spark)
+    running = stage.start(spark, explode, trigger={"availableNow": True})
+    eventually(lambda: sum(end for _, end in stage.cluster.progress("count").values()), "its write to begin")
+    killed = kill_running_tasks(spark, since)
+    assert running.wait(120)
+    edges = Counter(
+        pair
+        for record in stage.cluster.records(tuples_topic(stage.manifest.topology, "count"))
+        for pair in unpack_anchors(headers_of(record)["anchors"]).items()
+    )
+    assert edges.total() > 3 * len(roots), f"the {killed} tasks that were killed had written nothing"
+    assert not stage.outcome().acked
+    stage.ack_received()
+    assert stage.outcome().acked == set(roots)
+
+
+def next_task(spark: SparkSession) -> int:
+    """The number that the next task will have, or one before it; they are numbered as they start."""
+
+    def number(_: int) -> int:
+        found = TaskContext.get()
+        assert found is not None
+        return found.taskAttemptId()
+
+    return spark.sparkContext.parallelize([0], 1).map(number).first()
+
+
+def kill_running_tasks(spark: SparkSession, since: int) -> int:
+    """Kills all tasks that run, of those that started since one; Spark starts them again. Returns how many."""
+    kill = spark.sparkContext._jsc.sc().killTaskAttempt
+    return sum(kill(number, True, "cut off by the test") for number in range(since, since + 100))
+
+
+def main() -> None:
+    servers, checkpoints = sys.argv[1:]
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    spark = spark_jobs.session("killed", "local[2]", SETTINGS)
+    built, kafka = topology(), {"bootstrap.servers": servers}
+    running = [
+        spark_jobs.bolt(spark, built, "split", explode, kafka=kafka, checkpoint=f"{checkpoints}/split"),
+        spark_jobs.spout(spark, built, "lines", source_topic(), kafka=kafka, checkpoint=f"{checkpoints}/lines"),
+    ]
+    while not stopping.is_set():
+        if any(each.wait(0.5) for each in running):
+            sys.exit("a component ended by itself")
+    for each in running:
+        each.stop()
+        assert each.wait(60)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

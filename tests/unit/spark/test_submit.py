@@ -1,0 +1,117 @@
+"""What `acker spark submit` starts and refuses, and what its driver makes of a topology, without a Spark session."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import spark_jobs
+from spark_jobs.declared import declared
+from spark_jobs.main import explained, kafka_settings, load
+from spark_jobs.source import source_of
+from spark_jobs.submit import SubmitPlan
+from tests.pages import ROOT
+from tests.spark import submitted
+from tests.unit.cli.running import call_acker
+
+EXAMPLE = "examples.spark_word_count:topology"
+
+
+def test_the_line() -> None:
+    plan = SubmitPlan("m:t", "split", "t.split", "/check", extra=("--conf", "a=b"), driver=("--max-rows", "5"))
+    line = plan.line()
+    assert line[0].endswith("pyspark/bin/spark-submit")
+    assert line[line.index("--master") + 1] == "local[*]"
+    assert line[line.index("--packages") + 1] == ",".join(spark_jobs.packages())
+    assert line.index("a=b") < line.index("--topology"), "what is for spark-submit stands before the driver"
+    assert line[-8:] == [
+        "--topology", "m:t", "--component", "split", "--checkpoint", "/check", "--max-rows", "5",
+    ]  # fmt: skip
+    assert '"hush"' in plan.environment({"sasl.password": "hush"})["ACKER_SPARK_KAFKA"]
+    assert "hush" not in str(plan.line())
+
+
+def test_the_command_prints_the_line() -> None:
+    said = call_acker(
+        "spark", "submit", EXAMPLE, "--component", "split", "--dry-run", "--", "--driver-memory", "2g", cwd=ROOT
+    )
+    assert said.returncode == 0, said.stderr
+    assert "--driver-memory 2g" in said.stdout
+    assert f"--topology {EXAMPLE} --component split" in said.stdout
+
+
+def test_the_command_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for reference, arguments, says in (
+        (EXAMPLE, ("--component", "nobody"), "has no component 'nobody'"),
+        (EXAMPLE, ("--component", "count"), "'count' is run by acker run: add it with external=True"),
+        (EXAMPLE, ("--component", "split", "--master", "yarn"), "needs --checkpoint"),
+        (
+            "tests.spark.submitted:topology",
+            ("--component", "two_arguments"),
+            "of spout 'two_arguments' cannot be called with the Spark session alone",
+        ),
+    ):
+        said = call_acker("spark", "submit", reference, *arguments, cwd=ROOT, environment={submitted.NAME: "refused"})
+        assert (said.returncode, said.stdout) == (1, "")
+        assert says in said.stderr
+        assert said.stderr.startswith("acker: ")
+        assert said.stderr.count("\n") == 1
+
+
+def test_what_the_driver_is_given(tmp_path: Path) -> None:
+    assert load(EXAMPLE).manifest.topology == "spark-word-count"
+    for reference in ("nonsense", "no_such_module:topology", "examples.spark_word_count:nobody", "os:getcwd"):
+        with pytest.raises(spark_jobs.SubmitError):
+            load(reference)
+    assert kafka_settings(None, {"ACKER_SPARK_KAFKA": '{"a": 1}'}) == {"a": 1}
+    assert kafka_settings(None, {"ACKER_KAFKA__BOOTSTRAP_SERVERS": "h:1"}) == {"bootstrap.servers": "h:1"}
+    (tmp_path / "kafka.json").write_text('{"b": 2}')
+    assert kafka_settings(str(tmp_path / "kafka.json"), {}) == {"b": 2}
+    for file, environment in ((None, {}), (None, {"ACKER_SPARK_KAFKA": "["}), (str(tmp_path / "none"), {})):
+        with pytest.raises(spark_jobs.SubmitError):
+            kafka_settings(file, environment)
+
+
+def test_what_is_declared_for_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(submitted.NAME, "declared")
+    topology = submitted.topology()
+    component, code = declared(topology, "lines")
+    assert (component.name, code) == ("lines", submitted.source_topic())
+    assert declared(topology, "shouted")[1] is submitted.shouted
+
+
+def test_sources_that_cannot_be_used() -> None:
+    def broken(_spark: object) -> str:
+        raise RuntimeError("no such table\nand a page of Java")
+
+    # None of the functions uses the session.
+    spark = cast(Any, None)
+    for source, says in (
+        (submitted.nonsense, "returns a list: have it return the name of a topic"),
+        (lambda _spark: spark_jobs.Source(cast(Any, None)), "returns a Source of a NoneType"),
+        (lambda _spark: "two words", "reads no topic: topic name 'two words' cannot be used"),
+        (broken, "'lines' raised RuntimeError: no such table; correct the function"),
+    ):
+        with pytest.raises(spark_jobs.ComponentRefusedError, match=says):
+            source_of(spark, "lines", source)
+    assert source_of(spark, "lines", "a-topic") == spark_jobs.Source("a-topic")
+
+
+def test_what_java_says_of_access_is_found_in_its_page() -> None:
+    page = (
+        "Query x terminated\n\tat a.b.C(D.java)\nCaused by: org.apache.TopicAuthorizationException: Not authorized: [t]"
+    )
+    said = explained("words.split", Exception(page))
+    assert said.startswith("words.split failed: TopicAuthorizationException: Not authorized: [t]; allow it with")
+    assert "--role split" in said
+    assert "\n" not in said
+    assert "from its checkpoint" in explained("words.split", Exception("something else"))
+
+
+def test_such_a_topology_is_imported_without_pyspark() -> None:
+    code = "import sys; sys.modules['pyspark'] = None; from tests.spark.submitted import topology; topology()"
+    environment = {**os.environ, submitted.NAME: "without-pyspark"}
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, timeout=60)
