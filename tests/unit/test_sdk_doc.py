@@ -7,7 +7,7 @@ import pytest
 
 from examples import orders
 from examples.orders import LARGE, ORDERS, UNREADABLE
-from spout_sdk import FailReason, TaskId
+from spout_sdk import FailReason
 from spout_sdk.testing import SimulatedCluster
 from tests.pages import ROOT, names_of
 
@@ -35,21 +35,6 @@ def test_the_topology_of_the_page(page: dict[str, Any], capsys: pytest.CaptureFi
     said = capsys.readouterr().out
     assert "0 was fully processed" in said
     assert "2 was not: failed an empty sentence" in said
-
-
-def test_the_tables_name_what_there_is(page: dict[str, Any]) -> None:
-    words = page["Words"]
-    context = SimulatedCluster(page["topology"])
-    with context as cluster:
-        collector, metrics = cluster.bolt("words").collector, cluster.bolt("words").collector.metrics
-        for name in ("emitted", "transferred", "executed", "acked", "failed", "errors", "last_error", "dead_letters"):
-            assert hasattr(metrics, name), name
-        for name in ("throttled_seconds", "complete_latency", "execute_latency", "process_latency"):
-            assert hasattr(metrics, name), name
-        assert cluster.bolt("words").tasks == tuple(TaskId("longest", task) for task in range(3))
-    assert [stream.name for stream in words.streams] == ["default", "empty", "chosen"]
-    for method in ("emit", "emit_direct", "ack", "ack_all", "fail", "reset_timeout", "report_error"):
-        assert hasattr(collector, method)
 
 
 def test_the_example() -> None:

@@ -9,16 +9,16 @@ import pytest
 from tests.pages import blocks, names_of
 
 
-def named_tests(names: dict[str, Any]) -> list[str]:
-    return [name for name in names if name.startswith("test_")]
+def run_tests(names: dict[str, Any]) -> int:
+    """Runs the tests among these names; returns how many there are."""
+    tests = [name for name in names if name.startswith("test_")]
+    for name in tests:
+        names[name]()
+    return len(tests)
 
 
-PAGE = names_of("docs/testing.md")
-
-
-@pytest.mark.parametrize("name", named_tests(PAGE))
-def test_the_page(name: str) -> None:
-    PAGE[name]()
+def test_the_page() -> None:
+    assert run_tests(names_of("docs/testing.md")) > 5
 
 
 def test_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,6 +29,4 @@ def test_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "first", module)
     names: dict[str, Any] = {"__name__": "test_first"}
     exec(tests, names)
-    assert len(named_tests(names)) == 2
-    for name in named_tests(names):
-        names[name]()
+    assert run_tests(names) == 2

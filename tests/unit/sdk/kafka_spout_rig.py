@@ -1,12 +1,13 @@
-"""A Kafka spout's task over topics in memory: emits, and hears what the test says of its trees."""
+"""A Kafka spout's task over topics in memory; the test chooses the outcomes of its trees."""
 
 from collections.abc import Callable
 from typing import Any
 
-from spout_sdk import Bolt, FailReason, KafkaSpout, TopologyBuilder, Tuple
+from spout_sdk import FailReason, KafkaSpout, TopologyBuilder
 from spout_sdk.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from tests.notices import notice_bytes
+from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, Sent, made
 from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
 from tuple_tree.ids import position_of
@@ -17,23 +18,8 @@ LOST_SECONDS = 8 + 2
 """The largest tree age and a message timeout."""
 
 
-class Sink(Bolt):
-    def execute(self, tuple_: Tuple) -> None:
-        """Is never run here."""
-
-
 class Rig:
-    """One task of a spout `lines` over `topics`; the topology has another spout before it.
-
-    Args:
-        topics: that there are.
-        task: which one.
-        tasks: of the spout.
-        guarantee: of the topology.
-        max_pending: trees.
-        reads: topics that the spout is given; all of them by default.
-        spout: further arguments of `KafkaSpout`.
-    """
+    """One task of a spout `lines` over `topics`, with more arguments of `KafkaSpout`; another spout is before it."""
 
     def __init__(
         self,
@@ -43,14 +29,12 @@ class Rig:
         tasks: int = 1,
         guarantee: Guarantee = "at_least_once",
         max_pending: int = 10_000,
-        reads: tuple[str, ...] | None = None,
         seed: int = 1,
         **spout: Any,
     ) -> None:
         self.topics = topics
         self.spouts: list[KafkaSpout] = []
-        self.sources: list[MemorySource] = []
-        names = reads or tuple(dict.fromkeys(at.topic for at in topics.logs))
+        names = tuple(dict.fromkeys(at.topic for at in topics.logs))
         builder = TopologyBuilder(
             "t", guarantee=guarantee, ack_partitions=2, message_timeout=2, max_tree_age=8, max_spout_pending=max_pending
         )
@@ -60,35 +44,25 @@ class Rig:
         self.bench = Bench(builder.build(), seed=seed, open_source=self._open)
         self.clock = self.bench.clock
         self._task = task
-        self._heard = 0
+        self._seen = 0
         self.restart()
 
     def _open(self, on_uncommitted: Callable[[], None]) -> MemorySource:
-        self.sources.append(self.topics.open(on_uncommitted))
-        return self.sources[-1]
+        self.source = MemorySource(self.topics, on_uncommitted)
+        return self.source
 
     def restart(self) -> None:
-        """Another process takes the task over; the one before just ends."""
+        """Another process gets the task; the one before just ends."""
         self.task: SpoutTask = self.bench.spout("lines", self._task)
-
-    @property
-    def spout(self) -> KafkaSpout:
-        return self.spouts[-1]
-
-    @property
-    def source(self) -> MemorySource:
-        return self.sources[-1]
+        self.spout = self.spouts[-1]
 
     def work(self, seconds: float = 0.0) -> None:
         """What the loop does, until nothing more is emitted."""
         self.clock.advance(seconds)
-        self.task.tick(self.clock())
-        while self.task.emit(64):
-            self.task.tick(self.clock())
-        for _ in range(3):  # begins to read by position, reads, emits
+        for _ in range(4):  # it emits; it begins to read by position, reads, emits
             self.task.tick(self.clock())
             while self.task.emit(64):
-                pass
+                self.task.tick(self.clock())
         self.task.flush()
 
     def emitted(self) -> list[tuple[Any, ...]]:
@@ -111,17 +85,15 @@ class Rig:
         reason: FailReason = FailReason.FAILED,
         partition: int = 0,
     ) -> None:
-        """The acker's word on the latest attempts of offsets of a partition."""
+        """A notice of the latest attempts of offsets of a partition."""
         latest: dict[int, int] = {}
         for sent in self.bench.sink.tuples:
             if sent.edges:
                 found = position_of(self.root(sent))
                 if found.partition == partition:
                     latest[found.offset] = self.root(sent)
-        failed = failed or {}
-        self.task.handle(
-            notice([latest[offset] for offset in acked], {latest[at]: said for at, said in failed.items()}, reason)
-        )
+        why = {latest[offset]: message for offset, message in (failed or {}).items()}
+        self.task.handle(notice([latest[offset] for offset in acked], why, reason))
 
     def fail(self, *offsets: int, reason: FailReason = FailReason.FAILED, partition: int = 0) -> None:
         self.notify(failed=dict.fromkeys(offsets, "no"), reason=reason, partition=partition)
@@ -143,16 +115,16 @@ class Rig:
         return root
 
     def _new(self) -> list[Sent]:
-        new = self.bench.sink.tuples[self._heard :]
-        self._heard += len(new)
+        new = self.bench.sink.tuples[self._seen :]
+        self._seen += len(new)
         return new
 
 
 def notice(
     acked: list[int], failed: dict[int, str] | None = None, reason: FailReason = FailReason.FAILED
 ) -> MemoryRecord:
-    told = {root: (reason, message) for root, message in (failed or {}).items()}
-    return MemoryRecord("t.notices.lines", 0, 0, notice_bytes(acked, told))
+    why = {root: (reason, message) for root, message in (failed or {}).items()}
+    return MemoryRecord("t.notices.lines", 0, 0, notice_bytes(acked, why))
 
 
 def filled(*offsets: int, **topics: int) -> MemoryTopics:

@@ -90,7 +90,7 @@ class MemorySink:
 
     @property
     def all_batches(self) -> list[AckBatch]:
-        return [decode_ack_batch(sent.value) for sent in self.reported if sent.topic.endswith(".acks")]
+        return [decode_ack_batch(sent.value) for sent in self.to(".acks")]
 
     def checksums(self) -> dict[int, int]:
         """root → XOR of all its inits and acks."""
@@ -143,20 +143,20 @@ class Bench:
         entropy = random.Random(seed).randbytes
         self.environment = TaskEnvironment(self.sink, self.counters, self.clock, entropy, open_source)
         self._offsets: dict[tuple[str, int], int] = defaultdict(int)
-        self._holds_back = holds_back
+        self.holds_back = holds_back
 
     def bolt(self, name: str, task: int = 0) -> BoltTask:
         made = BoltTask(self.topology, name, task, self.environment)
         made.open_session()
         made.prepare()
-        self.sink.holds_back = self._holds_back
+        self.sink.holds_back = self.holds_back
         return made
 
     def spout(self, name: str, task: int = 0) -> SpoutTask:
         made = SpoutTask(self.topology, name, task, self.environment)
         made.open_session()
         made.open()
-        self.sink.holds_back = self._holds_back
+        self.sink.holds_back = self.holds_back
         return made
 
     def record(

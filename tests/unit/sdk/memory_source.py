@@ -10,7 +10,7 @@ from spout_sdk.testing import MemoryRecord
 
 
 class MemoryTopics:
-    """Topics with offsets of their own choosing, and what a group has committed; outlives the tasks that read them."""
+    """Topics with any offsets, and what a group has committed."""
 
     def __init__(self, **partitions: int) -> None:
         self.logs: dict[SourcePartition, dict[int, MemoryRecord]] = {
@@ -34,8 +34,8 @@ class MemoryTopics:
         key: bytes | None = None,
         headers: Headers | None = None,
     ) -> None:
-        at = SourcePartition(topic, partition)
-        self.logs[at][offset] = MemoryRecord(topic, partition, offset, value, headers, key)
+        record = MemoryRecord(topic, partition, offset, value, headers, key)
+        self.logs[SourcePartition(topic, partition)][offset] = record
 
     def fill(self, topic: str, partition: int, offsets: Iterable[int]) -> None:
         for offset in offsets:
@@ -58,12 +58,9 @@ class MemoryTopics:
         found = self.commits.get(SourcePartition(topic, partition))
         return None if found is None else found.offset
 
-    def open(self, on_uncommitted: Callable[[], None]) -> "MemorySource":
-        return MemorySource(self, on_uncommitted)
-
 
 class MemorySource:
-    """A `Source` of `MemoryTopics`."""
+    """A `Source` of `MemoryTopics`; `is_fenced` once the group has taken its partitions away."""
 
     def __init__(self, topics: MemoryTopics, on_uncommitted: Callable[[], None]) -> None:
         self.topics = topics
@@ -71,10 +68,8 @@ class MemorySource:
         self.positions: dict[SourcePartition, int] = {}
         self.paused: set[SourcePartition] = set()
         self.wanted: dict[SourcePartition, deque[int]] | None = None
-        self.reads: list[int] = []
         self.is_closed = False
         self.is_fenced = False
-        """Whether the group has taken its partitions away."""
 
     def partitions(self, topic: str) -> int:
         self._ask()
@@ -93,10 +88,8 @@ class MemorySource:
         }
 
     def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
-        if self.topics.refuses_commits or self.is_fenced:
+        if not self.commit_now(commits):
             self.on_uncommitted()
-        else:
-            self.topics.commits.update(commits)
 
     def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
         if self.topics.refuses_commits or self.is_fenced:
@@ -126,7 +119,6 @@ class MemorySource:
                 if offset >= self.positions[at] and len(records) < limit:
                     records.append(self.topics.logs[at][offset])
                     self.positions[at] = offset + 1
-        self.reads.append(len(records))
         return records, overtaken
 
     def lag(self) -> int:
@@ -158,4 +150,4 @@ class MemorySource:
 
     def _ask(self) -> None:
         if self.topics.is_down:
-            raise BrokerError("nobody answers")
+            raise BrokerError("no answer")

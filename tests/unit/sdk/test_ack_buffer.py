@@ -77,18 +77,6 @@ def test_a_batch_lingers_for_five_milliseconds() -> None:
         assert len(rig.sink.reported) == batches
 
 
-def test_batches_with_inits_name_the_spout_and_others_do_not() -> None:
-    spout = SpoutTask("t.notices.lines", 2, 30_000)
-    rig = Rig(partitions=1, spout=spout)
-    rig.acks.init(9, 77)
-    rig.acks.flush()
-    rig.acks.fail(9, "why")
-    rig.acks.flush()
-    first, second = rig.sink.batches
-    assert (first.spout, first.init_roots.tolist(), first.init_vals.tolist()) == (spout, [9], [77])
-    assert (second.spout, second.fail_roots.tolist(), second.fail_messages) == (None, [9], ("why",))
-
-
 def test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered() -> None:
     rig = Rig(partitions=2, holds_back=True)
     rig.ack(0, 1, 2, 3)

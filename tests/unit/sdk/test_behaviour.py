@@ -68,18 +68,6 @@ def test_a_tick_is_in_no_tree_and_in_no_count() -> None:
     assert (bench.counters.executed, bench.counters.acked, task.committable) == (1, 1, 1)
 
 
-def test_failing_a_tick_changes_nothing() -> None:
-    class Failing(Ticking):
-        def execute(self, tuple_: Tuple) -> None:
-            self.collector.fail(tuple_, "no")
-            raise ValueError("of a tick")
-
-    bench, task, _ = rig(Failing)
-    task.tick(bench.clock.advance(5))
-    task.flush()
-    assert (bench.sink.failed(), bench.counters.failed, bench.counters.errors) == ({}, {}, 1)
-
-
 class Together(BatchBolt):
     streams = WORD
 

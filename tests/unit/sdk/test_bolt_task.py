@@ -117,19 +117,6 @@ def test_offsets_are_committable_up_to_the_first_input_whose_ack_is_not_delivere
     assert (task.committable, task.open_inputs) == (4, 0)
 
 
-def test_untracked_input_is_executed_and_nothing_is_sent_about_it() -> None:
-    bench, task, bolt = rig()
-    feed(bench, task, "a")
-    feed(bench, task, "b")
-    bolt.collector.emit(("w",), bolt.tuples[0])
-    bolt.collector.ack(bolt.tuples[0])
-    bolt.collector.fail(bolt.tuples[1], "no")
-    bolt.collector.reset_timeout(bolt.tuples[1])
-    task.flush()
-    assert (bench.sink.batches, task.committable) == ([], 2)
-    assert bench.sink.tuples[0].headers == [(SOURCE_HEADER, b"split/default")]
-
-
 def test_with_at_most_once_not_even_a_session_is_opened() -> None:
     bench, task, bolt = rig(guarantee="at_most_once")
     feed(bench, task, "a", {7: 9})  # of an earlier life of the topology

@@ -1,6 +1,5 @@
 """Hooks and latencies: what a task reports of itself."""
 
-import logging
 from collections import Counter
 from typing import Any
 
@@ -119,11 +118,3 @@ def test_one_execution_in_twenty_is_timed() -> None:
         bolt.collector.ack(tuple_)
     process = bolt.collector.metrics.process_latency
     assert (process.total, process.seconds) == (3, pytest.approx(3.0, rel=1 / 16))
-
-
-def test_a_reported_error_is_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
-    bench, _, bolt = rig()
-    with caplog.at_level(logging.ERROR):
-        bolt.collector.report_error(OSError("no disk"))
-    assert "split/1 reports an error" in caplog.text
-    assert (bench.counters.errors, bench.counters.last_error) == (1, "OSError: no disk")

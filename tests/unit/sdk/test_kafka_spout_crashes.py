@@ -35,11 +35,7 @@ At = tuple[int, int]
 
 @dataclass(eq=False)
 class Work:
-    """A tuple in an inbox.
-
-    Attributes:
-        runs: what each execution of it that was acked has emitted.
-    """
+    """A tuple in an inbox; `runs` is what each execution of it that was acked has emitted."""
 
     root: int
     edge: int
@@ -54,12 +50,7 @@ class Work:
 
 @dataclass
 class Run:
-    """A run of everything around the spout.
-
-    Attributes:
-        rng: of the run.
-        faults: whether records are lost with a process, and bolts repeat.
-    """
+    """Everything around the spout; with `faults`, records are lost with a process, and bolts repeat."""
 
     rng: random.Random
     faults: bool
@@ -82,7 +73,7 @@ class Run:
         retry = RetryPolicy(initial_delay=0, delay_period=0.005, max_delay=0.05, max_retries=None)
         self.rig = Rig(topics, seed=self.rng.getrandbits(32), retry=retry, max_pending=40, max_uncommitted_offsets=50)
         self.rig.bench.sink.holds_back = True
-        self.rig.bench._holds_back = True
+        self.rig.bench.holds_back = True
         self.taken = self.reported = 0
         self.zombie: SpoutTask | None = None
         self.take(1.0)

@@ -32,14 +32,6 @@ def test_the_sdk_does_not_import_the_kit() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_real_spout_runs() -> None:
-    with SimulatedCluster(words()) as cluster:
-        cluster.run_until_idle()
-        assert sorted(cluster.acked("lines")) == [0, 1, 2]
-        assert cluster.emitted("lines") == [("line 2",), ("line 1",), ("line 0",)]
-        assert cluster.spout("lines").left == 0
-
-
 def test_emissions_have_anchors_and_recipients() -> None:
     with fed("a b", "c") as cluster:
         cluster.run_until_idle()
@@ -122,17 +114,6 @@ def test_bolts_and_external_components_are_replaced() -> None:
         SimulatedCluster(external)
     with pytest.raises(SimulationError, match=r"'split' is external.*bolts={'split': ...}"):
         SimulatedCluster(external, sources={"lines": []})
-
-
-def test_time_passes_in_advance_only_and_trees_time_out_by_it() -> None:
-    with SimulatedCluster(words(message_timeout=5), sources={"lines": [("a",)]}, paused=["count"]) as cluster:
-        cluster.run_until_idle()
-        assert cluster.now == 0
-        cluster.advance(4.9)
-        assert (cluster.now, cluster.pending("lines")) == (4.9, [0])
-        cluster.advance(1.1)
-        assert cluster.failed("lines") == [(0, Failure(FailReason.TIMEOUT))]
-        assert 5 <= cluster.outcomes("lines")[0].at <= 6
 
 
 class KeepTheFirst(Bolt):

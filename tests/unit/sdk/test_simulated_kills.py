@@ -69,16 +69,6 @@ def test_a_killed_spout_forgets_what_is_pending() -> None:
         assert (cluster.pending("lines"), cluster.acked("lines"), cluster.stats("lines").emitted) == ([], [], 1)
 
 
-def test_killed_ackers_rebuild_what_is_open() -> None:
-    with fed("a", "b", paused=["count"]) as cluster:
-        for _ in range(2):
-            cluster.advance(3)
-            cluster.kill_acker()
-        cluster.resume("count")
-        cluster.run_until_idle()
-        assert sorted(cluster.acked("lines")) == [0, 1]
-
-
 def test_an_exception_of_a_component_is_raised_as_it_is() -> None:
     class BrokenLines(Lines):
         def ack(self, message_id: Any) -> None:

@@ -155,16 +155,6 @@ def test_silence_ends_as_lost_and_a_late_outcome_is_ignored() -> None:
     assert (len(spout.outcomes), bench.counters.ignored_notices) == (1, 1)
 
 
-def test_with_at_most_once_ack_is_called_as_soon_as_next_tuple_returns() -> None:
-    bench, task, spout = rig(guarantee="at_most_once")
-    spout.todo.extend([(("a",), "m1"), (("b",), None), (("c",), "m2")])
-    assert task.emit(100)
-    task.flush()
-    task.tick(bench.clock.advance(100))
-    assert (spout.outcomes, task.pending) == ([("m1", None), ("m2", None)], 0)
-    assert (bench.counters.acked, bench.sink.reported) == (2, [])
-
-
 def test_an_emit_that_is_not_delivered_or_not_valid() -> None:
     bench, task, spout = rig()
     with pytest.raises(EmitError, match="'lines' cannot emit to stream 'default'"):

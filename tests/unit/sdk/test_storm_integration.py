@@ -3,7 +3,7 @@
 from functools import partial
 
 from spout_sdk import Bolt, OutputCollector, Spout, TaskContext, TopologyBuilder, Tuple, declare
-from spout_sdk.testing import SimulatedCluster, complete_topology
+from spout_sdk.testing import SimulatedCluster
 from tests.seeds import each_seed
 
 NUMBER = (declare({"number": int}),)
@@ -45,15 +45,6 @@ class Aggregate(Branch):
             self.held.clear()
 
 
-class Countdown(Branch):
-    """Sends itself the next number, until zero."""
-
-    def execute(self, tuple_: Tuple) -> None:
-        if tuple_["number"]:
-            self.collector.emit((tuple_["number"] - 1,), tuple_)
-        self.collector.ack(tuple_)
-
-
 def test_fan_outs_into_a_multi_anchoring_aggregator() -> None:
     """Three spouts, branched 2, 4 and 1 times into an aggregator of three, branched twice again."""
     builder = TopologyBuilder("fan-out")
@@ -78,13 +69,3 @@ def test_fan_outs_into_a_multi_anchoring_aggregator() -> None:
             assert not any(cluster.pending(spout) or cluster.failed(spout) for spout in "abc")
 
     each_seed(check)
-
-
-def test_a_bolt_may_emit_to_itself() -> None:
-    builder = TopologyBuilder("self")
-    builder.set_spout("numbers", Numbers)
-    down = builder.set_bolt("down", partial(Countdown, 0), tasks=2)
-    down.shuffle_grouping("numbers").shuffle_grouping("down")
-    done = complete_topology(builder.build(), sources={"numbers": [(5,)]})
-    assert sorted(done.executed("down")) == [(number,) for number in range(6)]
-    assert done.acked("numbers") == [0]

@@ -12,20 +12,6 @@ from spout_sdk.windows.policies import SECOND
 from tests.unit.sdk.windows_rig import Driven
 
 
-def test_a_tumbling_window_by_time_is_half_open() -> None:
-    driven = Driven(tumbling(seconds=5), now=100.0).come()
-    driven.at(104.999).come()
-    assert driven.windows == []
-    driven.at(105.0).come()
-    driven.at(109.0).come()
-    assert [(window.tuples, window.start, window.end) for window in driven.windows] == [([0, 1], 100.0, 105.0)]
-    assert driven.left_after == {0: 1, 1: 1}
-    driven.at(110.0)
-    assert [window.tuples for window in driven.windows] == [[0, 1], [2, 3]]
-    assert driven.windows[1].expired == [0, 1]
-    assert driven.manager.held == 0
-
-
 def test_a_tick_that_is_late_moves_no_tuple_into_another_window() -> None:
     driven = Driven(tumbling(seconds=1)).come()
     # No tick for 3.5 seconds; then a tuple comes.

@@ -35,14 +35,6 @@ def test_a_tuple_is_acked_after_its_last_window_and_the_ack_covers_all_that_was_
     assert rig.bench.sink.checksums()[1002] == 2002 ^ children[1][1002] ^ children[2][1002]
 
 
-def test_an_emit_that_kafka_does_not_take_fails_every_tree_of_the_window() -> None:
-    rig = Rig(partial(Total, tumbling(count=100)))
-    rig.feed(*range(100))
-    rig.bench.sink.to(".sink")[0].deliver("too large")
-    rig.task.flush()
-    assert set(rig.bench.sink.failed()) == set(range(1000, 1100))
-
-
 def test_an_emit_may_name_its_anchors_and_outside_of_a_window_there_are_none() -> None:
     class Each(Total):
         def execute_window(self, window: Window) -> None:
@@ -151,18 +143,6 @@ def test_untracked_tuples_are_in_windows_and_with_at_most_once_all_are() -> None
     assert (rig.totals(), rig.task.committable, rig.edges(), rig.bench.sink.reported) == ([3], 2, [{}], [])
 
 
-def test_a_window_may_reset_the_timeout_of_its_trees() -> None:
-    class Slow(Total):
-        def execute_window(self, window: Window) -> None:
-            self.collector.reset_timeout()
-
-    rig = Rig(partial(Slow, tumbling(count=2)))
-    rig.feed(0, 1)
-    rig.bolt.collector.reset_timeout()
-    rig.task.flush()
-    assert sorted(root for batch in rig.bench.sink.batches for root in batch.reset_roots.tolist()) == [1000, 1001]
-
-
 def test_a_prepare_without_a_call_of_its_parents_fails_with_advice() -> None:
     class Forgetful(Total):
         def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
@@ -172,23 +152,6 @@ def test_a_prepare_without_a_call_of_its_parents_fails_with_advice() -> None:
     rig.feed(0)
     assert rig.acked() == []
     assert "its prepare() must call super().prepare(context, collector)" in rig.bench.sink.failed()[1000]
-
-
-def test_after_a_crash_nothing_is_lost() -> None:
-    """Wherever a task ends, the next begins at the committed offset, and each tuple is in a window of one of them."""
-    for crash_after in range(12):
-        rig = Rig(partial(Total, sliding(count=4, every=2)))
-        records = [rig.bench.record("total", (n,), {1000 + n: 2000 + n}, source="numbers/default") for n in range(12)]
-        for record in records[:crash_after]:
-            rig.task.execute(record)
-        committed = rig.task.committable or 0
-        assert set(rig.acked()) == set(range(rig.task.committable or 0))
-        rig.task.cleanup()
-        rig.task = rig.bench.bolt("total")
-        for record in records[committed:]:
-            rig.task.execute(record)
-        assert set(rig.acked()) == set(range(10))
-        assert rig.task.committable == 10
 
 
 SIZES = st.integers(1, 6)
