@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-import local_kafka
 from local_kafka import (
-    BrokerStartError,
     DownloadError,
     JavaNotFoundError,
     JavaTooOldError,
@@ -198,11 +196,6 @@ def test_ports_in_use_are_not_free() -> None:
         assert free_port(taken=[taken]) != taken
 
 
-def test_a_start_error_shows_the_log() -> None:
-    error = BrokerStartError("It ended:", log_path=Path("/logs/broker.log"), log_tail=["one", "two"])
-    assert str(error) == "It ended:\n    one\n    two\nThe whole log: /logs/broker.log"
-
-
 def test_a_broker_that_was_not_started() -> None:
     kafka = LocalKafka()
     kafka.stop()
@@ -213,9 +206,3 @@ def test_a_broker_that_was_not_started() -> None:
     with pytest.raises(LocalKafkaError, match="give it a Security"):
         _ = kafka.certificate_servers
     assert LocalKafka(port=9092).bootstrap_servers == "127.0.0.1:9092"
-
-
-def test_the_public_names() -> None:
-    for name in local_kafka.__all__:
-        exported = getattr(local_kafka, name)
-        assert exported in (LocalKafka, Security) or issubclass(exported, LocalKafkaError)

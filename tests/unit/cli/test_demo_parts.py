@@ -1,13 +1,6 @@
 """The parts of the demo: its topology, pace, kills, stores, report, and the verdict on a run in containers."""
 
-import os
-import signal
-import sqlite3
-import subprocess
-import sys
-import threading
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +12,11 @@ from acker_cli.demo.chaos import Chaos, Victim
 from acker_cli.demo.pace import Pace
 from acker_cli.demo.report import Comparison, DemoReport
 from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words, lines_acked_again
-from acker_cli.demo.text import lines, plain_count, words
 from acker_cli.demo.verification import Verification
 from acker_cli.demo.word_count import COUNT, LINES, SPLIT, Parameters, topology
 from acker_cli.snapshot import TopologySnapshot
 from acker_worker.stats import WorkerStats
 from spout_sdk import LatencyHistogram, Stats
-from tests.pages import ROOT
 from tests.seeds import each_seed
 
 
@@ -126,64 +117,7 @@ def test_lines_are_done_once(tmp_path: Path) -> None:
         assert again.lines() == {3, 5}
 
 
-def test_processes_on_one_file_wait_for_each_other(tmp_path: Path) -> None:
-    failures: list[sqlite3.Error] = []
-
-    def count() -> None:
-        try:
-            with closing(CountStore(tmp_path, 0)) as store:
-                for line in range(100):
-                    store.add(line, 0, "a")
-        except sqlite3.Error as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=count) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    assert counted_words(tmp_path) == Counter({"a": 100})
-
-
 # Counts words as fast as it can, and prints after each commit which line it has.
-_COUNTING = """
-import sys
-from pathlib import Path
-from acker_cli.demo.stores import CountStore
-store = CountStore(Path(sys.argv[1]), 0)
-line = 0
-while True:
-    for position in range(9):
-        store.add(line, position, f"word{(line + position) % 50}")
-    print(line, flush=True)
-    line += 1
-"""
-
-
-def test_what_was_committed_survives_sigkill(tmp_path: Path) -> None:
-    """A process is killed during its work; its successor repeats from the beginning, as a replay would."""
-
-    def counts(end: int) -> Counter[str]:
-        return Counter(f"word{(line + position) % 50}" for line in range(end) for position in range(9))
-
-    command = [sys.executable, "-c", _COUNTING, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        line = 0
-        while line < 40:
-            line = int(process.stdout.readline())
-        os.kill(process.pid, signal.SIGKILL)
-    assert counts(line + 1) <= counted_words(tmp_path)
-    with closing(sqlite3.connect(tmp_path / "count-0.sqlite")) as killed:
-        ((last,),) = killed.execute("SELECT max(line) FROM counted")
-    # Beyond what the killed process had reached.
-    end = last + 2
-    with closing(CountStore(tmp_path, 0)) as store:
-        for again in range(end):
-            for position in range(9):
-                store.add(again, position, f"word{(again + position) % 50}")
-    assert counted_words(tmp_path) == counts(end)
 
 
 def report(lines_acked: int = 10, counted: str = "a b b", ackers: WorkerStats | None = None) -> DemoReport:
@@ -241,25 +175,15 @@ def test_it_is_right_only_if_all_lines_are_acked_and_counts_match() -> None:
     assert Comparison(Counter(a=2), Counter(a=2)).in_words().startswith("counts match: 2 words, 1 distinct")
 
 
-def test_its_text_and_what_a_word_is() -> None:
-    assert words("\"It's _so_ well-known,\" said O'Neil's") == ["it's", "so", "well", "known", "said", "o'neil's"]
-    assert words("") == words("'' * * *  1813") == []
-    assert sum(len(line) + 1 for line in lines()) > 1_000_000
-    assert lines(100) == lines()[:100]
-    count = plain_count(100)
-    assert count == Counter(word for line in lines(100) for word in words(line))
-    assert count.total() > 100
-
-
 class World:
     """A clock that moves when the verification pauses, and the word count that goes on meanwhile."""
 
     def __init__(self, directory: Path) -> None:
+        directory.mkdir()
         self.directory = directory
         self.now = 0.0
         self.said: list[str] = []
         self.todo: list[int] = []
-        self.seconds_a_line = 0.5
 
     def process(self, *lines: int) -> None:
         with closing(CountStore(self.directory, 0)) as counts, closing(LineStore(self.directory, 0)) as acked:
@@ -269,7 +193,7 @@ class World:
 
     def pause(self, seconds: float) -> None:
         before, self.now = self.now, self.now + seconds
-        if self.todo and self.now // self.seconds_a_line > before // self.seconds_a_line:
+        if self.todo and self.now // 8.0 > before // 8.0:
             self.process(self.todo.pop(0))
 
     def verified(self) -> bool:
@@ -277,45 +201,27 @@ class World:
         return Verification(self.directory, 3, expected, 10.0, self.said.append, lambda: self.now, self.pause).run()
 
 
-def all_of_it(world: World) -> None:
-    world.process(0, 1, 2)
-
-
-def in_time(world: World) -> None:
-    world.todo, world.seconds_a_line = [0, 1, 2], 8.0
-
-
-def one_line(world: World) -> None:
-    world.process(0)
-
-
-def one_line_twice(world: World) -> None:
-    world.process(0, 1, 2, 1)
-
-
-def a_word_too_many(world: World) -> None:
-    world.process(0, 1, 2)
-    with closing(CountStore(world.directory, 1)) as store:
+def test_the_verdict_on_a_run_in_containers(tmp_path: Path) -> None:
+    once, twice = "3 of 3 lines acked, 0 of them more than once", "3 of 3 lines acked, 1 of them more than once"
+    # What was processed before, what is processed one line in 8 s, and the verdict.
+    for number, (before, later, is_right, after_s, acked, counts) in enumerate(
+        (
+            ((0, 1, 2), (), True, 0.0, once, "counts match: 3 words, 2 distinct"),
+            ((), (0, 1, 2), True, 24.0, once, "counts match"),
+            ((0,), (), False, 10.5, "1 of 3 lines acked, 0 of them more than once", "counts differ"),
+            ((0, 1, 2, 1), (), False, 0.0, twice, "counts match"),
+        )
+    ):
+        world = World(tmp_path / str(number))
+        world.process(*before)
+        world.todo = [*later]
+        assert world.verified() is is_right, number
+        assert (world.now, world.said[-2]) == (after_s, acked), number
+        assert world.said[-1].startswith(counts), number
+        assert ("no line was acked for 10 s" in "\n".join(world.said)) == (before == (0,)), number
+    too_many = World(tmp_path / "more")
+    too_many.process(0, 1, 2)
+    with closing(CountStore(too_many.directory, 1)) as store:
         store.add(7, 0, "b")
-
-
-@pytest.mark.parametrize(
-    ("happened", "is_right", "after_s", "acked", "counts"),
-    [
-        (all_of_it, True, 0.0, "3 of 3 lines acked, 0 of them more than once", "counts match: 3 words, 2 distinct"),
-        (in_time, True, 24.0, "3 of 3 lines acked, 0 of them more than once", "counts match"),
-        (one_line, False, 10.5, "1 of 3 lines acked, 0 of them more than once", "counts differ"),
-        (one_line_twice, False, 0.0, "3 of 3 lines acked, 1 of them more than once", "counts match"),
-        (a_word_too_many, False, 0.0, "3 of 3 lines acked, 0 of them more than once", "counts differ"),
-    ],
-)
-def test_the_verdict_on_a_run_in_containers(
-    tmp_path: Path, happened: Callable[[World], None], is_right: bool, after_s: float, acked: str, counts: str
-) -> None:
-    world = World(tmp_path)
-    happened(world)
-    assert world.verified() is is_right
-    assert world.now == after_s
-    assert world.said[-2] == acked
-    assert world.said[-1].startswith(counts)
-    assert ("no line was acked for 10 s" in "\n".join(world.said)) == (happened is one_line)
+    assert not too_many.verified()
+    assert too_many.said[-1].startswith("counts differ")

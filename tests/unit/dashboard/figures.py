@@ -17,98 +17,49 @@ GONE, LARGE = 0xDEAD, 0xBEEF
 OLDEST, EMPTY = 0xA9ED, 7
 """The root that is open for longest in every partition but one."""
 
+_COUNTED = ("emitted", "transferred", "executed", "acked")
+# fmt: off
+
 
 def component(name: str, kind: str, **figures: Any) -> dict[str, Any]:
     return {
-        "name": name,
-        "kind": kind,
-        "tasks": 2,
-        "owned_tasks": 2,
-        "processes": 1,
-        "emitted_per_second": 0.0,
-        "transferred_per_second": 0.0,
-        "executed_per_second": 0.0,
-        "acked_per_second": 0.0,
-        "failed_per_second": 0.0,
-        "totals": {"emitted": 0, "transferred": 0, "executed": 0, "acked": 0},
-        "failed": {},
-        "pending": 0,
-        "lag": None,
-        "execute_latency": None,
-        "process_latency": None,
-        "complete_latency": None,
-        "errors": 0,
-        "last_error": "",
-        "dead_letters": 0,
-        "undelivered": 0,
-        "external": False,
+        "name": name, "kind": kind, "tasks": 2, "owned_tasks": 2, "processes": 1,
+        **{f"{each}_per_second": 0.0 for each in (*_COUNTED, "failed")},
+        "totals": dict.fromkeys(_COUNTED, 0), "failed": {}, "pending": 0, "lag": None,
+        "execute_latency": None, "process_latency": None, "complete_latency": None,
+        "errors": 0, "last_error": "", "dead_letters": 0, "undelivered": 0, "external": False,
         **figures,
     }
 
 
 def snapshot(at: int = AT) -> dict[str, Any]:
+    owned = {
+        "partition": 0, "owner": "host/17", "pending": 12, "orphans": 0, "oldest_seconds": 1.2,
+        "clock_lag_seconds": 0.04, "rebuilding": True, "rebuild_left": 1500,
+    }
+    edges = [
+        ("lines", "default", "split", "shuffle", 1234.5),
+        ("split", "default", "count", "fields", 9876.0),
+        ("lines", "marks", "count", "all", None),
+    ]
     return {
-        "topology": "words",
-        "at": at,
-        "window_seconds": 5.0,
+        "topology": "words", "at": at, "window_seconds": 5.0,
         "components": [
             component(
-                "lines",
-                "spout",
-                emitted_per_second=1234.5,
-                acked_per_second=1200.25,
-                failed_per_second=2.5,
-                failed={"timeout": 3, "failed": 12},
-                pending=4321,
-                complete_latency={"p50": 1.25, "p99": 98.7},
+                "lines", "spout", emitted_per_second=1234.5, acked_per_second=1200.25, failed_per_second=2.5,
+                failed={"timeout": 3, "failed": 12}, pending=4321, complete_latency={"p50": 1.25, "p99": 98.7},
             ),
             component(
-                "split",
-                "bolt",
-                executed_per_second=1234.5,
-                lag=17,
-                execute_latency={"p50": 0.125, "p99": 0.5},
-                last_error='ValueError: <img src="https://elsewhere.example/x" onerror=alert(1)>',
-                errors=2,
+                "split", "bolt", executed_per_second=1234.5, lag=17, execute_latency={"p50": 0.125, "p99": 0.5},
+                last_error='ValueError: <img src="https://elsewhere.example/x" onerror=alert(1)>', errors=2,
             ),
             component("count", "bolt", executed_per_second=99999.0, lag=None),
         ],
         "edges": [
-            {
-                "source": source,
-                "stream": stream,
-                "target": target,
-                "grouping": grouping,
-                "tuples_per_second": rate,
-            }
-            for source, stream, target, grouping, rate in [
-                ("lines", "default", "split", "shuffle", 1234.5),
-                ("split", "default", "count", "fields", 9876.0),
-                ("lines", "marks", "count", "all", None),
-            ]
+            dict(zip(("source", "stream", "target", "grouping", "tuples_per_second"), edge, strict=True))
+            for edge in edges
         ],
-        "acker": [
-            {
-                "partition": 0,
-                "owner": "host/17",
-                "pending": 12,
-                "orphans": 0,
-                "oldest_seconds": 1.2,
-                "clock_lag_seconds": 0.04,
-                "rebuilding": True,
-                "rebuild_left": 1500,
-            },
-            {
-                "partition": 1,
-                "owner": None,
-                "pending": None,
-                "orphans": None,
-                "oldest_seconds": None,
-                "clock_lag_seconds": None,
-                "rebuilding": None,
-                "rebuild_left": None,
-            },
-        ],
+        "acker": [owned, {**dict.fromkeys(owned), "partition": 1}],
         "workers": [{"name": "host/17", "partitions": [0], "entries_per_second": 2222.0, "seen_seconds_ago": 0.4}],
         "dead_letters": 1,
     }
@@ -116,12 +67,7 @@ def snapshot(at: int = AT) -> dict[str, Any]:
 
 def failure(root: str, reason: str, message: str = "") -> dict[str, Any]:
     return {
-        "root": root,
-        "spout": "lines",
-        "task": 1,
-        "reason": reason,
-        "message": message,
-        "at": AT - 1000,
+        "root": root, "spout": "lines", "task": 1, "reason": reason, "message": message, "at": AT - 1000,
         "trace": f"acker trace {root} --topology words",
     }
 
@@ -129,18 +75,12 @@ def failure(root: str, reason: str, message: str = "") -> dict[str, Any]:
 FAILURES = [failure("00000000000000ff", "failed", "no <b>disk</b>"), failure("8000000000000001", "timeout")]
 DEAD_LETTERS = [
     {
-        "offset": 0,
-        "at": AT - 2000,
-        "topic": "words.tuples.split",
-        "of_partition": 1,
-        "of_offset": 42,
-        "reason": "truncated",
-        "detail": "the record ends too early",
-        "by": "split/1",
-        "value": "abc",
+        "offset": 0, "at": AT - 2000, "topic": "words.tuples.split", "of_partition": 1, "of_offset": 42,
+        "reason": "truncated", "detail": "the record ends too early", "by": "split/1", "value": "abc",
         "replayed": AT - 1000,
     }
 ]
+# fmt: on
 
 
 def tree(root: int) -> dict[str, Any]:
@@ -178,17 +118,9 @@ class Figures:
 
     def history(self, topology: str) -> Shown:
         self._check(topology)
-        points = [
-            {
-                "at": AT - 5000 * back,
-                "emitted_per_second": 1200.0 + back,
-                "acked_per_second": 1190.0,
-                "failed_per_second": 2.0,
-                "complete_p50": 1.5,
-                "complete_p99": None if back == 3 else 80.0,
-            }
-            for back in range(120, -1, -1)
-        ]
+        rates = {"acked_per_second": 1190.0, "failed_per_second": 2.0, "complete_p50": 1.5, "complete_p99": 80.0}
+        points = [{"at": AT - 5000 * back, "emitted_per_second": 1200.0 + back, **rates} for back in range(120, -1, -1)]
+        points[-4]["complete_p99"] = None  # type: ignore[assignment]
         return {"topology": topology, "points": points}
 
     def failures(self, topology: str) -> list[Shown]:

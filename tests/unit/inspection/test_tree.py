@@ -210,27 +210,6 @@ def test_a_tuple_sent_twice_is_one_tuple() -> None:
     assert sorted(len(node.offsets) for node in tree.nodes) == [1, 1, 2]
 
 
-@given(st.integers(0, 2**32), st.integers(20, 80))
-def test_many_parents_with_a_few_children_each(seed: int, lines: int) -> None:
-    """They are explained one after the other, as their acks came."""
-    forest = Forest(seed, (ROOT,))
-    (source,) = forest.begin(ROOT, "read", 1)
-    parents = [forest.emit((source,), "split", number % 2) for number in range(lines)]
-    forest.ack(source)
-    for parent in parents:
-        children = [forest.emit((parent,), "count", number) for number in range(3)]
-        forest.ack(parent)
-        for child in children[1:]:
-            forest.ack(child)
-    tree = build_tree(forest.records(ROOT))
-    assert not tree.unexplained
-    assert len(tree.having(State.OPEN)) == lines
-    for node in tree.nodes:
-        if node.delivery.bolt == "count":
-            (line,) = (forest.tuples[at] for at in grown_at(forest, node).parents)
-            assert parents_in(tree, node) == {(line.bolt, line.task, line.offset)}
-
-
 @pytest.mark.parametrize("failed", [False, True])
 def test_a_commit_decides_what_acks_do_not(failed: bool) -> None:
     """But not if something was failed: that is committed as well."""
