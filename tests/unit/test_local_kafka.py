@@ -1,9 +1,7 @@
 """The parts of the embedded broker that need no broker."""
 
-import io
 import json
 import os
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +24,6 @@ from local_kafka.distribution import (
     provide_distribution,
 )
 from local_kafka.java import Java, find_java, parse_version
-from local_kafka.ports import free_port, is_free
 from local_kafka.properties import DEVELOPMENT, FIXED, broker_properties, open_listeners, render
 from local_kafka.security import Security, secured_listeners
 
@@ -176,24 +173,6 @@ def test_a_download_that_cannot_begin_says_what_to_do(tmp_path: Path, monkeypatc
     monkeypatch.setattr("local_kafka.distribution.importlib.util.find_spec", lambda name: None)
     with pytest.raises(DownloadError, match=r"pip install 'kafka-acker\[spark\]'"):
         provide_distribution(Java(Path("java"), 17), QUIET, {CACHE_VARIABLE: str(tmp_path)})
-
-
-def test_progress_is_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
-    # A stand-in for Ivy that claims to have fetched everything.
-    java = fake_java(tmp_path / "bin", "for i in $(seq 46); do echo '[SUCCESSFUL ] a#b;1!b.jar (1ms)'; done")
-    shown = io.StringIO()
-    with pytest.raises(DownloadError, match="Ivy ended well but left out"):
-        provide_distribution(Java(java, 17), Console(file=shown), {CACHE_VARIABLE: str(tmp_path / "cache")})
-    assert "  10 of 46 jars\n  20 of 46 jars\n" in shown.getvalue()
-    assert "\x1b" not in shown.getvalue()
-    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
-
-
-def test_ports_in_use_are_not_free() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        taken: int = server.getsockname()[1]
-        assert not is_free(taken)
-        assert free_port(taken=[taken]) != taken
 
 
 def test_a_broker_that_was_not_started() -> None:

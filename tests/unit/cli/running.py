@@ -95,22 +95,14 @@ class RunningAcker:
         assert condition(), f"{what} did not happen before it ended; it said:\n{self.said}"
 
     def ended(self, seconds: float = PATIENCE) -> int:
-        """Waits until the command has ended and all that it has said is here.
-
-        Returns:
-            The exit code.
-        """
+        """Waits until the command has ended and all its output is here, and returns the exit code."""
         code = self.process.wait(seconds)
         for reader in self._readers:
             reader.join(seconds)
         return code
 
     def end(self, number: signal.Signals) -> int:
-        """Sends a signal, and waits until the command and all that it has started are gone.
-
-        Returns:
-            The exit code.
-        """
+        """Sends a signal, waits until the command and all its children are gone, and returns the exit code."""
         family = descendants(self.process.pid)
         assert family, "it has no children"
         self.process.send_signal(number)
@@ -126,15 +118,7 @@ def run_acker(
     given: str = "",
     seconds: float = 120,
 ) -> Run:
-    """Runs a command to its end.
-
-    Args:
-        arguments: of `acker`.
-        cwd: where.
-        environment: what is to be set beside what is set here.
-        given: on its standard input.
-        seconds: how long it may take.
-    """
+    """Runs a command to its end in a process of its own, with `given` on its standard input."""
     return subprocess.run(
         [sys.executable, "-m", "acker_cli", *arguments],
         cwd=cwd,
@@ -148,13 +132,9 @@ def run_acker(
 
 
 def call_acker(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = None, given: str = "") -> Run:
-    """Runs a command in this process, without the settings of this process: for all but signals and starts.
+    """Runs a command in this process, without its settings: for all but signals and starts.
 
-    Args:
-        arguments: of `acker`.
-        cwd: where; its modules can be imported.
-        environment: variables to set meanwhile.
-        given: on its standard input, which is no terminal.
+    Modules of the directory can be imported, and `given` is on standard input, which is no terminal.
     """
     from acker_cli.app import main
 

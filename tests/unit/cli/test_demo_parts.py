@@ -11,7 +11,7 @@ from acker_cli.demo import spark_word_count
 from acker_cli.demo.chaos import Chaos, Victim
 from acker_cli.demo.pace import Pace
 from acker_cli.demo.report import Comparison, DemoReport
-from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words, lines_acked_again
+from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words
 from acker_cli.demo.verification import Verification
 from acker_cli.demo.word_count import COUNT, LINES, SPLIT, Parameters, topology
 from acker_cli.snapshot import TopologySnapshot
@@ -42,14 +42,9 @@ def test_its_topology_is_that_of_the_parameters(tmp_path: Path, monkeypatch: pyt
 def test_the_pace_makes_up_for_nothing() -> None:
     now = 100.0
     pace = Pace(4.0, lambda: now)
-    allowed = []
-    for _ in range(8):
-        allowed += [pace.allows(), pace.allows()]
-        now += 0.125
-    assert allowed == [True, False, False, False] * 4
+    assert [pace.allows() for _ in range(3)] == [True, False, False]
     now += 60
     assert [pace.allows() for _ in range(3)] == [True, False, False]
-    assert all(Pace(0.0, lambda: 1.0).allows() for _ in range(1000))
 
 
 @dataclass
@@ -104,20 +99,6 @@ def test_a_place_in_the_text_counts_once(tmp_path: Path) -> None:
     for store in (new, other):
         store.close()
     assert counted_words(tmp_path) == Counter({"a": 3, "b": 1})
-
-
-def test_lines_are_done_once(tmp_path: Path) -> None:
-    store = LineStore(tmp_path, 1)
-    for line in (3, 5, 3):
-        store.add(line)
-    assert store.lines() == {3, 5}
-    assert (acked_lines(tmp_path), lines_acked_again(tmp_path)) == (2, 1)
-    store.close()
-    with closing(LineStore(tmp_path, 1)) as again:
-        assert again.lines() == {3, 5}
-
-
-# Counts words as fast as it can, and prints after each commit which line it has.
 
 
 def report(lines_acked: int = 10, counted: str = "a b b", ackers: WorkerStats | None = None) -> DemoReport:

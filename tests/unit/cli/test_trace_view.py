@@ -9,9 +9,9 @@ from inspection.trace.tree import Tree, build_tree
 from tests.unit.inspection.forest import ROOT, Forest
 
 
-def drawn(*trees: Tree) -> list[str]:
+def drawn(tree: Tree) -> list[str]:
     out = io.StringIO()
-    print_trees(Console(file=out), "word-count", trees)
+    print_trees(Console(file=out), "word-count", [tree])
     return out.getvalue().splitlines()
 
 
@@ -52,17 +52,6 @@ def test_of_many_children_the_open_ones_are_drawn_first() -> None:
     lines = drawn(build_tree(forest.records(ROOT)))
     assert any(f"count/0@{forest.tuples[stuck].offset} " in text for text in lines)
     assert any("… and 180 more, all acked" in text for text in lines)
-
-
-def test_where_a_parent_is_not_known_that_is_shown() -> None:
-    """Two lines that are not acked yet: the words may be of either."""
-    forest = Forest(3, (ROOT,))
-    lines = forest.begin(ROOT, "split", 2)
-    forest.now += 10
-    forest.emit((lines[0],), "count", 0)
-    shown = drawn(build_tree(forest.records(ROOT)), build_tree(forest.records(ROOT)))
-    assert sum("of `split`, but of which of its tuples is not known" in text for text in shown) == 2
-    assert "" in shown
 
 
 def test_a_chain_longer_than_the_recursion_limit_is_drawn() -> None:

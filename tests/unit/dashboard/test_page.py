@@ -1,6 +1,5 @@
 """The page in a browser, over figures of the tests' own."""
 
-import re
 from collections.abc import Iterator
 from typing import Literal
 from urllib.parse import urlsplit
@@ -58,23 +57,6 @@ def test_what_a_record_says_is_text_and_nothing_else(context: BrowserContext, se
     assert page.locator("#failures-table [data-figure=message]").first.text_content() == "no <b>disk</b>"
     assert page.locator("table img, table b").count() == 0
     assert {urlsplit(url).netloc for url in asked} == {urlsplit(served.address).netloc}
-
-
-def test_failures_are_filtered_and_dead_letters_show_their_replay(
-    context: BrowserContext, served: DashboardServer
-) -> None:
-    page = context.new_page()
-    page.goto(served.address)
-    page.wait_for_selector("#failures-table td.code")
-    rows = page.locator("#failures-table tbody tr")
-    buttons = page.locator("#reasons button")
-    assert buttons.all_text_contents() == ["all", "failed 12", "timeout 3"]
-    assert rows.count() == len(FAILURES)
-    buttons.nth(2).click()
-    assert rows.locator("th").all_text_contents() == ["8000000000000001"]
-    assert buttons.nth(2).get_attribute("aria-pressed") == "true"
-    page.wait_for_selector("#dead-table td.code")
-    assert re.search(r"\d\d:\d\d:\d\d$", page.locator("#dead-table [data-figure=replayed]").inner_text())
 
 
 def test_a_failure_leads_to_its_tree(context: BrowserContext, figures: Figures) -> None:

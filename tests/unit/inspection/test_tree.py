@@ -149,20 +149,6 @@ def test_a_lane_acks_a_micro_batch_with_one_entry(seed: int) -> None:
     assert len(words) == len(tree.having(State.OPEN))
 
 
-@given(st.integers(0, 2**32))
-def test_a_bolt_that_receives_what_it_emits(seed: int) -> None:
-    forest = Forest(seed, (ROOT,))
-    (at,) = forest.begin(ROOT, "crawl", 1)
-    for _ in range(3):
-        forest.now += 5
-        child = forest.emit((at,), "crawl", 0)
-        forest.ack(at)
-        at = child
-    tree = build_tree(forest.records(ROOT))
-    assert_true_of(forest, tree)
-    assert [len(node.parents) for node in tree.nodes] == [0, 1, 1, 1]
-
-
 def test_executions_that_are_repeated_are_named() -> None:
     """A bolt was killed before its commit, after its ack or before it."""
     twice = Forest(1, (ROOT,))

@@ -1,9 +1,5 @@
 """What is said of a tree: its verdict, and how far those are who have to ack."""
 
-from typing import Any
-
-from inspection.trace.as_json import tree_as_json
-from inspection.trace.records import Told
 from inspection.trace.tree import State, Status, build_tree
 from inspection.trace.verdict import verdict
 from tests.unit.inspection.forest import ROOT, Forest, line_of_words
@@ -75,17 +71,6 @@ def test_without_an_init_nobody_hears_of_it() -> None:
     tree = build_tree(forest.records(ROOT), spouts=["lines"])
     assert (tree.status, tree.spout) == (Status.NO_INIT, "lines")
     assert verdict(tree).startswith("no init: 3 tuples and 3 entries of the ack log are of this root")
-
-
-def test_what_the_acker_drops_counts_for_nothing() -> None:
-    forest = Forest(7, (ROOT,))
-    line_of_words(forest, 2, stuck=0)
-    zombie = Told("ack", 0, 90, 2_000, "count/0", forest.tuples[1].edges[ROOT], dropped="superseded")
-    forest.told[ROOT].append(zombie)
-    tree = build_tree(forest.records(ROOT))
-    assert len(tree.having(State.OPEN)) == 1
-    log: list[dict[str, Any]] = tree_as_json(tree)["log"]
-    assert [entry["dropped"] for entry in log if entry["dropped"]] == ["superseded"]
 
 
 def test_how_far_a_task_is() -> None:

@@ -101,14 +101,6 @@ def test_latencies_are_of_the_window_and_failures_are_totals() -> None:
     assert (failures["errors"], failures["last_error"], failures["dead_letters"]) == (3, "ValueError: new", 1)
 
 
-def test_lags_are_what_was_fed() -> None:
-    view = TopologyView(manifest())
-    assert view.snapshot(NOW)["dead_letters"] is None
-    view.feed_lags({"split": 4812}, 3)
-    assert (component(view, "split")["lag"], component(view, "lines")["lag"]) == (4812, None)
-    assert view.snapshot(NOW)["dead_letters"] == 3
-
-
 def edges(view: TopologyView) -> dict[tuple[str, str], float | None]:
     return {(edge["source"], edge["target"]): edge["tuples_per_second"] for edge in view.snapshot(NOW)["edges"]}
 
