@@ -1,6 +1,6 @@
 """A bolt's task in the middle of a topology, and what it is fed."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from spout_sdk import (
     BasicBolt,
@@ -9,6 +9,7 @@ from spout_sdk import (
     FailTupleError,
     OutputCollector,
     Spout,
+    Stream,
     TaskContext,
     TopologyBuilder,
     Tuple,
@@ -28,7 +29,7 @@ class Lines(Spout):
 class Manual(Bolt):
     """Leaves everything to the test."""
 
-    streams = (declare({"word": str}), declare(["raw"], name="raw", codec="bytes"))
+    streams: ClassVar[tuple[Stream, ...]] = (declare({"word": str}), declare(["raw"], name="raw", codec="bytes"))
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         self.context = context

@@ -101,14 +101,6 @@ def test_a_tracked_tuple_has_one_root_an_edge_a_recipient_and_an_init_of_them_al
     assert task.pending == 2
 
 
-def test_a_tree_without_recipients_begins_with_zero() -> None:
-    bench, task, spout = rig()
-    emit(task, spout, ((5,), "m"))
-    (batch,) = bench.sink.batches
-    assert batch.init_vals.tolist() == [0]
-    assert (bench.sink.tuples, task.pending) == ([], 1)
-
-
 def test_each_message_has_exactly_one_outcome() -> None:
     bench, task, spout = rig()
     emit(task, spout, (("a",), "m1"), (("b",), "m2"), (("c",), "m3"))

@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -51,62 +52,54 @@ def test_counts_sums_and_merges_are_those_of_all_that_was_recorded(
     assert merged.seconds == pytest.approx(sum(seconds), rel=1 / 16 + 1e-3, abs=len(seconds) * 1e-5)
 
 
-def snapshot(pid: int, *, tasks: tuple[int, ...], pending: int) -> Stats:
+COUNTED = ["emitted", "transferred", "executed", "acked", "ignored_notices", "dead_letters", "undelivered"]
+COUNTED += ["transactions", "rollbacks", "throttled_seconds"]
+LATENCIES = ("complete_latency", "execute_latency", "process_latency")
+
+
+def snapshot(pid: int, **user_counters: int) -> Stats:
     counters = Counters()
-    counters.emitted, counters.transferred, counters.executed, counters.acked = 10 * pid, 20 * pid, pid, 2 * pid
+    for number, name in enumerate(COUNTED, start=10 * pid):
+        setattr(counters, name, number)
+    for number, name in enumerate(LATENCIES, start=1):
+        getattr(counters, name).record(number * pid)
     counters.count_failed(FailReason.TIMEOUT)
-    if pid > 1:
-        counters.count_failed(FailReason.FAILED)
-    counters.ignored_notices = counters.dead_letters = counters.undelivered = pid
-    counters.transactions = counters.rollbacks = pid
-    counters.users = {f"of-{pid}": 1, "both": pid}
-    counters.complete_latency.record(pid / 1000)
-    counters.execute_latency.record(pid / 100)
-    counters.process_latency.record(pid / 10)
-    counters.throttled_seconds = float(pid)
-    for number in range(pid):
-        counters.count_error(ValueError(f"{number} of {pid}"))
-    taken = Stats.snapshot("split", pid, tasks, pending, counters)
+    counters.users.update(user_counters)
+    counters.count_error(ValueError(f"of {pid}"))
+    taken = Stats.snapshot("split", pid, (2 * pid, 2 * pid + 1), 7, counters)
+    assert [getattr(taken, name) for name in COUNTED] == [*range(10 * pid, 10 * pid + len(COUNTED))]
+    assert [getattr(taken, name) for name in LATENCIES] == [histogram(number * pid) for number in (1, 2, 3)]
     # A snapshot does not follow the counters.
-    counters.users["later"] = counters.acked = 1
+    counters.users["later"] = 1
     counters.count_failed(FailReason.LOST)
     counters.complete_latency.record(1.0)
     return taken
 
 
+def added(one: Any, other: Any) -> Any:
+    if isinstance(one, dict):
+        return {key: one.get(key, 0) + other.get(key, 0) for key in one | other}
+    if isinstance(one, list):
+        return sorted(one + other)
+    return other if isinstance(one, str) else one + other
+
+
 def test_stats_add_up_and_survive_json() -> None:
-    total = snapshot(1, tasks=(2,), pending=5).merge(snapshot(3, tasks=(0, 1), pending=6))
-    assert total == Stats(
-        component="split",
-        pids=(1, 3),
-        tasks=(0, 1, 2),
-        emitted=40,
-        transferred=80,
-        executed=4,
-        acked=8,
-        failed={"timeout": 2, "failed": 1},
-        pending=11,
-        ignored_notices=4,
-        errors=4,
-        last_error="ValueError: 2 of 3",
-        dead_letters=4,
-        undelivered=4,
-        transactions=4,
-        rollbacks=4,
-        counters={"of-1": 1, "of-3": 1, "both": 4},
-        throttled_seconds=4.0,
-        complete_latency=histogram(0.001, 0.003),
-        execute_latency=histogram(0.01, 0.03),
-        process_latency=histogram(0.1, 0.3),
-    )
+    one, other = snapshot(1, first=1, both=2), snapshot(3, both=4)
+    total = one.merge(other)
+    said, said_of_other = json.loads(one.to_json()), json.loads(other.to_json())
+    sums = {name: added(said[name], said_of_other[name]) for name in said}
+    assert json.loads(total.to_json()) == {**sums, "component": "split"}
+    assert (total.pids, total.failed, total.counters) == ((1, 3), {"timeout": 2}, {"first": 1, "both": 6})
+    assert (total.pending, total.errors, total.last_error) == (14, 2, "ValueError: of 3")
     line = total.to_json()
     assert "\n" not in line
     assert Stats.from_json(line) == Stats.from_json(line.encode()) == total
     retired = total.retired()
     assert (retired.pids, retired.tasks, retired.pending, retired.emitted) == ((), (), 0, 40)
-    for other in ("", "{}", "[]", '{"complete_latency":{},"pids":[],"tasks":[],"no":1}'):
+    for invalid in ("", "{}", "[]", '{"complete_latency":{},"pids":[],"tasks":[],"no":1}'):
         with pytest.raises(SpoutSdkError, match="not a line of stats"):
-            Stats.from_json(other)
+            Stats.from_json(invalid)
 
 
 MANIFEST = Manifest.of(
@@ -136,17 +129,7 @@ def key(name: str, component: str, **labels: str) -> Key:
 
 
 def test_every_number_of_a_spout_is_exposed() -> None:
-    counted = (
-        "emitted",
-        "transferred",
-        "executed",
-        "acked",
-        "ignored_notices",
-        "dead_letters",
-        "undelivered",
-        "errors",
-    )
-    numbers = {name: n for n, name in enumerate((*counted, "transactions", "rollbacks", "throttled_seconds"), start=10)}
+    numbers: dict[str, Any] = {name: number for number, name in enumerate([*COUNTED, "errors"], start=10)}
     lines = Stats(
         "lines",
         pids=(7, 8),
