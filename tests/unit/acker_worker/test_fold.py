@@ -40,13 +40,6 @@ def test_records_that_cannot_be_used_are_rejected_and_the_fold_goes_on() -> None
     assert fold.counters.rejected == len(values)
 
 
-def test_a_misrouted_batch_changes_nothing() -> None:
-    fold = PartitionFold(1, 4, SETTINGS)
-    step = fold.apply([Log().say(inits=[(5, 5), (9, 9), (6, 6)])])
-    assert "belongs to partition 2, not 1" in step.rejected[0].detail
-    assert len(fold.ledger) == 0
-
-
 def test_time_is_that_of_the_records_and_never_goes_back() -> None:
     log, fold = Log(), new_fold()
     fold.apply([log.say(inits=[(1, 1)])])
@@ -58,14 +51,6 @@ def test_time_is_that_of_the_records_and_never_goes_back() -> None:
     log.tick(1)
     # The first was last heard of three ticks ago. The second came with a clock that was behind, but only just now.
     assert [(root, outcome) for _, root, outcome in outcomes(fold.apply([log.say(writer="c/0")]))] == [(1, "timeout")]
-
-
-def test_what_expires_is_known_beforehand() -> None:
-    log, fold = Log(), new_fold()
-    fold.apply([log.say(inits=[(1, 1)])])
-    assert not fold.expires_by(log.now_ms + 2 * TICK_MS)
-    assert fold.expires_by(log.now_ms + 3 * TICK_MS)
-    assert len(fold.ledger) == 1
 
 
 def test_counters() -> None:

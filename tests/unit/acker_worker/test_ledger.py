@@ -124,14 +124,6 @@ def test_a_silence_longer_than_the_span_of_ticks_ends_everything_once() -> None:
     assert len(ledger.ack(root, root)) == 1
 
 
-def test_the_clock_does_not_go_back() -> None:
-    ledger = Ledger(SETTINGS)
-    ledger.advance(100)
-    ledger.init(np.array([4], dtype=np.uint64), np.array([1], dtype=np.uint64), SPOUT)
-    assert not len(ledger.advance(50))
-    assert ledger.oldest_birth() == 100
-
-
 def test_settings_that_cannot_be_kept() -> None:
     for tick_ms, max_age_ms, complaint in ((1, 10**9, "make the tick longer"), (0, 1, "use 1 or more")):
         with pytest.raises(LedgerError, match=complaint):

@@ -70,14 +70,14 @@ def killed(scenario: Scenario, rng: random.Random) -> tuple[Spouts, int]:
 def test_kills_change_no_outcome(faults: bool) -> None:
     def check(seed: int) -> None:
         rng, kills = random.Random(seed), 0
-        for _ in range(20):
+        for _ in range(12):
             scenario = random_scenario(rng.getrandbits(32), faults=faults)
             expected = uninterrupted(scenario)
             assert set(expected.outcomes) == set(scenario.owners)
             after, killed_times = killed(scenario, rng)
             assert after.outcomes == expected.outcomes
             kills += killed_times
-        assert kills > 20
+        assert kills > 12
 
     each_seed(check)
 
@@ -117,7 +117,7 @@ def test_an_expiry_is_told_again_because_the_earlier_owner_may_not_have_seen_it(
 def test_a_broker_whose_clock_steps_back_leaves_no_tree_without_an_outcome() -> None:
     def check(seed: int) -> None:
         rng = random.Random(seed)
-        for _ in range(20):
+        for _ in range(12):
             scenario = random_scenario(rng.getrandbits(32), faults=True)
             behind, records = 0, scenario.log.records
             for at, record in enumerate(records):

@@ -52,29 +52,11 @@ def test_a_root_that_stands_twice_is_xored_together() -> None:
     assert unpack_anchors(header) == {7: 0b0110, 9: 1}
 
 
-def test_several_children_accumulate() -> None:
-    parent = _Tuple({7: 1})
-    for edge in (2, 4, 8):
-        assert new_child([parent], _given(edge)) == {7: edge}
-    assert ack_vals(parent) == [(7, 1 ^ 2 ^ 4 ^ 8)]
-
-
 def test_multi_anchoring_joins_all_trees() -> None:
     left, right = _Tuple({7: 1}), _Tuple({9: 2, 11: 4})
     assert new_child([left, right], _given(16, 32)) == {7: 16, 9: 32, 11: 32}
     assert ack_vals(left) == [(7, 1 ^ 16)]
     assert ack_vals(right) == [(9, 2 ^ 32), (11, 4 ^ 32)]
-
-
-def test_anchors_that_share_a_root_still_complete() -> None:
-    parent = _Tuple({7: 1})
-    child = _Tuple(new_child([parent, parent], _given(16, 32)))
-    assert child.edges == {7: 16 ^ 32}
-    assert _checksum({7: 1}, [parent, child]) == {7: 0}
-    left, right = _Tuple({7: 1}), _Tuple({7: 2, 9: 4})
-    child = _Tuple(new_child([left, right], _given(16, 32)))
-    assert child.edges == {7: 16 ^ 32, 9: 32}
-    assert _checksum({7: 1 ^ 2, 9: 4}, [left, right, child]) == {7: 0, 9: 0}
 
 
 def test_untracked_anchors_draw_no_edge_and_pass_nothing_on() -> None:
@@ -100,14 +82,6 @@ def test_the_walk_through_with_ids_of_four_bits() -> None:
     for root, val in ack_vals(child):
         checksums[root] ^= val
     assert checksums == {sid1: 0, sid2: 0}
-
-
-def _checksum(inits: Edges, acked: list[_Tuple]) -> Edges:
-    checksums = dict(inits)
-    for tuple_ in acked:
-        for root, val in ack_vals(tuple_):
-            checksums[root] ^= val
-    return checksums
 
 
 @given(seed=st.integers(0, 2**32 - 1), roots=st.integers(1, 4), emits=st.integers(0, 25))

@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tuple_tree.codec import (
@@ -91,11 +91,6 @@ def test_notice_batches_round_trip(batch: NoticeBatch) -> None:
     assert _plain(decode_notice_batch(encode_notice_batch(batch))) == _plain(batch)
 
 
-def test_a_decoded_batch_encodes_to_the_same_bytes() -> None:
-    value = bytes.fromhex(_vector("ack_batch")["hex"])
-    assert encode_ack_batch(decode_ack_batch(value)) == value
-
-
 def test_a_message_that_utf8_cannot_carry_is_escaped_and_not_fatal() -> None:
     batch = AckBatch("w", bytes(16), 0, fail_roots=_column([1]), fail_messages=("no file \udcff, ✗",))
     assert decode_ack_batch(encode_ack_batch(batch)).fail_messages == ("no file \\udcff, ✗",)
@@ -103,11 +98,15 @@ def test_a_message_that_utf8_cannot_carry_is_escaped_and_not_fatal() -> None:
     assert decode_notice_batch(encode_notice_batch(notice)).fail_messages == ("\\ud800",)
 
 
-def test_a_batch_of_900_kilobytes() -> None:
-    ids = np.arange(56_000, dtype=np.uint64)
-    value = encode_ack_batch(AckBatch("w", bytes(16), 0, ack_roots=ids, ack_vals=ids))
-    assert len(value) > 890_000
-    assert (decode_ack_batch(value).ack_vals == ids).all()
+def test_reasons_have_the_numbers_of_the_wire_contract() -> None:
+    assert {reason.word: int(reason) for reason in FailReason} == {"failed": 1, "timeout": 2, "too_old": 3, "lost": 4}
+
+
+def test_a_batch_counts_its_entries() -> None:
+    ids = np.arange(3, dtype=np.uint64)
+    columns: dict[str, Any] = {"init_roots": ids, "ack_roots": ids[:2], "fail_roots": ids[:1], "reset_roots": ids}
+    assert len(AckBatch("w", bytes(16), 0, **columns)) == 9
+    assert len(NoticeBatch(0, 0, acked_roots=ids, failed_roots=ids[:1])) == 4
 
 
 def _reasons(*reasons: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
@@ -177,6 +176,9 @@ def test_a_plain_avro_library_reads_the_same(name: str) -> None:
 # --- what is wrong with a record --------------------------------------------------------------------------------------
 
 
+_ID_COLUMNS = ("init_roots", "init_vals", "ack_roots", "ack_vals", "fail_roots", "reset_roots")
+
+
 def _ack_record(**changes: Any) -> bytes:
     """An ack batch of any fields, uneven ones too."""
     fields: dict[str, Any] = {
@@ -185,7 +187,7 @@ def _ack_record(**changes: Any) -> bytes:
         "sequence": 0,
         "opens": False,
         "spout": {"topic": "t.notices.s", "task": 0, "timeout_ms": 1},
-        **dict.fromkeys(("init_roots", "init_vals", "ack_roots", "ack_vals", "fail_roots", "reset_roots"), b""),
+        **dict.fromkeys(_ID_COLUMNS, b""),
         "fail_messages": [],
     }
     return ACK_BATCH.encode({**fields, **changes})
@@ -215,80 +217,70 @@ _SPOUT = {"topic": "t.notices.s", "task": 0, "timeout_ms": 1}
 _BEGINNING = ACK_BATCH.header + _zigzag(1) + b"w" + bytes(16) + _zigzag(0) + b"\0" + _zigzag(0)
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        (None, "empty"),
-        (b"", "empty"),
-        (b"{}", "not-avro"),
-        (b"\xc3", "not-avro"),
-        (b"\x00" * 100, "not-avro"),
-        (b"\xc3\x01", "unknown-schema"),
-        (b"\xc3\x01" + bytes(50), "unknown-schema"),
-        (_notice_record(), "unknown-schema"),
-        (ACK_BATCH.header, "truncated"),
-        (_ack_record() + b"\x00", "trailing-bytes"),
-        (_ack_record(init_roots=bytes(7)), "ragged-column"),
-        (_ack_record(init_vals=bytes(9)), "ragged-column"),
-        (_ack_record(ack_roots=bytes(1)), "ragged-column"),
-        (_ack_record(ack_vals=bytes(15)), "ragged-column"),
-        (_ack_record(fail_roots=bytes(4)), "ragged-column"),
-        (_ack_record(reset_roots=bytes(12)), "ragged-column"),
-        (_ack_record(init_roots=bytes(8)), "uneven-columns"),
-        (_ack_record(init_roots=bytes(8), init_vals=bytes(16)), "uneven-columns"),
-        (_ack_record(ack_vals=bytes(8)), "uneven-columns"),
-        (_ack_record(ack_roots=bytes(16), ack_vals=bytes(8)), "uneven-columns"),
-        (_ack_record(fail_roots=bytes(8)), "uneven-columns"),
-        (_ack_record(fail_messages=["why"]), "uneven-columns"),
-        (_ack_record(spout=None, init_roots=bytes(8), init_vals=bytes(8)), "no-spout"),
-        (_ack_record(spout={**_SPOUT, "task": -1}), "bad-spout"),
-        (_ack_record(spout={**_SPOUT, "timeout_ms": 0}), "bad-spout"),
-        (_ack_record(spout={**_SPOUT, "timeout_ms": -5}), "bad-spout"),
+_LONG_TEXT = ACK_BATCH.header + _zigzag(900_000) + b"\xff" * 900_000 + bytes(27)
+_NOT_ACKS: list[tuple[str, list[bytes | None]]] = [
+    ("empty", [None, b""]),
+    ("not-avro", [b"{}", b"\xc3", b"\x00" * 100]),
+    ("unknown-schema", [b"\xc3\x01", b"\xc3\x01" + bytes(50), _notice_record()]),
+    ("trailing-bytes", [_ack_record() + b"\x00"]),
+    ("ragged-column", [_ack_record(**{name: bytes(7)}) for name in _ID_COLUMNS]),
+    (
+        "uneven-columns",
+        [
+            _ack_record(init_roots=bytes(8)),
+            _ack_record(init_roots=bytes(8), init_vals=bytes(16)),
+            _ack_record(ack_roots=bytes(16), ack_vals=bytes(8)),
+            _ack_record(fail_roots=bytes(8)),
+            _ack_record(fail_messages=["why"]),
+        ],
+    ),
+    ("no-spout", [_ack_record(spout=None, init_roots=bytes(8), init_vals=bytes(8))]),
+    ("bad-spout", [_ack_record(spout={**_SPOUT, **wrong}) for wrong in ({"task": -1}, {"timeout_ms": 0})]),
+    (
         # Lengths that lie: beyond the record, negative, and of more bits than there are.
-        (_BEGINNING + _zigzag(2**62) + bytes(100), "truncated"),
-        (_BEGINNING + _zigzag(2**63 - 1) + bytes(100), "truncated"),
-        (_BEGINNING + _zigzag(0) * 5 + _zigzag(0) + _zigzag(-8) + bytes(8), "truncated"),
-        (_BEGINNING + _zigzag(0) * 5 + _zigzag(2**62) + bytes(1000), "truncated"),
-        (_BEGINNING + _zigzag(0) * 5 + _zigzag(-(2**62)) + _zigzag(9) + bytes(1000), "truncated"),
-        (ACK_BATCH.header + b"\xff" * 1000, "truncated"),
-        # A branch that the union does not have, and text that is no UTF-8.
-        (_BEGINNING[:-1] + _zigzag(5) + bytes(50), "malformed"),
-        (ACK_BATCH.header + _zigzag(900_000) + b"\xff" * 900_000 + bytes(27), "malformed"),
-    ],
-)
-def test_ack_batches_that_cannot_be_used(value: bytes | None, reason: str) -> None:
-    with pytest.raises(WireError) as raised:
-        decode_ack_batch(value)
-    assert raised.value.reason == reason
-    # It becomes the header of a dead letter, so it must be short whatever the record is.
-    assert 0 < len(raised.value.detail) <= 500
+        "truncated",
+        [
+            ACK_BATCH.header,
+            _BEGINNING + _zigzag(2**62) + bytes(100),
+            _BEGINNING + _zigzag(2**63 - 1) + bytes(100),
+            _BEGINNING + _zigzag(0) * 5 + _zigzag(0) + _zigzag(-8) + bytes(8),
+            _BEGINNING + _zigzag(0) * 5 + _zigzag(2**62) + bytes(1000),
+            _BEGINNING + _zigzag(0) * 5 + _zigzag(-(2**62)) + _zigzag(9) + bytes(1000),
+            ACK_BATCH.header + b"\xff" * 1000,
+        ],
+    ),
+    # A branch that the union does not have, and text that is no UTF-8.
+    ("malformed", [_BEGINNING[:-1] + _zigzag(5) + bytes(50), _LONG_TEXT]),
+]
+_FAILED = {"failed_roots": bytes(8), "fail_reasons": b"\1", "fail_messages": [""]}
+_NOT_NOTICES: list[tuple[str, list[bytes | None]]] = [
+    ("empty", [None]),
+    ("unknown-schema", [_ack_record()]),
+    ("trailing-bytes", [_notice_record() + b"\x00\x00"]),
+    ("ragged-column", [_notice_record(acked_roots=bytes(7)), _notice_record(**{**_FAILED, "failed_roots": bytes(9)})]),
+    ("uneven-columns", [_notice_record(**{k: v for k, v in _FAILED.items() if k != left_out}) for left_out in _FAILED]),
+    (
+        "unknown-reason",
+        [_notice_record(**{**_FAILED, "fail_reasons": bytes([reason])}) for reason in (0, FailReason.LOST, 255)],
+    ),
+]
 
 
 @pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        (None, "empty"),
-        (_ack_record(), "unknown-schema"),
-        (_notice_record() + b"\x00\x00", "trailing-bytes"),
-        (_notice_record(acked_roots=bytes(7)), "ragged-column"),
-        (_notice_record(failed_roots=bytes(9), fail_reasons=b"\1", fail_messages=[""]), "ragged-column"),
-        (_notice_record(failed_roots=bytes(8)), "uneven-columns"),
-        (_notice_record(failed_roots=bytes(8), fail_messages=[""]), "uneven-columns"),
-        (_notice_record(failed_roots=bytes(8), fail_reasons=b"\1"), "uneven-columns"),
-        (_notice_record(fail_reasons=b"\1"), "uneven-columns"),
-        (_notice_record(failed_roots=bytes(8), fail_reasons=b"\0", fail_messages=[""]), "unknown-reason"),
-        (_notice_record(failed_roots=bytes(8), fail_reasons=b"\xff", fail_messages=[""]), "unknown-reason"),
-        (
-            _notice_record(failed_roots=bytes(8), fail_reasons=bytes([FailReason.LOST]), fail_messages=[""]),
-            "unknown-reason",
-        ),
-    ],
+    ("decode", "unusable"),
+    [(decode_ack_batch, _NOT_ACKS), (decode_notice_batch, _NOT_NOTICES)],
+    ids=["acks", "notices"],
 )
-def test_notice_batches_that_cannot_be_used(value: bytes | None, reason: str) -> None:
-    with pytest.raises(WireError) as raised:
-        decode_notice_batch(value)
-    assert raised.value.reason == reason
-    assert 0 < len(raised.value.detail) <= 500
+def test_batches_that_cannot_be_used(
+    decode: Callable[[bytes | None], object], unusable: list[tuple[str, list[bytes | None]]]
+) -> None:
+    for reason, values in unusable:
+        for value in values:
+            with pytest.raises(WireError) as raised:
+                decode(value)
+            assert raised.value.reason == reason, value and value[:50]
+            # It becomes the header of a dead letter, so it must be short whatever the record is.
+            assert 0 < len(raised.value.detail) <= 500
 
 
 @pytest.mark.parametrize("name", ["ack_batch", "notice_batch"])
@@ -326,24 +318,20 @@ def _raises_wire_errors_only(value: bytes) -> None:
             assert len(failed.detail) <= 500
 
 
-@given(st.binary(max_size=200))
-def test_garbage_is_a_wire_error(value: bytes) -> None:
-    _raises_wire_errors_only(value)
-
-
-@settings(max_examples=500)
-@given(st.sampled_from([ACK_BATCH.header, NOTICE_BATCH.header, _BEGINNING]), st.binary(max_size=200))
+@given(st.sampled_from([b"", ACK_BATCH.header, NOTICE_BATCH.header, _BEGINNING]), st.binary(max_size=200))
 @example(_BEGINNING, bytes(900_000))
 @example(_BEGINNING, b"\xff" * 900_000)
 @example(_BEGINNING, _zigzag(0) * 5 + _zigzag(-(2**63)) + bytes(900_000))
 @example(_BEGINNING, _zigzag(0) * 5 + _zigzag(2**63 - 1) + bytes(900_000))
-def test_garbage_behind_a_header_is_a_wire_error(header: bytes, body: bytes) -> None:
+def test_garbage_is_a_wire_error(header: bytes, body: bytes) -> None:
     _raises_wire_errors_only(header + body)
 
 
-@settings(max_examples=500)
 @given(st.sampled_from(["ack_batch", "notice_batch"]), st.data())
 def test_a_record_with_a_changed_byte_is_another_batch_or_a_wire_error(name: str, data: st.DataObject) -> None:
     value = bytearray.fromhex(_vector(name)["hex"])
-    value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
-    _raises_wire_errors_only(bytes(value))
+    for _ in range(20):
+        at = data.draw(st.integers(0, len(value) - 1))
+        kept, value[at] = value[at], data.draw(st.integers(0, 255))
+        _raises_wire_errors_only(bytes(value))
+        value[at] = kept

@@ -79,10 +79,3 @@ def test_the_callback_may_put_back() -> None:
     map_.rotate()
     assert map_.rotate() == {"a": 1}
     assert (map_.get("a"), len(map_)) == (2, 1)
-
-
-def test_a_stored_none_is_there() -> None:
-    map_: RotatingMap[str, None] = RotatingMap()
-    map_.put("a", None)
-    assert "a" in map_
-    assert len(map_) == 1

@@ -1,9 +1,10 @@
-"""The books of a source that is read by position, against a plain model."""
+"""Which positions of a source are done, open or due again, against a plain model."""
 
 import random
 
 import pytest
 
+from tests.seeds import each_seed
 from tuple_tree.messages import FailReason
 from tuple_tree.source_positions import Prefix, Replay, SourcePositions
 
@@ -11,20 +12,6 @@ from tuple_tree.source_positions import Prefix, Replay, SourcePositions
 @pytest.fixture
 def positions() -> SourcePositions:
     return SourcePositions(lost_after=10.0, now=0.0)
-
-
-def test_the_prefix_passes_what_is_done(positions: SourcePositions) -> None:
-    assert positions.prefixes(7) == []
-    assert positions.delivered(3, range(100, 105), mark=1) == 5
-    assert positions.pending == 5
-    assert positions.prefixes(7) == [Prefix(3, 100, 1)]
-    assert positions.done(3, 101)
-    assert not positions.done(3, 101)
-    assert not positions.done(3, 999)
-    assert not positions.done(9, 100)
-    assert positions.prefixes(7) == [Prefix(3, 100, 1)]
-    assert positions.done(3, 100)
-    assert positions.prefixes(7) == [Prefix(3, 102, 1)]
 
 
 def test_what_was_delivered_before_is_passed_over(positions: SourcePositions) -> None:
@@ -99,8 +86,11 @@ def test_what_has_no_outcome_is_lost(positions: SourcePositions) -> None:
     assert positions.prefixes(3) == [Prefix(0, 2, 3)]
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_against_a_model(seed: int) -> None:
+def test_against_a_model() -> None:
+    each_seed(check_against_a_model)
+
+
+def check_against_a_model(seed: int) -> None:
     rng = random.Random(seed)
     positions = SourcePositions(lost_after=1e9, now=0.0)
     open_: dict[tuple[int, int], int] = {}
@@ -123,18 +113,18 @@ def test_against_a_model(seed: int) -> None:
         elif choice < 0.8 and open_:
             at = rng.choice(sorted(open_))
             expected = at not in due
-            assert positions.failed(*at, open_[at], FailReason.FAILED) == expected, f"seed {seed}"
+            assert positions.failed(*at, open_[at], FailReason.FAILED) == expected
             due.add(at)
         else:
             for replay in positions.take_due(rng.randrange(5), rng.randrange(1, 30)):
                 at = (replay.partition, replay.offset)
                 due.remove(at)
                 open_[at] += 1
-                assert replay.attempt == open_[at], f"seed {seed}"
-        assert (positions.pending, positions.due) == (len(open_) - len(due), len(due)), f"seed {seed}"
+                assert replay.attempt == open_[at]
+        assert (positions.pending, positions.due) == (len(open_) - len(due), len(due))
         for prefix in positions.prefixes(0):
             mine = [offset for partition, offset in open_ if partition == prefix.partition]
             done_to = min(mine) if mine else log[prefix.partition][-1] + 1
             behind = [offset for offset in log[prefix.partition] if prefix.offset <= offset < done_to]
-            assert prefix.offset <= done_to, f"seed {seed}"
-            assert not behind, f"seed {seed}"
+            assert prefix.offset <= done_to
+            assert not behind

@@ -8,7 +8,6 @@ import fastavro
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from tuple_tree.errors import WireError
 from tuple_tree.streams import Field, Stream, declare, payload_codec
@@ -53,13 +52,6 @@ def test_streams_that_cannot_be(fields: Any, name: str, codec: str, complaint: s
         declare(fields, name, codec)
 
 
-def test_an_unknown_setting_is_refused() -> None:
-    with pytest.raises(ValidationError, match="Extra inputs"):
-        Stream.model_validate({"fields": [{"name": "a"}], "colour": "red"})
-    with pytest.raises(ValidationError, match="Extra inputs"):
-        Field.model_validate({"name": "a", "colour": "red"})
-
-
 @given(_TEXTS, _LONGS, st.floats(allow_nan=False), st.booleans(), st.binary(max_size=20))
 def test_avro_round_trip(text: str, number: int, ratio: float, flag: bool, raw: bytes) -> None:
     codec = payload_codec(declare(_ALL_TYPES))
@@ -89,63 +81,39 @@ def test_json_from_elsewhere_may_have_another_order_and_more_fields() -> None:
     assert codec.decode(b' {"b": "2", "more": [1], "a": "\xc3\xb6"} ') == ("ö", "2")
 
 
-@given(st.binary())
-def test_bytes_are_carried_as_they_are(payload: bytes) -> None:
+def test_bytes_are_carried_as_they_are() -> None:
     codec = payload_codec(declare(["raw"], codec="bytes"))
-    assert codec.encode((payload,)) == payload
-    assert codec.decode(payload) == (payload,)
+    assert codec.encode((b"\x00\xff",)) == b"\x00\xff"
+    assert codec.decode(b"\x00\xff") == (b"\x00\xff",)
 
 
-@pytest.mark.parametrize(
-    ("codec", "values"),
-    [
-        ("avro", ("a",)),
-        ("avro", ("a", 1, 2)),
-        ("avro", ("a", "b")),
-        ("avro", (None, 1)),
-        ("avro", ("a", 2**63)),
-        ("json", ("a",)),
-        ("json", ("a", object())),
-        ("json", ("a", float("nan"))),
-        ("json", ("a", float("inf"))),
-        ("json", ("a", b"raw")),
-    ],
-)
-def test_values_that_do_not_fit(codec: str, values: tuple[Any, ...]) -> None:
-    with pytest.raises((ValueError, TypeError, OverflowError)):
-        payload_codec(declare({"a": str, "b": int}, codec=codec)).encode(values)
+def test_values_that_do_not_fit() -> None:
+    unfit: dict[str, list[tuple[Any, ...]]] = {
+        "avro": [("a",), ("a", 1, 2), ("a", "b"), (None, 1), ("a", 2**63)],
+        "json": [("a",), ("a", object()), ("a", float("nan")), ("a", float("inf")), ("a", b"raw")],
+        "bytes": [(), ("text",), (b"a", b"b")],
+    }
+    for codec, refused in unfit.items():
+        fields: Any = ["raw"] if codec == "bytes" else {"a": str, "b": int}
+        for values in refused:
+            with pytest.raises((ValueError, TypeError, OverflowError)):
+                payload_codec(declare(fields, codec=codec)).encode(values)
 
 
-@pytest.mark.parametrize("values", [(), ("text",), (b"a", b"b")])
-def test_a_bytes_stream_takes_one_value_of_bytes(values: tuple[Any, ...]) -> None:
-    with pytest.raises((ValueError, TypeError)):
-        payload_codec(declare(["raw"], codec="bytes")).encode(values)
-
-
-@pytest.mark.parametrize(
-    ("codec", "payload"),
-    [
-        ("avro", b""),
-        ("avro", b"\x06th"),
-        ("avro", b"\x06the\x06\x00"),
-        ("avro", b"\x06\xff\xff\xff\x06"),
-        ("avro", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
-        ("json", b""),
-        ("json", b"{"),
-        ("json", b"[]"),
-        ("json", b"null"),
-        ("json", b'"a"'),
-        ("json", b'{"a": "1"}'),
-        ("json", b"\xff\xfe"),
-        ("json", b"[" * 100_000),
-        ("json", b'{"a": ' + b"[" * 100_000),
-    ],
-)
-def test_payloads_that_are_not_the_streams(codec: str, payload: bytes) -> None:
-    with pytest.raises(WireError) as raised:
-        payload_codec(declare({"a": str, "b": int}, codec=codec)).decode(payload)
-    assert raised.value.reason == "bad-payload"
-    assert len(raised.value.detail) <= 500
+def test_payloads_that_are_not_the_streams() -> None:
+    unreadable = {
+        "avro": [b"", b"\x06th", b"\x06the\x06\x00", b"\x06\xff\xff\xff\x06", b"\xff" * 9 + b"\x01"],
+        "json": [
+            *(b"", b"{", b"[]", b"null", b'"a"', b'{"a": "1"}', b"\xff\xfe"),
+            *(b"[" * 100_000, b'{"a": ' + b"[" * 100_000),
+        ],
+    }
+    for codec, payloads in unreadable.items():
+        for payload in payloads:
+            with pytest.raises(WireError) as raised:
+                payload_codec(declare({"a": str, "b": int}, codec=codec)).decode(payload)
+            assert raised.value.reason == "bad-payload"
+            assert len(raised.value.detail) <= 500
 
 
 @pytest.mark.parametrize("codec", ["avro", "json"])
