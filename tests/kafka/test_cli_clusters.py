@@ -2,10 +2,8 @@
 
 import json
 import logging
-import signal
 import threading
 import uuid
-from pathlib import Path
 
 import pytest
 
@@ -14,133 +12,90 @@ from acker_cli.acker_process import AckerLaunch
 from acker_cli.errors import ProcessError
 from acker_worker.catalogue import Catalogue
 from tests.kafka.cli_rig import NO_BROKER, call_acker, parsed
-from tests.unit.cli.running import Acker, Run, is_alive, one_line, running_acker
+from tests.kafka.sdk_topologies import NAME
+from tests.unit.cli.running import Acker, Run, is_alive, one_line
 from tests.waiting import eventually
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.names import acks_topic
 
-_MODULE = """
-from collections import deque
-from spout_sdk import BasicBolt, Spout, TopologyBuilder, declare
-
-class Numbers(Spout):
-    streams = [declare({{"number": int}})]
-
-    def open(self, context, collector):
-        self.collector, self.todo = collector, deque(range(500))
-
-    def next_tuple(self):
-        if self.todo:
-            number = self.todo.popleft()
-            self.collector.emit((number,), message_id=number)
-
-    def fail(self, message_id, reason):
-        self.todo.append(message_id)
-
-class Sink(BasicBolt):
-    def execute(self, tuple_, collector):
-        pass
-
-def build(tasks=2, message_timeout=300):
-    builder = TopologyBuilder({name!r}, message_timeout=message_timeout)
-    builder.set_spout("numbers", Numbers)
-    builder.set_bolt("sink", Sink, tasks=tasks).shuffle_grouping("numbers")
-    return builder.build()
-
-topology = build()
-wide = build(tasks=10)
-hasty = build(message_timeout=60)
-"""
+TOPOLOGY = "tests.kafka.numbers_topology:topology"
+WIDE = "tests.kafka.numbers_topology:wide"
 
 
 @pytest.fixture
-def name() -> str:
-    return f"cli-{uuid.uuid4().hex[:8]}"
+def name(monkeypatch: pytest.MonkeyPatch) -> str:
+    name = f"cli-{uuid.uuid4().hex[:8]}"
+    monkeypatch.setenv(NAME, name)
+    return name
 
 
 @pytest.fixture
-def module(tmp_path: Path, name: str) -> str:
-    """A module in the working directory; its name is new, for Python imports a module once."""
-    module = f"module_{name.replace('-', '_')}"
-    (tmp_path / f"{module}.py").write_text(_MODULE.format(name=name))
-    return module
-
-
-@pytest.fixture
-def acker(tmp_path: Path, bootstrap_servers: str) -> Acker:
+def acker(bootstrap_servers: str) -> Acker:
     def run(*arguments: str, servers: str = bootstrap_servers) -> Run:
-        return call_acker(*arguments, servers=servers, cwd=tmp_path)
+        return call_acker(*arguments, servers=servers)
 
     return run
 
 
-def test_topics_are_created_once_and_checked(acker: Acker, module: str, name: str, bootstrap_servers: str) -> None:
-    topology = f"{module}:topology"
-    missing = acker("topics", "show", topology, "--json")
+def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_servers: str) -> None:
+    missing = acker("topics", "show", TOPOLOGY, "--json")
     assert missing.returncode == 1
     by_name = {row["name"]: row for row in json.loads(missing.stdout)["topics"]}
     assert by_name[acks_topic(name)]["partitions"] is None
     assert "acker topics create" in by_name[acks_topic(name)]["problems"][0]
-    assert "acker topics create MODULE:TOPOLOGY" in one_line(acker("run", topology))
+    assert "acker topics create MODULE:TOPOLOGY" in one_line(acker("run", TOPOLOGY))
     unknown = one_line(acker("worker", "--topology", "no-such-topology"))
     assert "no topology 'no-such-topology'" in unknown
     assert "acker topics create" in unknown
 
     too_many = ("--wait", "1", "--set", "topics.replication_factor=500")
-    assert "brokers needed: 500; found after 1 s: " in one_line(acker("topics", "create", topology, *too_many))
+    assert "brokers needed: 500; found after 1 s: " in one_line(acker("topics", "create", TOPOLOGY, *too_many))
     one_copy = ("--wait", "30", "--set", "topics.replication_factor=1")
-    created = parsed(acker("topics", "create", topology, "--json", *one_copy))
+    created = parsed(acker("topics", "create", TOPOLOGY, "--json", *one_copy))
     assert created["topology"] == name
     assert acks_topic(name) in created["created"]
-    again = acker("topics", "create", topology)
+    again = acker("topics", "create", TOPOLOGY)
     assert again.returncode == 0
-    assert f"exists  {acks_topic(name)}  8 partitions\n" in again.stdout
-    rows = parsed(acker("topics", "show", topology, "--json"))["topics"]
+    assert f"exists  {acks_topic(name)}  2 partitions\n" in again.stdout
+    rows = parsed(acker("topics", "show", TOPOLOGY, "--json"))["topics"]
     assert {row["name"]: row["partitions"] for row in rows} == {
         "acker.topologies": 1,
-        f"{name}.acks": 8,
+        f"{name}.acks": 2,
         f"{name}.notices.numbers": 1,
-        f"{name}.tuples.sink": 2,
+        f"{name}.tuples.sink": 1,
         f"{name}.dead-letters": 1,
         f"{name}.stats": 1,
     }
     assert not any(row["problems"] for row in rows)
-    assert f"{name}.acks has 8 partitions\n" in acker("topics", "show", topology).stdout
+    assert f"{name}.acks has 2 partitions\n" in acker("topics", "show", TOPOLOGY).stdout
     catalogue = Catalogue({"bootstrap.servers": bootstrap_servers})
     assert catalogue.manifest(name).topology == name
-    assert "has 2 partitions, but the manifest says 10" in one_line(acker("topics", "create", f"{module}:wide"))
+    assert "has 1 partitions, but the manifest says 10" in one_line(acker("topics", "create", WIDE))
     catalogue.withdraw(name)
+    nowhere = one_line(acker("topics", "create", TOPOLOGY, "--wait", "0.5", servers=NO_BROKER))
+    assert "brokers needed: 1; found after 0.5 s: " in nowhere
 
 
 @pytest.mark.exhaustive
-def test_components_and_workers_are_commands_that_sigterm_stops(
-    acker: Acker, module: str, name: str, tmp_path: Path, bootstrap_servers: str
-) -> None:
-    """As in production; one component has another manifest than the one that is published, and logs it."""
-    assert acker("topics", "create", f"{module}:topology").returncode == 0
-    servers = ("--bootstrap-servers", bootstrap_servers)
-    with (
-        running_acker("worker", "--topology", name, "--json", *servers, cwd=tmp_path) as worker,
-        running_acker("run", f"{module}:hasty", "--component", "sink", *servers, cwd=tmp_path) as sink,
-        running_acker("run", f"{module}:topology", "--component", "numbers", *servers, cwd=tmp_path) as numbers,
-    ):
-        sink.wait_for("another manifest")
-        numbers.wait_for("acked 500,")
-        worker.wait_until(
-            lambda: any(json.loads(line)["trees_acked"] == 500 for line in list(worker.out)), "500 trees acked"
-        )
-        for command in (numbers, sink, worker):
-            command.process.send_signal(signal.SIGTERM)
-        for command in (numbers, sink, worker):
-            assert command.ended(30) == 0, command.said
-            assert "Traceback" not in command.said
-    last = json.loads(worker.out[-1])
-    assert (last["pending"], last["notices"]) == (0, 500)
-
-
-def test_a_broker_that_does_not_answer_is_one_line(acker: Acker, module: str) -> None:
-    create = ("topics", "create", f"{module}:topology", "--wait", "1")
-    assert "brokers needed: 1; found after 1 s: " in one_line(acker(*create, servers=NO_BROKER))
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topologies", "list"),
+        ("topics", "create", TOPOLOGY),
+        ("run", TOPOLOGY),
+        ("worker",),
+        ("top", "x"),
+        ("demo",),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("name")
+def test_a_broker_that_does_not_answer_is_one_line(acker: Acker, command: tuple[str, ...]) -> None:
+    run = acker(*command, servers=NO_BROKER)
+    lines = run.stderr.splitlines()
+    assert (run.returncode, len(lines)) == (1, 1), run.stderr
+    assert NO_BROKER in lines[0]
+    assert "ACKER_KAFKA__BOOTSTRAP_SERVERS" in lines[0]
 
 
 def test_workers_that_cannot_start_say_why(bootstrap_servers: str) -> None:

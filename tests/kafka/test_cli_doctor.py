@@ -17,8 +17,6 @@ from tests.unit.cli.running import Acker, Run
 from tests.waiting import eventually
 from tuple_tree.names import component_group, notices_topic, tuples_topic
 
-CODE = "tests.kafka.sdk_topologies"
-
 
 @pytest.fixture
 def doctor(bootstrap_servers: str) -> Acker:
@@ -43,9 +41,9 @@ def findings(run: Run, code: int) -> set[tuple[str, str, str]]:
     return {(each["severity"], each["check"], each["subject"]) for each in printed["findings"]}
 
 
-def healthy(topology: str, use: Use, doctor: Acker) -> None:
-    cluster = use(topology)
-    name, code = cluster.manifest.topology, f"{CODE}:{topology}"
+def healthy(topology: str, module: str, use: Use, doctor: Acker) -> None:
+    cluster = use(topology, module)
+    name, code = cluster.manifest.topology, f"{module}:{topology}"
     seen: list[str] = []
 
     def without_findings(*arguments: str) -> str:
@@ -65,18 +63,16 @@ def healthy(topology: str, use: Use, doctor: Acker) -> None:
 
 
 def test_a_healthy_topology_has_no_finding(use: Use, doctor: Acker) -> None:
-    healthy("endless", use, doctor)
+    healthy("endless", "tests.kafka.sdk_topologies", use, doctor)
 
 
 @pytest.mark.exhaustive
 def test_the_markers_of_transactions_are_no_finding(use: Use, doctor: Acker) -> None:
     """With exactly once they are all that follows the last record."""
-    healthy("words_exactly_once", use, doctor)
+    healthy("exactly_once", "tests.kafka.trace_topologies", use, doctor)
 
 
-def test_an_unhealthy_topology_has_a_finding_for_each_fault(
-    doctor: Acker, log: AckLog, bootstrap_servers: str
-) -> None:
+def test_an_unhealthy_topology_has_a_finding_for_each_fault(doctor: Acker, log: AckLog, bootstrap_servers: str) -> None:
     name, admin = log.topology, AdminClient(log.kafka)
     inbox, notices = tuples_topic(name, "b"), notices_topic(name, "s")
     assert ("problem", "manifest", "no-such") in findings(doctor("no-such", "--json"), 2)

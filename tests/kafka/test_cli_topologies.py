@@ -15,7 +15,7 @@ from acker_cli.topology_removal import Removal
 from acker_worker.catalogue import Catalogue
 from local_kafka import LocalKafka
 from tests.kafka.ack_log import AckLog
-from tests.kafka.cli_rig import NO_BROKER, call_acker, parsed
+from tests.kafka.cli_rig import call_acker, parsed
 from tests.kafka.test_metrics import Endpoint
 from tests.unit.cli.running import Acker, Run, one_line, running_acker
 from tests.waiting import eventually
@@ -202,27 +202,3 @@ def test_a_worker_serves_what_is_published_until_it_is_deleted(acker: Acker, tmp
                 another.wait_for("acker worker of all topologies started")
                 another.process.send_signal(signal.SIGINT)
                 assert another.ended() == 128 + signal.SIGINT
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("topologies", "list"),
-        ("topologies", "show", "x"),
-        ("topologies", "delete", "x"),
-        ("topics", "create", "examples.orders:topology"),
-        ("topics", "show", "examples.orders:topology"),
-        ("run", "examples.orders:topology"),
-        ("run", "examples.orders:topology", "--component", "orders"),
-        ("worker",),
-        ("worker", "--topology", "x"),
-        ("top", "x"),
-        ("demo",),
-    ],
-    ids=" ".join,
-)
-def test_a_broker_that_does_not_answer_is_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
-    run = call_acker(*command, servers=NO_BROKER, cwd=tmp_path)
-    assert NO_BROKER in one_line(run)
-    assert "ACKER_KAFKA__BOOTSTRAP_SERVERS" in run.stderr

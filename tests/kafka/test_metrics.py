@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from acker_worker.catalogue import Catalogue
 from tests.kafka.ack_log import AckLog
-from tests.kafka.cli_rig import call_acker
+from tests.kafka.cli_rig import ROOT, call_acker
+from tests.kafka.numbers_topology import HOLD
+from tests.kafka.sdk_topologies import NAME
 from tests.unit.acker_worker.folding import column
 from tests.unit.cli.running import RunningAcker, descendants, running_acker
 from tests.waiting import eventually
@@ -27,40 +30,7 @@ STUCK_AFTER_S = 2
 PATIENT = {"ACKER_KAFKA__SESSION_TIMEOUT_MS": "60000"}
 """A member that stands still for a moment keeps its place in its group."""
 
-# The bolt fails some numbers once, and stands still at number 0 for as long as there is a file `hold`.
-_MODULE = """
-import threading
-from collections import deque
-from pathlib import Path
-from spout_sdk import BasicBolt, FailTupleError, Spout, TopologyBuilder, declare
-
-class Numbers(Spout):
-    streams = [declare({{"number": int, "attempt": int}})]
-
-    def open(self, context, collector):
-        self.context, self.collector, self.todo = context, collector, deque((number, 0) for number in range(300))
-
-    def next_tuple(self):
-        if self.todo:
-            number, attempt = self.todo.popleft()
-            self.collector.emit((number, attempt), message_id=number)
-
-    def fail(self, message_id, reason):
-        self.context.count("replayed")
-        self.todo.append((message_id, 1))
-
-class Sink(BasicBolt):
-    def execute(self, tuple_, collector):
-        while tuple_["number"] == 0 and Path("hold").exists():
-            threading.Event().wait(0.05)
-        if tuple_["number"] % 50 == 7 and not tuple_["attempt"]:
-            raise FailTupleError("not at the first attempt")
-
-builder = TopologyBuilder({name!r}, ack_partitions=2, message_timeout=600)
-builder.set_spout("numbers", Numbers)
-builder.set_bolt("sink", Sink).shuffle_grouping("numbers")
-topology = builder.build()
-"""
+TOPOLOGY = "tests.kafka.numbers_topology:topology"
 
 
 class Endpoint:
@@ -128,14 +98,13 @@ class Endpoint:
 
 
 @pytest.fixture
-def topology(tmp_path: Path, bootstrap_servers: str) -> Iterator[str]:
-    """A topology whose code lies in the working directory, with its topics."""
+def name(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a topology with topics."""
     name = f"metrics-{uuid.uuid4().hex[:8]}"
-    module = name.replace("-", "_")
-    (tmp_path / f"{module}.py").write_text(_MODULE.format(name=name))
-    created = call_acker("topics", "create", f"{module}:topology", servers=bootstrap_servers, cwd=tmp_path)
+    monkeypatch.setenv(NAME, name)
+    created = call_acker("topics", "create", TOPOLOGY, servers=bootstrap_servers)
     assert created.returncode == 0, created.stderr
-    yield f"{module}:topology"
+    yield name
     Catalogue({"bootstrap.servers": bootstrap_servers}).withdraw(name)
 
 
@@ -226,9 +195,10 @@ DONE = {
 """Once every number was acked."""
 
 
-def test_one_port_shows_all_that_a_command_runs(topology: str, tmp_path: Path, bootstrap_servers: str) -> None:
-    arguments = ("run", topology, "--ackers", "1", "--metrics-port", "0", "--bootstrap-servers", bootstrap_servers)
-    with running_acker(*arguments, cwd=tmp_path, environment=PATIENT) as command:
+@pytest.mark.usefixtures("name")
+def test_one_port_shows_all_that_a_command_runs(bootstrap_servers: str) -> None:
+    arguments = ("run", TOPOLOGY, "--ackers", "1", "--metrics-port", "0", "--bootstrap-servers", bootstrap_servers)
+    with running_acker(*arguments, cwd=ROOT, environment=PATIENT) as command:
         endpoint = Endpoint(command)
         endpoint.shows(DONE)
         endpoint.regains_health()
@@ -237,34 +207,62 @@ def test_one_port_shows_all_that_a_command_runs(topology: str, tmp_path: Path, b
 
 
 @pytest.mark.exhaustive
-def test_a_process_that_is_stuck_makes_its_command_unhealthy(
-    topology: str, tmp_path: Path, bootstrap_servers: str
+def test_a_bolt_that_stands_still_makes_its_command_unhealthy(
+    name: str, tmp_path: Path, bootstrap_servers: str
 ) -> None:
-    """A bolt that stands still in `execute`, and an acker worker that is stopped like a paused machine."""
+    """Each part is a command of its own, as in production; one has another manifest than the published one."""
     hold = tmp_path / "hold"
     hold.touch()
-    numbers, sink = (("run", topology, "--component", name, "--metrics-port", "0") for name in ("numbers", "sink"))
-    options = ("--set", f"metrics.stuck_after_s={STUCK_AFTER_S}", "--bootstrap-servers", bootstrap_servers)
-    with (
-        running_acker(*numbers, *options, cwd=tmp_path, environment=PATIENT) as spout,
-        running_acker(*sink, *options, "--ackers", "1", cwd=tmp_path, environment=PATIENT) as bolt,
-    ):
-        at_spout, at_bolt = Endpoint(spout), Endpoint(bolt)
-        at_spout.shows({"acker_component_emitted_total{component=numbers}": 300})
-        at_bolt.loses_health("sink")
-        at_spout.regains_health()  # a busy machine may have cost it for a while
+    environment = {**PATIENT, HOLD: str(hold)}
+    options = ("--metrics-port", "0", "--set", f"metrics.stuck_after_s={STUCK_AFTER_S}")
+    with ExitStack() as stack:
+        worker, sink, numbers = (
+            stack.enter_context(
+                running_acker(
+                    *command, *options, "--bootstrap-servers", bootstrap_servers, cwd=ROOT, environment=environment
+                )
+            )
+            for command in (
+                ("worker", "--topology", name, "--json"),
+                ("run", "tests.kafka.numbers_topology:hasty", "--component", "sink"),
+                ("run", TOPOLOGY, "--component", "numbers"),
+            )
+        )
+        sink.wait_for("another manifest")
+        at_worker, at_sink, at_numbers = Endpoint(worker), Endpoint(sink), Endpoint(numbers)
+        at_numbers.shows({"acker_component_emitted_total{component=numbers}": 300})
+        at_sink.loses_health("sink")
+        at_numbers.regains_health()  # a busy machine may have cost it for a while
         hold.unlink()
-        at_bolt.regains_health()
-        at_spout.shows({name: value for name, value in DONE.items() if "component=numbers" in name})
-        at_bolt.shows({name: value for name, value in DONE.items() if "component=numbers" not in name})
-        (acker,) = descendants(bolt.process.pid)
-        os.kill(acker, signal.SIGSTOP)
-        try:
-            at_bolt.loses_health("acker")
-        finally:
-            os.kill(acker, signal.SIGCONT)
-        at_bolt.regains_health()
-        for command in (spout, bolt):
+        at_sink.regains_health()
+        at_numbers.shows({name: value for name, value in DONE.items() if "component=numbers" in name})
+        at_sink.shows({name: value for name, value in DONE.items() if name.endswith("{component=sink}")})
+        at_worker.regains_health()
+        for command in (numbers, sink, worker):
             command.process.send_signal(signal.SIGTERM)
-        for command in (spout, bolt):
+        for command in (numbers, sink, worker):
             assert command.ended(30) == 0, command.said
+            assert "Traceback" not in command.said
+    last = json.loads(worker.out[-1])
+    assert (last["pending"], last["trees_acked"], last["trees_failed"]) == (0, 300, 6)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("name")
+def test_a_stopped_child_process_makes_its_command_unhealthy(bootstrap_servers: str) -> None:
+    """It serves nothing itself while it stands still like a paused machine; its supervisor does."""
+    stuck = ("--set", f"metrics.stuck_after_s={STUCK_AFTER_S}", "--metrics-port", "0")
+    arguments = ("run", TOPOLOGY, "--ackers", "1", *stuck, "--bootstrap-servers", bootstrap_servers)
+    with running_acker(*arguments, cwd=ROOT, environment=PATIENT) as command:
+        endpoint = Endpoint(command)
+        endpoint.shows(DONE)
+        for loop, words in (("sink", "spout_sdk.process"), ("acker", "acker_cli.acker_process")):
+            lines = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(command.process.pid)}
+            (child,) = [pid for pid, line in lines.items() if words in line and loop in line]
+            os.kill(child, signal.SIGSTOP)
+            try:
+                endpoint.loses_health(loop)
+            finally:
+                os.kill(child, signal.SIGCONT)
+            endpoint.regains_health()
+        assert command.end(signal.SIGTERM) == 0

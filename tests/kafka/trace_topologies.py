@@ -1,7 +1,8 @@
-"""Topologies of which one tree never completes; for `acker trace`."""
+"""Small topologies: of two of them one tree never completes, and one works in transactions."""
 
 import os
 from collections import deque
+from typing import Any
 
 from spout_sdk import (
     BasicBolt,
@@ -51,17 +52,21 @@ class Forgetful(Count):
             super().execute(tuple_)
 
 
-def _forgetful(message_timeout: float) -> Topology:
-    builder = TopologyBuilder(os.environ[NAME], ack_partitions=2, message_timeout=message_timeout)
+def _topology(count: type[Count], **settings: Any) -> Topology:
+    builder = TopologyBuilder(os.environ[NAME], ack_partitions=2, **settings)
     builder.set_spout("lines", Lines)
     builder.set_bolt("split", Split).shuffle_grouping("lines")
-    builder.set_bolt("count", Forgetful, tasks=2).fields_grouping("split", "word")
+    builder.set_bolt("count", count, tasks=2).fields_grouping("split", "word")
     return builder.build()
 
 
 def forgetful() -> Topology:
-    return _forgetful(600)
+    return _topology(Forgetful, message_timeout=600)
 
 
 def impatient() -> Topology:
-    return _forgetful(2)
+    return _topology(Forgetful, message_timeout=2)
+
+
+def exactly_once() -> Topology:
+    return _topology(Count, guarantee="exactly_once")

@@ -15,6 +15,7 @@ from spout_sdk import load_topology
 from tests.kafka.cli_rig import call_acker, in_threads
 from tests.kafka.sdk_topologies import LINES, NAME
 from tests.kafka.security.secured import HERE, SecuredKafka, command_lines, environment_of, printed_bindings
+from tests.kafka.trace_topologies import LINES as FEW
 from tests.unit.cli.running import Run, RunningAcker, running_acker
 from tests.waiting import eventually
 from tuple_tree.access import Role, roles
@@ -100,9 +101,12 @@ def may_use(kafka: Mapping[str, Any], manifests: tuple[Manifest, ...]) -> set[st
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("way_in", "reference"), [("with_password", WORDS), ("with_certificate", f"{WORDS}_exactly_once")]
+    ("way_in", "reference", "lines"),
+    [("with_password", WORDS, LINES), ("with_certificate", "tests.kafka.trace_topologies:exactly_once", len(FEW))],
 )
-def test_each_role_is_a_command_that_shows_no_secret(secured: SecuredKafka, way_in: str, reference: str) -> None:
+def test_each_role_is_a_command_that_shows_no_secret(
+    secured: SecuredKafka, way_in: str, reference: str, lines: int
+) -> None:
     name = f"secured-{uuid.uuid4().hex[:8]}"
     users = {role: getattr(secured, way_in)(f"{name}.{role}") for role in ("operator", "acker", *COMPONENTS)}
     printed = acker("topics", "acls", reference, kafka=users["operator"], name=name)
@@ -118,7 +122,7 @@ def test_each_role_is_a_command_that_shows_no_secret(secured: SecuredKafka, way_
 
         commands = [start("acker", "worker", "--topology", name)]
         commands += [start(each, "run", reference, "--component", each) for each in COMPONENTS]
-        commands[-1].wait_for(f"acked {LINES},")
+        commands[-1].wait_for(f"acked {lines},")
         for command in commands:
             seen += command_lines(command)
             command.process.send_signal(signal.SIGTERM)
