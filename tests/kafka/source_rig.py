@@ -1,14 +1,11 @@
-"""A topology whose spout reads a topic of the test, with a real acker worker."""
+"""A topology whose spout reads topics of the test."""
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from acker_worker.catalogue import Catalogue
-from acker_worker.worker import AckerWorker, WorkerSettings
 from spout_sdk import load_topology
 from tests.kafka.sdk_rig import Cluster
 from tests.waiting import eventually
@@ -65,29 +62,3 @@ class Source(Cluster):
 
     def await_all_committed(self, deadline_s: float = 90.0) -> None:
         eventually(lambda: not any(self.lag().values()), "the group's offset at the end of all partitions", deadline_s)
-
-    @contextmanager
-    def acker(self) -> Iterator[None]:
-        """A worker in a thread of the test."""
-        errors: list[BaseException] = []
-        worker = AckerWorker(
-            self.manifest.topology,
-            {**self.bootstrap, "log_level": 2, "session.timeout.ms": 12_000},
-            WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05),
-            lambda _: None,
-        )
-
-        def run() -> None:
-            try:
-                worker.run()
-            except BaseException as error:  # noqa: BLE001 - asserted below
-                errors.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            yield
-        finally:
-            worker.stop()
-            thread.join(60)
-        assert not errors

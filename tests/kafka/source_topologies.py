@@ -75,21 +75,9 @@ def two_tasks() -> Topology:
     return _topology(2, {"max_spout_pending": 100})
 
 
-def from_latest() -> Topology:
-    return _topology(first_poll="latest")
-
-
 def at_most_once() -> Topology:
     return _topology(2, mode="at_most_once")
 
 
 def untracked() -> Topology:
     return _topology(2, {"guarantee": "at_most_once"})
-
-
-def no_guarantee() -> Topology:
-    return _topology(mode="no_guarantee")
-
-
-def narrow() -> Topology:
-    return _topology(max_uncommitted_offsets=10)

@@ -1,79 +1,190 @@
-"""`KafkaSpout` on a real broker, in processes of its own, with a real acker."""
+"""`KafkaSpout` on a real broker: retries, commits and the hand-over of tasks in threads, kills in processes."""
 
 import uuid
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from spout_sdk import ProcessError, TopologyRunner
-from tests.kafka.sdk_rig import headers_of, value
+from local_kafka import LocalKafka
+from spout_sdk import FailTupleError, KafkaSpout, OutputCollector, RetryPolicy, Topology, TopologyRunner, Tuple
+from tests.contract.components import STREAMS, Does, Execute, Executed, Hold
+from tests.contract.real import RealWorld
+from tests.kafka.sdk_rig import acking, headers_of, value
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.source_rig import Source
 from tests.kafka.source_topologies import SOURCE
 from tests.waiting import eventually
+from tuple_tree.names import component_group, dead_letters_topic
 
 Use = Callable[..., Source]
 
 
-@pytest.fixture
-def use(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Use:
-    """Gives a topology a fresh name, its topics and a source."""
+class InThreads:
+    """A topology whose spout `lines` reads topics, for a world.
 
-    def use(topology: str, *partitions: int) -> Source:
+    Args:
+        bootstrap_servers: of the broker.
+        partitions: of each source topic.
+        execute: what the bolt does.
+        tasks: of the spout.
+    """
+
+    def __init__(self, bootstrap_servers: str, partitions: Sequence[int], execute: Execute, tasks: int = 1) -> None:
+        self.world = RealWorld(bootstrap_servers)
+        self.kafka: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
         unique = uuid.uuid4().hex[:8]
-        topics = {f"source-{number}-{unique}": count for number, count in enumerate(partitions or (3,))}
-        monkeypatch.setenv(NAME, f"{topology}-{unique}")
-        monkeypatch.setenv(SOURCE, ",".join(topics))
-        return Source(bootstrap_servers, topology, topics)
+        self.topics = {f"source-{number}-{unique}": count for number, count in enumerate(partitions)}
+        admin = AdminClient(self.kafka)
+        for future in admin.create_topics([NewTopic(name, n, 1) for name, n in self.topics.items()]).values():
+            future.result(60)
+        self.seen = Executed(execute)
+        builder = self.world.builder(ack_partitions=2, message_timeout=120, tick=0.5)
+        spout = KafkaSpout(
+            [*self.topics],
+            streams=STREAMS,
+            translate=lambda message: (str(message.value(), "utf-8"), message.offset()),  # type: ignore[arg-type]
+            retry=RetryPolicy(delay_period=0.05, max_delay=0.5, max_retries=3),
+        )
+        builder.set_spout("lines", spout, tasks=tasks)
+        builder.set_bolt("see", partial(Does, self.seen)).shuffle_grouping("lines")
+        self.topology: Topology = builder.build()
 
-    return use
+    def feed(self, values: Sequence[str], topic: int = 0) -> None:
+        """Writes values round the partitions of a topic."""
+        name = [*self.topics][topic]
+        producer = Producer(self.kafka)
+        for number, text in enumerate(values):
+            producer.produce(name, text.encode(), partition=number % self.topics[name])
+        assert producer.flush(60) == 0
+
+    def committed(self) -> list[int]:
+        """The offset of the group in each partition, -1 where there is none."""
+        consumer = Consumer({**self.kafka, "group.id": component_group(self.topology.name, "lines")})
+        try:
+            at = [TopicPartition(name, number) for name, count in self.topics.items() for number in range(count)]
+            return [max(-1, found.offset) for found in consumer.committed(at, timeout=60)]
+        finally:
+            consumer.close()
 
 
-def test_every_message_is_acked_and_the_group_reaches_the_end(use: Use) -> None:
-    source = use("one_task", 3, 2)
-    first, second = source.topics
-    fed = [f"first {n}" for n in range(300)], [f"second {n}" for n in range(100)]
-    source.feed(fed[0], first)
-    source.feed(fed[1], second)
-    with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
-        source.await_all_committed()
-        runner.stop()
-        stats = runner.stats()
-        assert stats["lines"].acked == 400
-        assert stats["lines"].failed == {}
-        assert stats["see"].counters == dict.fromkeys([*fed[0], *fed[1]], 1)
+@pytest.mark.smoke
+def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(bootstrap_servers: str) -> None:
+    roots: dict[str, list[int]] = defaultdict(list)
 
+    def execute(tuple_: Tuple, collector: OutputCollector) -> None:
+        text = tuple_["word"]
+        roots[text].extend(tuple_.roots)
+        if "never" in text or ("once" in text and len(roots[text]) == 1):
+            raise FailTupleError("it does not work")
+        collector.ack(tuple_)
 
-def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(use: Use) -> None:
-    source = use("one_task")
-    values = [f"{n} {'never' if n % 50 == 7 else 'once' if n % 10 == 0 else ''}" for n in range(200)]
-    source.feed(values)
-    with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
-        source.await_all_committed()
-        runner.stop()
-        seen = runner.stats()["see"].counters
-        assert runner.stats()["lines"].dead_letters == 4
-    # Each `once` twice, as it was failed by one of the two tasks of the bolt, or by both, and each `never` four times.
-    assert {text for text in values if seen[text] == 1} == {text for text in values if text.endswith(" ")}
-    assert all(2 <= seen[text] <= 3 for text in values if "once" in text)
-    assert all(seen[text] == 4 for text in values if "never" in text)
-    letters = source.records(f"{source.manifest.topology}.dead-letters")
+    source = InThreads(bootstrap_servers, (3, 2), execute)
+    values = [f"{n} {'never' if n % 50 == 7 else 'once' if n % 10 == 0 else ''}" for n in range(120)]
+    source.feed(values[:60])
+    source.feed(values[60:], 1)
+    with source.world.run(source.topology) as running:
+        eventually(lambda: source.committed() == [20, 20, 20, 30, 30], "everything committed")
+        letters = running.cluster.records(dead_letters_topic(source.topology.name))
+        stats = running.stats("lines")
+    for text in values:
+        assert len(roots[text]) == (4 if "never" in text else 2 if "once" in text else 1)
+    every = [root for of_one in roots.values() for root in of_one]
+    assert len({*every}) == len(every), "each delivery is a tree of its own"
+    assert (stats.acked, stats.dead_letters, stats.pending) == (117, 3, 0)
     assert sorted(value(letter).decode() for letter in letters) == sorted(text for text in values if "never" in text)
     for letter in letters:
         headers = headers_of(letter)
         assert headers["dead-letter.reason"] == b"retries-exhausted"
-        said = b"all 4 attempts failed, the last one with reason failed: it never works"
+        said = b"all 4 attempts failed, the last one with reason failed: it does not work"
         assert headers["dead-letter.detail"] == said
         assert headers["dead-letter.topic"].decode() in source.topics
         assert headers["dead-letter.by"] == b"lines/0"
 
 
+def test_the_acked_prefix_is_committed_and_the_next_owner_reads_on_from_there(bootstrap_servers: str) -> None:
+    hold = Hold("3")
+    source = InThreads(bootstrap_servers, (1,), hold)
+    source.feed([str(number) for number in range(10)])
+    with source.world.run(source.topology) as running:
+        eventually(lambda: source.committed() == [3], "the acked prefix committed")
+        eventually(lambda: running.stats("lines").acked == 9, "all others acked")
+        running.runners["lines"].stop()
+        running.threads["lines"].join()
+        assert source.committed() == [3]
+        assert source.seen.words == [*"0123456789"]
+        hold.held.clear()
+        successor, _ = running.start("lines")
+        eventually(lambda: hold.held, "the message that had no outcome delivered again")
+        source.feed(["release"])
+        eventually(lambda: source.committed() == [11], "everything committed")
+        assert successor.stats.failed == {}
+    assert source.seen.words == [*"0123456789", *"3456789", "release"]
+
+
+def test_two_processes_share_the_tasks_and_take_over_from_each_other(bootstrap_servers: str) -> None:
+    source = InThreads(bootstrap_servers, (4,), Hold(), tasks=2)
+    fed: list[str] = []
+
+    def feed_until(condition: Callable[[], Any], what: str) -> None:
+        """Feeds more while it waits, so that tasks move while messages are open."""
+
+        def more() -> bool:
+            values = [str(number) for number in range(len(fed), len(fed) + 40)]
+            source.feed(values)
+            fed.extend(values)
+            return bool(condition())
+
+        eventually(more, what)
+
+    with source.world.run(source.topology) as running:
+        first = running.runners["lines"]
+        feed_until(lambda: len(first.stats.tasks) == 2 and first.stats.acked > 0, "one process has both tasks")
+        second, thread = running.start("lines")
+        feed_until(lambda: len(first.stats.tasks) == 1 and second.stats.acked > 0, "each has one")
+        second.stop()
+        feed_until(lambda: len(first.stats.tasks) == 2, "the first one has both again")
+        thread.join()
+        eventually(lambda: source.committed() == [len(fed) // 4] * 4, "everything committed")
+        assert (first.stats.failed, second.stats.failed) == ({}, {})
+    assert {*source.seen.words} == {*fed}
+
+
+@pytest.fixture
+def use(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Use:
+    """Gives a topology of `source_topologies` a fresh name, its topics and a source."""
+
+    def use(topology: str, servers: str = bootstrap_servers) -> Source:
+        unique = uuid.uuid4().hex[:8]
+        monkeypatch.setenv(NAME, f"{topology}-{unique}")
+        monkeypatch.setenv(SOURCE, f"source-{unique}")
+        return Source(servers, topology, {f"source-{unique}": 4})
+
+    return use
+
+
+def kill_at_work(runner: TopologyRunner, source: Source, values: list[str]) -> None:
+    """Kills a process of the spout once it has emitted some of these, and waits for its successor."""
+    before = {*eventually(lambda: runner.pids()["lines"], "processes of the spout")}
+    emitted = runner.stats()["lines"].emitted
+    source.feed(values)
+    eventually(lambda: runner.stats()["lines"].emitted > emitted, "it to emit")
+    killed = runner.kill("lines")
+    eventually(lambda: len({*runner.pids()["lines"]} - {killed}) == len(before), "its successor")
+
+
 @pytest.mark.exhaustive
-def test_killed_again_and_again_it_loses_nothing(use: Use) -> None:
-    source = use("two_tasks", 4)
+@pytest.mark.parametrize("processes", [1, 2])
+def test_killed_again_and_again_it_loses_nothing(use: Use, processes: int) -> None:
+    source = use("two_tasks")
     values = [f"{n} {'once' if n % 20 == 0 else ''}" for n in range(3_000)]
     kills = 5
-    with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
+    with acking(source), TopologyRunner(source.reference, source.kafka, {"lines": processes}) as runner:
         for number in range(kills):
             kill_at_work(runner, source, values[number * 500 : (number + 1) * 500])
         source.feed(values[kills * 500 :])
@@ -87,60 +198,12 @@ def test_killed_again_and_again_it_loses_nothing(use: Use) -> None:
     assert lines.failed.get("timeout", 0) == 0
 
 
-def _more(runner: TopologyRunner, than: int) -> bool:
-    return "see" in runner.stats() and runner.stats()["see"].executed > than
-
-
-def kill_at_work(runner: TopologyRunner, source: Source, values: list[str]) -> None:
-    """Kills the spout's process once it has emitted some of these, and waits for the next one."""
-    (pid,) = eventually(lambda: runner.pids()["lines"], "a process of the spout")
-    before = runner.stats()["lines"].emitted if "lines" in runner.stats() else 0
-    source.feed(values)
-    eventually(lambda: "lines" in runner.stats() and runner.stats()["lines"].emitted > before, "it to emit")
-    assert runner.kill("lines") == pid
-    eventually(lambda: runner.pids()["lines"] not in ([], [pid]), "the next process")
-
-
-def test_two_processes_share_the_tasks_and_take_over_from_each_other(use: Use) -> None:
-    source = use("two_tasks", 4)
-    values = [str(n) for n in range(2_000)]
-    with source.acker(), TopologyRunner(source.reference, source.kafka, {"lines": 2}) as runner:
-        source.feed(values[:500])
-        eventually(lambda: runner.stats()["lines"].tasks == (0, 1) and _more(runner, 200), "both tasks at work")
-        source.feed(values[500:1_000])
-        killed = runner.kill("lines")
-        source.feed(values[1_000:])
-        eventually(lambda: len([p for p in runner.pids()["lines"] if p != killed]) == 2, "two processes again")
-        source.await_all_committed(150)
-        runner.stop()
-        stats = runner.stats()
-    assert set(values) <= stats["see"].counters.keys()
-    assert stats["lines"].failed == {}
-    assert stats["lines"].dead_letters == 0
-
-
-def test_the_first_poll_may_begin_at_the_end(use: Use) -> None:
-    source = use("from_latest")
-    source.feed([f"old {n}" for n in range(30)])
-    with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
-        source.await_all_committed()
-        new = [f"new {n}" for n in range(30)]
-        source.feed(new)
-        source.await_all_committed()
-        runner.kill("lines")
-        later = [f"later {n}" for n in range(30)]
-        source.feed(later)
-        source.await_all_committed()
-        runner.stop()
-        assert runner.stats()["see"].counters.keys() == {*new, *later}
-
-
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("topology", ["at_most_once", "untracked"])
-def test_at_most_once_emits_nothing_twice(use: Use, topology: str) -> None:
-    source = use(topology, 4)
+@pytest.mark.parametrize(("topology", "processes"), [("at_most_once", 1), ("untracked", 1), ("untracked", 2)])
+def test_at_most_once_emits_nothing_twice(use: Use, topology: str, processes: int) -> None:
+    source = use(topology)
     values = [str(n) for n in range(5_000)]
-    with TopologyRunner(source.reference, source.kafka) as runner:
+    with TopologyRunner(source.reference, source.kafka, {"lines": processes}) as runner:
         for number in range(4):
             kill_at_work(runner, source, values[number * 1_000 : (number + 1) * 1_000])
         source.feed(values[4_000:])
@@ -153,26 +216,18 @@ def test_at_most_once_emits_nothing_twice(use: Use, topology: str) -> None:
     assert stats["lines"].failed == {}
 
 
-def test_without_a_guarantee_the_group_follows(use: Use) -> None:
-    source = use("no_guarantee")
-    source.feed([str(n) for n in range(100)])
-    with TopologyRunner(source.reference, source.kafka) as runner:
-        source.await_all_committed()
-        eventually(lambda: _more(runner, 99), "all of it to be processed")
-
-
-def test_uncommitted_offsets_are_limited(use: Use) -> None:
-    source = use("narrow")
-    values = [f"{n} {'once' if n % 7 == 0 else ''}" for n in range(300)]
-    source.feed(values)
-    with source.acker(), TopologyRunner(source.reference, source.kafka) as runner:
-        source.await_all_committed()
-        runner.stop()
-        assert runner.stats()["see"].counters.keys() == set(values)
-
-
-def test_a_source_that_does_not_exist_is_one_clear_line(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = use("one_task")
-    monkeypatch.setenv(SOURCE, "no-such-topic")
-    with pytest.raises(ProcessError, match="'lines' reads topic no-such-topic, which does not exist: create it"):
-        TopologyRunner(source.reference, source.kafka).run()
+@pytest.mark.exhaustive
+def test_it_goes_on_when_the_broker_is_back(use: Use, tmp_path: Path) -> None:
+    values = [str(number) for number in range(2_000)]
+    with LocalKafka(data_dir=tmp_path) as kafka:
+        source = use("two_tasks", kafka.bootstrap_servers)
+        source.feed(values[:1_000])
+        with acking(source), TopologyRunner(source.reference, source.kafka) as runner:
+            eventually(lambda: runner.stats()["see"].executed > 100, "some processed")
+            kafka.stop()
+            kafka.start()
+            source.feed(values[1_000:])
+            source.await_all_committed(150)
+            runner.stop()
+            assert runner.stats()["see"].counters.keys() == set(values)
+            assert runner.stats()["lines"].dead_letters == 0
