@@ -12,7 +12,7 @@ import spark_jobs
 # Most of what Spark runs here was generated a moment ago and runs a few times: to optimise it is half of the work.
 _JAVA = "-XX:TieredStopAtLevel=1"
 SETTINGS = {
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
     "spark.ui.enabled": "false",
     "spark.driver.memory": "1g",
     "spark.sql.streaming.numRecentProgressUpdates": "20",

@@ -1,11 +1,11 @@
-"""A topology whose spouts Spark runs, for the tests of `acker spark submit`; imported by drivers, without PySpark."""
+"""Topologies with components in Spark; imported by drivers and by the SDK, without PySpark."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
 
-from spout_sdk import BasicBolt, BasicCollector, Spout, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk import BasicBolt, BasicCollector, Spout, TaskContext, Topology, TopologyBuilder, Tuple, declare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,10 +24,13 @@ class Other(Spout):
 
 
 class Count(BasicBolt):
-    """Played by the tests."""
+    """Counts words."""
+
+    def prepare(self, context: TaskContext) -> None:
+        self.context = context
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """Is never run here."""
+        self.context.count(tuple_["word"])
 
 
 def shouted(_spark: SparkSession) -> Source:
@@ -48,6 +51,29 @@ def nonsense(_spark: SparkSession) -> Any:
 
 def two_arguments(_spark: SparkSession, _name: str) -> Any:
     return "lines"
+
+
+def split(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return rows.select(F.explode(F.split("line", " ")).alias("word"), "_tracking")
+
+
+def words() -> Topology:
+    """lines (in Spark) → split (in Spark) → count."""
+    timeout = int(os.environ.get("SPARK_TEST_TIMEOUT", "120"))
+    builder = TopologyBuilder(
+        os.environ[NAME],
+        ack_partitions=2,
+        tick=0.2,
+        message_timeout=timeout,
+        max_tree_age=3 * timeout,
+        max_spout_pending=600,
+    )
+    builder.set_spout("lines", source_topic(), external=True, streams=LINE)
+    builder.set_bolt("split", split, external=True, streams=[declare({"word": str})]).shuffle_grouping("lines")
+    builder.set_bolt("count", Count).fields_grouping("split", "word")
+    return builder.build()
 
 
 def source_topic() -> str:

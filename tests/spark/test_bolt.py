@@ -1,5 +1,6 @@
 """A Spark bolt on a real broker: whatever `transform` does, every tree completes or fails, and none completes early."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from tuple_tree.streams import declare, payload_codec
 LINES = [" ".join(["the", "the", *[f"w{number % 7}", f"x{number % 3}"] * (number % 4)]) for number in range(60)]
 WORDS = Counter(word for line in LINES for word in line.split())
 # Several batches of acks for the one partition of the ack log.
-MANY = 9_000
+MANY = 5_000
 
 
 def explode(rows: DataFrame) -> DataFrame:
@@ -53,10 +54,6 @@ def united(rows: DataFrame) -> DataFrame:
     return renamed(rows).unionByName(renamed(rows))
 
 
-def shuffled(rows: DataFrame) -> DataFrame:
-    return explode(rows).repartition(3)
-
-
 def pandas_udf(rows: DataFrame) -> DataFrame:
     def reverse(lines: Any) -> Any:
         return lines.str[::-1]
@@ -69,12 +66,10 @@ def pandas_udf(rows: DataFrame) -> DataFrame:
 
 TRANSFORMS = {
     explode: WORDS,
-    renamed: Counter(LINES),
     only_long: Counter(line for line in LINES if len(line) > 12),
     counted: Counter(f"{word}={count}" for word, count in WORDS.items()),
     joined: Counter({"one": WORDS["w1"], "uno": WORDS["w1"], "two": WORDS["w2"]}),
     united: Counter(LINES * 2),
-    shuffled: WORDS,
     pandas_udf: Counter(line[::-1] for line in LINES),
 }
 
@@ -102,12 +97,9 @@ def test_transforms_of_all_kinds(spark: SparkSession, bootstrap_servers: str, tm
         assert Counter({word: n for (kind, word), n in found.items() if kind == each.__name__}) == expected
     dropped = {
         root
-        for each, kept in (
-            (only_long, lambda line: len(line) > 12),
-            (joined, lambda line: "w1" in line or "w2" in line),
-        )
+        for each, kept in ((only_long, ".{13}"), (joined, "w1|w2"))
         for root, line in zip(sent[each], LINES, strict=True)
-        if not kept(line)
+        if not re.search(kept, line)
     }
     assert stage.outcome().acked == dropped, "the others wait for their receiver"
     edges = [edge for record in stage.received() for edge in unpack_anchors(headers_of(record)["anchors"]).items()]

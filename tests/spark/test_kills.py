@@ -22,14 +22,14 @@ from pyspark.sql import SparkSession
 
 import spark_jobs
 from acker_worker.catalogue import Catalogue
-from spout_sdk import BasicBolt, BasicCollector, Topology, TopologyBuilder, Tuple
-from spout_sdk import TaskContext as BoltContext
 from tests.kafka.sdk_rig import Cluster, headers_of
+from tests.spark import submitted
 from tests.spark.conftest import SETTINGS
 from tests.spark.rig import InThread, Stage, topology_name
 from tests.spark.spout_rig import acker_of, committed
+from tests.spark.submitted import source_topic, words
 from tests.spark.test_bolt import explode
-from tests.spark.topologies import LINE, WORD, manifest_of
+from tests.spark.topologies import manifest_of
 from tests.waiting import eventually
 from tuple_tree.anchors import unpack_anchors
 from tuple_tree.names import component_group, tuples_topic
@@ -38,33 +38,6 @@ pytestmark = pytest.mark.exhaustive
 
 KILLS = 4
 MESSAGES = 3_000
-NAME = "SPARK_TEST_TOPOLOGY"
-
-
-class Count(BasicBolt):
-    """Counts the words, which tell the messages apart."""
-
-    def prepare(self, context: BoltContext) -> None:
-        self.context = context
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        self.context.count(tuple_["word"])
-
-
-def source_topic() -> str:
-    return f"{os.environ[NAME]}-source"
-
-
-def topology() -> Topology:
-    """lines (in Spark) → split (in Spark) → count."""
-    builder = TopologyBuilder(
-        os.environ[NAME], ack_partitions=3, tick=0.2, message_timeout=4, max_tree_age=12, max_spout_pending=600
-    )
-    builder.set_spout("lines", source_topic(), external=True, streams=[LINE])
-    split = builder.set_bolt("split", explode, tasks=2, external=True, streams=[WORD])
-    split.shuffle_grouping("lines")
-    builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
-    return builder.build()
 
 
 @contextmanager
@@ -88,8 +61,9 @@ def driver(servers: str, checkpoints: Path) -> Iterator["subprocess.Popen[bytes]
 def test_killed_drivers_lose_nothing(bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seed = random.SystemRandom().getrandbits(32)
     rng = random.Random(seed)
-    monkeypatch.setenv(NAME, topology_name())
-    built = topology()
+    monkeypatch.setenv(submitted.NAME, topology_name())
+    monkeypatch.setenv("SPARK_TEST_TIMEOUT", "4")
+    built = words()
     cluster = Cluster(bootstrap_servers, built.manifest)
     cluster.create_topics()
     Catalogue(cluster.bootstrap).publish(built.manifest)
@@ -170,7 +144,7 @@ def main() -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     spark = spark_jobs.session("killed", "local[2]", SETTINGS)
-    built, kafka = topology(), {"bootstrap.servers": servers}
+    built, kafka = words(), {"bootstrap.servers": servers}
     running = [
         spark_jobs.bolt(spark, built, "split", explode, kafka=kafka, checkpoint=f"{checkpoints}/split"),
         spark_jobs.spout(spark, built, "lines", source_topic(), kafka=kafka, checkpoint=f"{checkpoints}/lines"),

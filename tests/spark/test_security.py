@@ -16,7 +16,7 @@ from acker_worker.worker import AckerWorker
 from spark_jobs.kafka_options import check_access, check_topics, source_options
 from spout_sdk import ComponentRunner, Topology
 from tests.kafka.security.secured import HERE, SecuredKafka, bindings_of, command_lines, environment_of
-from tests.spark import secured_topology
+from tests.spark import submitted
 from tests.spark.figures import figures
 from tests.spark.rig import topology_name
 from tests.unit.cli.running import RunningAcker, running_acker
@@ -39,12 +39,12 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 @pytest.fixture
 def topology(secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> Topology:
     """With its topics, and messages in its source."""
-    monkeypatch.setenv(secured_topology.NAME, topology_name())
-    built = secured_topology.topology()
+    monkeypatch.setenv(submitted.NAME, topology_name())
+    built = submitted.words()
     catalogue = Catalogue(secured.super_user)
     catalogue.create_topics(built.manifest)
     catalogue.publish(built.manifest)
-    source = secured_topology.source_topic()
+    source = submitted.source_topic()
     admin = AdminClient(secured.super_user)
     admin.create_topics([NewTopic(source, 2, 1)])[source].result(20)
     producer = Producer(secured.super_user)
@@ -88,7 +88,7 @@ def test_a_spout_and_a_bolt(secured: SecuredKafka, topology: Topology, tmp_path:
             events.mkdir()
             return stack.enter_context(
                 running_acker(
-                    "spark", "submit", f"{secured_topology.__name__}:topology", "--component", component,
+                    "spark", "submit", f"{submitted.__name__}:words", "--component", component,
                     "--master", "local[2]", "--checkpoint", str(tmp_path / component),
                     "--", "--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.ui.enabled=false",
                     "--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.compress=false",
@@ -130,7 +130,7 @@ def test_plans_show_no_secrets(secured: SecuredKafka, topology: Topology, spark:
     """What `explain` prints stands in the UI as well."""
     for way_in in ("with_password", "with_certificate"):
         kafka = let_in(secured, topology, "lines", way_in)
-        read = {**source_options(kafka), "subscribe": secured_topology.source_topic()}
+        read = {**source_options(kafka), "subscribe": submitted.source_topic()}
         rows = spark.read.format("kafka").options(**read).load()
         assert rows.count() == MESSAGES
         stream = spark.readStream.format("kafka").options(**read).load()

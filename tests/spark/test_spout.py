@@ -88,7 +88,7 @@ def test_messages_are_delivered_until_acked_or_dead(
 def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """Stopped while it waits for room, it goes on from its checkpoint; without one, from the offsets of its group."""
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(max_pending=90))
-    stage.produce(lines(300))
+    stage.produce(lines(150))
     running = stage.start(spark)
     eventually(lambda: len(stage.received()) == 90, "as many tuples as may be open")
     # Two micro-batches are half of what may be open each; the third one waits for room.
@@ -108,12 +108,12 @@ def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: 
         await_done(stage, running)
         stop(running)
         assert running.outcomes.most <= 90
-        assert Counter(bolt.values) == Counter([*lines(300), b"line 11"])
+        assert Counter(bolt.values) == Counter([*lines(150), b"line 11"])
         assert bolt.attempts()[2, 3] == [0, 1]
-        stage.produce(lines(30, start=300))
+        stage.produce(lines(30, start=150))
         stage.checkpoint = tmp_path / "another"
         stage.drain(spark)
-    assert Counter(bolt.values) == Counter([*lines(330), b"line 11"])
+    assert Counter(bolt.values) == Counter([*lines(180), b"line 11"])
 
 
 def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import importlib
 import os
 import re
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -132,62 +131,3 @@ def test_ctrl_c_ends_a_spout_that_waits_for_room(stage: SpoutStage) -> None:
     assert not re.search("Traceback|\tat |ERROR", command.said), command.said
     # Half of what may be open each, a third of that from each partition.
     assert len(stage.received()) == 2 * 3 * 333
-
-
-# Java starts it instead of Python: the driver begins when the command has ended, or Java has, which is its child.
-LATE = """#!{python}
-import os, sys, threading
-
-def parent(pid):
-    with open(f"/proc/{{pid}}/stat") as stat:
-        return int(stat.read().rpartition(")")[2].split()[1])
-
-def waits():
-    try:
-        with open(f"/proc/{{parent(os.getppid())}}/cmdline") as line:
-            return "acker_cli" in line.read()
-    except OSError:
-        return False
-
-pause = threading.Event()
-while waits():
-    pause.wait(0.05)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-"""
-
-
-@pytest.mark.exhaustive
-def test_a_command_that_is_killed_before_its_driver_begins(stage: SpoutStage, tmp_path: Path) -> None:
-    late = tmp_path / "late"
-    late.write_text(LATE.format(python=sys.executable))
-    late.chmod(0o755)
-    with spout_of(stage, **{"spark.pyspark.driver.python": str(late)}) as command:
-        command.wait_until(lambda: bool(descendants(command.process.pid)), "Java to start")
-        # The first of them leads the group of all that follow.
-        group = min(descendants(command.process.pid))
-        assert command.end(signal.SIGKILL) == -signal.SIGKILL
-        eventually(lambda: not members(group), "everything to end")
-    assert not stage.checkpoint.exists()
-
-
-def members(group: int) -> list[int]:
-    """The processes of a group that are alive."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _parent, its_group = path.read_text().rpartition(")")[2].split()[:3]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(its_group) == group and state != "Z":
-            found.append(int(path.parent.name))
-    return found
-
-
-@pytest.mark.exhaustive
-def test_what_the_driver_refuses(stage: SpoutStage) -> None:
-    with spout_of(stage, component="nonsense") as command:
-        assert command.ended(SECONDS) == 1
-    assert "the lines above say why" in command.said
-    said = "acker: the source of spout 'nonsense' returns a list: have it return the name of a topic, "
-    assert [line for line in command.out if line.startswith(said)], command.said
-    assert "Traceback" not in command.said, command.said

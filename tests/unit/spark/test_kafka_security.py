@@ -51,14 +51,9 @@ def test_a_password_becomes_a_login_module() -> None:
             r'username="alice" password="a \"quoted\" \\ one";'
         ),
     }
-
-
-def test_plain_has_a_module_of_its_own() -> None:
     options = security_options({**SCRAM, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "PLAIN"})
     assert "plain.PlainLoginModule required" in options["sasl.jaas.config"]
-
-
-def test_the_end_of_a_line_does_not_end_a_password() -> None:
+    # The end of a line does not end a password.
     assert r'password="a\nb\rc"' in security_options({**SCRAM, "sasl.password": "a\nb\rc"})["sasl.jaas.config"]
 
 
@@ -73,13 +68,11 @@ def test_files_become_text_so_that_executors_need_none(authority: Authority, ide
         "ssl.keystore.key": identity.key.read_text().strip(),
     }
 
-
-def test_one_file_may_hold_the_certificate_and_its_key(authority: Authority, identity: Identity) -> None:
+    # One file may hold the certificate and its key.
     both = {"ssl.certificate.location": str(identity.both), "ssl.key.location": str(identity.both)}
     assert security_options(tls(authority, identity, **both)) == security_options(tls(authority, identity))
 
-
-def test_text_is_taken_as_it_is(authority: Authority, identity: Identity) -> None:
+    # Text is taken as it is.
     text = {
         "security.protocol": "SSL",
         "ssl.ca.pem": authority.path.read_text(),
@@ -94,6 +87,8 @@ def test_an_encrypted_key_comes_with_its_password_and_no_other_does(authority: A
     options = security_options(tls(authority, encrypted, **{"ssl.key.password": "hush"}))
     assert options["ssl.key.password"] == "hush"
     assert "ssl.key.password" not in security_options(tls(authority, identity, **{"ssl.key.password": "hush"}))
+    with pytest.raises(SparkJobError, match=r"set ssl\.key\.password"):
+        security_options(tls(authority, encrypted))
 
 
 def test_a_key_store_is_taken_as_a_file() -> None:
@@ -108,13 +103,10 @@ def test_a_key_store_is_taken_as_a_file() -> None:
     }
 
 
-@pytest.mark.parametrize(("said", "java"), [("none", ""), ("https", "https")])
-def test_the_check_of_the_hosts_name(said: str, java: str) -> None:
-    kafka = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": said}
-    assert security_options(kafka)["ssl.endpoint.identification.algorithm"] == java
-
-
-def test_what_the_protocol_has_no_use_for_is_left_out() -> None:
+def test_the_check_of_the_hosts_name_and_what_the_protocol_has_no_use_for() -> None:
+    for said, java in (("none", ""), ("https", "https")):
+        kafka = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": said}
+        assert security_options(kafka)["ssl.endpoint.identification.algorithm"] == java
     assert security_options({"sasl.username": "alice"}) == {}
     assert security_options({**SCRAM, "security.protocol": "plaintext"}) == {"security.protocol": "PLAINTEXT"}
     assert security_options({"security.protocol": "SSL", "ssl.ca.location": "probe"}) == {"security.protocol": "SSL"}
@@ -161,12 +153,6 @@ def test_a_key_that_java_does_not_read_says_how_to_convert_it(authority: Authori
     with pytest.raises(SparkJobError, match=r"is a EC PRIVATE KEY.*openssl pkcs8 -topk8 -in OLD -out NEW") as refused:
         security_options(tls(authority, identity))
     assert old.decode().splitlines()[1] not in str(refused.value)
-
-
-def test_an_encrypted_key_without_its_password(authority: Authority) -> None:
-    encrypted = authority.issue("bob", password="hush")
-    with pytest.raises(SparkJobError, match=r"set ssl\.key\.password"):
-        security_options(tls(authority, encrypted))
 
 
 def test_the_role_of_a_spout_lands_its_rows_where_the_job_does() -> None:
