@@ -137,23 +137,6 @@ def test_a_running_topology_keeps_its_ack_partitions(rig: Rig, caplog: pytest.Lo
     assert [worker.manifest.ack_partitions for worker in rig.workers] == [2, 4]
 
 
-def test_what_was_withdrawn_is_gone_once_its_worker_has_ended(rig: Rig) -> None:
-    rig.publish()
-    rig.workers[0].on_stats(WorkerStats(partitions=2, records=7))
-    rig.served.withdraw()
-    gone = [rig.served.gone]
-    rig.ends()
-    assert [*gone, rig.served.gone] == [False, True]
-    assert rig.served.silence_s is None
-    assert (rig.served.stats.partitions, rig.served.stats.records) == (0, 7)
-
-
-def test_without_acking_there_is_no_worker(rig: Rig) -> None:
-    rig.publish(manifest_of(guarantee="at_most_once"))
-    assert rig.workers == []
-    assert rig.served.gone
-
-
 def test_a_worker_that_ends_is_started_again_later_and_later(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     rig.publish()
     for pause in (0.5, 1, 2, 4, 8, 16, 30, 30):
@@ -204,3 +187,4 @@ def test_what_cannot_be_read_is_shown_until_it_can(rig: Rig, caplog: pytest.LogC
     rig.served.withdraw()
     rig.ends()
     assert rig.served.gone
+    assert rig.served.silence_s is None

@@ -63,11 +63,15 @@ def wire() -> Wire:
     return Wire()
 
 
-@pytest.fixture
-def publisher(wire: Wire) -> StatsPublisher:
+def new_publisher(wire: Wire) -> StatsPublisher:
     return StatsPublisher(
         "words", "component", "split", wire, wire.ask, lambda answer: answer.result(), RefusedError, now=100.0
     )
+
+
+@pytest.fixture
+def publisher(wire: Wire) -> StatsPublisher:
+    return new_publisher(wire)
 
 
 def stats() -> dict[str, Any]:
@@ -116,13 +120,6 @@ def test_a_missing_topic_is_said_once_and_looked_for_again(
     assert len(wire.sent) == 1
 
 
-def test_the_last_record_says_so(wire: Wire, publisher: StatsPublisher) -> None:
-    found(wire, publisher)
-    publisher.end(100.4, {"emitted": 9})
-    (record,) = wire.records
-    assert (record.ended, record.uptime_ms, record.stats["emitted"], wire.flushed) == (True, 400, 9, 1)
-
-
 @pytest.mark.parametrize("error", [BufferError("full"), RefusedError("too large")])
 def test_a_producer_that_refuses_is_no_matter(wire: Wire, publisher: StatsPublisher, error: Exception) -> None:
     found(wire, publisher)
@@ -154,13 +151,12 @@ def test_only_how_to_reach_the_brokers_is_taken_from_the_settings() -> None:
     assert not {"transactional.id", "group.id"} & set(settings)
 
 
-def test_two_starts_with_one_process_id_are_told_apart(wire: Wire) -> None:
+def test_the_last_record_says_so_and_two_starts_with_one_process_id_are_told_apart(wire: Wire) -> None:
     for _ in range(2):
-        found(wire, one := StatsPublisher(
-            "words", "acker", "acker", wire, wire.ask, lambda answer: answer.result(), RefusedError, now=100.0
-        ))  # fmt: skip
-        one.end(101.0, {})
+        found(wire, one := new_publisher(wire))
+        one.end(100.4, {"emitted": 9})
     first, second = wire.records
+    assert (first.ended, first.uptime_ms, first.stats["emitted"], wire.flushed) == (True, 400, 9, 2)
     assert first.key == second.key
     assert first.run != second.run
 
