@@ -27,8 +27,8 @@ from tuple_tree.ids import position_of
 from tuple_tree.messages import AckBatch
 
 ACK_PARTITIONS = 2
-MESSAGES = 150
-KILLS = 10
+MESSAGES = 100
+KILLS = 8
 At = tuple[int, int]
 """Partition and offset of a message."""
 

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import Spout, SpoutCollector, TaskContext, TaskId, TopologyBuilder, Tuple, declare
+from spout_sdk import TaskId, Tuple
 from spout_sdk.records import Headers
-from tests.unit.sdk.bolt_rig import Sink, rig
+from tests.unit.sdk.bolt_rig import rig
 from tests.unit.sdk.kafka_spout_rig import Rig
-from tests.unit.sdk.memory import Bench, made
+from tests.unit.sdk.memory import Bench
 from tests.unit.sdk.memory_source import MemoryTopics
+from tests.unit.sdk.test_emitting import opened
 from tuple_tree.anchors import pack_anchors
 
 TRACEPARENT = ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
@@ -86,27 +87,16 @@ def test_a_kafka_spout_takes_it_from_the_message_each_time(guarantee: Any) -> No
         assert (again.headers[-2:], again.edges != one.edges) == ([TRACEPARENT, TRACESTATE], True)
 
 
-class Own(Spout):
-    streams = (declare({"line": str}), declare({"line": str}, name="direct", direct=True))
-
-    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
-        self.collector = collector
-
-    def next_tuple(self) -> None:
-        """Has nothing to emit."""
-
-
 @pytest.mark.parametrize("message_id", ["m", None])
 def test_a_spout_may_emit_with_it(message_id: str | None) -> None:
-    spouts: list[Any] = []
-    builder = TopologyBuilder("words")
-    builder.set_spout("lines", made(spouts, Own))
-    builder.set_bolt("sink", Sink).shuffle_grouping("lines").direct_grouping("lines", "direct")
-    bench = Bench(builder.build())
-    task = bench.spout("lines")
-    spouts[-1].collector.emit(("a",), message_id, trace_context=[TRACEPARENT])
-    spouts[-1].collector.emit_direct(TaskId("sink", 0), ("a",), message_id, "direct", trace_context=[TRACEPARENT])
-    spouts[-1].collector.emit(("a",), message_id, trace_context=[])
-    assert [sent.headers[-1][0] for sent in bench.sink.tuples] == ["traceparent", "traceparent", "source"]
+    bench, task, spout = opened()
+    spout.collector.emit(("a",), message_id, trace_context=[TRACEPARENT])
+    spout.collector.emit_direct(TaskId("one", 0), ("a",), message_id, "named", trace_context=[TRACEPARENT])
+    spout.collector.emit(("a",), message_id, trace_context=[])
+    assert [sent.headers[-1][0] for sent in bench.sink.tuples] == ["traceparent"] * 6 + ["source"] * 5
     task.flush()
-    assert bench.sink.checksums() == {root: edge for sent in bench.sink.tuples for root, edge in sent.edges.items()}
+    sums = bench.sink.checksums()
+    for sent in bench.sink.tuples:
+        for root, edge in sent.edges.items():
+            sums[root] ^= edge
+    assert set(sums.values()) == (set() if message_id is None else {0})
