@@ -199,9 +199,3 @@ def test_unknown_settings_get_a_hint(file: Path, monkeypatch: pytest.MonkeyPatch
     assert "NAME=VALUE" in refused(Flags(assignments=["worker.log_interval_s"]))
     monkeypatch.setenv("ACKER_WORKER__LOG_INTERVAL", "1")
     assert "ACKER_WORKER__LOG_INTERVAL): did you mean worker.log_interval_s" in refused()
-
-
-def test_every_name_survives_nesting_and_flattening() -> None:
-    for name in (*names.known_names(), "kafka.sasl.mechanism", "local_kafka.properties.num.io.threads"):
-        assert names.flatten(names.nest({name: 1})) == {name: 1}
-        assert names.variable(name).startswith("ACKER_")

@@ -10,10 +10,10 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from inspection.dashboard import DashboardServer, ServedAt
 from tests.browser import chromium
 from tests.kafka.dashboard_page import CONTRAST, UNKNOWN
-from tests.unit.dashboard.figures import AT, FAILURES, GONE, OLDEST, Figures, component, snapshot, tree
+from tests.unit.dashboard.figures import AT, GONE, OLDEST, Figures, component, snapshot, tree
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("dashboard")]
 
 PATIENCE_MS = 60_000.0
 TOKEN = "0123456789abcdefghij"
@@ -57,34 +57,6 @@ def test_what_a_record_says_is_text_and_nothing_else(context: BrowserContext, se
     assert page.locator("#failures-table [data-figure=message]").first.text_content() == "no <b>disk</b>"
     assert page.locator("table img, table b").count() == 0
     assert {urlsplit(url).netloc for url in asked} == {urlsplit(served.address).netloc}
-
-
-def test_a_failure_leads_to_its_tree(context: BrowserContext, figures: Figures) -> None:
-    """By the keyboard, behind a token, and back to where one was."""
-    with DashboardServer(figures, ServedAt(token=TOKEN)) as served:
-        page = context.new_page()
-        page.goto(served.address)
-        link = page.locator("#failures-table tbody th a").nth(1)
-        assert link.inner_text() == FAILURES[1]["root"]
-        link.focus()
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#status[data-state=live]:has-text('as of')")
-        root = int(FAILURES[1]["root"], 16)
-        assert figures.traced == [("words", root, FAILURES[1]["at"])]
-        said = tree(root)
-        assert page.locator("#verdict").inner_text() == said["verdict"]
-        assert said["verdict"].startswith("failed, timeout: 3 of 33 tuples, `count` task 1 is 1,234 behind")
-        assert page.locator("h1").inner_text() == f"tree {FAILURES[1]['root']}"
-        assert page.locator("[data-tile=open]").inner_text() == "3"
-        assert page.locator("[data-tile=status]").inner_text() == "failed, timeout"
-        again = page.get_by_role("button", name="Look again")
-        again.focus()
-        page.keyboard.press("Enter")
-        eventually(lambda: len(figures.traced) == 2, "another look")
-        until(page, "document.activeElement.id === 'again'")
-        page.get_by_role("link", name="Dashboard").click()
-        assert state(page, "live") == "live"
-        assert page.url.endswith("?topology=words#failures")
 
 
 def test_a_partition_leads_to_its_oldest_tree(
