@@ -28,6 +28,7 @@ test: $(READY) ## Run the tests on a real Kafka and a real Spark: under five min
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PARTS)
 
 test-all: $(READY) ## Run every test there is, with kills at random, in a browser and in containers: under 40 minutes; needs Docker
+	.ci/chromium
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --exhaustive $(PARTS)
 	$(MAKE) test-container test-cluster test-faults
 
