@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from spout_sdk import load_topology
 from tests.kafka.ack_log import AckLog
-from tests.kafka.cli_rig import NO_BROKER, call_acker, in_threads, parsed, set_config
+from tests.kafka.cli_rig import NO_BROKER, call_acker, in_threads, set_config
 from tests.kafka.sdk_rig import Use
 from tests.kafka.test_cli_topologies import member_of
 from tests.unit.cli.running import Acker, Run
@@ -98,7 +98,7 @@ def test_an_unhealthy_topology_has_a_finding_for_each_fault(doctor: Acker, log: 
             ("problem", "ackers", name),
             ("problem", "groups", f"{name}.s"),
             ("warning", "lag", f"{name}.b"),
-        } <= findings(doctor(name, "--json", watch="2"), 2)
+        } <= findings(doctor(name, "--json"), 2)
     finally:
         bolt.close()
 

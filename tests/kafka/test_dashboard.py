@@ -4,7 +4,6 @@ import re
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -114,7 +113,6 @@ def opened(browser: Browser, shop: Shop, asked: list[str], complaints: list[str]
     return page
 
 
-MOST_STOPS = 300
 PICTURES = {
     ("light", WIDE["width"]): "dashboard.png",
     ("dark", WIDE["width"]): "dashboard-dark.png",
@@ -122,10 +120,6 @@ PICTURES = {
 }
 PICTURED = 24
 """Points of the history that are on a picture at least."""
-FOCUSED = """() => {
-  const here = document.activeElement;
-  return {tag: here.tagName.toLowerCase(), text: here.textContent.trim(), seen: here.matches(":focus-visible")};
-}"""
 
 
 def until(page: Page, condition: str) -> None:
@@ -206,34 +200,6 @@ def test_the_numbers_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == focused
 
 
-def test_failures_say_how_to_trace_them(page: Page, shop: Shop) -> None:
-    def of_both_reasons() -> list[dict[str, str]]:
-        # After a pause of the machine, all may be time-outs for a while.
-        found: list[dict[str, str]] = shop.json("/api/failures")["failures"]
-        return found if {failure["reason"] for failure in found} >= {"failed", "timeout"} else []
-
-    failures = eventually(of_both_reasons, "failures of both reasons", PATIENCE)
-    assert any(failure["message"].endswith("the printer is out of paper") for failure in failures)
-    assert all(re.fullmatch(r"[0-9a-f]{16}", failure["root"]) for failure in failures)
-    page.get_by_role("button", name="timeout").click()
-    roots = page.locator("#failures-table tbody th")
-
-    def timed_out() -> list[str]:
-        # Both change all the time: what is asked for is that the page comes to show what the API says.
-        said = [one["root"] for one in shop.json("/api/failures")["failures"] if one["reason"] == "timeout"]
-        return said if roots.all_inner_texts() == said else []
-
-    root, *_ = eventually(timed_out, "the same time-outs on the page and in the API", PATIENCE)
-    # Another one may have come since, above it.
-    row = page.locator("#failures-table tbody tr", has_text=root)
-    command = f"acker trace {root} --topology shop"
-    assert row.locator("code").inner_text() == command
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    row.get_by_role("button", name=f"Copy the command that traces {root}").click()
-    until(page, "navigator.clipboard.readText().then((text) => text.startsWith('acker trace'))")
-    assert page.evaluate("navigator.clipboard.readText()") == command
-
-
 def test_a_failure_leads_to_what_trace_says(
     page: Page, shop: Shop, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -258,62 +224,6 @@ def test_a_failure_leads_to_what_trace_says(
     directory = request.config.getoption("--screenshots")
     if directory is not None:
         page.screenshot(path=Path(directory) / "dashboard-trace.png", full_page=True)
-
-
-def test_it_is_used_by_the_keyboard_and_by_a_screen_reader(page: Page) -> None:
-    """Each stop of the focus is visible, and has a name."""
-    reached: list[tuple[str, str]] = []
-    while len(reached) < MOST_STOPS:
-        page.keyboard.press("Tab")
-        here = page.evaluate(FOCUSED)
-        if here["tag"] == "body":
-            # The end of the page, or what had the focus has gone, as the link to an oldest tree does when that is
-            # acked: the next stop says which.
-            continue
-        stop = (here["tag"], here["text"])
-        if reached and stop == reached[0]:
-            break
-        assert here["seen"]
-        reached.append(stop)
-    assert len(reached) < MOST_STOPS
-    assert reached[0] == ("a", "Skip to the figures")
-    page.locator("#drawing a.node", has_text="ship").focus()
-    page.keyboard.press("Enter")
-    until(page, "location.hash === '#component-ship'")
-    page.get_by_role("button", name="timeout").focus()
-    page.keyboard.press("Space")
-    page.wait_for_selector("#reasons button[aria-pressed=true]:has-text('timeout')")
-
-    # A point may come at any time, at the end; the first ones stay where they are.
-    plot = page.locator("#throughput svg")
-    eventually(
-        lambda: plot.evaluate("({ariaValueMin: begin, ariaValueMax: end}) => Number(end) > Number(begin)"),
-        "two points",
-        PATIENCE,
-    )
-    plot.focus()
-    page.keyboard.press("Home")
-    first = plot.get_attribute("aria-valuenow")
-    assert first == plot.get_attribute("aria-valuemin")
-    page.keyboard.press("ArrowRight")
-    assert int(plot.get_attribute("aria-valuenow") or 0) > int(first or 0)
-    page.keyboard.press("ArrowLeft")
-    assert plot.get_attribute("aria-valuenow") == first
-    assert "emitted" in (plot.get_attribute("aria-valuetext") or "")
-
-    levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3')].map((one) => Number(one.tagName[1]))")
-    assert levels[0] == 1
-    assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in pairwise(levels))
-    for landmark in ("banner", "navigation", "main", "contentinfo"):
-        assert page.get_by_role(landmark).count() == 1
-    unnamed = page.evaluate(
-        """() => [...document.querySelectorAll("a, button, select, [tabindex='0']")].filter((one) =>
-          !(one.textContent.trim() || one.getAttribute("aria-label") || one.getAttribute("aria-labelledby"))).length"""
-    )
-    assert unnamed == 0
-    spoken = "[...document.querySelectorAll('[aria-live], [role=status], [role=alert]')].map((one) => one.id)"
-    assert page.evaluate(spoken) == ["status"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -74,6 +74,7 @@ def consume(kafka: LocalKafka, count: int) -> list[bytes | str | None]:
     return values
 
 
+@pytest.mark.exhaustive
 def test_its_records_outlast_a_kill_and_its_processes_do_not_outlast_a_stop(tmp_path: Path) -> None:
     # With a space in the path.
     data_dir = tmp_path / "kept data"

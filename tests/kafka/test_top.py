@@ -16,7 +16,6 @@ from acker_cli.running import prepare_cluster
 from acker_worker.catalogue import Catalogue
 from inspection.dashboard import DashboardServer, ServedAt
 from inspection.dashboard.kafka_source import KafkaSource
-from inspection.observer import Observer
 from inspection.stats_log import StatsLog
 from inspection.view import TopologyView
 from spout_sdk import Stats, TopologyRunner, load_topology
@@ -131,40 +130,6 @@ def test_the_figures_are_those_of_the_work_that_was_done(use: Use, acker: Acker)
     Catalogue(cluster.bootstrap).publish(cluster.manifest)
     assert f"no process of {name} says how it does, the last one" in one_line(acker("top", name, "--once"))
     Catalogue(cluster.bootstrap).withdraw(name)
-
-
-@pytest.mark.exhaustive
-def test_the_successor_of_a_killed_process_is_shown_in_its_place(endless: Cluster) -> None:
-    with acking(endless), TopologyRunner(ENDLESS, endless.kafka) as runner:
-        assert runner.wait_ready(120)
-        observer = Observer(endless.bootstrap, endless.manifest)
-        observer.open()
-
-        def split() -> Any:
-            observer.follow(0.5)
-            (found,) = [each for each in observer.snapshot()["components"] if each["name"] == "split"]
-            return found
-
-        def flows() -> bool:
-            found = split()
-            return found["executed_per_second"] > 0 and found["process_latency"] is not None
-
-        eventually(flows, "tuples to flow", 120)
-        snapshot = observer.snapshot()
-        edges = {(each["source"], each["target"]): each for each in snapshot["edges"]}
-        lines = snapshot["components"][0]
-        assert edges["lines", "split"]["tuples_per_second"] == lines["transferred_per_second"]
-        before = split()["totals"]["executed"]
-        killed = runner.kill("split")
-        eventually(lambda: runner.pids()["split"] not in ([], [killed]), "another process")
-        assert runner.wait_ready(120)
-        # The killed process is shown for a while; what exceeds its last report is the successor's.
-        executed = runner.stats()["split"].executed
-        eventually(lambda: split()["totals"]["executed"] > executed, "what the successor did", 120)
-        eventually(lambda: split()["processes"] == 1 and split()["owned_tasks"] == 2, "only the successor", 120)
-        eventually(lambda: split()["executed_per_second"] > 0, "tuples to flow again", 120)
-        assert split()["totals"]["executed"] >= before
-        observer.close()
 
 
 @pytest.mark.exhaustive

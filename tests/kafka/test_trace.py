@@ -111,20 +111,6 @@ def test_the_oldest_tree_names_the_bolt_the_tuple_and_its_offset(use: Use, acker
         assert done["unexplained"] == []
 
 
-@pytest.mark.exhaustive
-def test_the_last_failed_tree_shows_what_was_open(use: Use, acker: Acker) -> None:
-    cluster = use("impatient", MODULE)
-    name = cluster.manifest.topology
-    with in_threads(load_topology(f"{MODULE}:impatient"), cluster.bootstrap) as running:
-        eventually(lambda: running.stats["lines"].failed.get("timeout"), "its line failed")
-        task, offset, root = stuck_tuple(cluster)
-        trees = {tree["root"]: tree for tree in trees_of(acker("--last-failed", "4", "--topology", name, "--json"))}
-    tree = trees[show_root(root)]
-    assert (tree["status"], tree["reason"]) == ("failed", "timeout")
-    assert [each["tuple"] for each in tree["tuples"] if each["state"] == "open"] == [f"count/{task}@{offset}"]
-    assert tree["verdict"].startswith("failed, timeout: 1 of 5 tuples, `count` task")
-
-
 def test_what_is_traced_is_found_or_the_error_says_what_to_do(log: AckLog, acker: Acker) -> None:
     name = log.topology
     of = ("--topology", name)

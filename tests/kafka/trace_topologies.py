@@ -1,4 +1,4 @@
-"""Small topologies: of two of them one tree never completes, and one works in transactions."""
+"""Two small topologies: of one a tree never completes, and the other works in transactions."""
 
 import os
 from collections import deque
@@ -62,10 +62,6 @@ def _topology(count: type[Count], **settings: Any) -> Topology:
 
 def forgetful() -> Topology:
     return _topology(Forgetful, message_timeout=600)
-
-
-def impatient() -> Topology:
-    return _topology(Forgetful, message_timeout=2)
 
 
 def exactly_once() -> Topology:
