@@ -67,27 +67,20 @@ def test_spark_and_sdk_components_in_turn(spark: SparkSession, bootstrap_servers
     Catalogue(cluster.bootstrap).publish(topology.manifest)
 
     def start(name: str) -> spark_jobs.RunningQuery:
-        return spark_jobs.bolt(
-            spark,
-            topology,
-            name,
-            topology.factories[name],
-            kafka=cluster.bootstrap,
-            checkpoint=str(tmp_path / name),
-            max_rows=20,
-        )
+        transform, checkpoint = topology.factories[name], str(tmp_path / name)
+        return spark_jobs.bolt(spark, topology, name, transform, kafka=cluster.bootstrap, checkpoint=checkpoint)
 
     Lines.allowed = 40
     acker = acker_of(topology.name, cluster.bootstrap)
     acker.start()
     with InThread(topology, "shout", cluster.kafka), InThread(topology, "lines", cluster.kafka) as lines:
         split, tally = start("split"), start("tally")
-        eventually(lambda: lines.stats.acked == 40, "the first lines to be acked")
+        eventually(lambda: lines.stats.acked == 40, "the first lines to be acked", 120)
         split.stop()
         assert split.wait(60)
         Lines.allowed = len(LINES)
         split = start("split")
-        eventually(lambda: lines.stats.acked == len(LINES), "all lines to be acked")
+        eventually(lambda: lines.stats.acked == len(LINES), "all lines to be acked", 120)
         for running in (split, tally):
             running.stop()
             assert running.wait(60)
