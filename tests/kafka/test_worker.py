@@ -241,11 +241,14 @@ def test_an_acker_that_lags_does_not_fail_a_tree_whose_ack_lies_unread(bootstrap
 
 def test_before_anything_expires_the_end_of_the_log_is_asked_for(log: AckLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a pause of the machine: the worker's clock has moved on, and the ack is appended and not yet fetched."""
-    clock, fetched, poll = Clock(), threading.Event(), AckLogReader.poll
+    clock, fetched, held, poll = Clock(), threading.Event(), threading.Event(), AckLogReader.poll
     fetched.set()
 
     def gated(reader: AckLogReader) -> list[Message]:
-        return poll(reader) if fetched.wait(0.01) else []
+        if fetched.wait(0.01):
+            return poll(reader)
+        held.set()
+        return []
 
     monkeypatch.setattr(AckLogReader, "poll", gated)
     with log.worker(clock) as worker:
@@ -253,6 +256,7 @@ def test_before_anything_expires_the_end_of_the_log_is_asked_for(log: AckLog, mo
         log.flush()
         worker.await_pending(1)
         fetched.clear()
+        assert held.wait(60)
         log.say(2, ack=5)
         log.say(4, init=5)
         log.flush()

@@ -113,15 +113,14 @@ def test_a_worker_works_from_the_manifest_on(rig: Rig) -> None:
     assert rig.said == [WorkerStats(partitions=2, records=7)]
 
 
-@pytest.mark.parametrize("changed", [manifest_of(tick_ms=500), manifest_of(timeout_ms=10_000)])
-def test_other_time_outs_start_the_worker_again(rig: Rig, changed: Manifest, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_time_outs_start_the_worker_again(rig: Rig) -> None:
+    manifests = [manifest_of(), manifest_of(tick_ms=500), manifest_of(timeout_ms=10_000)]
     rig.publish()
-    with caplog.at_level("INFO"):
+    for changed in manifests[1:]:
         rig.served.publish(changed)
-    assert "topology words was published with other time-outs: its worker starts again" in caplog.messages
-    rig.ends()
-    assert [worker.manifest for worker in rig.workers] == [manifest_of(), changed]
-    assert rig.served.serving
+        rig.ends()
+        assert rig.served.serving
+    assert [worker.manifest for worker in rig.workers] == manifests
 
 
 def test_a_running_topology_keeps_its_ack_partitions(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:

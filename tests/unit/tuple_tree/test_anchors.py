@@ -67,23 +67,6 @@ def test_untracked_anchors_draw_no_edge_and_pass_nothing_on() -> None:
     assert (untracked.out, ack_vals(untracked)) == (0, [])
 
 
-def test_the_walk_through_with_ids_of_four_bits() -> None:
-    sid1, sid2 = 1, 2
-    first, second = _Tuple({sid1: 0b1010}), _Tuple({sid2: 0b1011})
-    checksums = {sid1: 0b1010, sid2: 0b1011}
-    # In the papers a tuple has one id, so both anchors draw the same edge.
-    child = _Tuple(new_child([first, second], _given(0b1100, 0b1100)))
-    # The papers' checksums between emit and ack are our ack vals, which fold the two into one message.
-    assert ack_vals(first) + ack_vals(second) == [(sid1, 0b0110), (sid2, 0b0111)]
-    for anchor in (first, second):
-        for root, val in ack_vals(anchor):
-            checksums[root] ^= val
-    assert checksums == {sid1: 0b1100, sid2: 0b1100}
-    for root, val in ack_vals(child):
-        checksums[root] ^= val
-    assert checksums == {sid1: 0, sid2: 0}
-
-
 @given(seed=st.integers(0, 2**32 - 1), roots=st.integers(1, 4), emits=st.integers(0, 25))
 def test_any_dag_in_any_order_is_zero_exactly_when_everything_is_acked(seed: int, roots: int, emits: int) -> None:
     rng = random.Random(seed)

@@ -127,18 +127,6 @@ _REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"components": ({"kind": "blob", "name": "x"},)}, "components.0: .*'kind'.*'spout', 'bolt'"),
     ({"components": ({"name": "x"},)}, "components.0: .*'kind'"),
     ({"components": ({"kind": "spout", "name": "x", "tasks": 0},)}, r"^components\.0\.spout\.tasks: [^;]*$"),
-    (
-        {
-            "components": (
-                {
-                    "kind": "bolt",
-                    "name": "x",
-                    "subscriptions": [{"source": "a", "stream": "b", "grouping": "magic"}],
-                },
-            )
-        },
-        r"grouping: Input should be 'shuffle', .*, 'direct' or 'custom'$",
-    ),
 ]
 
 

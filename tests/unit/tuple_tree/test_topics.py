@@ -27,19 +27,6 @@ def _specs(*, guarantee: Guarantee = "at_least_once", max_tree_age_ms: int = 300
     return {spec.name: spec for spec in specs}
 
 
-def test_names_and_partitions() -> None:
-    assert {name: spec.partitions for name, spec in _specs().items()} == {
-        "acker.topologies": 1,
-        "words.acks": 5,
-        "words.notices.lines": 2,
-        "words.notices.more": 1,
-        "words.tuples.split": 3,
-        "words.tuples.count": 4,
-        "words.dead-letters": 1,
-        "words.stats": 1,
-    }
-
-
 def test_an_untracked_topology_needs_no_acks_and_no_notices() -> None:
     assert set(_specs(guarantee="at_most_once")) == {
         "acker.topologies",
@@ -48,11 +35,6 @@ def test_an_untracked_topology_needs_no_acks_and_no_notices() -> None:
         "words.dead-letters",
         "words.stats",
     }
-
-
-def test_the_ack_log_is_on_the_brokers_time_and_never_compacted() -> None:
-    spec = _specs()["words.acks"]
-    assert spec.required == {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
 
 
 def test_the_ack_log_is_kept_for_three_times_the_largest_tree_age() -> None:
