@@ -128,7 +128,9 @@ class KeepTheFirst(Bolt):
         self.collector.reset_timeout(self.held[0])
 
 
-def test_a_tree_has_a_largest_age() -> None:
+def test_a_tree_has_a_largest_age_and_complete_topology_waits_for_timeouts() -> None:
+    done = complete_topology(words(split=KeepTheFirst), sources={"lines": [("a",)]})
+    assert done.failed("lines") == [(0, Failure(FailReason.TIMEOUT))]
     topology = words(split=KeepTheFirst, message_timeout=5, max_tree_age=20)
     with SimulatedCluster(topology, sources={"lines": []}) as cluster:
         cluster.feed("lines", ("a",))
@@ -144,11 +146,6 @@ def test_without_ackers_the_spout_gives_up_by_itself() -> None:
     with SimulatedCluster(topology, sources={"lines": [("a",)]}, paused=["acker"]) as cluster:
         cluster.advance(60)
         assert cluster.failed("lines") == [(0, Failure(FailReason.LOST))]
-
-
-def test_complete_topology_waits_for_timeouts() -> None:
-    done = complete_topology(words(split=KeepTheFirst), sources={"lines": [("a",)]})
-    assert done.failed("lines") == [(0, Failure(FailReason.TIMEOUT))]
 
 
 def test_mistakes_are_refused() -> None:
