@@ -1,8 +1,7 @@
 """A Kafka behind a locked door: its users, and the ACLs that they are given."""
 
-import argparse
+import json
 import secrets
-import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +25,7 @@ from local_kafka import LocalKafka, Security
 from tests.certificates import Authority
 from tests.unit.cli.running import RunningAcker, descendants
 from tests.waiting import eventually
-from tuple_tree.access import Permission, Role
+from tuple_tree.access import Role
 
 HERE = Path(__file__).parents[3]
 """Where the modules of the tests are found."""
@@ -139,64 +138,32 @@ def command_lines(command: RunningAcker) -> str:
 def bindings_of(role: Role, principal: str) -> list[AclBinding]:
     """The ACLs of a role."""
     return [
-        _binding(permission, operation.name, principal)
-        for permission in role.permissions
-        for operation in permission.operations
+        _binding(each.resource, each.name, each.prefixed, operation.value, principal)
+        for each in role.permissions
+        for operation in each.operations
     ]
 
 
-def _binding(permission: Permission, operation: str, principal: str) -> AclBinding:
+def printed_bindings(printed: str) -> list[AclBinding]:
+    """The ACLs that `acker topics acls --json` prints."""
+    return [
+        _binding(acl["resource"], acl["name"], acl["pattern"] == "prefixed", operation, role["principal"])
+        for role in json.loads(printed)["roles"]
+        for acl in role["acls"]
+        for operation in acl["operations"]
+    ]
+
+
+def _binding(resource: str, name: str, prefixed: bool, operation: str, principal: str) -> AclBinding:
     return AclBinding(
-        ResourceType[permission.resource.upper().replace("-", "_")],
-        permission.name,
-        ResourcePatternType.PREFIXED if permission.prefixed else ResourcePatternType.LITERAL,
+        ResourceType[resource.upper().replace("-", "_")],
+        name,
+        ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL,
         principal,
         "*",
-        AclOperation[operation],
+        next(each for each in AclOperation if each.name.replace("_", "") == operation.upper()),
         AclPermissionType.ALLOW,
     )
-
-
-def printed_bindings(text: str) -> list[AclBinding]:
-    """What `kafka-acls` would add if it were given these lines."""
-    parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--bootstrap-server", required=True)
-    parser.add_argument("--command-config", required=True)
-    parser.add_argument("--add", action="store_true", required=True)
-    parser.add_argument("--allow-principal", required=True)
-    parser.add_argument("--resource-pattern-type", default="literal", choices=("literal", "prefixed"))
-    for several in ("--operation", "--topic", "--group", "--transactional-id"):
-        parser.add_argument(several, action="append", default=[])
-    found = []
-    for line in text.splitlines():
-        if not line or line.startswith("#"):
-            continue
-        command, *arguments = shlex.split(line)
-        assert command == "kafka-acls"
-        given = parser.parse_args(arguments)
-        for kind, names in (
-            (ResourceType.TOPIC, given.topic),
-            (ResourceType.GROUP, given.group),
-            (ResourceType.TRANSACTIONAL_ID, given.transactional_id),
-        ):
-            found += [
-                AclBinding(
-                    kind,
-                    name,
-                    ResourcePatternType[given.resource_pattern_type.upper()],
-                    given.allow_principal,
-                    "*",
-                    _operation(operation),
-                    AclPermissionType.ALLOW,
-                )
-                for name in names
-                for operation in given.operation
-            ]
-    return found
-
-
-def _operation(spelled: str) -> AclOperation:
-    return next(each for each in AclOperation if each.name.replace("_", "").lower() == spelled.lower())
 
 
 def _answers(settings: Mapping[str, Any]) -> bool:

@@ -60,7 +60,7 @@ def test_the_printed_acls_suffice_and_allow_nothing_more(
     monkeypatch.setenv(NAME, name)
     topology = load_topology(WORDS)
     users = {role: secured.with_certificate(f"{name}.{role}") for role in ("operator", "acker", *COMPONENTS)}
-    printed = acker("topics", "acls", WORDS, kafka=users["operator"], name=name)
+    printed = acker("topics", "acls", WORDS, "--json", kafka=users["operator"], name=name)
     secured.allow(printed_bindings(printed.stdout))
     for command in ("create", "show"):
         acker("topics", command, WORDS, kafka=users["operator"], name=name)
@@ -127,7 +127,7 @@ def test_each_role_is_a_command_that_shows_no_secret(
 ) -> None:
     name = f"secured-{uuid.uuid4().hex[:8]}"
     users = {role: getattr(secured, way_in)(f"{name}.{role}") for role in ("operator", "acker", *COMPONENTS)}
-    printed = acker("topics", "acls", reference, kafka=users["operator"], name=name)
+    printed = acker("topics", "acls", reference, "--json", kafka=users["operator"], name=name)
     secured.allow(printed_bindings(printed.stdout))
     created = acker("topics", "create", reference, kafka=users["operator"], name=name)
     settings = acker("config", "show", kafka=users["lines"], name=name)
@@ -161,7 +161,7 @@ def test_each_role_is_a_command_that_shows_no_secret(
 def test_child_processes_get_the_settings_without_showing_them(secured: SecuredKafka) -> None:
     name = f"secured-{uuid.uuid4().hex[:8]}"
     user = secured.with_password(name)
-    printed = acker("topics", "acls", WORDS, "--principal", f"User:{name}", kafka=user, name=name)
+    printed = acker("topics", "acls", WORDS, "--json", "--principal", f"User:{name}", kafka=user, name=name)
     secured.allow(printed_bindings(printed.stdout))
     acker("topics", "create", WORDS, kafka=user, name=name)
     environment = {**environment_of(user), NAME: name}
