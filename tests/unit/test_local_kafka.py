@@ -1,7 +1,6 @@
 """The parts of the embedded broker that need no broker."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +22,8 @@ from local_kafka.distribution import (
     jar_names,
     provide_distribution,
 )
-from local_kafka.java import Java, find_java, parse_version
-from local_kafka.properties import DEVELOPMENT, FIXED, broker_properties, open_listeners, render
+from local_kafka.java import Java, find_java
+from local_kafka.properties import DEVELOPMENT, FIXED, broker_properties, open_listeners
 from local_kafka.security import Security, secured_listeners
 
 QUIET = Console(quiet=True)
@@ -40,19 +39,6 @@ def fake_java(directory: Path, script: str) -> Path:
 
 def says_version(version: str) -> str:
     return f"echo 'openjdk version \"{version}\" 2025-04-15' >&2"
-
-
-def test_the_feature_release_is_read() -> None:
-    for output, version in {
-        'openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment': 17,
-        'java version "1.8.0_392"': 8,
-        'openjdk version "25-ea" 2025-09-16': 25,
-        'Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "21" 2023-09-19': 21,
-        "The operation couldn't be completed. Unable to locate a Java Runtime.": None,
-        'openjdk version "unknown"': None,
-        "": None,
-    }.items():
-        assert parse_version(output) == version, output
 
 
 def test_java_home_comes_before_path_unless_it_is_too_old(tmp_path: Path) -> None:
@@ -84,19 +70,6 @@ def test_without_a_java_that_will_do_an_error_says_where_it_was_looked_for(tmp_p
     for error in (absent, old):
         assert "Install Java 17 or newer" in str(error.value)
         assert "\n" not in str(error.value)
-
-
-def test_java_is_looked_for_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", os.devnull)
-    with pytest.raises(JavaNotFoundError):
-        LocalKafka(data_dir=tmp_path / "data").start()
-    assert not (tmp_path / "data").exists()
-
-
-def test_properties_render_as_java_reads_them() -> None:
-    rendered = render({"a key": " x=y", "path": "C:\\müll 😀", "two": "1\n2"})
-    assert rendered == "a\\ key=\\ x=y\npath=C:\\\\m\\u00fcll \\ud83d\\ude00\ntwo=1\\n2\n"
 
 
 def test_overrides_come_before_the_development_defaults_but_not_before_what_is_fixed(tmp_path: Path) -> None:

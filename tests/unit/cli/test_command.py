@@ -141,16 +141,6 @@ def test_config_show(tmp_path: Path) -> None:
     assert "\x1b" not in plain
 
 
-def test_the_doctor_without_a_cluster_looks_at_the_machine(tmp_path: Path) -> None:
-    run = call_acker("doctor", cwd=tmp_path)
-    assert run.returncode == 0, run.stderr
-    assert f"Set --bootstrap-servers or {SERVERS}" in run.stdout
-    named = call_acker("doctor", "words", "--json", cwd=tmp_path)
-    assert named.returncode == 2
-    (finding,) = json.loads(named.stdout)["findings"]
-    assert (finding["severity"], finding["check"]) == ("problem", "cluster")
-
-
 def test_help_does_not_load_what_only_commands_need() -> None:
     heavy = ["numba", "pyspark", "confluent_kafka", "pydantic", "fastavro", "spout_sdk", "acker_worker", "local_kafka"]
     script = (
@@ -159,20 +149,6 @@ def test_help_does_not_load_what_only_commands_need() -> None:
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stderr.strip() == "[]"
-
-
-def test_ctrl_c_while_the_commands_are_imported() -> None:
-    """No handler is there yet, and there is nothing to unwind."""
-    script = (
-        "import sys\n"
-        "class Pressed:\n"
-        "    def find_spec(self, name, *_):\n"
-        "        if name == 'acker_cli.app': raise KeyboardInterrupt\n"
-        "sys.meta_path.insert(0, Pressed())\n"
-        "from acker_cli.__main__ import main\nmain()\n"
-    )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
 
 
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:

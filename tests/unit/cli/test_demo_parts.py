@@ -123,25 +123,6 @@ def report(lines_acked: int = 10, counted: str = "a b b", ackers: WorkerStats | 
     )
 
 
-def test_the_report_as_json_and_in_words() -> None:
-    found = report(ackers=WorkerStats(orphans=3, orphans_expired=4, duplicate_inits=5)).to_json()
-    latency = found["complete_latency_ms"]
-    assert (latency["p50"], latency["p99"]) == (pytest.approx(50, rel=0.13), pytest.approx(99, rel=0.13))
-    expected = {
-        "emitted": 12, "acked": 10, "failed": 2, "failed_by_reason": {"failed": 1, "timeout": 1}, "replayed": 2,
-        "pending": 0, "orphans": 7, "duplicate_inits": 5, "lines": 10, "lines_acked": 10, "counts_match": True,
-        "seconds": 4.0, "tuples_per_second": 25, "acker_kills": 1, "bolt_kills": 0,
-    }  # fmt: skip
-    assert {name: found[name] for name in expected} == expected
-    said = "\n".join(report().in_words())
-    for part in (
-        "10 of 10 lines acked in 4.0 s: 100 tuples, 25 a second",
-        "failed 2 (1 failed, 1 timeout), replayed 2",
-        "1 acker worker, 0 bolt process",
-    ):
-        assert part in said
-
-
 def test_it_is_right_only_if_all_lines_are_acked_and_counts_match() -> None:
     assert report().is_right
     assert not report(lines_acked=9).is_right

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from acker_cli.errors import SettingsError
 from acker_cli.top import only_topology
-from acker_cli.top_view import screen, short
+from acker_cli.top_view import screen
 from acker_worker.errors import UnknownTopologyError
 from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.view import TopologyView
@@ -71,25 +71,6 @@ def test_what_is_wrong_is_shown() -> None:
     idle = "\n".join(drawn(TopologyView(manifest())))
     assert "0/2" in idle
     assert "no acker worker is at work" in idle
-
-
-def test_of_many_partitions_those_with_the_oldest_trees_are_shown() -> None:
-    view = TopologyView(manifest().model_copy(update={"ack_partitions": 40}))
-    partitions = tuple(PartitionStats(number, oldest_ms=1000 * number) for number in range(39))
-    view.feed([acker(WorkerStats(by_partition=partitions), 100, NOW)])
-    lines = drawn(view)
-    shown = [int(line.split()[1]) for line in lines if line.startswith(("host/9 ", "nobody "))]
-    assert shown == list(range(24, 40)), "the one without an owner first"
-    assert any("the 16 with the oldest trees, of 40" in line for line in lines)
-
-
-def test_short_numbers() -> None:
-    for number, text in [
-        (None, "-"), (0, "0"), (0.004, "0"), (0.25, "0.25"), (0.999, "1"),
-        (9.96, "10"), (42.4, "42"), (9_999, "9999"), (10_000, "10k"),
-        (12_345, "12.3k"), (123_456, "123k"), (999_999, "1000k"), (4_812_345, "4.8M"), (2.5e9, "2.5G"),
-    ]:  # fmt: skip
-        assert short(number) == text
 
 
 def test_the_only_topology_need_not_be_named() -> None:

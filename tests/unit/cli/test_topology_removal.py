@@ -1,7 +1,6 @@
 """What of a topology is left on a cluster is found by its manifest, and by names."""
 
 from acker_cli.topology_removal import Remains, remains_of
-from acker_cli.topology_views import to_be_deleted
 from tests.unit.acker_worker.test_served import manifest_of
 from tuple_tree.errors import ManifestError
 
@@ -30,21 +29,3 @@ def test_all_of_it_and_nothing_of_others() -> None:
     older = remains_of("words", {"words": manifest_of()}, {*TOPICS, "words.tuples.old", "words.replay.lines"})
     assert set(older.topics) == {*TOPICS, "words.tuples.old", "words.replay.lines"}
     assert older.groups == (*GROUPS, "words.old")
-
-
-def test_what_an_interrupted_deletion_has_left() -> None:
-    assert remains_of("words", {}, {"words.tuples.count", *OTHERS}) == Remains(
-        "words", is_published=False, groups=("words.acker", "words.count"), topics=("words.tuples.count",)
-    )
-    only_the_manifest = remains_of("words", {"words": manifest_of()}, OTHERS)
-    assert (only_the_manifest.topics, bool(only_the_manifest)) == ((), True)
-    assert not remains_of("words", {}, OTHERS)
-
-
-def test_what_is_deleted_is_listed_before() -> None:
-    remains = remains_of("words", {"words": manifest_of()}, TOPICS)
-    for keep_topics in (False, True):
-        said = "\n".join(to_be_deleted(remains, keep_topics=keep_topics))
-        assert "its manifest in acker.topologies" in said
-        for name in (*TOPICS, *GROUPS):
-            assert (name in said.replace(",", "").split()) is not keep_topics

@@ -15,30 +15,6 @@ def drawn(tree: Tree) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_a_tree_is_drawn_with_what_is_open() -> None:
-    forest = Forest(1, (ROOT,))
-    (line,) = forest.begin(ROOT, "split", 1)
-    forest.now += 10
-    words = [forest.emit((line,), "count", task) for task in (0, 1)]
-    forest.ack(line)
-    forest.ack(words[0])
-    forest.say(ROOT, "fail", "count/1")
-    begun = forest.told[ROOT][0].at_ms
-    first, second = (forest.tuples[at] for at in words)
-    lines = drawn(build_tree(forest.records(ROOT), {("count", 1): 0}))
-    assert lines[0].startswith(
-        f"root {ROOT:016x} of word-count  begun 1970-01-01 00:00:01 UTC by lines/0, ack log [0]@1"
-    )
-    assert lines[1].startswith(f"└── split/0@{forest.tuples[line].offset}  offset ")
-    (acked,) = (text for text in lines if f"── count/0@{first.offset}" in text)
-    assert f"emitted {first.emitted_ms - begun:+,} ms" in acked
-    assert acked.endswith("ms by count/0")
-    (open_,) = (text for text in lines if f"── count/1@{second.offset}" in text)
-    assert open_.endswith(f"open, {second.offset} behind")
-    assert f"failed by count/1 {forest.now - begun:+,} ms: no" in lines
-    assert lines[-1].startswith("failed, by count/1 (no): 1 of 3 tuples")
-
-
 def test_of_many_children_the_open_ones_are_drawn_first() -> None:
     forest = Forest(2, (ROOT,))
     (line,) = forest.begin(ROOT, "split", 1)

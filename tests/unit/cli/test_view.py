@@ -8,7 +8,7 @@ from rich.console import Console
 
 from acker_cli.captured_stderr import captured_stderr
 from acker_cli.slow_progress import PATIENCE_S, slow_progress
-from acker_cli.snapshot import Progress, Rate, TopologySnapshot, by_reason, in_words
+from acker_cli.snapshot import Progress, TopologySnapshot, by_reason, in_words
 from acker_cli.view import PLAIN_SECONDS, PlainView, drawn, open_view
 from acker_worker.stats import WorkerStats
 from spout_sdk import LatencyHistogram, Stats
@@ -58,17 +58,6 @@ def test_a_line_and_the_table_have_all_figures() -> None:
     Console(file=out, width=120).print(drawn(snapshot()))
     for part in ["split", "2,345", "93 failed, 7 timeout", "2 acker workers: 8 partitions, 99 open trees", "9,876 tup"]:
         assert part in out.getvalue()
-
-
-def test_the_rate_is_that_of_the_last_seconds() -> None:
-    now = 0.0
-    rate = Rate(lambda: now)
-    assert rate.update(0) == 0.0
-    shown = []
-    for second in range(1, 16):
-        now = float(second)
-        shown.append(rate.update(100 * min(second, 10)))
-    assert (shown[9], shown[14]) == (100.0, 0.0)
 
 
 def test_without_a_terminal_lines_come_every_few_seconds() -> None:

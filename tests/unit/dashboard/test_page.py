@@ -1,7 +1,6 @@
 """The page in a browser, over figures of the tests' own."""
 
 from collections.abc import Iterator
-from typing import Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -9,8 +8,8 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from inspection.dashboard import DashboardServer, ServedAt
 from tests.browser import chromium
-from tests.kafka.dashboard_page import CONTRAST, UNKNOWN
-from tests.unit.dashboard.figures import AT, GONE, OLDEST, Figures, component, snapshot, tree
+from tests.kafka.dashboard_page import UNKNOWN
+from tests.unit.dashboard.figures import AT, OLDEST, Figures, snapshot
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("dashboard")]
@@ -31,11 +30,6 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     context.set_default_timeout(PATIENCE_MS)
     yield context
     context.close()
-
-
-def until(page: Page, condition: str) -> None:
-    """Waits for a condition of the page; Playwright's own way to wait is forbidden by the page's policy."""
-    eventually(lambda: page.evaluate(condition), condition)
 
 
 def state(page: Page, name: str) -> str:
@@ -82,55 +76,6 @@ def test_a_partition_leads_to_its_oldest_tree(
     assert figures.oldest_of == [("words", 1)]
 
 
-def test_a_tree_is_drawn_with_what_is_open(context: BrowserContext, served: DashboardServer, figures: Figures) -> None:
-    page = context.new_page()
-    page.goto(f"{served.address}trace/00000000000000ff?topology=words")
-    page.wait_for_selector("#tree .tuple")
-    said = tree(0xFF)
-    (open_,) = (
-        one for one in said["tuples"] if one["state"] == "open" and one["parents_are"] == "told" and one["behind"]
-    )
-    line = page.locator(f"[data-tuple='{open_['tuple']}']")
-    text = line.inner_text()
-    # The word, and not the colour alone.
-    assert line.locator(".state").inner_text() == "○ open"
-    assert open_["tuple"] in text
-    assert open_["preview"] in text
-    assert f"edge {open_['edge']}, emitted +" in text
-    assert text.endswith("1,234 behind")
-    # Below its parent, and among those that are drawn though there are more than are.
-    (parent,) = open_["parents"]
-    under = page.locator("#tree > li").filter(has=page.locator(f"[data-tuple='{parent}']")).first
-    assert under.locator("ul > li .tuple").count() == 20
-    assert under.locator("ul > li.more").inner_text() == "… and 10 more, all acked"
-    assert under.locator(f"[data-tuple='{open_['tuple']}']").count() == 1
-    acked = next(one for one in said["tuples"] if one["tuple"] == parent)
-    shown = page.locator(f"[data-tuple='{parent}']").inner_text()
-    assert f"by {acked['acks'][0]['writer']}" in shown
-    assert shown.startswith("✓ acked")
-    told = page.locator("#told-table tbody tr")
-    assert told.count() == len(said["log"])
-    assert told.first.locator("th").inner_text() == "init"
-    assert page.locator("#notices-table tbody th").inner_text() == "timeout"
-
-
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_a_tree_is_read_in_light_and_in_dark_on_a_desk_and_on_a_phone(
-    browser: Browser, served: DashboardServer, scheme: Literal["light", "dark"], width: int
-) -> None:
-    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 844})
-    context.set_default_timeout(PATIENCE_MS)
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
-    page.goto(f"{served.address}trace/00000000000000ff?topology=words")
-    page.wait_for_selector("#tree .tuple")
-    assert page.evaluate(CONTRAST) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    context.close()
-    assert complaints == []
-
-
 def test_a_token_opens_the_page_and_does_not_stay_in_the_address(context: BrowserContext, figures: Figures) -> None:
     with DashboardServer(figures, ServedAt(token=TOKEN)) as served:
         page = context.new_page()
@@ -173,39 +118,3 @@ def test_the_page_says_what_is_wrong_and_recovers(context: BrowserContext, figur
     assert "does not answer" in state(page, "lost")
     with DashboardServer(figures, ServedAt(port=port)):
         assert state(page, "live") == "live"
-
-
-def test_problems_are_shown_at_once(context: BrowserContext, served: DashboardServer, figures: Figures) -> None:
-    page = context.new_page()
-    page.goto(f"{served.address}trace/{GONE:#x}?topology=words")
-    assert "Search further back" in state(page, "problem")
-    figures.shown = snapshot() | {"workers": [], "components": [component("lines", "spout", processes=0)], "edges": []}
-    page.goto(served.address)
-    assert state(page, "stale") == "no process of the topology says how it does"
-    assert page.locator("#workers-table").inner_text().endswith("No acker worker is at work.")
-    # The dashboard has answered, so the page does not wait for its next look at the clock.
-    page.add_init_script("window.setInterval = () => 0")
-    page.goto(f"{served.address}?topology=nope")
-    assert "no topology 'nope'" in state(page, "problem")
-
-
-def test_components_come_and_go_and_a_circle_is_drawn(
-    context: BrowserContext, served: DashboardServer, figures: Figures
-) -> None:
-    """A topology may be published anew while the page is open, and may lead back as Storm allows."""
-    shown = snapshot()
-    back = {**shown["edges"][0], "source": "count", "target": "split"}
-    figures.shown = shown | {"edges": [*shown["edges"], back]}
-    page = context.new_page()
-    page.goto(served.address)
-    state(page, "live")
-    assert page.locator("#drawing a.node").count() == 3
-    assert page.locator("#drawing .edges path").count() == 4
-    changed = snapshot(AT + 1)
-    changed["components"] = [component("lines", "spout"), component("sum", "bolt"), component("split", "bolt")]
-    changed["edges"] = changed["edges"][:1]
-    figures.shown = changed
-    page.wait_for_selector("#component-sum")
-    assert page.locator("#components-table tbody th").all_text_contents() == ["lines", "sum", "split"]
-    assert page.locator("#drawing a.node").count() == 3
-    assert page.locator("#drawing .edges path").count() == 1

@@ -4,11 +4,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from acker_worker.errors import BrokerUnreachableError
 from inspection import record_scan
-from inspection.dead_letters import DeadLetter, DeadLettersError, Replayer
 from inspection.record_scan import RecordScan, Stretch
 
 PLACE = ("words.tuples.count", 3)
@@ -58,27 +57,3 @@ def test_a_partition_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyP
     said = r"no records of words\.tuples\.count came"
     with RecordScan({}) as scan, pytest.raises(BrokerUnreachableError, match=said):
         scan.read("inboxes", {PLACE: Stretch(5, 17)}, lambda _message: None)
-
-
-class Fenced:
-    """Refuses records with a code that does not say why; its reports do."""
-
-    def __init__(self, _settings: dict[str, Any]) -> None: ...
-
-    def init_transactions(self, _seconds: float) -> None: ...
-
-    def begin_transaction(self) -> None: ...
-
-    def produce(self, *_: Any, **__: Any) -> None:
-        raise KafkaException(KafkaError(KafkaError._FATAL))
-
-    def poll(self, _seconds: float) -> int:
-        raise KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
-
-
-def test_a_replay_that_another_one_has_fenced_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inspection.dead_letters.replay.Producer", Fenced)
-    monkeypatch.setattr(Replayer, "_end", lambda *_: 0)
-    letter = DeadLetter(0, 0, None, b"x", (), "words.tuples.b", 0, 0, "exception", "no", "b/0")
-    with pytest.raises(DeadLettersError, match="another replay of words has begun and put an end to this one"):
-        list(Replayer({}, "words").replay([letter]))

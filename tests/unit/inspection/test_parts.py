@@ -1,6 +1,5 @@
 """The parts of a trace: moments, root ids, previews, batches, subsets."""
 
-import random
 from datetime import datetime
 
 import numpy as np
@@ -10,16 +9,13 @@ from hypothesis import strategies as st
 
 from inspection.errors import MomentError
 from inspection.moments import since_ms
-from inspection.previews import PREVIEW_CHARACTERS, Previews
 from inspection.trace.errors import RootFormError
 from inspection.trace.roots import parse_root, roots_of_message, show_root
 from inspection.trace.sightings import Sightings
-from inspection.trace.xor_basis import XorBasis
-from tuple_tree.anchors import pack_anchors
-from tuple_tree.codec import encode_ack_batch, encode_notice_batch
+from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import MAX_ATTEMPTS, Position, positional_root, signed
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
-from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutTask
+from tuple_tree.messages import AckBatch, SpoutTask
 from tuple_tree.streams import declare
 
 ROOT = 0x0123456789ABCDEF
@@ -91,17 +87,6 @@ def test_what_is_no_root_and_no_message_is_refused() -> None:
             roots_of_message(text, manifest())
 
 
-def test_previews_are_short_and_never_fail() -> None:
-    previews = Previews(manifest())
-    assert previews.of("lines", "default", b'{"line": "a b", "number": 7}') == "line='a b', number=7"
-    long = previews.of("lines", "default", b'{"line": "%s", "number": 7}' % (b"x" * 500))
-    assert len(long) == PREVIEW_CHARACTERS
-    assert long.endswith("…")
-    assert previews.of("lines", "default", b"{").startswith("unreadable: 7b")
-    assert previews.of("unknown", "default", b"\x01\x02") == "01 02"
-    assert previews.of("lines", "default", None) == "no payload"
-
-
 def test_what_is_said_of_a_root_is_found_in_batches() -> None:
     seen = Sightings([ROOT, 4], 2)
     assert seen.ack_partitions == {1, 0}
@@ -140,51 +125,3 @@ def test_what_is_said_of_a_root_is_found_in_batches() -> None:
     ]
     assert [told.message for told in seen.found[ROOT].told if told.kind == "fail"] == ["no"]
     assert seen.found[4].told == []
-
-
-def test_outcomes_are_found_in_notices() -> None:
-    seen = Sightings([ROOT], 2)
-    seen.see_notice("t.notices.lines", 0, 5, 1_000, encode_notice_batch(NoticeBatch(1, 9, acked_roots=ids(3, ROOT))))
-    failed = NoticeBatch(
-        *(1, 9),
-        failed_roots=ids(ROOT),
-        fail_reasons=np.array([FailReason.TIMEOUT], dtype=np.uint8),
-        fail_messages=("",),
-    )
-    seen.see_notice("t.notices.lines", 0, 6, 1_001, encode_notice_batch(failed))
-    seen.see_notice("t.notices.lines", 0, 7, 1_002, ROOT.to_bytes(8, "big"))
-    assert [outcome.reason for outcome in seen.found[ROOT].outcomes] == [None, FailReason.TIMEOUT]
-
-
-def test_tuples_are_found_by_their_headers() -> None:
-    seen = Sightings([ROOT, 4], 2)
-
-    def see(anchors: bytes) -> list[tuple[int, int, int]]:
-        headers = [("other", b"x"), ("anchors", anchors), ("source", b"lines/default")]
-        found = seen.see_tuple("split", 2, 17, 1_000, headers)
-        assert all((each.source, each.stream) == ("lines", "default") for _, each in found)
-        return [(records.root, each.edge, each.roots) for records, each in found]
-
-    assert see(pack_anchors({ROOT: 5})) == [(ROOT, 5, 1)]
-    assert see(pack_anchors({9: 5})) == []
-    assert see(pack_anchors({9: 5, 4: 6, ROOT: 7})) == [(4, 6, 3), (ROOT, 7, 3)]
-    # An edge that looks like the root is none.
-    assert see(pack_anchors({9: ROOT, 8: 1})) == []
-    assert see(ROOT.to_bytes(8, "big")) == []
-    assert see(b"") == []
-
-
-@given(st.integers(0, 2**32), st.sets(st.integers(0, 39)))
-def test_the_subset_with_an_xor_is_found(seed: int, chosen: set[int]) -> None:
-    rng = random.Random(seed)
-    vectors = [rng.getrandbits(64) for _ in range(40)]
-    basis = XorBasis()
-    assert [basis.add(vector, 1 << at) for at, vector in enumerate(vectors)] == [None] * 40
-    sum_ = 0
-    for at in chosen:
-        sum_ ^= vectors[at]
-    members = sum(1 << at for at in chosen)
-    assert basis.subset(sum_) == members
-    assert basis.add(sum_, 1 << 40) == members | 1 << 40
-    assert len(basis) == 40
-    assert basis.subset(rng.getrandbits(64)) is None

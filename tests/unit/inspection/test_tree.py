@@ -3,11 +3,9 @@
 import random
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspection.trace import families
 from inspection.trace.as_json import tree_as_json
 from inspection.trace.records import Told
 from inspection.trace.tree import Node, Origin, State, Status, Tree, build_tree
@@ -96,25 +94,6 @@ def test_random_trees(seed: int, tasks: int, acked: float, several: bool) -> Non
         assert_true_of(forest, build_tree(forest.records(root)))
 
 
-@given(st.integers(0, 2**32), st.integers(1, 300), st.data())
-def test_a_line_of_many_words(seed: int, words: int, data: st.DataObject) -> None:
-    """Far more children than an ack has bits: they are found because they were emitted one after the other."""
-    forest = Forest(seed, (ROOT,))
-    stuck = data.draw(st.integers(0, words - 1))
-    line_of_words(forest, words, stuck=stuck)
-    tree = build_tree(forest.records(ROOT), {("count", stuck % 3): 0})
-    (open_,) = tree.having(State.OPEN)
-    assert grown_at(forest, open_) is forest.tuples[1 + stuck]
-    here = open_.delivery.offset
-    how = f"is {here:,} behind"
-    if stuck + 3 < words:
-        how = f"has acked a later one, at offset {forest.tuples[1 + stuck + 3].offset}, but not offset {here}"
-    assert verdict(tree) == f"open: 1 of {words + 1} tuples, `count` task {stuck % 3} {how} (offset {here})"
-    # Of words that were emitted in the same millisecond to different tasks, the order is not known.
-    assert {node.origin for node in tree.nodes} <= {Origin.TOLD, Origin.INFERRED, Origin.AMBIGUOUS}
-    assert sum(node.state is State.ACKED for node in tree.nodes if node.delivery.bolt == "count") == words - 1
-
-
 @given(st.integers(0, 2**32), st.integers(2, 6), st.booleans())
 def test_a_child_of_several_tuples_of_one_tree(seed: int, parts: int, finished: bool) -> None:
     """Their acks only add up together."""
@@ -194,21 +173,6 @@ def test_a_tuple_sent_twice_is_one_tuple() -> None:
     tree = build_tree(records)
     assert len(tree.nodes) == 3
     assert sorted(len(node.offsets) for node in tree.nodes) == [1, 1, 2]
-
-
-@pytest.mark.parametrize("failed", [False, True])
-def test_a_commit_decides_what_acks_do_not(failed: bool) -> None:
-    """But not if something was failed: that is committed as well."""
-    forest = Forest(12, (ROOT,))
-    lines = forest.begin(ROOT, "split", 2)
-    for offset, line in enumerate(lines):
-        forest.tuples[line].task, forest.tuples[line].offset = 0, offset
-    forest.say(ROOT, "ack", "split/0", forest.tuples[lines[0]].edges[ROOT] ^ 0xABC)
-    if failed:
-        forest.say(ROOT, "fail", "split/0")
-    tree = build_tree(forest.records(ROOT), {("split", 0): 1})
-    assert [node.state for node in tree.nodes] == [State.UNCLEAR if failed else State.ACKED, State.UNCLEAR]
-    assert f"{2 if failed else 1} of 2 tuples may be" in verdict(tree)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 0.4))
@@ -299,23 +263,3 @@ def test_what_the_log_says_after_the_outcome_changes_nothing() -> None:
             f"acked after {acked - begun} ms: all of 3 tuples; 1 more, of an execution that was interrupted, are open, "
             "and nobody waits for them"
         )
-
-
-def test_where_the_search_for_children_is_given_up_nothing_false_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    forest = Forest(9, (ROOT,))
-    lines = forest.begin(ROOT, "split", 30)
-    for at in lines:
-        forest.now += 1
-        children = [forest.emit((at,), "count", 0) for _ in range(30)]
-        forest.ack(at)
-        for child in children[1:]:
-            forest.ack(child)
-    records = forest.records(ROOT)
-    lost = forest.tuples[len(lines)].delivery(ROOT)
-    records.deliveries.remove(lost)
-    assert len(build_tree(records).unexplained) == 1
-    monkeypatch.setattr(families, "MOST_STEPS", 1_000)
-    tree = build_tree(records)
-    assert len(tree.unexplained) > 1
-    for node in tree.nodes:
-        assert grown_at(forest, node).acked or node.state is not State.ACKED

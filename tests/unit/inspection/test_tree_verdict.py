@@ -1,6 +1,6 @@
 """What is said of a tree: its verdict, and how far those are who have to ack."""
 
-from inspection.trace.tree import State, Status, build_tree
+from inspection.trace.tree import Status, build_tree
 from inspection.trace.verdict import verdict
 from tests.unit.inspection.forest import ROOT, Forest, line_of_words
 from tuple_tree.messages import FailReason
@@ -48,20 +48,6 @@ def test_tuples_that_are_not_there_are_said_to_be_missing() -> None:
     assert verdict(tree).startswith("open: 1 of 1 tuple may be, `split` task 0 has not acked")
     records.deliveries = []
     assert "none of its tuples is in the inboxes" in verdict(build_tree(records))
-
-
-def test_the_checksum_decides_what_acks_do_not() -> None:
-    """Two tuples of a task, and acks of them whose other halves are not to be found."""
-    forest = Forest(5, (ROOT,))
-    lines = forest.begin(ROOT, "split", 2)
-    for line in lines:
-        forest.tuples[line].task = 0
-        forest.tuples[line].offset = line
-    strange = 0xABC
-    forest.say(ROOT, "ack", "split/0", forest.tuples[0].edges[ROOT] ^ strange)
-    forest.say(ROOT, "ack", "other/0", strange)
-    tree = build_tree(forest.records(ROOT))
-    assert [node.state for node in tree.nodes] == [State.ACKED, State.OPEN]
 
 
 def test_without_an_init_nobody_hears_of_it() -> None:

@@ -9,11 +9,9 @@ from inspection.dead_letters import (
     DeadLetter,
     LetterPreviews,
     Replay,
-    Selection,
     hex_dump,
     parse,
     preview,
-    restored_headers,
     why_not,
 )
 from inspection.dead_letters.letter import Header
@@ -77,20 +75,6 @@ def test_any_record_can_be_read(headers: list[Header], value: bytes | None) -> N
     assert isinstance(read, Replay) or (read.offset == 3 and bool(read.reason))
 
 
-def test_filters_must_all_hold() -> None:
-    assert not Selection()
-    assert Selection().takes(letter())
-    both = Selection(reasons=frozenset({"exception", "bad-payload"}), components=frozenset({"split"}))
-    assert both
-    assert both.takes(letter())
-    assert not both.takes(letter(by="count/1"))
-    assert not both.takes(letter(reason="no-source"))
-    assert not Selection(topics=frozenset({"lines"})).takes(letter())
-    assert not Selection(since_ms=1_001).takes(letter())
-    assert Selection(since_ms=1_000, offsets=frozenset({7})).takes(letter())
-    assert not Selection(offsets=frozenset({8})).takes(letter())
-
-
 def test_previews_fit_and_disturb_no_terminal() -> None:
     for value, shown in (
         (None, "no value"),
@@ -136,12 +120,6 @@ def test_a_tuple_is_shown_by_its_fields_and_other_values_as_bytes() -> None:
         assert previews.values(other, 60) is None
         assert previews.of(other) == preview(other.value)
     assert LetterPreviews(None).of(letter(value=TUPLE)) == preview(TUPLE)
-
-
-def test_a_tuple_goes_back_without_its_anchors_and_a_message_as_it_was() -> None:
-    assert restored_headers(letter(), "words") == list(OWN[1:])
-    assert restored_headers(letter(), "words", keep_anchors=True) == list(OWN)
-    assert restored_headers(letter(topic="lines"), "words") == list(OWN)
 
 
 def test_what_can_be_put_back() -> None:
