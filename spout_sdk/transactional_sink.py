@@ -22,6 +22,7 @@ from tuple_tree.names import transactional_id, transactional_prefix
 logger = logging.getLogger("spout_sdk.kafka")
 
 _ROOM_SECONDS: Final = 0.01
+_FLUSH_SECONDS: Final = 0.1
 _CLEANING_SECONDS: Final = 5.0
 _REPLACED: Final = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_TXN_STATE}
@@ -92,7 +93,7 @@ class TransactionalSink:
             RolledBackError: if the transaction can only be aborted.
             BrokerError: if the producer cannot go on, or it is not known how the commit went.
         """
-        left = self._serve(lambda: self._producer.flush(self.timeout))
+        left = self._flush()
         self.poll()
         if left:
             self._hear_cause()
@@ -165,6 +166,18 @@ class TransactionalSink:
                     self._unsent = f"a record for {topic}[{partition}] could not be sent: {reason.str()}"
                 return None
 
+    def _flush(self) -> int:
+        """Returns how many records are not delivered; does not wait for those behind one that was refused.
+
+        librdkafka holds them back until the transaction is aborted, and the broker aborts it when it times out.
+        """
+        deadline = time.monotonic() + self.timeout
+        while True:
+            left = self._serve(lambda: self._producer.flush(min(_FLUSH_SECONDS, self.timeout)))
+            ended = self._broken is not None or self._fatal is not None
+            if not left or ended or time.monotonic() >= deadline:
+                return left
+
     def _serve(self, call: Callable[[], int]) -> int:
         """Hears delivery reports; keeps what is fatal."""
         said, reason = heard(call)
@@ -225,7 +238,9 @@ class TransactionalSink:
         if error is None or self._broken is not None or error.code() in _PURGED:
             return
         topic, partition = message.topic(), message.partition()
-        if is_refused(error):
+        if error.code() in _REPLACED:
+            self._fatal = self._fatal or self._ended(error)
+        elif is_refused(error):
             # Doing it again would end like this.
             self._fatal = str(DeliveryError("a record", topic, partition, error))
         self._broken = f"a record for {topic}[{partition}] was not delivered: {error.str()}"

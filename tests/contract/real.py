@@ -55,10 +55,10 @@ class Real:
         threads: the same for the threads that they run in.
     """
 
-    def __init__(self, topology: Topology, cluster: Cluster, kafka: dict[str, Any], *, acker_dies: bool) -> None:
+    def __init__(self, topology: Topology, cluster: Cluster, *, acker_dies: bool) -> None:
         self._topology = topology
         self.cluster = cluster
-        self._kafka = {**cluster.bootstrap, **MEMBER, **kafka}
+        self._kafka = {**cluster.bootstrap, **MEMBER}
         self._running: list[Threaded | _Process] = []
         self.runners: dict[str, ComponentRunner] = {}
         self.threads: dict[str, Threaded] = {}
@@ -149,10 +149,8 @@ class RealWorld:
         return cluster
 
     @contextmanager
-    def run(
-        self, topology: Topology, *, acker_dies: bool = False, kafka: dict[str, Any] | None = None
-    ) -> Iterator[Real]:
-        real = Real(topology, self.cluster(topology), kafka or {}, acker_dies=acker_dies)
+    def run(self, topology: Topology, *, acker_dies: bool = False) -> Iterator[Real]:
+        real = Real(topology, self.cluster(topology), acker_dies=acker_dies)
         try:
             yield real
         finally:

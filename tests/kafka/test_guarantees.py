@@ -166,8 +166,7 @@ def test_what_the_broker_refuses_each_time_ends_the_process(world: RealWorld) ->
     messages, _, _ = line(builder, enlarge)
     topology = builder.build()
     topic = tuples_topic(topology.name, "two")
-    # A commit waits as long as a transaction may last for what was sent after the refused record.
-    with world.run(topology, kafka={"transaction.timeout.ms": 3_000}) as running:
+    with world.run(topology) as running:
         running.cluster.limit_records(topic, 500)
         messages.say("large", message_id=None)
         said = running.threads["one"].last_words()
@@ -187,6 +186,7 @@ def commit_unheard(sink: TransactionalSink, consumer: Consumer, topic: str) -> N
         return 1, None
 
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sink, "timeout", 1.0)
         patched.setattr("spout_sdk.transactional_sink.heard", lose)
         commit(sink, consumer, topic)
 
