@@ -1,62 +1,23 @@
 """Commands called in this process, and topologies whose components and acker worker run in threads."""
 
-import contextlib
-import io
 import json
-import os
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
-from unittest.mock import patch
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from acker_cli.app import main
 from acker_worker.catalogue import Catalogue
 from acker_worker.worker import AckerWorker, WorkerSettings
 from spout_sdk import ComponentRunner, Stats, Topology
 from tests.unit.cli.running import Run
+from tests.unit.cli.running import call_acker as call_acker
 from tuple_tree.access import ACKER
 
 ROOT: Final = Path(__file__).parents[2]
 NO_BROKER: Final = "127.0.0.1:1"
-
-
-def call_acker(
-    *arguments: str,
-    servers: str | None = None,
-    cwd: Path = ROOT,
-    environment: Mapping[str, str] | None = None,
-    given: str = "",
-) -> Run:
-    """Runs a command in this process, where no signal and no exit of a process is the subject.
-
-    Args:
-        arguments: of `acker`.
-        servers: for `--bootstrap-servers`, unless None.
-        cwd: where.
-        environment: variables to set meanwhile.
-        given: on its standard input, which is no terminal.
-    """
-    whole = [*arguments, *(() if servers is None else ("--bootstrap-servers", servers))]
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        contextlib.chdir(cwd),
-        patch.object(sys, "stdin", io.StringIO(given)),
-        patch.object(sys, "path", [str(cwd), *sys.path]),
-        patch.dict(os.environ, environment or {}),
-    ):
-        try:
-            main(whole)
-        except SystemExit as ended:
-            code = ended.code
-    assert isinstance(code, int)
-    return Run(whole, code, out.getvalue(), err.getvalue())
 
 
 def parsed(run: Run) -> Any:

@@ -8,26 +8,20 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from tests.pages import ROOT
+from tests.waiting import eventually
+
 Run = subprocess.CompletedProcess[str]
 Acker = Callable[..., Run]
 
 PATIENCE = 60.0
 """Seconds until something that has to happen must have happened."""
-
-
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-    """Waits for a condition."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        threading.Event().wait(0.05)
 
 
 def descendants(pid: int) -> set[int]:
@@ -86,10 +80,11 @@ class RunningAcker:
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         """Waits for a condition as long as the command runs."""
-        wait_until(
-            lambda: condition() or self.process.poll() is not None,
-            f"{what}; it said:\n{self.said}",
-        )
+        try:
+            eventually(lambda: condition() or self.process.poll() is not None, what, PATIENCE)
+        except AssertionError as error:
+            error.add_note(f"it said:\n{self.said}")
+            raise
         if self.process.poll() is not None:
             self.ended()
         assert condition(), f"{what} did not happen before it ended; it said:\n{self.said}"
@@ -107,7 +102,7 @@ class RunningAcker:
         assert family, "it has no children"
         self.process.send_signal(number)
         code = self.ended()
-        wait_until(lambda: not any(map(is_alive, family)), "all its children are gone", 30)
+        eventually(lambda: not any(map(is_alive, family)), "all its children are gone", 30)
         return code
 
 
@@ -131,13 +126,20 @@ def run_acker(
     )
 
 
-def call_acker(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = None, given: str = "") -> Run:
+def call_acker(
+    *arguments: str,
+    servers: str | None = None,
+    cwd: Path = ROOT,
+    environment: Mapping[str, str] | None = None,
+    given: str = "",
+) -> Run:
     """Runs a command in this process, without its settings: for all but signals and starts.
 
     Modules of the directory can be imported, and `given` is on standard input, which is no terminal.
     """
     from acker_cli.app import main
 
+    whole = [*arguments, *(() if servers is None else ("--bootstrap-servers", servers))]
     out, err = io.StringIO(), io.StringIO()
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("ACKER_")}
     with (
@@ -149,11 +151,11 @@ def call_acker(*arguments: str, cwd: Path, environment: Mapping[str, str] | None
         patch.dict(os.environ, {**kept, **(environment or {})}, clear=True),
     ):
         try:
-            main([*arguments])
+            main(whole)
         except SystemExit as ended:
             code = ended.code
     assert isinstance(code, int)
-    return Run([*arguments], code, out.getvalue(), err.getvalue())
+    return Run(whole, code, out.getvalue(), err.getvalue())
 
 
 def said(run: Run) -> Any:

@@ -28,8 +28,7 @@ def interrupt(number: signal.Signals = signal.SIGINT) -> None:
 
 
 def test_the_first_signal_unwinds_and_the_second_does_not_disturb_that() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    cleaned = []
+    before, cleaned = signal.getsignal(signal.SIGINT), []
 
     def work() -> None:
         try:
@@ -40,8 +39,7 @@ def test_the_first_signal_unwinds_and_the_second_does_not_disturb_that() -> None
 
     with pytest.raises(Interrupted) as raised, interruptible():
         work()
-    assert raised.value.exit_code == 130
-    assert cleaned
+    assert (raised.value.exit_code, cleaned) == (130, [True])
     assert signal.getsignal(signal.SIGINT) is before
 
 

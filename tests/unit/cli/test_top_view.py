@@ -59,13 +59,10 @@ def test_it_fits_the_terminal() -> None:
 def test_what_is_wrong_is_shown() -> None:
     text = "\n".join(drawn(busy(), 80, "the brokers are gone"))
     for part in (
-        "topology words, rates over 5 s, 7 dead letters",
+        "7 dead letters",
         "lines: failed 74,070 (timeout 74,070)",
         "errors 3; ValueErr",
         "the brokers are gone",
-        "nobody",
-        "48.1k",
-        "acker worker host/9: 1 partitions, 1.2M entries/s",
     ):
         assert part in text
     idle = "\n".join(drawn(TopologyView(manifest())))
