@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -27,6 +28,8 @@ from tuple_tree.routing import acker_partition
 from tuple_tree.streams import declare
 from tuple_tree.watermarks import watermarks
 
+FAST: Final[dict[str, str | int | float | bool]] = {"log_level": 2, "reconnect.backoff.max.ms": 300}
+"""A client that looks for a broker that was away as soon as it may be back."""
 Notices = dict[int, list[str]]
 """Root → its outcomes, in the order in which they came."""
 
@@ -56,7 +59,7 @@ class AckLog:
     """
 
     def __init__(self, bootstrap_servers: str, partitions: int = 2, tick_ms: int = 200, timeout_ms: int = 400) -> None:
-        self.kafka: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers, "log_level": 2}
+        self.kafka: dict[str, str | int | float | bool] = {**FAST, "bootstrap.servers": bootstrap_servers}
         self.topology = f"t-{uuid.uuid4().hex[:12]}"
         self.manifest = manifest_of(self.topology, partitions, tick_ms, timeout_ms)
         self.catalogue = Catalogue(self.kafka)

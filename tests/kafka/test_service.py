@@ -20,12 +20,11 @@ from acker_worker.ack_log import AckLogReader
 from acker_worker.catalogue import Catalogue
 from acker_worker.fold import Told
 from acker_worker.notifier import Notifier
-from acker_worker.published import PublishedTopologies
 from acker_worker.service import AckerService
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import WorkerSettings
 from local_kafka import LocalKafka
-from tests.kafka.ack_log import AckLog, Clock, manifest_of, settled
+from tests.kafka.ack_log import FAST, AckLog, Clock, manifest_of, settled
 from tests.waiting import eventually
 from tuple_tree import topic_watch
 from tuple_tree.broker_sight import BrokerSight
@@ -41,6 +40,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
     """One that can be stopped and started again with what it holds, at the same port."""
     with LocalKafka(data_dir=tmp_path_factory.mktemp("broker") / "data") as kafka:
         yield kafka
+        kafka.kill()
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ class ServiceThread:
         self.snapshots = 0
         self.error: BaseException | None = None
         kafka: dict[str, str | int | float | bool] = {
+            **FAST,
             "bootstrap.servers": servers,
-            "log_level": 2,
             "session.timeout.ms": session_ms,
             "heartbeat.interval.ms": 300,
         }
@@ -129,45 +129,40 @@ def is_committed(log: AckLog) -> bool:
     return sum(offset for offset, _ in log.committed().values() if offset > 0) == sum(log.end_offsets().values())
 
 
-def test_topologies_that_come_and_go_are_served(servers: str) -> None:
+def test_topologies_that_come_and_go_are_served(servers: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Beginning without any; it survives manifests that cannot be used, and the loss of all of them."""
     catalogue, admin = Catalogue({"bootstrap.servers": servers}), AdminClient({"bootstrap.servers": servers})
     if TOPOLOGIES_TOPIC in catalogue.topics():
         admin.delete_topics([TOPOLOGIES_TOPIC])[TOPOLOGIES_TOPIC].result()
         eventually(lambda: TOPOLOGIES_TOPIC not in catalogue.topics(), "the topic to be gone")
     with running(servers) as service, topology_of(servers) as kept:
+        served = service.service.topologies
         is_served(kept, 2)
         with topology_of(servers) as gone:
             is_served(gone, 2)
-            is_served(kept, 4)
             kept.catalogue.publish(manifest_of("untracked").model_copy(update={"guarantee": "at_most_once"}))
-            assert set(service.service.topologies()) == {kept.topology, gone.topology}
-            assert set(service.service.silences()) == {kept.topology, gone.topology}
-            eventually(lambda: [service.of(log).trees_acked for log in (kept, gone)] == [2, 1], "the counts of both")
-            gone.catalogue.withdraw(gone.topology)
-            eventually(lambda: set(service.service.topologies()) == {kept.topology}, "the worker to end")
+            for times, value in enumerate([b"no manifest", manifest_of("another-name").to_json()], start=1):
+                kept.append_to(TOPOLOGIES_TOPIC, 0, value, key=b"broken")
+                is_logged(caplog, "topology broken cannot be served as it was published", times)
+            assert set(served()) == {kept.topology, gone.topology, "broken"}
+            eventually(lambda: [service.of(log).trees_acked for log in (kept, gone)] == [1, 1], "the counts of both")
+            for topology in ("broken", gone.topology):
+                gone.catalogue.withdraw(topology)
+            eventually(lambda: set(served()) == set(service.service.silences()) == {kept.topology}, "the others to end")
             assert is_committed(gone)
-            is_served(kept, 6)
+            is_served(kept, 4)
             gone.catalogue.publish(gone.manifest)
             is_served(gone, 4)
             assert gone.read_notices()[2] == ["ack"], "no outcome is repeated"
-        kept.catalogue.withdraw("untracked")
+        kept.delete_topic(TOPOLOGIES_TOPIC)
+        with topology_of(servers) as new:
+            is_served(new, 2)
+            is_served(kept, 6)
         service.service.stop()
         service.thread.join(60)
         assert is_committed(kept)
         group = acker_group(kept.topology)
         assert admin.describe_consumer_groups([group])[group].result().members == []
-
-
-def test_it_survives_the_loss_of_all_manifests(servers: str) -> None:
-    with topology_of(servers) as old, running(servers):
-        is_served(old, 2)
-        for _ in range(5):
-            old.catalogue.publish(old.manifest)
-        old.delete_topic(TOPOLOGIES_TOPIC)
-        with topology_of(servers) as new:
-            # At an offset that the old topic had as well.
-            is_served(new, 2)
-            is_served(old, 4)
 
 
 def test_a_topology_whose_ack_log_is_deleted_ends_alone_and_comes_back(
@@ -181,42 +176,29 @@ def test_a_topology_whose_ack_log_is_deleted_ends_alone_and_comes_back(
         served = service.service.topologies()[broken.topology]
         eventually(lambda: served.problem, "the worker to notice", 120)
         assert f"topic {broken.topic}" in served.problem
-        logged = f"topology {broken.topology} is not served, tried again in "
-        is_logged(caplog, logged)
+        is_logged(caplog, f"topology {broken.topology} is not served, tried again in ")
         is_served(other, 4)
         broken.catalogue.create_topics(broken.manifest)
         eventually(lambda: service.of(broken).partitions == 2 and not served.problem, "it to be served again", 120)
         is_served(broken, 4)
 
 
-def test_a_manifest_that_cannot_be_used_is_said_and_passed_over(servers: str, caplog: pytest.LogCaptureFixture) -> None:
-    with topology_of(servers) as log, running(servers) as service:
-        said = "topology broken cannot be served as it was published"
-        for times, value in enumerate([b"no manifest", manifest_of("another-name").to_json()], start=1):
-            log.append_to(TOPOLOGIES_TOPIC, 0, value, key=b"broken")
-            is_logged(caplog, said, times)
-            assert service.service.topologies()["broken"].problem
-        is_served(log, 2)
-        log.catalogue.withdraw("broken")
-        eventually(lambda: "broken" not in service.service.topologies(), "it to be forgotten")
-
-
 def test_what_a_client_does_not_recover_from_starts_the_worker_again(
     servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It happens when a broker goes or comes at the wrong moment, which no broker does on demand."""
-    faults: list[tuple[str, Any, str]] = [
-        ("unanswered_s", 5.0, "a commit has had no answer for 5 s"),
-        ("lost", True, "its client has lost all brokers, as librdkafka may"),
-    ]
     with topology_of(servers) as log, running(servers) as service:
         is_served(log, 2)
-        for root, (fault, value, said) in zip((4, 6), faults, strict=True):
-            with monkeypatch.context() as patched:
-                patched.setattr(worker, "ANSWER_S", 1.0)
-                patched.setattr(AckLogReader, fault, value)
-                is_logged(caplog, said)
-            is_served(log, root)
+        with monkeypatch.context() as patched:
+            patched.setattr(worker, "ANSWER_S", 1.0)
+            patched.setattr(AckLogReader, "unanswered_s", 5.0)
+            is_logged(caplog, "a commit has had no answer for 5 s")
+        is_served(log, 4)
+        with monkeypatch.context() as patched:
+            patched.setattr(BrokerSight, "lost", True)
+            is_logged(caplog, "its client has lost all brokers, as librdkafka may")
+            is_logged(caplog, f"{TOPOLOGIES_TOPIC} is read anew")
+        is_served(log, 6)
         caplog.clear()
         caplog.set_level("INFO")
         log.say(8, init=5)
@@ -228,25 +210,6 @@ def test_what_a_client_does_not_recover_from_starts_the_worker_again(
         log.say(8, ack=5)
         log.flush()
         assert log.await_notices([8])[8] == ["ack"]
-
-
-def test_manifests_are_read_by_another_client_if_one_has_lost_its_brokers(
-    servers: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    published = PublishedTopologies({"bootstrap.servers": servers, "log_level": 2})
-
-    def followed(log: AckLog) -> bool:
-        return log.topology in {change.topology for change in published.poll(0.2)}
-
-    with topology_of(servers) as old:
-        published.open()
-        eventually(lambda: followed(old), "what is published")
-        with monkeypatch.context() as patched:
-            patched.setattr(BrokerSight, "lost", True)
-            assert published.poll(0.2) == []
-        with topology_of(servers) as new:
-            eventually(lambda: followed(new), "what is published from now on")
-    published.close()
 
 
 def test_a_consumer_whose_commit_is_lost_is_given_up(
@@ -276,7 +239,7 @@ class Asking:
         self._admin.describe_cluster(request_timeout=10).result()
 
     def ask_in_vain(self) -> None:
-        asked = self._admin.describe_cluster(request_timeout=2)
+        asked = self._admin.describe_cluster(request_timeout=1)
         while not asked.done():
             self._admin.poll(0.1)
         with pytest.raises(KafkaException, match="Timed out"):
@@ -289,7 +252,7 @@ class Asking:
 def test_workers_and_outcomes_wait_for_the_broker_and_do_not_storm_it(
     broker: LocalKafka, servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ack_log, "CONTACT_S", 1.0)
+    monkeypatch.setattr(ack_log, "CONTACT_S", 0.5)
     clock, asking = Clock(), Asking(servers)
     # Longer than the broker is away, so that the worker keeps its partitions.
     serving = running(servers, clock, session_ms=120_000)
@@ -300,7 +263,7 @@ def test_workers_and_outcomes_wait_for_the_broker_and_do_not_storm_it(
         eventually(lambda: settled(service.of(log), 1), "the tree, all of it committed")
         stranger = SpoutTask(f"{other.topology}.notices.stranger", 0, 1_000)
         notifier = Notifier(other.topology, other.kafka, Catalogue(other.kafka))
-        broker.stop()
+        broker.kill()
         try:
             notifier.tell(0, 7, {stranger: acked(5), other.spout: acked(2, 4)})
             notifier.tell(0, 8, {other.spout: acked(6)})

@@ -32,27 +32,20 @@ class PlainLedger:
         self.records: RotatingMap[int, Record] = RotatingMap(buckets=LIFETIME)
         self.tick = 0
 
-    def init(self, root: int, val: int, spout: SpoutTask) -> Decided:
-        record = self.records.get(root) or Record(self.tick)
-        if record.spout is not None:
-            return []
-        record.spout = spout
-        record.checksum ^= val
-        return self._decide(root, record)
-
-    def ack(self, root: int, val: int) -> Decided:
-        record = self.records.get(root) or Record(self.tick)
-        record.checksum ^= val
-        return self._decide(root, record)
-
-    def fail(self, root: int) -> Decided:
-        record = self.records.get(root) or Record(self.tick)
-        record.failed = True
-        return self._decide(root, record)
-
-    def reset(self, root: int) -> Decided:
+    def apply(self, rule: str, root: int, val: int = 0, spout: SpoutTask | None = None) -> Decided:
         record = self.records.get(root)
-        return [] if record is None else self._decide(root, record)
+        if (record is None and rule == "reset") or (record and record.spout and rule == "init"):
+            return []
+        record = record or Record(self.tick)
+        record.checksum ^= val
+        record.spout = record.spout or spout
+        record.failed |= rule == "fail"
+        if record.spout is not None and (record.checksum == 0 or record.failed):
+            self.records.remove(root)
+            kind = kernels.ACKED if record.checksum == 0 else kernels.FAILED_BY_BOLT
+            return [(root, kind, record.spout)]
+        self.records.put(root, record)
+        return []
 
     def rotate(self) -> Decided:
         self.tick += 1
@@ -61,26 +54,12 @@ class PlainLedger:
         expired |= {root: self._at(root) for root in too_old}
         for root in too_old:
             self.records.remove(root)
-        return [
-            (
-                root,
-                kernels.ORPHANED
-                if record.spout is None
-                else kernels.TOO_OLD
-                if self.tick - record.born >= MAX_AGE
-                else kernels.TIMED_OUT,
-                record.spout,
-            )
-            for root, record in expired.items()
-        ]
+        return [(root, self._end(record), record.spout) for root, record in expired.items()]
 
-    def _decide(self, root: int, record: Record) -> Decided:
-        if record.spout is not None and (record.checksum == 0 or record.failed):
-            self.records.remove(root)
-            kind = kernels.ACKED if record.checksum == 0 else kernels.FAILED_BY_BOLT
-            return [(root, kind, record.spout)]
-        self.records.put(root, record)
-        return []
+    def _end(self, record: Record) -> int:
+        if record.spout is None:
+            return kernels.ORPHANED
+        return kernels.TOO_OLD if self.tick - record.born >= MAX_AGE else kernels.TIMED_OUT
 
     def _at(self, root: int) -> Record:
         record = self.records.get(root)
@@ -91,6 +70,7 @@ class PlainLedger:
 # Few roots and values, so that trees meet, complete and collide; extremes, so that no id is special.
 ROOTS = st.sampled_from([0, 1, 2, 3, 2**63, 2**64 - 1, 2**64 - 2, 0xDEADBEEF])
 VALS = st.sampled_from([0, 1, 2, 3, 2**63, 2**64 - 1])
+ENTRIES = st.lists(st.tuples(ROOTS, VALS), max_size=6)
 
 
 class SameOutcomes(RuleBasedStateMachine):
@@ -107,27 +87,23 @@ class SameOutcomes(RuleBasedStateMachine):
             )
         ]
 
-    @rule(entries=st.lists(st.tuples(ROOTS, VALS), max_size=6), spout=st.sampled_from(SPOUTS))
+    @rule(entries=ENTRIES, spout=st.sampled_from(SPOUTS))
     def init(self, entries: list[tuple[int, int]], spout: SpoutTask) -> None:
-        expected = [decided for root, val in entries for decided in self.plain.init(root, val, spout)]
+        expected = [decided for root, val in entries for decided in self.plain.apply("init", root, val, spout)]
         roots, vals = np.array(entries, dtype=np.uint64).reshape(-1, 2).T
         assert self._decided(self.ledger.init(roots, vals, spout)) == expected
 
-    @rule(entries=st.lists(st.tuples(ROOTS, VALS), max_size=6))
+    @rule(entries=ENTRIES)
     def ack(self, entries: list[tuple[int, int]]) -> None:
-        expected = [decided for root, val in entries for decided in self.plain.ack(root, val)]
+        expected = [decided for root, val in entries for decided in self.plain.apply("ack", root, val)]
         roots, vals = np.array(entries, dtype=np.uint64).reshape(-1, 2).T
         assert self._decided(self.ledger.ack(roots, vals)) == expected
 
-    @rule(roots=st.lists(ROOTS, max_size=3))
-    def fail(self, roots: list[int]) -> None:
-        expected = [decided for root in roots for decided in self.plain.fail(root)]
-        assert self._decided(self.ledger.fail(np.array(roots, dtype=">u8"))) == expected
-
-    @rule(roots=st.lists(ROOTS, max_size=3))
-    def reset(self, roots: list[int]) -> None:
-        expected = [decided for root in roots for decided in self.plain.reset(root)]
-        assert self._decided(self.ledger.reset(np.array(roots, dtype=">u8"))) == expected
+    @rule(rule_=st.sampled_from(["fail", "reset"]), roots=st.lists(ROOTS, max_size=3))
+    def fail_or_reset(self, rule_: str, roots: list[int]) -> None:
+        expected = [decided for root in roots for decided in self.plain.apply(rule_, root)]
+        apply = self.ledger.fail if rule_ == "fail" else self.ledger.reset
+        assert self._decided(apply(np.array(roots, dtype=">u8"))) == expected
 
     @rule(ticks=st.integers(1, 3))
     def advance(self, ticks: int) -> None:

@@ -146,17 +146,6 @@ def test_a_rebuild_begins_a_tick_before_the_oldest_open_tree() -> None:
     assert fold.progress.rebuild_from > oldest
 
 
-def test_an_empty_ledger_is_rebuilt_from_the_last_tick() -> None:
-    log, fold = Log(), new_fold()
-    for root in range(20):
-        log.say(inits=[(root, 1)])
-        log.say(acks=[(root, 1)])
-        log.tick()
-    fold.apply(log.records)
-    assert len(fold.ledger) == 0
-    assert len(log.records) - fold.progress.rebuild_from <= 4
-
-
 def test_an_offset_without_our_metadata_is_where_the_fold_begins() -> None:
     for metadata in (None, "of another tool", '{"v":1,"rebuild_from":Infinity,"clock_ms":99}', "[" * 100_000):
         assert Progress.of(17, metadata) == Progress(17, 17, 0)

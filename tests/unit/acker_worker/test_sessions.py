@@ -1,6 +1,6 @@
 """Repeats and replaced writers, as the log shows them."""
 
-from acker_worker.sessions import Sessions, Standing
+from acker_worker.sessions import Sessions
 
 OLD, NEW, OTHER = b"old-" * 4, b"new-" * 4, b"oth-" * 4
 
@@ -14,12 +14,6 @@ def test_what_does_not_exceed_the_last_sequence_is_a_repeat() -> None:
     assert [judge(sessions, OLD, n)[0] for n in (0, 1, 1, 0, 5, 4, 6)] == ["C", "C", "R", "R", "C", "R", "C"]
 
 
-def test_writers_do_not_disturb_each_other() -> None:
-    sessions = Sessions()
-    assert sessions.judge("b/0", OLD, 3, opens=False, offset=0) is Standing.CURRENT
-    assert sessions.judge("b/1", OLD, 3, opens=False, offset=1) is Standing.CURRENT
-
-
 def test_an_opening_supersedes_earlier_sessions_for_good() -> None:
     sessions = Sessions()
     judge(sessions, OLD, 0, opens=True)
@@ -28,14 +22,6 @@ def test_an_opening_supersedes_earlier_sessions_for_good() -> None:
     assert judge(sessions, OLD, 1) == "SUPERSEDED"
     assert judge(sessions, OLD, 0, opens=True) == "SUPERSEDED"
     assert judge(sessions, NEW, 1) == "CURRENT"
-
-
-def test_sessions_opened_before_the_window_are_current_until_another_opens() -> None:
-    sessions = Sessions()
-    assert judge(sessions, OLD, 7) == "CURRENT"
-    assert judge(sessions, OTHER, 3) == "CURRENT"
-    judge(sessions, NEW, 0, opens=True)
-    assert judge(sessions, OLD, 8) == judge(sessions, OTHER, 4) == "SUPERSEDED"
 
 
 def test_what_was_opened_before_the_window_is_handed_on() -> None:

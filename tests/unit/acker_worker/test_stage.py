@@ -11,7 +11,7 @@ from acker_worker.ledger import Ledger
 from acker_worker.progress import Progress
 from acker_worker.stage import FULL, Stage
 from tests.seeds import each_seed
-from tests.unit.acker_worker.folding import SETTINGS, SPOUT, TICK_MS, Log, column, new_fold
+from tests.unit.acker_worker.folding import SETTINGS, SPOUT, Log, column, new_fold
 from tests.unit.acker_worker.random_log import random_scenario
 from tuple_tree.messages import FailReason, SpoutTask
 
@@ -60,21 +60,6 @@ def test_what_a_bolt_says_of_a_fail_is_not_lost_to_an_outcome_before_it() -> Non
     assert told[SPOUT] == ([1], [(1, FailReason.FAILED, "too late")])
 
 
-def test_entries_of_two_ticks_are_not_heard_at_one() -> None:
-    log = Log()
-    log.say(inits=[(1, 5)])
-    log.now_ms += TICK_MS
-    log.say(inits=[(2, 5)])
-    fold = new_fold()
-    fold.apply(log.records)
-    # The lifetime of the first is over a tick before that of the second.
-    lifetime_ms = SETTINGS.lifetime_ticks(SPOUT.timeout_ms) * TICK_MS
-    (first,) = fold.advance(log.now_ms - TICK_MS + lifetime_ms).told.values()
-    assert first.failed == [(1, FailReason.TIMEOUT, "")]
-    (second,) = fold.advance(log.now_ms + lifetime_ms).told.values()
-    assert second.failed == [(2, FailReason.TIMEOUT, "")]
-
-
 def test_more_entries_and_runs_than_there_is_room_for() -> None:
     stage, ledger = Stage(), Ledger(SETTINGS)
     spout = ledger.index_of(SPOUT)
@@ -86,18 +71,7 @@ def test_more_entries_and_runs_than_there_is_room_for() -> None:
     assert not len(ledger.apply(stage))
     assert len(ledger) == len(roots)
     stage.clear()
-    assert not len(ledger.apply(stage))
     assert len(stage.roots) == FULL
     stage.add(kernels.ACK, roots, roots)
     assert ledger.apply(stage).roots.tolist() == roots.tolist()
     assert not len(ledger)
-
-
-def test_strays() -> None:
-    for partitions in (2, 3, 8, 1_000):
-        own = np.arange(100, dtype=np.uint64) * np.uint64(partitions) + np.uint64(2**63 // partitions * partitions)
-        own += np.uint64(partitions - 1)
-        assert kernels.stray(own, np.uint64(partitions), np.uint64(partitions - 1)) == -1
-        own[57] += np.uint64(1)
-        own[80] += np.uint64(1)
-        assert kernels.stray(own, np.uint64(partitions), np.uint64(partitions - 1)) == 57

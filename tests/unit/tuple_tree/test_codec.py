@@ -3,7 +3,7 @@
 import dataclasses
 import io
 import json
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,26 +95,10 @@ def test_notice_batches_round_trip(batch: NoticeBatch) -> None:
 def test_a_message_that_utf8_cannot_carry_is_escaped_and_not_fatal() -> None:
     batch = AckBatch("w", bytes(16), 0, fail_roots=_column([1]), fail_messages=("no file \udcff, ✗",))
     assert decode_ack_batch(encode_ack_batch(batch)).fail_messages == ("no file \\udcff, ✗",)
-    notice = NoticeBatch(0, 0, failed_roots=_column([1]), fail_reasons=_reasons(1), fail_messages=("\ud800",))
+    notice = NoticeBatch(
+        0, 0, failed_roots=_column([1]), fail_reasons=np.array([1], dtype=np.uint8), fail_messages=("\ud800",)
+    )
     assert decode_notice_batch(encode_notice_batch(notice)).fail_messages == ("\\ud800",)
-
-
-def test_reasons_have_the_numbers_of_the_wire_contract() -> None:
-    assert {reason.word: int(reason) for reason in FailReason} == {"failed": 1, "timeout": 2, "too_old": 3, "lost": 4}
-
-
-def test_a_batch_counts_its_entries() -> None:
-    ids = np.arange(3, dtype=np.uint64)
-    columns: dict[str, Any] = {"init_roots": ids, "ack_roots": ids[:2], "fail_roots": ids[:1], "reset_roots": ids}
-    assert len(AckBatch("w", bytes(16), 0, **columns)) == 9
-    assert len(NoticeBatch(0, 0, acked_roots=ids, failed_roots=ids[:1])) == 4
-
-
-def _reasons(*reasons: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
-    return np.array(reasons, dtype=np.uint8)
-
-
-# --- pinned bytes -----------------------------------------------------------------------------------------------------
 
 
 def _vector(name: str) -> dict[str, Any]:
@@ -122,11 +106,8 @@ def _vector(name: str) -> dict[str, Any]:
     return vector
 
 
-def _hexes(column: IdColumn) -> list[str]:
-    return [f"{id_:016x}" for id_ in column.tolist()]
-
-
 def test_the_pinned_batches() -> None:
+    """Written and read here, and read by a plain Avro library."""
     pinned: list[tuple[str, Any, Any]] = [
         ("ack_batch", decode_ack_batch, encode_ack_batch),
         ("notice_batch", decode_notice_batch, encode_notice_batch),
@@ -135,60 +116,51 @@ def test_the_pinned_batches() -> None:
         vector = _vector(name)
         value, fields = bytes.fromhex(vector["hex"]), vector["fields"]
         batch: Any = decode(value)
+        assert encode(batch) == value
         plain = {**_plain(batch), "fail_messages": list(batch.fail_messages)}
         if name == "ack_batch":
             plain |= {"session": batch.session.hex(), "spout": dataclasses.asdict(batch.spout)}
-        columns = {name: _hexes(getattr(batch, name)) for name in fields if name.endswith(("_roots", "_vals"))}
-        assert plain | columns == fields
-        assert encode(batch) == value
+        ids = [field for field in fields if field.endswith(("_roots", "_vals"))]
+        assert plain | {field: [f"{id_:016x}" for id_ in plain[field]] for field in ids} == fields
+
+        body = io.BytesIO(value[10:])
+        schema = fastavro.schema.load_schema(str(schema_directory() / f"{name}.avsc"))
+        record: Any = fastavro.schemaless_reader(body, schema, None)
+        assert body.read() == b""
+        expected = {field: "".join(said) if field in ids else said for field, said in fields.items()}
+        if name == "notice_batch":
+            expected["fail_reasons"] = bytes(fields["fail_reasons"]).hex()
+        assert {field: said.hex() if isinstance(said, bytes) else said for field, said in record.items()} == expected
 
 
-@pytest.mark.parametrize("name", ["ack_batch", "notice_batch"])
-def test_a_plain_avro_library_reads_the_same(name: str) -> None:
-    vector = _vector(name)
-    body = io.BytesIO(bytes.fromhex(vector["hex"])[10:])
-    schema = fastavro.schema.load_schema(str(schema_directory() / f"{name}.avsc"))
-    record: Any = fastavro.schemaless_reader(body, schema, None)
-    assert body.read() == b""
-    expected = {
-        field: "".join(value)
-        if field.endswith(("_roots", "_vals"))
-        else bytes(value).hex()
-        if field == "fail_reasons"
-        else value
-        for field, value in vector["fields"].items()
-    }
-    assert {field: value.hex() if isinstance(value, bytes) else value for field, value in record.items()} == expected
-
-
-# --- what is wrong with a record --------------------------------------------------------------------------------------
-
-
+_SPOUT = {"topic": "t.notices.s", "task": 0, "timeout_ms": 1}
 _ID_COLUMNS = ("init_roots", "init_vals", "ack_roots", "ack_vals", "fail_roots", "reset_roots")
+_ACKS: dict[str, Any] = {
+    "writer": "w",
+    "session": bytes(16),
+    "sequence": 0,
+    "opens": False,
+    "spout": _SPOUT,
+    "fail_messages": [],
+    **dict.fromkeys(_ID_COLUMNS, b""),
+}
+_NOTICE: dict[str, Any] = {
+    "acks_partition": 0,
+    "acks_offset": 0,
+    "acked_roots": b"",
+    "failed_roots": bytes(8),
+    "fail_reasons": b"\1",
+    "fail_messages": [""],
+}
 
 
 def _ack_record(**changes: Any) -> bytes:
     """An ack batch of any fields, uneven ones too."""
-    fields: dict[str, Any] = {
-        "writer": "w",
-        "session": bytes(16),
-        "sequence": 0,
-        "opens": False,
-        "spout": {"topic": "t.notices.s", "task": 0, "timeout_ms": 1},
-        **dict.fromkeys(_ID_COLUMNS, b""),
-        "fail_messages": [],
-    }
-    return ACK_BATCH.encode({**fields, **changes})
+    return ACK_BATCH.encode({**_ACKS, **changes})
 
 
 def _notice_record(**changes: Any) -> bytes:
-    fields: dict[str, Any] = {
-        "acks_partition": 0,
-        "acks_offset": 0,
-        **dict.fromkeys(("acked_roots", "failed_roots", "fail_reasons"), b""),
-        "fail_messages": [],
-    }
-    return NOTICE_BATCH.encode({**fields, **changes})
+    return NOTICE_BATCH.encode({**_NOTICE, **changes})
 
 
 def _zigzag(number: int) -> bytes:
@@ -200,124 +172,78 @@ def _zigzag(number: int) -> bytes:
     return bytes([*out, rest])
 
 
-_SPOUT = {"topic": "t.notices.s", "task": 0, "timeout_ms": 1}
 # Writer w, a session of zeros, sequence 0, opens false, no spout; six columns are to follow.
 _BEGINNING = ACK_BATCH.header + _zigzag(1) + b"w" + bytes(16) + _zigzag(0) + b"\0" + _zigzag(0)
-
-
 _LONG_TEXT = ACK_BATCH.header + _zigzag(900_000) + b"\xff" * 900_000 + bytes(27)
-_NOT_ACKS: list[tuple[str, list[bytes | None]]] = [
-    ("empty", [None, b""]),
-    ("not-avro", [b"{}", b"\xc3", b"\x00" * 100]),
-    ("unknown-schema", [b"\xc3\x01", b"\xc3\x01" + bytes(50), _notice_record()]),
-    ("trailing-bytes", [_ack_record() + b"\x00"]),
-    ("ragged-column", [_ack_record(**{name: bytes(7)}) for name in _ID_COLUMNS]),
-    (
-        "uneven-columns",
-        [
-            _ack_record(init_roots=bytes(8)),
-            _ack_record(init_roots=bytes(8), init_vals=bytes(16)),
-            _ack_record(ack_roots=bytes(16), ack_vals=bytes(8)),
-            _ack_record(fail_roots=bytes(8)),
-            _ack_record(fail_messages=["why"]),
-        ],
-    ),
-    ("no-spout", [_ack_record(spout=None, init_roots=bytes(8), init_vals=bytes(8))]),
-    ("bad-spout", [_ack_record(spout={**_SPOUT, **wrong}) for wrong in ({"task": -1}, {"timeout_ms": 0})]),
-    (
-        # Lengths that lie: beyond the record, negative, and of more bits than there are.
-        "truncated",
-        [
-            ACK_BATCH.header,
-            _BEGINNING + _zigzag(2**62) + bytes(100),
-            _BEGINNING + _zigzag(2**63 - 1) + bytes(100),
-            _BEGINNING + _zigzag(0) * 5 + _zigzag(0) + _zigzag(-8) + bytes(8),
-            _BEGINNING + _zigzag(0) * 5 + _zigzag(2**62) + bytes(1000),
-            _BEGINNING + _zigzag(0) * 5 + _zigzag(-(2**62)) + _zigzag(9) + bytes(1000),
-            ACK_BATCH.header + b"\xff" * 1000,
-        ],
-    ),
+_NOT_ACKS: dict[str, list[bytes | None]] = {
+    "empty": [None, b""],
+    "not-avro": [b"{}", b"\xc3"],
+    "unknown-schema": [b"\xc3\x01" + bytes(50), _notice_record()],
+    "trailing-bytes": [_ack_record() + b"\x00"],
+    "ragged-column": [_ack_record(**{name: bytes(7)}) for name in _ID_COLUMNS],
+    "uneven-columns": [
+        _ack_record(init_roots=bytes(8), init_vals=bytes(16)),
+        _ack_record(ack_roots=bytes(16), ack_vals=bytes(8)),
+        _ack_record(fail_roots=bytes(8)),
+    ],
+    "no-spout": [_ack_record(spout=None, init_roots=bytes(8), init_vals=bytes(8))],
+    "bad-spout": [_ack_record(spout={**_SPOUT, **wrong}) for wrong in ({"task": -1}, {"timeout_ms": 0})],
+    # Lengths that lie: beyond the record, and negative.
+    "truncated": [
+        _BEGINNING + _zigzag(2**62) + bytes(100),
+        _BEGINNING + _zigzag(0) * 5 + _zigzag(0) + _zigzag(-8) + bytes(8),
+        _BEGINNING + _zigzag(0) * 5 + _zigzag(-(2**62)) + _zigzag(9) + bytes(1000),
+    ],
     # A branch that the union does not have, and text that is no UTF-8.
-    ("malformed", [_BEGINNING[:-1] + _zigzag(5) + bytes(50), _LONG_TEXT]),
-]
-_FAILED = {"failed_roots": bytes(8), "fail_reasons": b"\1", "fail_messages": [""]}
-_NOT_NOTICES: list[tuple[str, list[bytes | None]]] = [
-    ("empty", [None]),
-    ("unknown-schema", [_ack_record()]),
-    ("trailing-bytes", [_notice_record() + b"\x00\x00"]),
-    ("ragged-column", [_notice_record(acked_roots=bytes(7)), _notice_record(**{**_FAILED, "failed_roots": bytes(9)})]),
-    ("uneven-columns", [_notice_record(**{k: v for k, v in _FAILED.items() if k != left_out}) for left_out in _FAILED]),
-    (
-        "unknown-reason",
-        [_notice_record(**{**_FAILED, "fail_reasons": bytes([reason])}) for reason in (0, FailReason.LOST, 255)],
-    ),
-]
+    "malformed": [_BEGINNING[:-1] + _zigzag(5) + bytes(50), _LONG_TEXT],
+}
+_NOT_NOTICES: dict[str, list[bytes | None]] = {
+    "empty": [None],
+    "unknown-schema": [_ack_record()],
+    "trailing-bytes": [_notice_record() + b"\x00\x00"],
+    "ragged-column": [_notice_record(acked_roots=bytes(7)), _notice_record(failed_roots=bytes(9))],
+    "uneven-columns": [_notice_record(failed_roots=b""), _notice_record(fail_messages=[])],
+    "unknown-reason": [_notice_record(fail_reasons=bytes([reason])) for reason in (0, FailReason.LOST, 255)],
+}
 
 
-@pytest.mark.parametrize(
-    ("decode", "unusable"),
-    [(decode_ack_batch, _NOT_ACKS), (decode_notice_batch, _NOT_NOTICES)],
-    ids=["acks", "notices"],
-)
-def test_batches_that_cannot_be_used(
-    decode: Callable[[bytes | None], object], unusable: list[tuple[str, list[bytes | None]]]
-) -> None:
-    for reason, values in unusable:
-        for value in values:
-            with pytest.raises(WireError) as raised:
-                decode(value)
-            assert raised.value.reason == reason, value and value[:50]
-            # It becomes the header of a dead letter, so it must be short whatever the record is.
-            assert 0 < len(raised.value.detail) <= 500
-
-
-@pytest.mark.parametrize("name", ["ack_batch", "notice_batch"])
-def test_every_prefix_of_a_record_is_refused(name: str) -> None:
-    value = bytes.fromhex(_vector(name)["hex"])
-    decode = decode_ack_batch if name == "ack_batch" else decode_notice_batch
-    for length in range(len(value)):
-        with pytest.raises(WireError) as raised:
-            decode(value[:length])
-        expected = (
-            "empty" if not length else "not-avro" if length < 2 else "unknown-schema" if length < 10 else "truncated"
-        )
-        assert (length, raised.value.reason) == (length, expected)
-
-
-_REASONS = {
-    "empty", "not-avro", "unknown-schema", "truncated", "malformed", "trailing-bytes", "ragged-column",
-    "uneven-columns", "no-spout", "bad-spout", "unknown-reason",
-}  # fmt: skip
-
-
-def _failure(decode: Callable[[bytes], object], value: bytes) -> WireError | None:
-    try:
-        decode(value)
-    except WireError as error:
-        return error
-    return None
+def test_batches_that_cannot_be_used() -> None:
+    unusable: list[tuple[Any, dict[str, list[bytes | None]]]] = [
+        (decode_ack_batch, _NOT_ACKS),
+        (decode_notice_batch, _NOT_NOTICES),
+    ]
+    for decode, reasons in unusable:
+        for reason, values in reasons.items():
+            for value in values:
+                with pytest.raises(WireError) as raised:
+                    decode(value)
+                assert raised.value.reason == reason, value and value[:50]
+                # It becomes the header of a dead letter, so it must be short whatever the record is.
+                assert 0 < len(raised.value.detail) <= 500
 
 
 def _raises_wire_errors_only(value: bytes) -> None:
     for decode in (decode_ack_batch, decode_notice_batch):
-        failed = _failure(decode, value)
-        if failed is not None:
-            assert failed.reason in _REASONS
-            assert len(failed.detail) <= 500
+        with suppress(WireError):
+            decode(value)
 
 
 @given(st.sampled_from([b"", ACK_BATCH.header, NOTICE_BATCH.header, _BEGINNING]), st.binary(max_size=200))
-@example(_BEGINNING, bytes(900_000))
 @example(_BEGINNING, b"\xff" * 900_000)
 @example(_BEGINNING, _zigzag(0) * 5 + _zigzag(-(2**63)) + bytes(900_000))
-@example(_BEGINNING, _zigzag(0) * 5 + _zigzag(2**63 - 1) + bytes(900_000))
 def test_garbage_is_a_wire_error(header: bytes, body: bytes) -> None:
     _raises_wire_errors_only(header + body)
 
 
 @given(st.sampled_from(["ack_batch", "notice_batch"]), st.data())
-def test_a_record_with_a_changed_byte_is_another_batch_or_a_wire_error(name: str, data: st.DataObject) -> None:
+def test_a_record_that_is_cut_or_has_a_changed_byte_is_another_batch_or_a_wire_error(
+    name: str, data: st.DataObject
+) -> None:
     value = bytearray.fromhex(_vector(name)["hex"])
+    cut = value[: data.draw(st.integers(0, len(value) - 1))]
+    for decode in (decode_ack_batch, decode_notice_batch):
+        with pytest.raises(WireError):
+            decode(bytes(cut))
     for _ in range(20):
         at = data.draw(st.integers(0, len(value) - 1))
         kept, value[at] = value[at], data.draw(st.integers(0, 255))

@@ -67,39 +67,22 @@ def test_json_round_trip() -> None:
         guarantee="exactly_once",
         ack_partitions=3,
         tick_ms=7,
+        max_tree_age_ms=30_000,
         components=(
             SpoutManifest(name="lines", streams=(_WORDS, declare(["raw"], "raw", "bytes")), max_pending=5, tasks=2),
             SpoutManifest(name="more", tasks=9, streams=(stream,), timeout_ms=77, external=True),
             _bolt(grouping="fields", fields=("word",), tasks=4),
-            _bolt("all", stream="raw", grouping="all"),
+            BoltManifest(
+                name="cycle",
+                streams=(_WORDS,),
+                subscriptions=(
+                    Subscription(source="lines", stream="raw", grouping="all"),
+                    Subscription(source="cycle", stream="default", grouping="shuffle"),
+                ),
+            ),
         ),
     )
     assert Manifest.from_json(manifest.to_json()) == manifest
-
-
-def test_cycles_are_allowed() -> None:
-    looping = BoltManifest(
-        name="again",
-        streams=(_WORDS,),
-        subscriptions=(
-            Subscription(source="lines", stream="default", grouping="shuffle"),
-            Subscription(source="again", stream="default", grouping="fields", fields=("word",)),
-        ),
-    )
-    assert _manifest(components=(_LINES, looping)).bolts == (looping,)
-
-
-def test_components_are_found_by_name() -> None:
-    manifest = _manifest()
-    assert manifest.component("lines") is manifest.spouts[0]
-    assert manifest.component("count") is manifest.bolts[0]
-    assert manifest.stream("lines", "default") == _WORDS
-    with pytest.raises(ValueError, match="no component 'liens': it has lines, count"):
-        manifest.component("liens")
-    with pytest.raises(ValueError, match="component 'lines' has no stream 'other': it declares default"):
-        manifest.stream("lines", "other")
-    with pytest.raises(ValueError, match="it declares none"):
-        manifest.stream("count", "default")
 
 
 _REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -120,12 +103,9 @@ _REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"max_tree_age_ms": 29_999}, "spout 'lines', 30000 ms, exceeds .* 29999 ms: raise max_tree_age"),
     ({"ack_partitions": 0}, "^ack_partitions: .* greater than or equal to 1$"),
-    ({"tick_ms": 0}, "tick_ms"),
     ({"tick_ms": 1}, "262,142 ticks of 1 ms: make the tick longer"),
-    ({"version": 2}, "version"),
     ({"colour": "red"}, "colour: Extra inputs are not permitted"),
     ({"components": ({"kind": "blob", "name": "x"},)}, "components.0: .*'kind'.*'spout', 'bolt'"),
-    ({"components": ({"name": "x"},)}, "components.0: .*'kind'"),
     ({"components": ({"kind": "spout", "name": "x", "tasks": 0},)}, r"^components\.0\.spout\.tasks: [^;]*$"),
 ]
 
@@ -137,24 +117,12 @@ def test_what_does_not_describe_a_topology_is_said_in_one_line() -> None:
         assert "\n" not in str(raised.value)
 
 
-def test_a_timeout_as_long_as_the_largest_tree_age_is_allowed() -> None:
-    assert _manifest(max_tree_age_ms=30_000).max_tree_age_ms == 30_000
-
-
-def _published(**changes: Any) -> bytes:
-    return json.dumps({**json.loads(_manifest().to_json()), **changes}).encode()
-
-
-def _with_more_in_a_stream() -> bytes:
-    said = json.loads(_manifest().to_json())
-    said["components"][0]["streams"][0]["colour"] = "red"
-    return json.dumps(said).encode()
-
-
 def test_what_is_no_manifest_of_this_version_is_refused() -> None:
-    values = [b"", b"{", b"\xff", b"null", b"[]", b"[" * 100_000, _with_more_in_a_stream()]
-    changes: list[dict[str, Any]] = [{"version": 2}, {"colour": "red"}, {"topology": "a.b"}, {"components": 7}]
-    for value in (*values, *(_published(**changed) for changed in changes)):
+    published = _manifest().to_json()
+    changes = ((b'"version":1', b'"version":2'), (b'"codec":', b'"colour":"red","codec":'), (b'"words"', b'"a.b"'))
+    changed = [published.replace(*change) for change in changes]
+    assert published not in changed
+    for value in (b"", b"\xff", b"null", b"[" * 100_000, *changed):
         with pytest.raises(ManifestError, match=r"; publish the topology again with this version$") as raised:
             Manifest.from_json(value)
         assert "\n" not in str(raised.value)

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,20 +59,13 @@ class Wire:
         return [StatsRecord.of(key, value, 0) for _, key, value in self.sent]
 
 
+def new_publisher(wire: Wire) -> StatsPublisher:
+    return StatsPublisher("words", "component", "split", wire, wire.ask, Future.result, RefusedError, now=100.0)
+
+
 @pytest.fixture
 def wire() -> Wire:
     return Wire()
-
-
-def new_publisher(wire: Wire) -> StatsPublisher:
-    return StatsPublisher(
-        "words", "component", "split", wire, wire.ask, lambda answer: answer.result(), RefusedError, now=100.0
-    )
-
-
-@pytest.fixture
-def publisher(wire: Wire) -> StatsPublisher:
-    return new_publisher(wire)
 
 
 def stats() -> dict[str, Any]:
@@ -83,8 +77,8 @@ def found(wire: Wire, publisher: StatsPublisher, now: float = 100.0) -> None:
     wire.asked[-1].set_result("an-id")
 
 
-def test_a_record_a_second(wire: Wire, publisher: StatsPublisher) -> None:
-    found(wire, publisher)
+def test_a_record_a_second(wire: Wire) -> None:
+    found(wire, publisher := new_publisher(wire))
     for tenth in range(1, 51):
         publisher.look(100 + tenth / 10, stats)
     assert [record.uptime_ms for record in wire.records] == [1000, 2000, 3000, 4000, 5000]
@@ -97,47 +91,36 @@ def test_a_record_a_second(wire: Wire, publisher: StatsPublisher) -> None:
     assert [record.uptime_ms for record in wire.records[5:]] == [100_000]
 
 
-def test_nothing_is_sent_before_the_topic_is_known_to_be_there(wire: Wire, publisher: StatsPublisher) -> None:
-    for now in range(100, 200):
-        publisher.look(now, stats)
-    publisher.end(200.0, stats())
-    assert (wire.sent, wire.flushed, len(wire.asked)) == ([], 0, 1)
-
-
-def test_a_missing_topic_is_said_once_and_looked_for_again(
-    wire: Wire, publisher: StatsPublisher, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nothing_is_sent_before_the_topic_is_known_to_be_there(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+    publisher = new_publisher(wire)
     for now in range(100, 140):
         publisher.look(now, stats)
+    publisher.end(140.0, stats())
+    assert (wire.sent, wire.flushed, len(wire.asked)) == ([], 0, 1)
+    for now in range(140, 180):
         if not wire.asked[-1].done():
             wire.asked[-1].set_result(None)
-    assert wire.sent == []
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+        publisher.look(now, stats)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING], "said once, and looked for again"
     assert "topic words.stats does not exist: create it with acker topics create" in caplog.text
-    assert len(wire.asked) == 4
-    found(wire, publisher, 141.0)
-    publisher.look(142.0, stats)
+    assert len(wire.asked) == 5
+    found(wire, publisher, 190.0)
+    publisher.look(191.0, stats)
     assert len(wire.sent) == 1
 
 
-@pytest.mark.parametrize("error", [BufferError("full"), RefusedError("too large")])
-def test_a_producer_that_refuses_is_no_matter(wire: Wire, publisher: StatsPublisher, error: Exception) -> None:
-    found(wire, publisher)
-    wire.raises = error
-    publisher.look(101.0, stats)
-    publisher.end(102.0, stats())
+def test_a_record_that_is_not_taken_is_no_matter_and_said_once(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+    found(wire, publisher := new_publisher(wire))
+    for wire.raises in (BufferError("full"), RefusedError("too large")):
+        publisher.look(101.0, stats)
+        publisher.end(102.0, stats())
     wire.raises = None
-    publisher.look(103.0, stats)
-    assert len(wire.sent) == 1
-
-
-def test_a_record_that_is_not_taken_is_said_once(
-    wire: Wire, publisher: StatsPublisher, caplog: pytest.LogCaptureFixture
-) -> None:
-    found(wire, publisher)
-    for now in (101.0, 102.0, 103.0):
+    found(wire, publisher := new_publisher(wire))
+    caplog.clear()
+    for now in (103.0, 104.0, 105.0):
         publisher.look(now, stats)
         wire.refuse_last("Topic authorization failed")
+    assert len(wire.sent) == 3
     assert len(caplog.records) == 1
     assert "--role split" in caplog.text
 
@@ -145,9 +128,7 @@ def test_a_record_that_is_not_taken_is_said_once(
 def test_only_how_to_reach_the_brokers_is_taken_from_the_settings() -> None:
     kafka = {"bootstrap.servers": "b:1", "sasl.username": "u", "transactional.id": "t", "acks": "all", "group.id": "g"}
     settings = producer_settings(kafka)
-    assert settings["bootstrap.servers"] == "b:1"
-    assert settings["sasl.username"] == "u"
-    assert settings["acks"] == 1
+    assert (settings["bootstrap.servers"], settings["sasl.username"], settings["acks"]) == ("b:1", "u", 1)
     assert not {"transactional.id", "group.id"} & set(settings)
 
 
@@ -174,7 +155,5 @@ def test_what_is_no_record_is_refused() -> None:
 
 def test_a_record_comes_back_as_it_was_written() -> None:
     written = StatsRecord("component", "split", "host", 7, "abc", 1500, True, {"emitted": 1})
-    read = StatsRecord.of(written.key, written.to_json(), 99)
-    assert read == StatsRecord("component", "split", "host", 7, "abc", 1500, True, {"emitted": 1}, 99)
-    assert written.key == b"component/split/host/7"
+    assert StatsRecord.of(b"component/split/host/7", written.to_json(), 99) == replace(written, at_ms=99)
     assert set(json.loads(written.to_json())) == {"v", "run", "uptime_ms", "ended", "stats"}

@@ -1,6 +1,5 @@
 """The rotating map against a naive model that counts the rotations since each put."""
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -60,17 +59,6 @@ class RotatingMapMachine(RuleBasedStateMachine):
 
 
 TestRotatingMap = RotatingMapMachine.TestCase
-
-
-def test_fewer_than_two_buckets_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least 2 buckets"):
-        RotatingMap(1)
-
-
-def test_three_buckets_unless_set_otherwise() -> None:
-    map_: RotatingMap[str, int] = RotatingMap()
-    map_.put("a", 1)
-    assert [map_.rotate() for _ in range(3)] == [{}, {}, {"a": 1}]
 
 
 def test_the_callback_may_put_back() -> None:

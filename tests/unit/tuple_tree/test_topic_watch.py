@@ -69,9 +69,3 @@ def test_a_broker_that_knows_less_for_a_moment_is_not_believed() -> None:
     assert brokers.round(None) is None
     assert brokers.round("") is None
     assert brokers.round(None) is not None
-
-
-def test_a_topic_that_was_never_there_is_reported_as_well() -> None:
-    brokers = Brokers()
-    assert brokers.round(None) is None
-    assert brokers.round(None) is not None

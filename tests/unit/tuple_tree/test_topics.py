@@ -27,25 +27,10 @@ def _specs(*, guarantee: Guarantee = "at_least_once", max_tree_age_ms: int = 300
     return {spec.name: spec for spec in specs}
 
 
-def test_an_untracked_topology_needs_no_acks_and_no_notices() -> None:
-    assert set(_specs(guarantee="at_most_once")) == {
-        "acker.topologies",
-        "words.tuples.split",
-        "words.tuples.count",
-        "words.dead-letters",
-        "words.stats",
-    }
-
-
-def test_the_ack_log_is_kept_for_three_times_the_largest_tree_age() -> None:
+def test_an_ack_log_is_kept_for_three_times_the_largest_tree_age_and_only_where_there_are_acks() -> None:
+    assert {"words.acks", "words.notices.lines"} <= _specs().keys() - _specs(guarantee="at_most_once").keys()
     assert _specs()["words.acks"].config["retention.ms"] == str(24 * 3_600_000)
     assert _specs(max_tree_age_ms=10 * 3_600_000)["words.acks"].config["retention.ms"] == str(30 * 3_600_000)
-
-
-def test_only_the_catalogue_is_compacted_and_what_is_required_is_given_at_creation() -> None:
-    for name, spec in _specs().items():
-        assert spec.config["cleanup.policy"] == ("compact" if name == "acker.topologies" else "delete")
-        assert spec.required.items() <= spec.config.items()
 
 
 def test_an_ack_log_that_forgets_too_early() -> None:
