@@ -18,7 +18,6 @@ from local_kafka.distribution import (
     CACHE_VARIABLE,
     KAFKA_VERSION,
     Distribution,
-    cache_root,
     jar_names,
     provide_distribution,
 )
@@ -96,13 +95,6 @@ def test_a_secured_broker_has_no_listener_without_tls(tmp_path: Path) -> None:
     assert properties["super.users"] == "User:broker;User:alice"
     assert properties["listener.name.ssl.ssl.client.auth"] == "required"
     assert properties["listener.name.controller.ssl.client.auth"] == "required"
-
-
-def test_the_cache_is_where_the_environment_says(tmp_path: Path) -> None:
-    assert cache_root({CACHE_VARIABLE: str(tmp_path)}) == tmp_path
-    assert cache_root({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "kafka-acker"
-    for environ in ({}, {"XDG_CACHE_HOME": ""}, {"XDG_CACHE_HOME": "relative"}):
-        assert cache_root(environ) == Path.home() / ".cache" / "kafka-acker"
 
 
 def fill_cache(root: Path) -> Distribution:

@@ -10,7 +10,7 @@ from inspection.trace.as_json import tree_as_json
 from inspection.trace.records import Told
 from inspection.trace.tree import Node, Origin, State, Status, Tree, build_tree
 from inspection.trace.verdict import verdict
-from tests.unit.inspection.forest import ROOT, Forest, Grown, line_of_words
+from tests.unit.inspection.forest import ROOT, Forest, Grown
 
 OTHER = 7
 CHAIN = ("split", "count", "store", "audit")
@@ -162,17 +162,6 @@ def test_executions_that_are_repeated_are_named() -> None:
             assert verdict(tree).endswith(
                 "all of 2 tuples; 1 more, of an execution that was interrupted, are open, and nobody waits for them"
             )
-
-
-def test_a_tuple_sent_twice_is_one_tuple() -> None:
-    forest = Forest(10, (ROOT,))
-    line_of_words(forest, 2, stuck=0)
-    records = forest.records(ROOT)
-    copy = records.deliveries[0]
-    records.deliveries.append(replace(copy, offset=copy.offset + 50, emitted_ms=copy.emitted_ms + 9))
-    tree = build_tree(records)
-    assert len(tree.nodes) == 3
-    assert sorted(len(node.offsets) for node in tree.nodes) == [1, 1, 2]
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 0.4))

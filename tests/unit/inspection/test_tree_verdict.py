@@ -38,27 +38,6 @@ def test_a_task_that_went_on_does_not_wait_in_line() -> None:
     )
 
 
-def test_tuples_that_are_not_there_are_said_to_be_missing() -> None:
-    forest = Forest(4, (ROOT,))
-    line_of_words(forest, 3, stuck=1)
-    records = forest.records(ROOT)
-    records.deliveries = [each for each in records.deliveries if each.bolt == "split"]
-    tree = build_tree(records)
-    assert tree.unexplained
-    assert verdict(tree).startswith("open: 1 of 1 tuple may be, `split` task 0 has not acked")
-    records.deliveries = []
-    assert "none of its tuples is in the inboxes" in verdict(build_tree(records))
-
-
-def test_without_an_init_nobody_hears_of_it() -> None:
-    forest = Forest(6, (ROOT,))
-    line_of_words(forest, 2)
-    forest.told[ROOT] = [entry for entry in forest.told[ROOT] if entry.kind != "init"]
-    tree = build_tree(forest.records(ROOT), spouts=["lines"])
-    assert (tree.status, tree.spout) == (Status.NO_INIT, "lines")
-    assert verdict(tree).startswith("no init: 3 tuples and 3 entries of the ack log are of this root")
-
-
 def test_how_far_a_task_is() -> None:
     forest = Forest(9, (ROOT,))
     line_of_words(forest, 1, stuck=0)
@@ -70,3 +49,15 @@ def test_how_far_a_task_is() -> None:
         ({("count", 0): 9}, "`count` task 0 has committed beyond offset 1 without an ack of it"),
     ):
         assert said in verdict(build_tree(forest.records(ROOT), committed))
+
+
+def test_tuples_that_are_not_there_are_said_to_be_missing() -> None:
+    forest = Forest(4, (ROOT,))
+    line_of_words(forest, 3, stuck=1)
+    records = forest.records(ROOT)
+    records.deliveries = [each for each in records.deliveries if each.bolt == "split"]
+    assert verdict(build_tree(records)).startswith("open: 1 of 1 tuple may be, `split` task 0 has not acked")
+    forest.told[ROOT] = [entry for entry in forest.told[ROOT] if entry.kind != "init"]
+    tree = build_tree(forest.records(ROOT), spouts=["lines"])
+    assert (tree.status, tree.spout) == (Status.NO_INIT, "lines")
+    assert verdict(tree).startswith("no init: 4 tuples and 3 entries of the ack log are of this root")

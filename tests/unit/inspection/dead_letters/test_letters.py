@@ -47,7 +47,6 @@ def letter(
 
 def test_a_dead_letter_says_where_it_was_and_keeps_what_it_was() -> None:
     assert letter() == DeadLetter(7, 1_000, b"k", b"v", OWN, INBOX, 1, 42, "exception", "ValueError: no", "split/1")
-    assert (letter().component, letter().place) == ("split", f"{INBOX}[1]@42")
     assert parse(9, 2_000, None, None, list(replay_marker(7))) == Replay(7, 2_000)
     # One that was a dead letter before keeps the headers of that time.
     before = dead_letter_headers("lines", 0, 1, reason="bad-payload", detail="?", by="lines/0")
@@ -55,10 +54,6 @@ def test_a_dead_letter_says_where_it_was_and_keeps_what_it_was() -> None:
     again = parse(0, 0, None, b"", [*before, *after])
     assert isinstance(again, DeadLetter)
     assert (again.topic, again.reason, list(again.headers)) == (INBOX, "exception", before)
-    # Python refuses to read a number of so many digits.
-    large = parse(3, 0, None, b"x", [("dead-letter.topic", b"words"), ("dead-letter.offset", b"9" * 5_000)])
-    assert isinstance(large, DeadLetter)
-    assert (large.topic, large.position) == ("words", -1)
 
 
 @given(
@@ -78,48 +73,28 @@ def test_any_record_can_be_read(headers: list[Header], value: bytes | None) -> N
 def test_previews_fit_and_disturb_no_terminal() -> None:
     for value, shown in (
         (None, "no value"),
-        (b"", ""),
         ("naïve\ntext".encode(), "naïve␊text"),
-        (b"\xff\x00", "ff00"),
         (b"\x1b[31mred", "1b5b33316d726564"),
-        (b"x" * 1_000, "x" * 19 + "…"),
         (("x" + "é" * 1_000).encode(), "x" + "é" * 18 + "…"),
         (b"\xff" * 1_000, "f" * 19 + "…"),
     ):
         assert preview(value, 20) == shown
-    assert list(hex_dump(b"")) == []
-    assert list(hex_dump(b"0123456789abcdef\xff\n")) == [
-        "00000000  30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66  0123456789abcdef",
-        "00000010  ff 0a                                            ..",
-    ]
+    assert list(hex_dump(b"0123456789abcdef\xff\n"))[1].split() == ["00000010", "ff", "0a", ".."]
 
 
 def test_a_tuple_is_shown_by_its_fields_and_other_values_as_bytes() -> None:
     previews = LetterPreviews(MANIFEST)
-    for reason in ("exception", "bad-payload"):
-        assert previews.of(letter(value=TUPLE, reason=reason)) == r"line='a\x1b', number=7"
-    long = payload_codec(LINE).encode(("x" * 1_000, 7))
-    assert previews.of(letter(value=long), 20) == "line='" + "x" * 13 + "…"
-    renamed = replace(letter(value=TUPLE), headers=(("source", b"nobody/default"), *OWN))
-    assert previews.values(renamed, 60) is not None
-    headers: tuple[tuple[Header, ...], ...] = (
-        (),
-        (("source", None),),
-        (("source", b"\xff"),),
-        (*OWN, ("source", b"lines/other")),
-    )
+    assert previews.of(letter(value=TUPLE)) == r"line='a\x1b', number=7"
+    headers: tuple[tuple[Header, ...], ...] = ((), (("source", None),), (("source", b"\xff"),))
     for other in (
         letter(value=TUPLE + b"!"),
-        letter(value=TUPLE[:-1]),
         letter(value=b""),
         letter(value=None),
-        letter(value=TUPLE, topic="lines"),
         letter(value=TUPLE, topic="others.tuples.split"),
         *(replace(letter(value=TUPLE), headers=each) for each in headers),
     ):
         assert previews.values(other, 60) is None
         assert previews.of(other) == preview(other.value)
-    assert LetterPreviews(None).of(letter(value=TUPLE)) == preview(TUPLE)
 
 
 def test_what_can_be_put_back() -> None:
