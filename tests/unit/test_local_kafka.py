@@ -12,7 +12,6 @@ from local_kafka import (
     JavaNotFoundError,
     JavaTooOldError,
     LocalKafka,
-    LocalKafkaError,
 )
 from local_kafka.distribution import (
     CACHE_VARIABLE,
@@ -138,15 +137,3 @@ def test_a_download_that_cannot_begin_says_what_to_do(tmp_path: Path, monkeypatc
     monkeypatch.setattr("local_kafka.distribution.importlib.util.find_spec", lambda name: None)
     with pytest.raises(DownloadError, match=r"pip install 'kafka-acker\[spark\]'"):
         provide_distribution(Java(Path("java"), 17), QUIET, {CACHE_VARIABLE: str(tmp_path)})
-
-
-def test_a_broker_that_was_not_started() -> None:
-    kafka = LocalKafka()
-    kafka.stop()
-    kafka.kill()
-    assert (kafka.is_running, kafka.pid) == (False, None)
-    with pytest.raises(LocalKafkaError, match="call start"):
-        _ = kafka.bootstrap_servers
-    with pytest.raises(LocalKafkaError, match="give it a Security"):
-        _ = kafka.certificate_servers
-    assert LocalKafka(port=9092).bootstrap_servers == "127.0.0.1:9092"

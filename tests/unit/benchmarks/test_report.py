@@ -5,12 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from benchmarks import command, report
-from benchmarks.ack_log import SilenceError, ToldNotice
 from benchmarks.aims import AIMS, Aim, outcomes
 from benchmarks.errors import BenchmarkError
 from benchmarks.ledger_ids import BATCH, WindowIds
@@ -18,7 +15,6 @@ from benchmarks.plots import PLOTS
 from benchmarks.report import page
 from benchmarks.results import DIRECTORY, Spread, load, save
 from benchmarks.results import report as result_of
-from benchmarks.worker import rate
 from tests.pages import ROOT
 
 
@@ -83,22 +79,3 @@ def test_every_ack_is_of_a_tree_that_is_pending_by_then() -> None:
     assert len(set(ids.order.tolist())) == ids.turns
     for start in range(0, ids.turns, BATCH):
         assert ids.order[start : start + BATCH].max() < ids.pending + start
-
-
-class Filled:
-    """A log of two partitions, ten records of a hundred entries in each."""
-
-    def entries(self) -> list[NDArray[np.int64]]:
-        return [np.arange(0, 1_100, 100), np.arange(0, 1_100, 100)]
-
-
-def test_a_rate_begins_with_the_first_notice_of_the_last_partition() -> None:
-    notices = [
-        ToldNotice(*each, trees=1)
-        for each in ((0, 2, 1_000), (0, 4, 1_900), (1, 3, 2_000), (0, 10, 3_000), (1, 10, 4_000))
-    ]
-    # Six records of the first partition and seven of the second, in two seconds.
-    assert rate(Filled(), notices) == pytest.approx(13 * 100 / 2)
-    short = [ToldNotice(0, 2, 1_000, 1), ToldNotice(1, 10, 1_010, 1), ToldNotice(0, 10, 1_050, 1)]
-    with pytest.raises(SilenceError, match="in 40 ms"):
-        rate(Filled(), short)

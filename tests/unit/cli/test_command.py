@@ -12,28 +12,11 @@ from tests.unit.cli.running import Run, call_acker
 SERVERS = "ACKER_KAFKA__BOOTSTRAP_SERVERS"
 COUNT = "acker_cli.demo.word_count:topology"
 
-EXAMPLES = {
-    "": "run my_module:topology --local",
-    "demo": "demo --fail-rate 0.02 --kill",
-    "run": "run my_module:topology --component split",
-    "worker": "worker --topology word-count",
-    "topologies list": "topologies list --json",
-    "topologies show": "topologies show word-count",
-    "topologies delete": "topologies delete word-count --yes",
-    "trace": "trace --oldest 1",
-    "doctor": "doctor word-count --strict --json",
-    "dead-letters list": "dead-letters list word-count --json",
-    "dead-letters show": "dead-letters show word-count 17",
-    "dead-letters replay": "dead-letters replay word-count --offset 17",
-    "otel": "trace --last-failed 20 --json | acker otel",
-    "topics create": "topics create my_module:topology",
-    "topics show": "topics show my_module:topology --json",
-    "topics acls": "topics acls my_module:topology --role split",
-    "kafka": "kafka --port 9092",
-    "spark submit": "spark submit my_module:topology --component lines",
-    "dashboard": "dashboard --topology word-count --open",
-    "config show": "config show",
-}
+COMMANDS = (
+    *("", "demo", "run", "worker", "topologies list", "topologies show", "topologies delete", "top", "trace"),
+    *("doctor", "dead-letters list", "dead-letters show", "dead-letters replay", "otel", "topics create"),
+    *("topics show", "topics acls", "kafka", "spark submit", "dashboard", "config show"),
+)
 
 NOT_UNDERSTOOD = {
     "bogus": "No such command 'bogus'",
@@ -77,11 +60,11 @@ def assert_one_line(run: Run, said: str, code: int = 1) -> None:
 
 
 def test_every_help_text_has_examples(tmp_path: Path) -> None:
-    for command, example in EXAMPLES.items():
+    for command in COMMANDS:
         run = call_acker(*command.split(), "--help", cwd=tmp_path)
         assert run.returncode == 0
-        assert "Examples" in run.stdout
-        assert f"$ acker {example}" in run.stdout, command
+        assert "Examples" in run.stdout, command
+        assert f"acker {command}" in run.stdout.partition("Examples")[2], command
     # Brackets are markup of the terminal, unless they are escaped.
     assert "kafka-acker[otel]" in call_acker("otel", "--help", cwd=tmp_path).stdout
 

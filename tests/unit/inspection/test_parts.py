@@ -1,4 +1,4 @@
-"""The parts of a trace: moments, root ids, previews, batches, subsets."""
+"""The parts of a trace: moments, root ids, and what batches say of a root."""
 
 from datetime import datetime
 

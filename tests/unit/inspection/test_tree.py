@@ -228,27 +228,3 @@ def test_without_a_notice_the_order_in_the_log_decides_as_it_does_in_the_acker()
         tree = build_tree(forest.records(ROOT))
         assert tree.status is status
         assert verdict(tree).startswith("failed, by split/0 (no)" if status is Status.FAILED else "acked after ")
-
-
-def test_what_the_log_says_after_the_outcome_changes_nothing() -> None:
-    """An execution that was interrupted goes on for nobody: the tree was acked before, in the time that it took."""
-    forest = Forest(2, (ROOT,))
-    (line,) = forest.begin(ROOT, "split", 1)
-    begun = forest.now
-    stray, child = executed_twice(forest, line)
-    forest.ack(line)
-    forest.ack(child)
-    acked = forest.now
-    forest.now += 500
-    waiting = forest.emit((stray,), "store", 0)
-    forest.ack(stray)
-    for records in (forest.records(ROOT), forest.records(ROOT, acked=True)):
-        tree = build_tree(records)
-        assert tree.status is Status.ACKED
-        assert tree.ended_ms == acked
-        states = {grown_at(forest, node).offset: node.state for node in tree.nodes if node.delivery.bolt == "store"}
-        assert states == {forest.tuples[waiting].offset: State.OPEN}
-        assert verdict(tree) == (
-            f"acked after {acked - begun} ms: all of 3 tuples; 1 more, of an execution that was interrupted, are open, "
-            "and nobody waits for them"
-        )

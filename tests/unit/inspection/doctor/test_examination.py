@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from inspection.doctor import ClockBounds, ClusterFacts, Facts, Finding, MachineFacts, Severity, examine, exit_code
+from inspection.doctor import ClockBounds, ClusterFacts, Facts, MachineFacts, examine
 from inspection.doctor.cluster_checks import check_clock, check_cluster, check_published, check_version
 from inspection.doctor.machine_checks import check_java
 from tests.unit.inspection.doctor.cases import SERVERS, healthy, manifest, told, topology, with_setting
@@ -31,17 +31,6 @@ def test_the_worst_comes_first_and_what_topologies_share_once() -> None:
     why = "no broker answers at kafka:9092 (timed out). Start one"
     (finding,) = examine(Facts(MachineFacts(21), ClusterFacts(SERVERS, problem=why), wanted="words"))
     assert (*told([finding]), finding.remedy) == (("problem", "cluster", SERVERS), why)
-
-
-def test_exit_codes() -> None:
-    for severities, code, strict in (
-        ([], 0, 0),
-        ([Severity.NOTE], 0, 0),
-        ([Severity.NOTE, Severity.WARNING], 0, 1),
-        ([Severity.WARNING, Severity.PROBLEM], 2, 2),
-    ):
-        findings = [Finding(severity, "c", "s", "f", "r") for severity in severities]
-        assert (exit_code(findings, strict=False), exit_code(findings, strict=True)) == (code, strict)
 
 
 def test_java_is_needed_by_the_embedded_broker_and_by_spark_jobs() -> None:

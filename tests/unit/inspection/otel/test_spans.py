@@ -60,23 +60,16 @@ def test_a_traceparent_of_the_spouts_tuple_is_joined(printed: dict[str, Any]) ->
 
 def test_what_cannot_be_used_of_a_tree_is_passed_over(printed: dict[str, Any]) -> None:
     before = spans_of(copy.deepcopy(printed))
-    for said in ("", "00-1-2-01", f"ff-{TRACE}-b7ad6b7169203331-01", f"00-{'0' * 32}-{'1' * 16}-01"):
+    for said in ("", f"ff-{TRACE}-b7ad6b7169203331-01", f"00-{'0' * 32}-{'1' * 16}-01"):
         printed["trees"][0]["tuples"][0]["traceparent"] = said
         assert spans_of(printed) == before
     # The clock of the process that emitted it may be ahead.
     printed["trees"][0]["tuples"][0]["emitted_ms"] = 99_000
     assert all(span.end_ns >= span.start_ns for span in spans_of(printed))
-    printed["trees"][0].update(tuples=[], began_ms=None, log=[])
-    assert {span.attributes["acker.root"] for span in spans_of(printed)} == {f"{7:016x}"}
     # Neither a trace nor a span may have the id zero.
     printed["trees"][1]["root"] = "0" * 16
     assert all(span.trace_id and span.span_id for span in spans_of(printed))
-    wrong: tuple[dict[str, Any], ...] = (
-        {},
-        {"topology": "t"},
-        {"topology": "t", "trees": [{}]},
-        {"topology": "t", "trees": 5},
-    )
-    for other in wrong:
+    others: tuple[dict[str, Any], ...] = ({}, {"topology": "t", "trees": [{}]}, {"topology": "t", "trees": 5})
+    for other in others:
         with pytest.raises(SpansError, match="acker trace --json"):
             spans_of(other)
