@@ -13,9 +13,8 @@ from acker_cli.demo.pace import Pace
 from acker_cli.demo.report import Comparison, DemoReport
 from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words
 from acker_cli.demo.verification import Verification
-from acker_cli.demo.word_count import COUNT, LINES, SPLIT, Parameters, topology
+from acker_cli.demo.word_count import SPLIT, Parameters, topology
 from acker_cli.snapshot import TopologySnapshot
-from acker_worker.stats import WorkerStats
 from spout_sdk import Stats
 from tests.seeds import each_seed
 
@@ -23,19 +22,14 @@ from tests.seeds import each_seed
 def test_its_topology_is_that_of_the_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = Parameters("words-1", tmp_path / "stores", 0.25, 7, 12.5, 100)
     assert Parameters.from_environment(parameters.to_environment()) == parameters
-    assert Parameters.from_environment({}) == Parameters()
-    monkeypatch.chdir(tmp_path)
     for name, value in parameters.to_environment().items():
         monkeypatch.setenv(name, value)
     plain, spark = topology().manifest, spark_word_count.topology().manifest
-    assert plain.topology == "words-1"
-    assert [(part.name, part.tasks) for part in plain.components] == [(LINES, 2), (SPLIT, 2), (COUNT, 2)]
-    assert [each.grouping for bolt in plain.bolts for each in bolt.subscriptions] == ["shuffle", "fields"]
     # With Spark, only the bolt in the middle is external.
     shapes = [[(each.name, each.tasks, each.streams) for each in of.components] for of in (plain, spark)]
     assert shapes[0] == shapes[1]
     assert [bolt.subscriptions for bolt in spark.bolts] == [bolt.subscriptions for bolt in plain.bolts]
-    assert [part.name for part in spark.components if part.external] == [SPLIT]
+    assert (spark.topology, [part.name for part in spark.components if part.external]) == ("words-1", [SPLIT])
     assert list(tmp_path.iterdir()) == [], "building it leaves nothing behind"
 
 
@@ -101,31 +95,21 @@ def test_a_place_in_the_text_counts_once(tmp_path: Path) -> None:
     assert counted_words(tmp_path) == Counter({"a": 3, "b": 1})
 
 
-def report(lines_acked: int = 10, counted: str = "a b b", ackers: WorkerStats | None = None) -> DemoReport:
-    spout = Stats("lines", emitted=12, acked=10, failed={"failed": 2})
-    return DemoReport(
-        last=TopologySnapshot(seconds=12.0, spouts=frozenset({"lines"}), components={"lines": spout}, ackers=ackers),
-        lines=10,
-        lines_acked=lines_acked,
-        seconds=4.0,
-        comparison=Comparison(Counter(["a", "b", "b"]), Counter(counted.split())),
-        acker_kills=1,
-        bolt_kills=0,
-    )
+def report(lines_acked: int = 10, counted: str = "a b b") -> DemoReport:
+    last = TopologySnapshot(seconds=12.0, spouts=frozenset({"lines"}), components={})
+    comparison = Comparison(Counter(["a", "b", "b"]), Counter(counted.split()))
+    return DemoReport(last, 10, lines_acked, seconds=4.0, comparison=comparison, acker_kills=1, bolt_kills=0)
 
 
 def test_it_is_right_only_if_all_lines_are_acked_and_counts_match() -> None:
     assert report().is_right
     assert not report(lines_acked=9).is_right
     assert not report(counted="a b").is_right
-    assert report(lines_acked=7).pending == 3
-    assert report(ackers=WorkerStats(pending=2)).pending == 2
     # The totals are equal, and the words are not.
     comparison = Comparison(Counter(a=2, b=1, c=5), Counter(a=1, b=2, c=5))
     assert not comparison.matches
     assert comparison.differences() == [("a", 2, 1), ("b", 1, 2)]
     assert "'a' 1 instead of 2" in comparison.in_words()
-    assert Comparison(Counter(a=2), Counter(a=2)).in_words().startswith("counts match: 2 words, 1 distinct")
 
 
 class World:

@@ -16,15 +16,8 @@ from spout_sdk import LatencyHistogram, Stats
 def snapshot() -> TopologySnapshot:
     latency = LatencyHistogram()
     latency.record(0.1)
-    spout = Stats(
-        *("lines", (1,), (0, 1)),
-        emitted=1200,
-        acked=1000,
-        failed={"timeout": 7, "failed": 93},
-        pending=100,
-        counters={"replayed": 100},
-        complete_latency=latency,
-    )
+    failed = {"timeout": 7, "failed": 93}
+    spout = Stats("lines", (1,), (0, 1), emitted=1200, acked=1000, failed=failed, complete_latency=latency)
     split = Stats("split", pids=(2, 3), tasks=(0, 1), executed=2345, acked=2300, failed={"failed": 45})
     return TopologySnapshot(
         seconds=3.25,

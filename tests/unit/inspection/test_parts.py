@@ -1,6 +1,7 @@
 """The parts of a trace: moments, root ids, and what batches say of a root."""
 
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,38 +91,30 @@ def test_what_is_no_root_and_no_message_is_refused() -> None:
 def test_what_is_said_of_a_root_is_found_in_batches() -> None:
     seen = Sightings([ROOT, 4], 2)
     assert seen.ack_partitions == {1, 0}
-    init = AckBatch(
-        *("lines/0", b"s" * 16, 1, True, SPOUT),
-        init_roots=ids(3, ROOT),
-        init_vals=ids(30, 31),
-        reset_roots=ids(ROOT),
-    )
-    seen.see_batch(1, 10, 1_000, encode_ack_batch(init))
-    seen.see_batch(1, 11, 1_001, encode_ack_batch(init))
-    seen.see_batch(1, 12, 1_002, b"no batch")
-    acks = AckBatch(
-        *("split/0", b"t" * 16, 1),
-        ack_roots=ids(ROOT, 5),
-        ack_vals=ids(31, 9),
-        fail_roots=ids(7, ROOT),
-        fail_messages=("x", "no"),
-    )
-    seen.see_batch(1, 13, 1_003, encode_ack_batch(acks))
-    successor = AckBatch("split/0", b"u" * 16, 0, opens=True)
-    seen.see_batch(1, 14, 1_004, encode_ack_batch(successor))
-    late = AckBatch("split/0", b"t" * 16, 2, ack_roots=ids(ROOT), ack_vals=ids(31))
-    seen.see_batch(1, 15, 1_005, encode_ack_batch(late))
-    again = AckBatch("lines/0", b"s" * 16, 2, spout=SPOUT, init_roots=ids(ROOT), init_vals=ids(31))
-    seen.see_batch(1, 16, 1_006, encode_ack_batch(again))
+    of_root, spout, first = ids(ROOT), ("lines/0", b"s" * 16), ("split/0", b"t" * 16)
+    init = AckBatch(*spout, 1, True, SPOUT, init_roots=ids(3, ROOT), init_vals=ids(30, 31), reset_roots=of_root)
+    fails: dict[str, Any] = {"fail_roots": ids(7, ROOT), "fail_messages": ("x", "no")}
+    for offset, batch in enumerate(
+        (
+            init,
+            init,
+            AckBatch(*first, 1, ack_roots=ids(ROOT, 5), ack_vals=ids(31, 9), **fails),
+            AckBatch("split/0", b"u" * 16, 0, opens=True),
+            AckBatch(*first, 2, ack_roots=of_root, ack_vals=ids(31)),
+            AckBatch(*spout, 2, spout=SPOUT, init_roots=of_root, init_vals=ids(31)),
+        )
+    ):
+        seen.see_batch(1, offset, 1_000, encode_ack_batch(batch))
+    seen.see_batch(1, 6, 1_000, b"no batch")
     assert [(told.kind, told.offset, told.val, told.dropped) for told in seen.found[ROOT].told] == [
-        ("init", 10, 31, ""),
-        ("reset", 10, 0, ""),
-        ("init", 11, 31, "repeated"),
-        ("reset", 11, 0, "repeated"),
-        ("ack", 13, 31, ""),
-        ("fail", 13, 0, ""),
-        ("ack", 15, 31, "superseded"),
-        ("init", 16, 31, "duplicate"),
+        ("init", 0, 31, ""),
+        ("reset", 0, 0, ""),
+        ("init", 1, 31, "repeated"),
+        ("reset", 1, 0, "repeated"),
+        ("ack", 2, 31, ""),
+        ("fail", 2, 0, ""),
+        ("ack", 4, 31, "superseded"),
+        ("init", 5, 31, "duplicate"),
     ]
     assert [told.message for told in seen.found[ROOT].told if told.kind == "fail"] == ["no"]
     assert seen.found[4].told == []

@@ -28,15 +28,9 @@ def test_a_component_without_a_process() -> None:
     assert told([finding]) == [("problem", "groups", "words.split")]
     assert "20 records wait for it" in finding.found
     assert "--component split" in finding.remedy
-    waiting = replace(topology(), backlogs=(source(after=70),))
-    (of_spout,) = check_groups(with_members(waiting, lines=0))
-    assert "no process runs spout lines" in of_spout.found
-    assert "70 records wait for it" in of_spout.found
     assert told(list(check_ackers(with_members(acker=0)))) == [("problem", "ackers", "words")]
     assert list(check_ackers(topology(manifest(guarantee="at_most_once")))) == []
-
-
-def test_a_topology_that_does_not_run_is_one_warning() -> None:
+    # A topology that does not run is one warning.
     idle = with_members(lines=0, split=0)
     assert [*check_groups(idle), *check_ackers(idle), *check_idle(topology())] == []
     assert told(list(check_idle(idle))) == [("warning", "groups", "words")]

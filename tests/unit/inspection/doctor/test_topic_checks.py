@@ -18,27 +18,15 @@ ACKS, INBOX, NOTICES = "words.acks", "words.tuples.split", "words.notices.lines"
 
 
 def test_topics_that_are_missing_or_of_another_size() -> None:
+    """What may not be described or asked for is a note, and no problem."""
     facts = topology()
-    assert list(check_topics(facts)) == []
-    (missing,) = check_topics(
-        replace(facts, topics={name: facts.topics[name] for name in facts.topics.keys() - {ACKS}})
-    )
-    assert told([missing]) == [("problem", "topics", ACKS)]
-    assert missing.found == "Topic words.acks does not exist."
-    assert "acker topics create" in missing.remedy
+    assert [*check_topics(facts), *check_settings(facts)] == []
     hidden = replace(facts, topics={}, hidden=frozenset(facts.topics))
     assert {(str(each.severity), each.check) for each in check_topics(hidden)} == {("note", "topics")}
+    assert told(list(check_settings(with_topic(facts, ACKS, config=None)))) == [("note", "topic-settings", ACKS)]
     (fewer,) = check_topics(with_topic(facts, INBOX, partitions=(PartitionFacts(0, True, 3, 3),)))
     assert told([fewer]) == [("problem", "topics", INBOX)]
     assert "has 1 partitions, but the manifest says 2" in fewer.found
-
-
-def test_settings_that_are_wrong_or_may_not_be_asked_for() -> None:
-    assert list(check_settings(topology())) == []
-    (finding,) = check_settings(with_setting(topology(), ACKS, "message.timestamp.type", "CreateTime"))
-    assert told([finding]) == [("problem", "topic-settings", ACKS)]
-    assert finding.remedy.endswith("--entity-name words.acks --add-config message.timestamp.type=LogAppendTime")
-    assert told(list(check_settings(with_topic(topology(), ACKS, config=None)))) == [("note", "topic-settings", ACKS)]
 
 
 def test_topics_whose_retention_is_too_short() -> None:
