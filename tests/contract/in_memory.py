@@ -58,9 +58,6 @@ class InMemory:
     def stats(self, component: str) -> Stats:
         return self.cluster.stats(component)
 
-    def kill_acker(self) -> None:
-        self.cluster.kill_acker()
-
 
 class InMemoryWorld:
     """Simulated clusters.
@@ -76,6 +73,6 @@ class InMemoryWorld:
         return TopologyBuilder("contract", **settings)
 
     @contextmanager
-    def run(self, topology: Topology, *, acker_dies: bool = False) -> Iterator[InMemory]:
+    def run(self, topology: Topology) -> Iterator[InMemory]:
         with SimulatedCluster(topology, seed=self._seed) as cluster:
             yield InMemory(cluster)

@@ -6,6 +6,7 @@ from typing import Any
 
 from spout_sdk import FailReason, FailTupleError, Failure, OutputCollector, Tuple
 from tests.contract.components import CODEC, Does, Executed, Hold, Messages, Says, ack, alone, line, pass_on
+from tests.contract.in_memory import InMemoryWorld
 from tests.contract.world import World
 from tuple_tree.anchors import unpack_anchors
 from tuple_tree.names import tuples_topic
@@ -194,7 +195,11 @@ class SlowOutcomes:
         assert messages.failed == [(0, "dropped", Failure(FailReason.TIMEOUT))]
         assert sorted(messages.acked_ids) == ["kept", "release"]
 
-    def test_ackers_that_are_killed_change_no_outcome(self, world: World) -> None:
+
+class KilledAckers:
+    """For the real ones see `tests/kafka/test_worker_kills.py`."""
+
+    def test_ackers_that_are_killed_change_no_outcome(self, world: InMemoryWorld) -> None:
         def execute(tuple_: Tuple, collector: OutputCollector) -> None:
             if tuple_["word"] == "failed":
                 collector.fail(tuple_, "as told")
@@ -205,13 +210,13 @@ class SlowOutcomes:
         builder = world.builder(message_timeout=10, tick=0.5)
         messages, _, two = line(builder, pass_on, execute)
         messages.say("acked")
-        with world.run(builder.build(), acker_dies=True) as running:
+        with world.run(builder.build()) as running:
             running.eventually(lambda: messages.acked, "an acker at work")
             for word in ("failed", "held", "dropped"):
                 messages.say(word)
             running.eventually(lambda: messages.failed and "dropped" in two.words, "two outcomes")
             running.let_pass(1.2)  # so that there is a commit
-            running.kill_acker()
+            running.cluster.kill_acker()
             hold.held.pop()
             messages.say("release")
             messages.say("failed", message_id="failed again")

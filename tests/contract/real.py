@@ -1,8 +1,5 @@
 """The contract's world for real: a Kafka, acker workers, and a `ComponentRunner` for each component."""
 
-import os
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -22,30 +19,6 @@ MEMBER = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 500}
 """Threads leave their groups in order, and must stay members on a busy machine; a heartbeat hears of a rebalance."""
 
 
-class _Process:
-    """An acker worker in a process of its own, by the real command."""
-
-    def __init__(self, topology: str, servers: str) -> None:
-        self.popen = subprocess.Popen(
-            [sys.executable, "-m", "acker_cli", "worker", "--topology", topology],
-            env={
-                **os.environ,
-                "ACKER_KAFKA__BOOTSTRAP_SERVERS": servers,
-                "ACKER_KAFKA__SESSION_TIMEOUT_MS": "6000",
-                "ACKER_KAFKA__HEARTBEAT_INTERVAL_MS": "500",
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def stop(self) -> None:
-        self.popen.kill()
-
-    def join(self) -> None:
-        self.popen.wait(60)
-
-
 class Real:
     """A topology on a real Kafka.
 
@@ -55,19 +28,18 @@ class Real:
         threads: the same for the threads that they run in.
     """
 
-    def __init__(self, topology: Topology, cluster: Cluster, *, acker_dies: bool) -> None:
+    def __init__(self, topology: Topology, cluster: Cluster) -> None:
         self._topology = topology
         self.cluster = cluster
         self._kafka = {**cluster.bootstrap, **MEMBER}
-        self._running: list[Threaded | _Process] = []
+        self._running: list[Threaded] = []
         self.runners: dict[str, ComponentRunner] = {}
         self.threads: dict[str, Threaded] = {}
         for name in topology.factories:
             self.runners[name], self.threads[name] = self.start(name)
-        self._acker: Threaded | _Process | None = None
         if topology.manifest.acking:
-            self._acker = self._acker_process() if acker_dies else self._acker_thread()
-            self._running.append(self._acker)
+            worker = AckerWorker(topology.name, self._kafka, WorkerSettings(commit_interval_s=0.2))
+            self._running.append(Threaded(worker))
 
     @property
     def topology(self) -> Topology:
@@ -107,24 +79,11 @@ class Real:
         self._running.append(thread)
         return runner, thread
 
-    def kill_acker(self) -> None:
-        assert isinstance(self._acker, _Process)
-        self._acker.stop()
-        self._acker.join()
-        self._acker = self._acker_process()
-        self._running.append(self._acker)
-
     def stop(self) -> None:
         for each in self._running:
             each.stop()
         for each in self._running:
             each.join()
-
-    def _acker_thread(self) -> Threaded:
-        return Threaded(AckerWorker(self._topology.name, self._kafka, WorkerSettings(commit_interval_s=0.2)))
-
-    def _acker_process(self) -> _Process:
-        return _Process(self._topology.name, self.cluster.bootstrap["bootstrap.servers"])
 
 
 class RealWorld:
@@ -149,8 +108,8 @@ class RealWorld:
         return cluster
 
     @contextmanager
-    def run(self, topology: Topology, *, acker_dies: bool = False) -> Iterator[Real]:
-        real = Real(topology, self.cluster(topology), acker_dies=acker_dies)
+    def run(self, topology: Topology) -> Iterator[Real]:
+        real = Real(topology, self.cluster(topology))
         try:
             yield real
         finally:

@@ -54,10 +54,6 @@ class Running(Protocol):
 
     def stats(self, component: str) -> Stats: ...
 
-    def kill_acker(self) -> None:
-        """Kills the ackers the hard way; others take over."""
-        ...
-
 
 class World(Protocol):
     """Where topologies run."""
@@ -66,11 +62,6 @@ class World(Protocol):
         """A builder of a topology that nobody else has."""
         ...
 
-    def run(self, topology: Topology, *, acker_dies: bool = False) -> AbstractContextManager[Running]:
-        """Runs a topology.
-
-        Args:
-            topology: which.
-            acker_dies: whether `kill_acker` will be called.
-        """
+    def run(self, topology: Topology) -> AbstractContextManager[Running]:
+        """Runs a topology."""
         ...

@@ -20,9 +20,7 @@ from confluent_kafka import Producer
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
-    Bolt,
     Failure,
-    OutputCollector,
     Spout,
     SpoutCollector,
     TaskContext,
@@ -42,9 +40,6 @@ NAME: Final = "GUARANTEE_TEST_TOPOLOGY"
 DIRECTORY: Final = "GUARANTEE_TEST_DIRECTORY"
 COPIES: Final = 2
 """Outputs of each input."""
-
-WINDOW: Final = 7
-"""Inputs that `Windows` collects."""
 
 STEPS: Final = ("executing", "emitted", "flushed", "offsets", "committing", "committed")
 """Where a process can be killed: before an input is executed, when its outputs are emitted, when they have arrived at
@@ -176,55 +171,28 @@ class Transform(BasicBolt):
         come_to("emitted")
 
 
-class Windows(Bolt):
-    """Collects inputs, and emits and acks for all of them at once."""
-
-    streams = (declare({"number": int, "copy": int}),)
-
-    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        self.collector = collector
-        self.held: list[Tuple] = []
-
-    def execute(self, tuple_: Tuple) -> None:
-        come_to("executing")
-        self.held.append(tuple_)
-        if len(self.held) < WINDOW:
-            return
-        for held in self.held:
-            for copy in range(COPIES):
-                self.collector.emit((held["number"], copy), self.held)
-        for held in self.held:
-            self.collector.ack(held)
-        self.held.clear()
-        come_to("emitted")
-
-
 class Sink(BasicBolt):
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         pass
 
 
-def _topology(guarantee: Guarantee, bolt: type[Any]) -> Topology:
+def _topology(guarantee: Guarantee) -> Topology:
     builder = TopologyBuilder(
         os.environ[NAME], guarantee=guarantee, ack_partitions=2, message_timeout=180, max_spout_pending=20_000
     )
     builder.set_spout("numbers", Numbers)
-    builder.set_bolt("transform", bolt, tasks=3).shuffle_grouping("numbers")
+    builder.set_bolt("transform", Transform, tasks=3).shuffle_grouping("numbers")
     builder.set_bolt("sink", Sink, tasks=2).shuffle_grouping("transform")
     return builder.build()
 
 
 def exactly_once() -> Topology:
-    return _topology("exactly_once", Transform)
+    return _topology("exactly_once")
 
 
 def at_least_once() -> Topology:
-    return _topology("at_least_once", Transform)
+    return _topology("at_least_once")
 
 
 def at_most_once() -> Topology:
-    return _topology("at_most_once", Transform)
-
-
-def windows() -> Topology:
-    return _topology("exactly_once", Windows)
+    return _topology("at_most_once")

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from examples.orders import build
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
@@ -167,10 +166,6 @@ def holding() -> Topology:
     builder.set_spout("lines", Lines)
     builder.set_bolt("hold", Hold).global_grouping("lines")
     return builder.build()
-
-
-def orders() -> Topology:
-    return build(os.environ[NAME])
 
 
 def broken() -> Topology:

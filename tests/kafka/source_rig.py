@@ -6,7 +6,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from acker_worker.catalogue import Catalogue
-from spout_sdk import load_topology
+from spout_sdk import Topology, load_topology
 from tests.kafka.sdk_rig import Cluster
 from tests.waiting import eventually
 from tuple_tree.names import component_group
@@ -20,13 +20,14 @@ class Source(Cluster):
 
     Args:
         bootstrap_servers: of the broker.
-        topology: a function of `source_topologies`.
+        topology: a function of `source_topologies`, or what it returns.
         topics: source topic → partitions.
     """
 
-    def __init__(self, bootstrap_servers: str, topology: str, topics: dict[str, int]) -> None:
+    def __init__(self, bootstrap_servers: str, topology: str | Topology, topics: dict[str, int]) -> None:
         self.reference = f"{MODULE}:{topology}"
-        super().__init__(bootstrap_servers, load_topology(self.reference).manifest)
+        loaded = load_topology(self.reference) if isinstance(topology, str) else topology
+        super().__init__(bootstrap_servers, loaded.manifest)
         self.topics = topics
         admin = AdminClient(self.bootstrap)
         for future in admin.create_topics([NewTopic(name, n, 1) for name, n in topics.items()]).values():

@@ -13,7 +13,7 @@ from local_kafka import LocalKafka
 from spout_sdk import Stats
 from spout_sdk.kafka_settings import TRANSACTION_MS
 from tests.kafka.guarantee_rig import Run, Start, starter
-from tests.kafka.guarantee_topologies import COPIES, STEPS
+from tests.kafka.guarantee_topologies import STEPS
 from tests.kafka.sdk_rig import acking
 from tests.waiting import eventually
 
@@ -97,31 +97,6 @@ def test_at_most_once_repeats_nothing(start: Start, step: str) -> None:
         assert outputs.keys() < expected.keys()
 
 
-def test_inputs_that_are_collected_without_emitting_may_stay_behind(start: Start) -> None:
-    run = start("windows")
-    with acking(run.cluster), run.runner:
-        for step in ("emitted", "executing", "committed", "offsets"):
-            run.flows()
-            run.kill_at(step)
-        run.flows()
-        run.enough()
-        # What does not fill a window stays open.
-        left = 3 * 6
-
-        def full_windows() -> Stats | None:
-            # A process reports twice a second: its last report may be older than what is in the topics.
-            spout = run.spout
-            whole = spout.emitted == len(run.inputs()) and len(run.outputs()) == COPIES * spout.acked
-            return spout if whole and spout.acked >= spout.emitted - left else None
-
-        spout = eventually(full_windows, "all windows that are full", 90)
-    assert spout is not None
-    assert none_failed_or_repeated(spout)
-    outputs = run.outputs()
-    assert set(outputs.values()) == {1}
-    assert len(outputs) == COPIES * spout.acked
-
-
 @pytest.mark.parametrize("step", ["flushed", "offsets"])
 def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_transaction(
     start: Start, broker: LocalKafka, step: str
@@ -156,24 +131,3 @@ def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_trans
     assert "transform was put out of its transaction" in run.exits[0].error
     assert run.outputs() == run.expected()
     assert none_failed_or_repeated(spout)
-
-
-def test_a_process_that_stood_still_between_transactions_goes_on(start: Start) -> None:
-    """Its place in the group is gone, and another process has what it had read; it must not write for that."""
-    run = start("exactly_once")
-    with acking(run.cluster), run.runner:
-        run.flows()
-        stopped = run.stop_at("committed")
-        at = run.cluster.progress("transform")
-        eventually(
-            lambda: all(now > at[task][0] + 10 for task, (now, _) in run.cluster.progress("transform").items()),
-            "the other process goes on with all tasks",
-            90,
-        )
-        os.kill(stopped, signal.SIGCONT)
-        run.flows()
-        run.finish()
-        spout = run.spout
-    assert run.outputs() == run.expected()
-    assert none_failed_or_repeated(spout)
-    assert run.exits == []

@@ -4,8 +4,6 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from spout_sdk import OutputCollector, Tuple
 from spout_sdk.counters import Counters
-from spout_sdk.delivery_reports import heard
-from spout_sdk.errors import BrokerError, RolledBackError
+from spout_sdk.errors import BrokerError
 from spout_sdk.transactional_sink import TransactionalSink
 from tests.contract.components import CODEC, Hold, Messages, alone, line
 from tests.contract.real import Real, RealWorld
@@ -178,92 +175,30 @@ def commit(sink: TransactionalSink, consumer: Consumer, topic: str) -> None:
     sink.commit([TopicPartition(topic, 0, 0)], consumer.consumer_group_metadata())
 
 
-def commit_unheard(sink: TransactionalSink, consumer: Consumer, topic: str) -> None:
-    """As where the client loses the error in a line of librdkafka's log."""
-
-    def lose(call: Callable[[], int]) -> tuple[int, None]:
-        heard(call)
-        return 1, None
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sink, "timeout", 1.0)
-        patched.setattr("spout_sdk.transactional_sink.heard", lose)
-        commit(sink, consumer, topic)
-
-
-def poll(sink: TransactionalSink, _consumer: Consumer, _topic: str) -> None:
-    eventually(sink.poll, "the fatal error")
-
-
 def test_a_successor_aborts_the_open_transaction_at_once_and_a_zombie_is_fenced(world: RealWorld) -> None:
     builder = world.builder(guarantee="exactly_once")
     line(builder, copy)
     topology = builder.build()
     cluster = world.cluster(topology)
-    topic = tuples_topic(topology.name, "two")
+    inbox, topic = (tuples_topic(topology.name, bolt) for bolt in ("one", "two"))
     # Longer than the test waits.
     kafka = {**cluster.bootstrap, "transaction.timeout.ms": 600_000}
     consumer = Consumer({**cluster.bootstrap, "group.id": f"{topology.name}.one"})
-    consumer.subscribe([tuples_topic(topology.name, "one")])
+    consumer.subscribe([inbox])
     eventually(lambda: consumer.poll(0.1) is None and consumer.assignment(), "the task")
-
-    def committed(count: int) -> bool:
-        return len(cluster.records(topic)) == count
-
+    sinks: list[TransactionalSink] = []
     try:
-        for slot, hears in enumerate((commit, commit_unheard, poll)):
-            sinks = [TransactionalSink(kafka, topology.name, "one", str(slot), Counters())]
-            try:
-                for sent in (b"zombie", b"successor"):
-                    sinks[-1].produce(topic, 0, None, sent, [])
-                    if sent == b"zombie":
-                        sinks.append(TransactionalSink(kafka, topology.name, "one", str(slot), Counters()))
-                commit(sinks[1], consumer, tuples_topic(topology.name, "one"))
-                # A transaction that stayed open would hold these records back.
-                eventually(partial(committed, slot + 1), "the committed ones")
-                sinks[0].produce(topic, 0, None, b"late", [])
-                with pytest.raises(BrokerError, match="one was put out of its transaction"):
-                    hears(sinks[0], consumer, tuples_topic(topology.name, "one"))
-            finally:
-                for sink in sinks:
-                    sink.close()
-        assert {record.value() for record in cluster.records(topic)} == {b"successor"}
+        for sent in (b"zombie", b"successor"):
+            sinks.append(TransactionalSink(kafka, topology.name, "one", "slot", Counters()))
+            sinks[-1].produce(topic, 0, None, sent, [])
+        commit(sinks[1], consumer, inbox)
+        # A transaction that stayed open would hold this record back.
+        eventually(lambda: [record.value() for record in cluster.records(topic)] == [b"successor"], "the committed one")
+        sinks[0].produce(topic, 0, None, b"late", [])
+        with pytest.raises(BrokerError, match="one was put out of its transaction"):
+            commit(sinks[0], consumer, inbox)
+        assert [record.value() for record in cluster.records(topic)] == [b"successor"]
     finally:
+        for sink in sinks:
+            sink.close()
         consumer.close()
-
-
-class Late:
-    """Takes no record because of one before it, of which it reports only after that."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._report = settings["on_delivery"]
-
-    def produce(self, *_: Any) -> None:
-        raise KafkaException(KafkaError(KafkaError._STATE, "a transaction that must be aborted"))
-
-    def poll(self, _seconds: float) -> int:
-        refused = SimpleNamespace(topic=lambda: "t.tuples.c", partition=lambda: 0)
-        self._report(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"), refused)
-        return 1
-
-    def init_transactions(self, _seconds: float) -> None: ...
-
-    def begin_transaction(self) -> None: ...
-
-    def abort_transaction(self, _seconds: float) -> None:
-        self._report = lambda *_: None
-
-
-def test_an_undelivered_record_is_named_before_those_that_could_not_be_sent_after_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("spout_sdk.transactional_sink.Producer", Late)
-    sink = TransactionalSink({}, "t", "b", "0", Counters())
-    assert sink.produce("t.tuples.c", 0, None, b"x", []) is None
-    with pytest.raises(RolledBackError, match=r"a record for t\.tuples\.c\[0\] was not delivered: too large"):
-        sink.poll()
-    sink.abort()
-    sink.poll()
-    assert sink.produce("t.tuples.c", 0, None, b"x", []) is None
-    with pytest.raises(RolledBackError, match="could not be sent: a transaction that must be aborted"):
-        sink.poll()

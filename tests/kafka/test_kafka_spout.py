@@ -8,25 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from local_kafka import LocalKafka
-from spout_sdk import FailTupleError, KafkaSpout, OutputCollector, RetryPolicy, Topology, TopologyRunner, Tuple
+from spout_sdk import FailTupleError, KafkaSpout, OutputCollector, Topology, TopologyRunner, Tuple
 from tests.contract.components import STREAMS, Does, Execute, Executed, Hold
 from tests.contract.real import RealWorld
 from tests.kafka.sdk_rig import acking, headers_of, value
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.source_rig import Source
-from tests.kafka.source_topologies import SOURCE
+from tests.kafka.source_topologies import QUICKLY, SOURCE
 from tests.waiting import eventually
-from tuple_tree.names import component_group, dead_letters_topic
+from tuple_tree.names import dead_letters_topic
 
 Use = Callable[..., Source]
 
 
-class InThreads:
-    """A topology whose spout `lines` reads topics, for a world.
+class InThreads(Source):
+    """Topics, and the topology of a world whose spout `lines` reads them.
 
     Args:
         bootstrap_servers: of the broker.
@@ -37,40 +35,24 @@ class InThreads:
 
     def __init__(self, bootstrap_servers: str, partitions: Sequence[int], execute: Execute, tasks: int = 1) -> None:
         self.world = RealWorld(bootstrap_servers)
-        self.kafka: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
         unique = uuid.uuid4().hex[:8]
-        self.topics = {f"source-{number}-{unique}": count for number, count in enumerate(partitions)}
-        admin = AdminClient(self.kafka)
-        for future in admin.create_topics([NewTopic(name, n, 1) for name, n in self.topics.items()]).values():
-            future.result(60)
+        topics = {f"source-{number}-{unique}": count for number, count in enumerate(partitions)}
         self.seen = Executed(execute)
         builder = self.world.builder(ack_partitions=2, message_timeout=120, tick=0.5)
         spout = KafkaSpout(
-            [*self.topics],
+            [*topics],
             streams=STREAMS,
             translate=lambda message: (str(message.value(), "utf-8"), message.offset()),  # type: ignore[arg-type]
-            retry=RetryPolicy(delay_period=0.05, max_delay=0.5, max_retries=3),
+            retry=QUICKLY,
         )
         builder.set_spout("lines", spout, tasks=tasks)
         builder.set_bolt("see", partial(Does, self.seen)).shuffle_grouping("lines")
         self.topology: Topology = builder.build()
+        super().__init__(bootstrap_servers, self.topology, topics)
 
-    def feed(self, values: Sequence[str], topic: int = 0) -> None:
-        """Writes values round the partitions of a topic."""
-        name = [*self.topics][topic]
-        producer = Producer(self.kafka)
-        for number, text in enumerate(values):
-            producer.produce(name, text.encode(), partition=number % self.topics[name])
-        assert producer.flush(60) == 0
-
-    def committed(self) -> list[int]:
-        """The offset of the group in each partition, -1 where there is none."""
-        consumer = Consumer({**self.kafka, "group.id": component_group(self.topology.name, "lines")})
-        try:
-            at = [TopicPartition(name, number) for name, count in self.topics.items() for number in range(count)]
-            return [max(-1, found.offset) for found in consumer.committed(at, timeout=60)]
-        finally:
-            consumer.close()
+    def behind(self) -> list[int]:
+        """How far the group is behind the end of each partition."""
+        return [*self.lag().values()]
 
 
 @pytest.mark.smoke
@@ -87,10 +69,10 @@ def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(bootstra
     source = InThreads(bootstrap_servers, (3, 2), execute)
     values = [f"{n} {'never' if n % 50 == 7 else 'once' if n % 10 == 0 else ''}" for n in range(120)]
     source.feed(values[:60])
-    source.feed(values[60:], 1)
+    source.feed(values[60:], [*source.topics][1])
     with source.world.run(source.topology) as running:
-        eventually(lambda: source.committed() == [20, 20, 20, 30, 30], "everything committed")
-        letters = running.cluster.records(dead_letters_topic(source.topology.name))
+        source.await_all_committed()
+        letters = source.records(dead_letters_topic(source.topology.name))
         stats = running.stats("lines")
     for text in values:
         assert len(roots[text]) == (4 if "never" in text else 2 if "once" in text else 1)
@@ -112,17 +94,17 @@ def test_the_acked_prefix_is_committed_and_the_next_owner_reads_on_from_there(bo
     source = InThreads(bootstrap_servers, (1,), hold)
     source.feed([str(number) for number in range(10)])
     with source.world.run(source.topology) as running:
-        eventually(lambda: source.committed() == [3], "the acked prefix committed")
+        eventually(lambda: source.behind() == [7], "the acked prefix committed")
         eventually(lambda: running.stats("lines").acked == 9, "all others acked")
         running.runners["lines"].stop()
         running.threads["lines"].join()
-        assert source.committed() == [3]
+        assert source.behind() == [7]
         assert source.seen.words == [*"0123456789"]
         hold.held.clear()
         successor, _ = running.start("lines")
         eventually(lambda: hold.held, "the message that had no outcome delivered again")
         source.feed(["release"])
-        eventually(lambda: source.committed() == [11], "everything committed")
+        source.await_all_committed()
         assert successor.stats.failed == {}
     assert source.seen.words == [*"0123456789", *"3456789", "release"]
 
@@ -150,7 +132,7 @@ def test_two_processes_share_the_tasks_and_take_over_from_each_other(bootstrap_s
         second.stop()
         feed_until(lambda: len(first.stats.tasks) == 2, "the first one has both again")
         thread.join()
-        eventually(lambda: source.committed() == [len(fed) // 4] * 4, "everything committed")
+        source.await_all_committed()
         assert (first.stats.failed, second.stats.failed) == ({}, {})
     assert {*source.seen.words} == {*fed}
 

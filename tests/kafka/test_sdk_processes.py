@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from examples.orders import LARGE, ORDERS, UNREADABLE
 from spout_sdk import (
     BrokerUnreachableError,
     ComponentError,
@@ -206,21 +205,3 @@ def test_what_a_killed_process_held_is_in_the_windows_of_the_next(use: Use) -> N
         list(range(LINES_A_WINDOW)),
         list(range(LINES_A_WINDOW, 2 * LINES_A_WINDOW)),
     ]
-
-
-@pytest.mark.exhaustive
-def test_the_example_of_streams_batches_and_ticks(use: Use) -> None:
-    cluster = use("orders")
-    readable = [number for number in range(ORDERS) if number % UNREADABLE != UNREADABLE - 1]
-    booked = [number for number in readable if number % 1_000 < LARGE]
-    with ToyAcker(cluster) as acker, TopologyRunner(f"{MODULE}:orders", cluster.kafka) as runner:
-        eventually(lambda: runner.stats()["orders"].counters.get("orders") == ORDERS, "every order acked")
-        runner.stop()
-        stats = runner.stats()
-    assert (len(acker.acked), acker.failed, stats["orders"].failed) == (ORDERS, {}, {})
-    assert len(cluster.records(f"{cluster.manifest.topology}.dead-letters")) == ORDERS // UNREADABLE
-    assert stats["review"].counters == {"reviewed": len(readable) - len(booked)}
-    assert stats["ledger"].counters["booked"] == len(booked)
-    assert 0 < stats["price"].execute_latency.total < len(booked) / 2, "batches: fewer calls than tuples"
-    # A tick acks what was held for it, so the ledger takes longer to ack than to execute.
-    assert stats["ledger"].process_latency.quantile(0.5) > 10 * stats["ledger"].execute_latency.quantile(0.5)
