@@ -2,7 +2,6 @@
 
 import random
 import threading
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -12,35 +11,26 @@ from tests.waiting import eventually
 
 TREES = 6_000
 KILLS = 12
-WINDOW = 600
 SHARE = 3 * TREES // (KILLS + 1)
 """Messages between two kills."""
 LAG = 1_000
-"""Messages by which one may be put off: less than a share, so that no tree waits for more than one kill or two."""
+"""Places by which a message may be put off: less than a share, so that no tree waits for more than one kill or two."""
 
 
 def messages(
     rng: random.Random, failing: set[int], forgotten: set[int], roots: list[int]
-) -> Iterator[tuple[int, str, int]]:
-    """The messages of all trees, those of a few hundred at any time in any order."""
-    pending: list[tuple[int, str, int]] = []
-    since: list[int] = []  # how many messages went before each of those when it was added
-    said = 0
-    for root in roots:
+) -> list[tuple[int, str, int]]:
+    """The messages of all trees: each is put off by a random number of places, so they come in any order."""
+    placed: list[tuple[float, tuple[int, str, int]]] = []
+    for number, root in enumerate(roots):
         edge, child = rng.getrandbits(64), rng.getrandbits(64)
-        pending.append((root, "init", edge))
+        said = [(root, "init", edge)]
         if root in failing:
-            pending.append((root, "fail", 0))
+            said.append((root, "fail", 0))
         elif root not in forgotten:
-            pending += [(root, "ack", edge ^ child), (root, "ack", child)]
-        since += [said] * (len(pending) - len(since))
-        while len(pending) > WINDOW:
-            index = 0 if said - since[0] > LAG else rng.randrange(len(pending))
-            del since[index]
-            yield pending.pop(index)
-            said += 1
-    rng.shuffle(pending)
-    yield from pending
+            said += [(root, "ack", edge ^ child), (root, "ack", child)]
+        placed += [(3 * number + rng.uniform(0, LAG), message) for message in said]
+    return [message for _, message in sorted(placed)]
 
 
 def more_notices(log: AckLog, than: int) -> bool:

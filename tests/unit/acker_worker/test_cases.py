@@ -39,23 +39,6 @@ def test_cases(root: int) -> None:
     assert {case.script: played(case, root) for case in CASES} == {case.script: [*case.outcomes] for case in CASES}
 
 
-def test_orphan_leaves_by_rotation_and_is_counted() -> None:
-    log, fold = Log(), new_fold()
-    fold.apply([log.say(acks=[(7, 1)])])
-    assert fold.ledger.orphans == 1
-    log.tick(3)
-    assert outcomes(fold.advance(log.now_ms)) == []
-    assert len(fold.ledger) == 0
-    assert fold.counters.orphans_expired == 1
-
-
-def test_second_init_is_counted() -> None:
-    log, fold = Log(), new_fold()
-    fold.apply([log.say(inits=[(7, 1)]), log.say(inits=[(7, 1)])])
-    assert fold.counters.duplicate_inits == 1
-    assert fold.ledger.record(7) == (1, True, False)
-
-
 def test_fail_carries_the_message_of_the_bolt_whichever_comes_first() -> None:
     log, fold = Log(), new_fold()
     first = fold.apply([log.say(inits=[(1, 5)]), log.say(fails=[1], message="disk full")])

@@ -56,7 +56,8 @@ def test_time_is_that_of_the_records_and_never_goes_back() -> None:
 def test_counters() -> None:
     log, fold = Log(), new_fold()
     first = log.say(inits=[(n, n) for n in range(1, 6)])
-    log.say(acks=[(1, 1)], fails=[2], resets=[3])
+    log.say(inits=[(1, 1)], acks=[(1, 1)], fails=[2], resets=[3])
+    log.say(acks=[(9, 9)])
     log.append_bytes(first.value)
     log.say(session=b"x" * 16, opens=True)
     log.say(acks=[(4, 4)])
@@ -64,6 +65,7 @@ def test_counters() -> None:
     log.tick(50)
     fold.advance(log.now_ms)
     counters = fold.counters
-    assert (counters.records, counters.inits, counters.acks, counters.fails, counters.resets) == (5, 5, 1, 1, 1)
+    assert (counters.records, counters.inits, counters.acks, counters.fails, counters.resets) == (6, 6, 2, 1, 1)
+    assert (counters.duplicate_inits, counters.orphans_expired, fold.ledger.orphans) == (1, 1, 0)
     assert (counters.repeated_batches, counters.superseded_batches) == (1, 1)
     assert (counters.trees_acked, counters.trees_failed, counters.trees_timed_out) == (1, 1, 3)

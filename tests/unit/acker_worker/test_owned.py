@@ -19,13 +19,6 @@ def test_the_end_may_come_with_the_records_before_it() -> None:
     assert at_end == [False, True, False]
 
 
-def test_the_end_may_lie_behind_transaction_markers() -> None:
-    log, owned = Log(), Owned(new_fold(), None, since=0)
-    owned.fold.apply([log.say(inits=[(1, 1)])])
-    owned.end = 2
-    assert owned.at_end
-
-
 def test_the_idle_clock_goes_on_from_the_last_append() -> None:
     log, owned = Log(), Owned(new_fold(), None, since=5.0)
     owned.fold.apply([log.say(inits=[(1, 1)])])

@@ -5,23 +5,16 @@ from tuple_tree.errors import WireError
 
 
 def test_headers_say_where_it_lay_and_why() -> None:
-    headers = dead_letter_headers(
-        "words.acks", 3, 2**40, reason="truncated", detail="böse: it ends too soon", by="split/1"
-    )
+    """A file's name may have half of a character, which UTF-8 cannot carry, and an exception quotes it."""
+    headers = dead_letter_headers("words.acks", 3, 2**40, reason="truncated", detail="böse: no \udcff", by="split/1")
     assert headers == [
         ("dead-letter.topic", b"words.acks"),
         ("dead-letter.partition", b"3"),
         ("dead-letter.offset", b"1099511627776"),
         ("dead-letter.reason", b"truncated"),
-        ("dead-letter.detail", "böse: it ends too soon".encode()),
+        ("dead-letter.detail", "böse: no \\udcff".encode()),
         ("dead-letter.by", b"split/1"),
     ]
-
-
-def test_what_utf_8_cannot_carry_is_escaped() -> None:
-    """A file's name may have such a half of a character, and an exception quotes it."""
-    headers = dict(dead_letter_headers("words", 0, 1, reason="exception", detail="no bad\udcff.txt", by="split/1"))
-    assert headers["dead-letter.detail"] == b"no bad\\udcff.txt"
 
 
 def test_a_detail_fits_a_record_header_whatever_it_quotes() -> None:

@@ -25,6 +25,12 @@ def _manifest(**changes: Any) -> Manifest:
 
 def test_the_published_form() -> None:
     """Read by other languages: a change here is a change of the wire contract."""
+    fields = [{"name": "word", "type": "string"}, {"name": "count", "type": "long"}]
+    stream = {"name": "default", "fields": fields, "codec": "avro", "direct": False}
+    subscription = {"source": "lines", "stream": "default", "grouping": "shuffle", "fields": []}
+    settings = {"timeout_ms": 30_000, "max_pending": 10_000}
+    lines = {"kind": "spout", "name": "lines", "tasks": 2, "streams": [stream], **settings, "external": False}
+    count = {"kind": "bolt", "name": "count", "tasks": 1, "streams": [], "subscriptions": [subscription]}
     assert json.loads(_manifest().to_json()) == {
         "version": 1,
         "topology": "words",
@@ -32,32 +38,7 @@ def test_the_published_form() -> None:
         "ack_partitions": 8,
         "tick_ms": 1000,
         "max_tree_age_ms": 300_000,
-        "components": [
-            {
-                "kind": "spout",
-                "name": "lines",
-                "tasks": 2,
-                "streams": [
-                    {
-                        "name": "default",
-                        "fields": [{"name": "word", "type": "string"}, {"name": "count", "type": "long"}],
-                        "codec": "avro",
-                        "direct": False,
-                    }
-                ],
-                "timeout_ms": 30_000,
-                "max_pending": 10_000,
-                "external": False,
-            },
-            {
-                "kind": "bolt",
-                "name": "count",
-                "tasks": 1,
-                "streams": [],
-                "subscriptions": [{"source": "lines", "stream": "default", "grouping": "shuffle", "fields": []}],
-                "external": False,
-            },
-        ],
+        "components": [lines, {**count, "external": False}],
     }
 
 

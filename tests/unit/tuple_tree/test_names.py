@@ -27,13 +27,7 @@ def test_what_may_be_called_what() -> None:
 
 
 def test_topics_and_groups() -> None:
-    assert names.tuples_topic("words", "split") == "words.tuples.split"
-    assert names.acks_topic("words") == "words.acks"
-    assert names.notices_topic("words", "lines") == "words.notices.lines"
-    assert names.dead_letters_topic("words") == "words.dead-letters"
-    assert names.stats_topic("words") == "words.stats"
-    assert names.acker_group("words") == "words.acker"
-    assert names.component_group("words", "split") == "words.split"
-    assert names.TOPOLOGIES_TOPIC == "acker.topologies"
+    """Those of topics are in the table of the wire contract."""
+    assert (names.acker_group("words"), names.component_group("words", "split")) == ("words.acker", "words.split")
     longest = "x" * 80
     assert len(names.notices_topic(longest, longest)) <= 249
