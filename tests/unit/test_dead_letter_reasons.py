@@ -3,10 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.pages import ROOT
+
 PACKAGES: Final = ("tuple_tree", "acker_worker", "spout_sdk", "spark_jobs")
 
 

@@ -120,7 +120,6 @@ def test_damage_to_the_cache_is_seen(tmp_path: Path) -> None:
         lambda at: (at / jar).write_bytes(b"ja"),
         lambda at: (at / manifest).unlink(),
         lambda at: (at / manifest).write_text((at / manifest).read_text()[:50]),
-        lambda at: (at / manifest).write_text(json.dumps({"kafka_2.13-4.0.0.jar": 3})),
     )
     for damage in damages:
         distribution = fill_cache(tmp_path)

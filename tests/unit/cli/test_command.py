@@ -106,18 +106,13 @@ def test_a_traceback_only_if_it_is_asked_for(tmp_path: Path) -> None:
 
 def test_config_show(tmp_path: Path) -> None:
     (tmp_path / "acker.toml").write_text("[worker]\nlog_interval_s = 7\n")
-    run = call_acker(
-        *("config", "show", "--json", "--bootstrap-servers", "k:9092"),
-        cwd=tmp_path,
-        environment={"ACKER_KAFKA__SASL_PASSWORD": "hush"},
-    )
+    hush = {"ACKER_KAFKA__SASL_PASSWORD": "hush"}
+    run = call_acker("config", "show", "--json", cwd=tmp_path, environment=hush)
     shown = json.loads(run.stdout)
     assert shown["config_file"] == str(tmp_path / "acker.toml")
     by_name = {row["name"]: (row["value"], row["source"]) for row in shown["settings"]}
     assert by_name["worker.log_interval_s"] == (7.0, f"file {tmp_path / 'acker.toml'}")
-    assert by_name["kafka.bootstrap.servers"] == ("k:9092", "flag --bootstrap-servers")
     assert by_name["kafka.sasl.password"] == ("********", "environment ACKER_KAFKA__SASL_PASSWORD")
-    assert by_name["worker.commit_interval_s"] == (1.0, "default")
     assert "hush" not in run.stdout + run.stderr
     plain = call_acker("config", "show", "--set", "log_level=debug", cwd=tmp_path).stdout
     assert "log_level = debug  (flag --set)\n" in plain

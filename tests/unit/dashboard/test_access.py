@@ -65,15 +65,12 @@ def test_without_the_token_nothing_is_shown(guarded_port: int) -> None:
             assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer"), (headers, path)
             assert b"token" in answer.body
             assert b"words" not in answer.body
-    # In an address, a token counts only for the page.
-    assert request(guarded_port, f"/api/snapshot?token={TOKEN}").status == 401
-    assert request(guarded_port, "/?token=wrong").status == 401
-
-
-def test_the_token_as_a_bearer(guarded_port: int) -> None:
     for scheme in ("Bearer", "bearer"):
         answer = request(guarded_port, "/api/snapshot", headers={"Authorization": f"{scheme} {TOKEN}"})
         assert (answer.json["topology"], "set-cookie" in answer.headers) == ("words", False)
+    # In an address, a token counts only for the page.
+    assert request(guarded_port, f"/api/snapshot?token={TOKEN}").status == 401
+    assert request(guarded_port, "/?token=wrong").status == 401
 
 
 def test_the_token_in_the_address_of_the_page_becomes_a_cookie(guarded_port: int) -> None:

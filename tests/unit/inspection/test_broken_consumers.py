@@ -19,6 +19,8 @@ class Leaderless:
     def __init__(self, _settings: object) -> None:
         self.error = KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
         self.polls = 0
+        self.assign = self.resume = lambda _partitions: None
+        self.unassign = self.close = lambda: None
 
     def offsets_for_times(self, asked: list[TopicPartition], **_: Any) -> list[Any]:
         return [
@@ -33,18 +35,6 @@ class Leaderless:
         self.polls += 1
         assert self.polls < 10_000, "it goes on for ever"
         return [SimpleNamespace(topic=lambda: PLACE[0], partition=lambda: PLACE[1], error=lambda: self.error)]
-
-    def assign(self, _partitions: list[TopicPartition]) -> None:
-        pass
-
-    def unassign(self) -> None:
-        pass
-
-    def resume(self, _partitions: list[TopicPartition]) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 def test_a_partition_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,12 +29,10 @@ def test_a_task_that_went_on_does_not_wait_in_line() -> None:
     """A group's offset stands at the first tuple that was forgotten, so all later ones seem to be behind."""
     forest = Forest(3, (ROOT,))
     line_of_words(forest, 5, stuck=1)
-    open_, later = forest.tuples[2], forest.tuples[5]
-    assert (open_.bolt, open_.task) == (later.bolt, later.task) == ("count", 1)
-    tree = build_tree(forest.records(ROOT), {("count", 1): open_.offset - 1})
-    assert verdict(tree) == (
-        f"open: 1 of 6 tuples, `count` task 1 has acked a later one, at offset {later.offset}, but not offset "
-        f"{open_.offset} (offset {open_.offset})"
+    open_, later = forest.tuples[2].offset, forest.tuples[5].offset
+    assert verdict(build_tree(forest.records(ROOT), {("count", 1): open_ - 1})) == (
+        f"open: 1 of 6 tuples, `count` task 1 has acked a later one, at offset {later}, but not offset {open_} "
+        f"(offset {open_})"
     )
 
 
