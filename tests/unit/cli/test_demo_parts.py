@@ -47,14 +47,14 @@ class FakeWorker:
     is_busy: bool
 
 
-def kills(seed: int, *, busy: bool = True, pids: tuple[int, ...] = (20, 21)) -> list[tuple[float, Victim]]:
+def kills(seed: int) -> list[tuple[float, Victim]]:
     killed: list[tuple[float, Victim]] = []
     share = 0.0
     chaos = Chaos(seed, ["count"], lambda victim: killed.append((share, victim)))
     for step in range(1001):
         share = step / 1000
-        stats = Stats("count", pids=pids, tasks=tuple(range(len(pids))), executed=step if busy else 0)
-        chaos.step(share, [FakeWorker(10, busy), FakeWorker(11, False)], {"count": stats}, {"count": [20, 21]})
+        stats = Stats("count", pids=(20, 21), tasks=(0, 1), executed=step)
+        chaos.step(share, [FakeWorker(10, True), FakeWorker(11, False)], {"count": stats}, {"count": [20, 21]})
     assert chaos.acker_kills + chaos.bolt_kills == len(killed)
     return killed
 
@@ -69,11 +69,6 @@ def test_one_acker_and_one_bolt_process_are_killed_in_the_middle() -> None:
         assert kills(seed) == [(acker_at, acker), (bolt_at, bolt)]
 
     each_seed(check)
-
-
-def test_idle_processes_and_those_without_a_task_are_not_killed() -> None:
-    assert kills(1, busy=False) == []
-    assert [victim.role for _, victim in kills(1, pids=(20,))] == ["acker worker"]
 
 
 def test_a_place_in_the_text_counts_once(tmp_path: Path) -> None:

@@ -1,12 +1,9 @@
 """Snapshots in words and as a table, and progress of what takes a while."""
 
 import io
-import os
-import subprocess
 
 from rich.console import Console
 
-from acker_cli.captured_stderr import captured_stderr
 from acker_cli.snapshot import Progress, TopologySnapshot, in_words
 from acker_cli.view import PLAIN_SECONDS, PlainView, drawn, open_view
 from acker_worker.stats import WorkerStats
@@ -54,11 +51,3 @@ def test_without_a_terminal_lines_come_every_few_seconds() -> None:
     lines = out.getvalue().splitlines()
     assert len(lines) == 4
     assert lines[-1] == "killed [bold] 17"
-
-
-def test_what_children_write_to_standard_error_is_captured() -> None:
-    seen: list[str] = []
-    with captured_stderr(seen.append):
-        subprocess.run(["/bin/sh", "-c", "echo from a child >&2"], check=True)
-        os.write(2, b"from C\n")
-    assert seen == ["from a child", "from C"]

@@ -14,7 +14,7 @@ from inspection.trace.errors import RootFormError
 from inspection.trace.roots import parse_root, roots_of_message, show_root
 from inspection.trace.sightings import Sightings
 from tuple_tree.codec import encode_ack_batch
-from tuple_tree.ids import MAX_ATTEMPTS, Position, positional_root, signed
+from tuple_tree.ids import signed
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
 from tuple_tree.messages import AckBatch, SpoutTask
 from tuple_tree.streams import declare
@@ -65,13 +65,6 @@ def test_moments() -> None:
     for said in ("", "soon", "5", "5w", "-1h", "1 h", "s", "2026-13-01"):
         with pytest.raises(MomentError, match="30m, 2h or 1d"):
             since_ms(said, 0)
-
-
-def test_a_message_has_a_root_for_each_attempt() -> None:
-    found = roots_of_message("lines/3/17", manifest())
-    assert len(found) == MAX_ATTEMPTS
-    assert found[positional_root(Position(1, 3, 17, 5))].attempt == 5
-    assert list(roots_of_message("lines/3/17/2", manifest()).values()) == [Position(1, 3, 17, 2)]
 
 
 def test_what_is_no_root_and_no_message_is_refused() -> None:

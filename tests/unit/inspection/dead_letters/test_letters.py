@@ -2,9 +2,6 @@
 
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from inspection.dead_letters import (
     DeadLetter,
     LetterPreviews,
@@ -54,20 +51,6 @@ def test_a_dead_letter_says_where_it_was_and_keeps_what_it_was() -> None:
     again = parse(0, 0, None, b"", [*before, *after])
     assert isinstance(again, DeadLetter)
     assert (again.topic, again.reason, list(again.headers)) == (INBOX, "exception", before)
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["dead-letter.replayed", "dead-letter.topic", "dead-letter.offset", "x"]),
-            st.none() | st.binary(),
-        )
-    ),
-    st.none() | st.binary(),
-)
-def test_any_record_can_be_read(headers: list[Header], value: bytes | None) -> None:
-    read = parse(3, 0, None, value, headers)
-    assert isinstance(read, Replay) or (read.offset == 3 and bool(read.reason))
 
 
 def test_previews_fit_and_disturb_no_terminal() -> None:

@@ -49,15 +49,6 @@ def test_a_tree_that_failed_is_an_error_and_further_parents_are_links(printed: d
     assert (stuck.parent_id, stuck.links) == (int(tuples[0]["edge"], 16), (int(tuples[1]["edge"], 16),))
 
 
-def test_a_traceparent_of_the_spouts_tuple_is_joined(printed: dict[str, Any]) -> None:
-    tree = printed["trees"][0]
-    tree["tuples"][0]["traceparent"] = f"00-{TRACE}-b7ad6b7169203331-01"
-    printed["trees"] = [tree]
-    spans = spans_of(printed)
-    assert {span.trace_id for span in spans} == {int(TRACE, 16)}
-    assert [span.parent_id for span in spans if span.is_root] == [0xB7AD6B7169203331]
-
-
 def test_what_cannot_be_used_of_a_tree_is_passed_over(printed: dict[str, Any]) -> None:
     before = spans_of(copy.deepcopy(printed))
     for said in ("", f"ff-{TRACE}-b7ad6b7169203331-01", f"00-{'0' * 32}-{'1' * 16}-01"):
