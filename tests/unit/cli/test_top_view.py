@@ -1,6 +1,7 @@
 """A topology's figures fit 80 columns, and what is wrong is seen."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -30,7 +31,7 @@ def busy() -> TopologyView:
     view = TopologyView(manifest(**{"split": ("lines",), LONG: ("split",)}))
     for number in range(7):
         at_ms, many = NOW - 6000 + 1000 * number, 1_234_567 * number
-        failed, slow = {"timeout": 12_345 * number}, LatencyHistogram({20: number + 1})
+        failed, took = {"timeout": 12_345 * number}, LatencyHistogram({20: number + 1})
         lines = Stats(
             "lines", (1,), (0,), emitted=many, acked=many, failed=failed, pending=10_000, complete_latency=slow
         )
