@@ -1,7 +1,7 @@
 """A topology's figures fit 80 columns, and what is wrong is seen."""
 
 import io
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -31,10 +31,9 @@ def busy() -> TopologyView:
     view = TopologyView(manifest(**{"split": ("lines",), LONG: ("split",)}))
     for number in range(7):
         at_ms, many = NOW - 6000 + 1000 * number, 1_234_567 * number
-        failed, took = {"timeout": 12_345 * number}, LatencyHistogram({20: number + 1})
-        lines = Stats(
-            "lines", (1,), (0,), emitted=many, acked=many, failed=failed, pending=10_000, complete_latency=slow
-        )
+        took = LatencyHistogram({20: number + 1})
+        counts: dict[str, Any] = {"emitted": many, "acked": many, "failed": {"timeout": 12_345 * number}}
+        lines = Stats("lines", (1,), (0,), **counts, pending=10_000, complete_latency=took)
         long = Stats(LONG, (2,), (0,), executed=many, acked=many, errors=3, last_error="ValueError: " + "x" * 300)
         partition = PartitionStats(1, 1_234_567, 12, clock_lag_ms=2500, rebuilding=True, committed=48_123, oldest_ms=1)
         view.feed([said(lines, 2 + number, at_ms), said(long, 2 + number, at_ms)])
