@@ -1,10 +1,11 @@
 """The rules of `acking-spec` as small functions over one flat table, compiled by numba.
 
 The table is one `u8` array of 24-byte slots: key, checksum, meta. It is open-addressed, linearly probed and kept
-*sorted*: a key is the root times an odd constant (a bijection, so the root can be computed back), its home is its
+*sorted*: a key is the root times an odd multiplier (a bijection, so the root can be computed back), its home is its
 rank among all keys, `key / 2**64 * capacity`, and within a cluster the keys rise. So a miss ends as early as a hit,
 deletion shifts the rest of its cluster back and leaves no tombstones, and growing is one sequential copy. It is
-Robin Hood hashing (Celis, 1986) with ties broken by key, as in ordered hash tables (Amble and Knuth, 1974).
+Robin Hood hashing (Celis, 1986) with ties broken by key, as in ordered hash tables (Amble and Knuth, 1974). The
+multiplier is random in each process: with a known one, roots could be chosen to share a home, and expiry be quadratic.
 
 An empty slot holds the largest key, so a probe stops there without looking at its meta. The last slot is always
 empty. What misses the cache is the home of the *next* roots, so each loop prefetches a few ahead.
@@ -25,8 +26,6 @@ WORDS: Final = 3
 SLOT_BYTES: Final = 8 * WORDS
 
 U64 = np.uint64
-_MULTIPLIER: Final = U64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio, odd
-_INVERSE: Final = U64(pow(0x9E3779B97F4A7C15, -1, 2**64))
 _EMPTY: Final = U64(2**64 - 1)
 _ZERO: Final = U64(0)
 _32: Final = U64(32)
@@ -86,9 +85,9 @@ _prefetch: Final[Any] = _prefetch_intrinsic
 
 
 @njit(inline="always")
-def key_of(root: np.uint64) -> np.uint64:
+def key_of(root: np.uint64, multiplier: np.uint64) -> np.uint64:
     """The key under which a root is kept."""
-    return root * _MULTIPLIER
+    return root * multiplier
 
 
 @njit(inline="always")
@@ -179,6 +178,7 @@ def _forget(meta: np.uint64, counts: np.ndarray, expiring: np.ndarray, born: np.
 def apply(
     table: np.ndarray,
     capacity: np.uint64,
+    multiplier: np.uint64,
     rules: np.ndarray,
     spouts: np.ndarray,
     ends: np.ndarray,
@@ -201,6 +201,7 @@ def apply(
     Args:
         table: the slots, flat, shape `(WORDS * slots,)`, dtype u8.
         capacity: number of homes; the table has some more slots.
+        multiplier: odd; a root times this is its key.
         rules: shape `(runs,)`, u1; INIT, ACK, FAIL or RESET for each run.
         spouts: shape `(runs,)`, u8; index of the owner; read by INIT only.
         ends: shape `(runs,)`, i8, rising; index behind the last root of each run.
@@ -223,7 +224,7 @@ def apply(
     done = 0
     run = 0
     for i in range(start, min(start + _AHEAD, stop)):
-        _prefetch(table, _home(key_of(roots[i]), capacity) * WORDS)
+        _prefetch(table, _home(key_of(roots[i], multiplier), capacity) * WORDS)
     while start < stop:
         while ends[run] <= start:
             run += 1
@@ -232,8 +233,8 @@ def apply(
         last = min(ends[run], stop)
         for i in range(start, last):
             if i + _AHEAD < stop:
-                _prefetch(table, _home(key_of(roots[i + _AHEAD]), capacity) * WORDS)
-            key = key_of(roots[i])
+                _prefetch(table, _home(key_of(roots[i + _AHEAD], multiplier), capacity) * WORDS)
+            key = key_of(roots[i], multiplier)
             at = _seek(table, capacity, key)
             meta = table[at + 2] if table[at] == key else _ZERO
             if meta == _ZERO:
@@ -299,6 +300,7 @@ def stray(roots: np.ndarray, partitions: np.uint64, partition: np.uint64) -> int
 def expire(
     table: np.ndarray,
     capacity: np.uint64,
+    inverse: np.uint64,
     start: int,
     tick: np.uint64,
     max_age: np.uint64,
@@ -312,6 +314,7 @@ def expire(
     """Removes the records that expire at `tick` or before; see `apply` for the arguments.
 
     Args:
+        inverse: of the multiplier, modulo 2**64; a key times this is its root.
         start: slot to begin at.
 
     Returns:
@@ -326,7 +329,7 @@ def expire(
             continue
         if done == len(out_roots):
             return int(at // WORDS), done
-        out_roots[done] = table[at] * _INVERSE
+        out_roots[done] = table[at] * inverse
         out_spouts[done] = _spout(meta)
         if not meta & KNOWN:
             out_kinds[done] = ORPHANED
@@ -367,9 +370,8 @@ def respread(source: np.ndarray, target: np.ndarray, capacity: np.uint64) -> boo
 
 
 @njit(nogil=True, cache=True)
-def find(table: np.ndarray, capacity: np.uint64, root: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Checksum and meta of a root, zero and zero if it is not held; for tests and inspection."""
-    key = key_of(root)
+def find(table: np.ndarray, capacity: np.uint64, key: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Checksum and meta of a key, zero and zero if it is not held; for tests and inspection."""
     at = _seek(table, capacity, key)
     if table[at] == key and table[at + 2] != _ZERO:
         return table[at + 1], table[at + 2]
@@ -381,6 +383,6 @@ def ages(metas: np.ndarray, tick: np.uint64) -> np.ndarray:
     return (tick - (metas >> _BORN_SHIFT & _TICK_MASK) & _TICK_MASK).astype(np.int64)
 
 
-def roots_of(keys: np.ndarray) -> np.ndarray:
-    """The roots that are kept under keys; shape `(n,)`, u8. For inspection, so it is not compiled."""
-    return keys * _INVERSE
+def spouts_of(metas: np.ndarray) -> np.ndarray:
+    """The spout indices of records, by their metas; shape `(n,)`, u8. Compiled code is not needed: it runs rarely."""
+    return metas >> _SPOUT_SHIFT & _SPOUT_MASK

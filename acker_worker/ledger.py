@@ -8,6 +8,7 @@ moves it to a younger cohort, and advancing the clock drops those that are due. 
 searched for their members when a cohort that is not empty falls due.
 """
 
+import secrets
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,7 +33,15 @@ CHUNK: Final = 4_096
 """Roots a kernel call; also the size of the outcome buffers."""
 _SMALLEST_SHRUNK: Final = 2 * SMALLEST
 
+_IDLE_SPOUTS: Final = 1_024
+"""Spout tasks that are remembered; when there are more, those without an open tree are forgotten at the next tick."""
+
+MULTIPLIER: Final = secrets.randbits(64) | 1
+"""Of all roots in this process; see `kernels`."""
+
 _U64: Final = np.uint64
+_MULTIPLIER: Final = _U64(MULTIPLIER)
+_INVERSE: Final = _U64(pow(MULTIPLIER, -1, 2**64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,8 @@ class Ledger:
         self._born = np.zeros(self._ring, dtype=np.int64)
         self._spouts: list[SpoutTask | None] = [None]
         self._spout_index: dict[SpoutTask, int] = {}
+        self._free_spouts: list[int] = []
+        self._remembered_spouts = _IDLE_SPOUTS
         self._lifetimes = np.full(16, settings.lifetime_ticks(settings.orphan_timeout_ms), dtype=_U64)
         self._found = Outcomes(
             np.empty(CHUNK, dtype=np.uint64), np.empty(CHUNK, dtype=np.uint32), np.empty(CHUNK, dtype=np.uint8)
@@ -153,6 +164,7 @@ class Ledger:
             applied, count = kernels.apply(
                 self._table,
                 _U64(self._capacity),
+                _MULTIPLIER,
                 stage.rules,
                 stage.spouts,
                 stage.ends,
@@ -195,7 +207,12 @@ class Ledger:
         return self._apply_alone(kernels.RESET, roots)
 
     def advance(self, tick: int) -> Outcomes:
-        """Rule 7: moves the clock on to `tick`, and removes what has fallen off death row; never moves it back."""
+        """Rule 7: moves the clock on to `tick`, and removes what has fallen off death row; never moves it back.
+
+        What is staged must be applied before the tick changes.
+        """
+        if tick > self._tick and len(self._spout_index) > self._remembered_spouts:
+            self._forget_idle_spouts()
         if not self.expires_by(tick):
             self._tick = max(self._tick, tick)
             return _NOTHING
@@ -207,6 +224,7 @@ class Ledger:
                 start, count = kernels.expire(
                     self._table,
                     _U64(self._capacity),
+                    _INVERSE,
                     start,
                     _wrapped(step),
                     _U64(self.settings.max_age_ticks),
@@ -248,15 +266,29 @@ class Ledger:
         """
         index = self._spout_index.get(spout)
         if index is None:
-            index = len(self._spouts)
-            if index >= kernels.SPOUT_LIMIT:
-                raise LedgerError(f"more than {kernels.SPOUT_LIMIT - 1} spout tasks in one topology cannot be served")
-            self._spouts.append(spout)
+            if self._free_spouts:
+                index = self._free_spouts.pop()
+                self._spouts[index] = spout
+            else:
+                index = len(self._spouts)
+                if index >= kernels.SPOUT_LIMIT:
+                    raise LedgerError(f"more than {kernels.SPOUT_LIMIT - 1} spout tasks have open trees")
+                self._spouts.append(spout)
+                if index >= len(self._lifetimes):
+                    self._lifetimes = np.concatenate([self._lifetimes, self._lifetimes])
             self._spout_index[spout] = index
-            if index >= len(self._lifetimes):
-                self._lifetimes = np.concatenate([self._lifetimes, self._lifetimes])
             self._lifetimes[index] = self.settings.lifetime_ticks(spout.timeout_ms)
         return index
+
+    def _forget_idle_spouts(self) -> None:
+        """Frees the indices of spout tasks without an open tree, so that they are bounded by the open trees."""
+        used = set(np.unique(kernels.spouts_of(self._table.reshape(-1, kernels.WORDS)[:, 2])).tolist())
+        for spout, index in list(self._spout_index.items()):
+            if index not in used:
+                del self._spout_index[spout]
+                self._spouts[index] = None
+                self._free_spouts.append(index)
+        self._remembered_spouts = max(_IDLE_SPOUTS, 2 * len(self._spout_index))
 
     def spout(self, index: int) -> SpoutTask:
         """The spout task behind an index in `Outcomes.spouts`."""
@@ -267,7 +299,8 @@ class Ledger:
 
     def record(self, root: int) -> tuple[int, bool, bool] | None:
         """Checksum, whether the spout is known, whether it failed; None if the root is not held."""
-        checksum, meta = kernels.find(self._table, _U64(self._capacity), _U64(root))
+        key = _U64(root * MULTIPLIER % 2**64)
+        checksum, meta = kernels.find(self._table, _U64(self._capacity), key)
         if not meta:
             return None
         return int(checksum), bool(meta & kernels.KNOWN), bool(meta & kernels.FAILED)
@@ -279,7 +312,7 @@ class Ledger:
         # Ticks are kept modulo a span, so it is the ages that can be compared.
         ages = kernels.ages(held[:, 2], _wrapped(self._tick))
         first = np.argsort(ages, kind="stable")[::-1][:count]
-        roots = kernels.roots_of(held[first, 0])
+        roots = held[first, 0] * _INVERSE
         return [(root, self._tick - age) for root, age in zip(roots.tolist(), ages[first].tolist(), strict=True)]
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ class Owned:
         end: offset at which the partition's end was last met; None if it was not, or is known to have moved.
     """
 
-    __slots__ = ("_read_at", "committed", "end", "fold", "since")
+    __slots__ = ("_clock_ms", "_read_at", "committed", "end", "fold", "since")
 
     def __init__(self, fold: PartitionFold, committed: Progress | None, since: float) -> None:
         self.fold = fold
@@ -25,6 +25,7 @@ class Owned:
         self.since = since
         self.end: int | None = None
         self._read_at = since
+        self._clock_ms = fold.clock_ms
 
     @property
     def partition(self) -> int:
@@ -42,16 +43,18 @@ class Owned:
         return self.end is not None and self.end >= self.fold.position
 
     def read(self, now: float) -> None:
-        """Notes that records were folded at `now`, in seconds of the worker's clock."""
-        self._read_at = now
+        """Notes what the ledger's clock shows at `now`, in seconds of the worker's clock.
+
+        Records that do not move the clock count as none: after a broker's clock was set back, time goes on by the
+        worker's clock, and trees still time out.
+        """
+        if self.fold.clock_ms > self._clock_ms:
+            self._clock_ms = self.fold.clock_ms
+            self._read_at = now
 
     def now_ms(self, now: float) -> int:
-        """What the ledger's clock would show: the last append time and what has passed since it was read."""
-        return self.fold.clock_ms + int((now - self._read_at) * 1000)
-
-    def moved(self, now: float) -> None:
-        """Notes that the ledger's clock was moved at `now` without a record."""
-        self._read_at = now
+        """What the ledger's clock would show: its last reading and what has passed since."""
+        return self._clock_ms + int((now - self._read_at) * 1000)
 
     def clock_lag_ms(self, wall_ms: float) -> int:
         """How far the ledger's clock is behind the wall, 0 where everything is read."""

@@ -261,7 +261,7 @@ class AckerWorker:
             if owned.end is not None and owned.end >= high:
                 was_rebuilding = fold.rebuilding
                 self._send(owned, fold.advance(fold.clock_ms if was_rebuilding else now_ms))
-                owned.moved(now)
+                owned.read(now)
                 if was_rebuilding:
                     self._rebuilt(owned)
             else:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acker_worker import kernels
-from acker_worker.ledger import CHUNK, SMALLEST, Ledger, LedgerSettings
+from acker_worker.ledger import CHUNK, MULTIPLIER, SMALLEST, Ledger, LedgerSettings
 from tuple_tree.messages import SpoutTask
 
 SETTINGS = LedgerSettings(tick_ms=1_000, max_age_ms=300_000, orphan_timeout_ms=30_000)
@@ -62,7 +62,7 @@ def test_grows_and_shrinks_and_keeps_every_record() -> None:
 
 def test_a_cluster_that_runs_over_the_end_of_the_table() -> None:
     """Roots chosen so that their keys are the highest of all: they crowd behind the last home."""
-    inverse = pow(int(kernels._MULTIPLIER), -1, 2**64)
+    inverse = pow(MULTIPLIER, -1, 2**64)
     count = 3 * kernels.SPARE
     roots = np.array([(2**64 - 1 - n) * inverse % 2**64 for n in range(count)], dtype=np.uint64)
     vals = np.arange(1, count + 1, dtype=np.uint64)

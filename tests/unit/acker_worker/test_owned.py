@@ -25,7 +25,7 @@ def test_the_idle_clock_goes_on_from_the_last_append() -> None:
     owned.read(10.0)
     assert owned.now_ms(10.25) == START_MS + 250
     owned.fold.advance(START_MS + 200)
-    owned.moved(10.2)
+    owned.read(10.2)
     assert owned.now_ms(10.25) == START_MS + 250
 
 
