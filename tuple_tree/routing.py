@@ -24,11 +24,15 @@ def fields_task(key: bytes, tasks: int) -> int:
 
 
 def partial_key_tasks(key: bytes, tasks: int) -> tuple[int, int]:
-    """The two tasks between which a partial key grouping may choose: XXH64 with seeds 42 and 43, modulo the tasks.
+    """The two tasks between which a partial key grouping may choose; they differ unless there is only one task.
 
-    Nasir et al., "The Power of Both Choices", 2015: with two choices a key the load of the tasks stays even.
+    The first is that of a fields grouping. The second lies `1 + XXH64(key, seed 43) mod (tasks - 1)` behind it, modulo
+    the tasks. Nasir et al., "The Power of Both Choices", 2015: with two choices a key the load of the tasks stays even.
     """
-    return fields_task(key, tasks), xxhash.xxh64_intdigest(key, _SECOND_SEED) % tasks
+    first = fields_task(key, tasks)
+    if tasks == 1:
+        return first, first
+    return first, (first + 1 + xxhash.xxh64_intdigest(key, _SECOND_SEED) % (tasks - 1)) % tasks
 
 
 def grouping_key(values: Sequence[object]) -> bytes:
