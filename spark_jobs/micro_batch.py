@@ -94,7 +94,7 @@ class BoltBatch:
         result = self.transform(rows)
         check_result(result, self.outputs)
         carried = self.outputs.only_route is not None and keeps_all(result, rows)
-        numbered = not carried and multiplies(result)
+        numbered = not carried and multiplies(result, rows)
         with (
             nullcontext() if carried else kept(inputs),
             kept(emitted(result, self.outputs, numbered=numbered, carried=carried)) as deliveries,

@@ -13,7 +13,7 @@ from spark_jobs.routing import routes_of
 from spark_jobs.tracking import FAIL, STREAM, TRACKING, TRACKING_TYPE
 from tuple_tree.manifest import Manifest, Subscription
 
-# Nodes of a logical plan that make at most one row of each, so that a row is told by its inputs alone.
+# Nodes of a logical plan that make at most one row of each row below them.
 _ONE_FROM_ONE: Final = frozenset(
     {
         "Aggregate",
@@ -21,10 +21,7 @@ _ONE_FROM_ONE: Final = frozenset(
         "BatchEvalPython",
         "Filter",
         "GlobalLimit",
-        "InMemoryRelation",
         "LocalLimit",
-        "LocalRelation",
-        "LogicalRDD",
         "Project",
         "RebalancePartitions",
         "Repartition",
@@ -151,17 +148,40 @@ def _listed(schema: StructType) -> str:
     return "columns " + ", ".join(schema.names) if schema.names else "no columns"
 
 
-def multiplies(result: DataFrame) -> bool:
-    """Whether the plan might make several rows of one, so that rows with the same inputs must be told apart."""
+def multiplies(result: DataFrame, rows: DataFrame) -> bool:
+    """Whether the plan might make several rows of one input, so that rows with the same inputs need a number each.
+
+    Only a plan of known nodes whose leaves are those of `rows` is known not to. Any other leaf, such as a cached,
+    checkpointed or RDD-backed DataFrame, may hide an `explode`.
+    """
     # PySpark has no other way to ask; the analysed and optimised plan is part of Spark's developer API.
+    own = _leaves(rows)
     pending = [result._jdf.queryExecution().optimizedPlan()]
     while pending:
         node = pending.pop()
-        if node.nodeName().split(" ")[0] not in _ONE_FROM_ONE:
+        children = _children(node)
+        if children and node.nodeName().split(" ")[0] not in _ONE_FROM_ONE:
             return True
-        children = node.children()
-        pending += [children.apply(number) for number in range(children.size())]
+        if not children and not any(node.sameResult(leaf) for leaf in own):
+            return True
+        pending += children
     return False
+
+
+def _leaves(rows: DataFrame) -> list[Any]:
+    found, pending = [], [rows._jdf.queryExecution().optimizedPlan()]
+    while pending:
+        node = pending.pop()
+        children = _children(node)
+        pending += children
+        if not children:
+            found.append(node)
+    return found
+
+
+def _children(node: Any) -> list[Any]:
+    children = node.children()
+    return [children.apply(number) for number in range(children.size())]
 
 
 def keeps_all(result: DataFrame, rows: DataFrame) -> bool:
