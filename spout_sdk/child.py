@@ -2,13 +2,17 @@
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from spout_sdk.launch import Launch, Report
+
+_POLL_S: Final = 0.2
+_READ_BYTES: Final = 1 << 16
 
 
 class Child:
@@ -70,11 +74,24 @@ class Child:
         self._process.send_signal(number)
 
     def reports(self) -> Iterator[Report]:
-        """What it says, until it ends."""
-        with open(self._reports, "rb") as pipe:
-            for line in pipe:
-                if line.endswith(b"\n"):  # a killed process may leave half a line
-                    yield Report.from_line(line)
+        """Yields what it reports until it ends.
+
+        The end of the pipe is not waited for: processes that it has forked, a pool for instance, keep it open.
+        """
+        unfinished = b""
+        try:
+            while True:
+                ended = not self.is_running  # asked before reading, so that nothing it wrote is missed
+                while select.select([self._reports], [], [], 0 if ended else _POLL_S)[0]:
+                    read = os.read(self._reports, _READ_BYTES)
+                    if not read:
+                        return
+                    *lines, unfinished = (unfinished + read).split(b"\n")
+                    yield from map(Report.from_line, lines)
+                if ended:
+                    return
+        finally:
+            os.close(self._reports)
 
     def wait(self) -> int:
         """Waits for its end.

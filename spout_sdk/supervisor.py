@@ -124,7 +124,7 @@ class TopologyRunner:
         """Starts all processes."""
         for number, slot in enumerate(self._slots):
             thread = threading.Thread(
-                target=self._supervise, args=(slot,), name=f"supervise-{slot.component}-{number}", daemon=True
+                target=self._supervise_guarded, args=(slot,), name=f"supervise-{slot.component}-{number}", daemon=True
             )
             self._threads.append(thread)
             thread.start()
@@ -269,6 +269,14 @@ class TopologyRunner:
                 fixed = isinstance(component, SpoutManifest) and not self._manifest.acking
                 tasks = tuple(range(number, component.tasks, count)) if fixed else None
                 self._slots.append(_Slot(component.name, f"{run}-{number}", tasks))
+
+    def _supervise_guarded(self, slot: _Slot) -> None:
+        """An unexpected exception of the thread stops all processes and is raised by `wait`; it is no clean end."""
+        try:
+            self._supervise(slot)
+        except Exception as error:
+            logger.exception("the supervisor of %s crashed", slot.component)
+            self._give_up(ProcessError(slot.component, f"its supervisor raised {type(error).__name__}: {error}"))
 
     def _supervise(self, slot: _Slot) -> None:
         backoff = _FIRST_BACKOFF
