@@ -97,7 +97,7 @@ class Prepared(Spout):
         else:
             number = self.number = self.number + 1
         # Nothing is held: the payload of a number can be had again.
-        self.collector.emit(self.values[number % len(self.values)], number)
+        self.collector.emit(self.values[number % len(self.values)], message_id=number)
 
     def fail(self, message_id: Any, reason: Failure) -> None:
         self.again.append(message_id)
@@ -130,7 +130,7 @@ class Paced(Spout):
             return
         self.latest = max(self.latest, late)
         self.number = number + 1
-        self.collector.emit(self.values[number % len(self.values)], number)
+        self.collector.emit(self.values[number % len(self.values)], message_id=number)
 
     def ack(self, message_id: Any) -> None:
         self.latencies.append(time.monotonic() - (self.began + message_id * self.interval))

@@ -121,7 +121,7 @@ class Source(Spout):
         self.values = (payloads(1)[0],)
 
     def next_tuple(self) -> None:
-        self.collector.emit(self.values, 1)
+        self.collector.emit(self.values, message_id=1)
 
 
 class Nothing(Bolt):
@@ -143,7 +143,7 @@ class Acks(Bolt):
 
 class EmitsAndAcks(Acks):
     def execute(self, tuple_: Tuple) -> None:
-        self.collector.emit(tuple_.values, tuple_)
+        self.collector.emit(tuple_.values, anchors=tuple_)
         self.collector.ack(tuple_)
 
 

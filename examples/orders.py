@@ -83,7 +83,7 @@ class Price(BatchBolt):
         taxes = [cents * 19 // 100 for _, cents in tuples]
         for tuple_, tax in zip(tuples, taxes, strict=True):
             number, cents = tuple_
-            self.collector.emit_direct(self.ledger_of(number), (number, cents, tax), tuple_)
+            self.collector.emit_direct(self.ledger_of(number), (number, cents, tax), anchors=tuple_)
         self.collector.ack_all(tuples)
 
     def ledger_of(self, number: int) -> TaskId:

@@ -129,6 +129,15 @@ class AckBuffer:
         if self._size >= FULL:
             self.flush()
 
+    def fail_acked(self, root: int, val: int, message: str) -> None:
+        """A tree fails after an ack in it; an ack that was not sent yet is removed, or zero would come first."""
+        for index in range(len(self._ack_roots) - 1, -1, -1):
+            if self._ack_roots[index] == root and self._ack_vals[index] == val:
+                del self._ack_roots[index], self._ack_vals[index]
+                self._size -= 1
+                break
+        self.fail(root, message)
+
     def reset(self, root: int) -> None:
         """A tree is still being worked on."""
         self._reset_roots.append(root)

@@ -3,6 +3,7 @@
 A collector belongs to one task and to the thread that runs it.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from spout_sdk.context import TaskContext
 from spout_sdk.counters import Counters
 from spout_sdk.emit_plans import Delivery, EmitPlan, TaskId, unknown_stream
 from spout_sdk.emitter import Emitter, NextId
+from spout_sdk.errors import TupleAlreadyDoneError
 from spout_sdk.hooks import EmitInfo
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.records import Headers, TaskEnvironment
@@ -18,6 +20,8 @@ from spout_sdk.tuples import NO_OFFSET, Tuple
 from tuple_tree.anchors import ANCHORS_HEADER, Edges, new_child, pack_anchor, pack_anchors
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM
+
+logger = logging.getLogger("spout_sdk.bolt")
 
 
 class OutputCollector(Emitter):
@@ -38,15 +42,21 @@ class OutputCollector(Emitter):
         # Where trees are not followed, no tuple has a root, so nothing is acked.
         self._ack = _untracked if acks is None else acks.ack
         self._clock = environment.clock
+        self._has_warned = False
 
     def emit(
-        self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] = (), stream: str = DEFAULT_STREAM
+        self,
+        values: Sequence[Any],
+        *,
+        anchors: Tuple | Sequence[Tuple] | None = None,
+        stream: str = DEFAULT_STREAM,
     ) -> tuple[TaskId, ...]:
         """Sends a tuple to every subscriber of a stream.
 
         Args:
             values: one for each field of the stream, a tuple or a list.
-            anchors: the input, or the inputs, whose trees the new tuple joins; none for an untracked tuple.
+            anchors: the input, or the inputs, whose trees the new tuple joins; `()` for an untracked tuple. Left out,
+                the tuple is untracked as well, and a warning is logged once.
             stream: one of the component's streams.
 
         Returns:
@@ -54,7 +64,8 @@ class OutputCollector(Emitter):
 
         Raises:
             EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
-            TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then.
+            TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then, and its trees fail
+                unless they were acked already.
         """
         plan = self._plans.get(stream)
         if plan is None:
@@ -69,7 +80,7 @@ class OutputCollector(Emitter):
         if len(tasks) != 1:
             return self._emit(plan, [(route, (key, tasks))], payload, values, anchors, stream)
         if anchors.settled:
-            raise anchors.already_done("emit anchored to")
+            raise self._emitted_late(anchors)
         counters = self._counters
         counters.emitted += 1
         counters.transferred += 1
@@ -88,7 +99,8 @@ class OutputCollector(Emitter):
         self,
         task: TaskId,
         values: Sequence[Any],
-        anchors: Tuple | Sequence[Tuple] = (),
+        *,
+        anchors: Tuple | Sequence[Tuple] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> tuple[TaskId, ...]:
         """Sends a tuple to one task of a subscriber of a direct stream.
@@ -104,7 +116,7 @@ class OutputCollector(Emitter):
 
         Raises:
             EmitError: if the stream is not direct, or the task does not receive it; nothing was sent then.
-            TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then.
+            TupleAlreadyDoneError: as for `emit`.
         """
         plan = self._plan(stream)
         payload = plan.payload(values)
@@ -116,10 +128,13 @@ class OutputCollector(Emitter):
         deliveries: list[Delivery],
         payload: bytes,
         values: Sequence[Any],
-        anchors: Tuple | Sequence[Tuple],
+        anchors: Tuple | Sequence[Tuple] | None,
         stream: str,
     ) -> tuple[TaskId, ...]:
-        if isinstance(anchors, Tuple):
+        if anchors is None:
+            anchors = ()
+            self._warn_unanchored()
+        elif isinstance(anchors, Tuple):
             anchors = (anchors,)
         elif anchors.__class__ is not tuple and anchors.__class__ is not list:
             # They are gone through once for each recipient: a generator would have none for the second.
@@ -127,7 +142,7 @@ class OutputCollector(Emitter):
         trace_context: Headers = []
         for anchor in anchors:
             if anchor.settled:
-                raise anchor.already_done("emit anchored to")
+                raise self._emitted_late(anchor)
             trace_context = trace_context or anchor.trace_context
         plain = [plan.source, *trace_context] if trace_context else plan.untracked
         counters = self._counters
@@ -150,6 +165,25 @@ class OutputCollector(Emitter):
         for hook in self._hooks:
             hook.emit(EmitInfo(values, stream, targets))
         return targets
+
+    def _warn_unanchored(self) -> None:
+        """A forgotten anchor loses tuples silently: a failure downstream is not replayed."""
+        if self._acks is not None and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "%s/%d emits without anchors: such tuples are not tracked, and not replayed if they fail. Pass "
+                "anchors=tuple_ to track them, or anchors=() if that is meant",
+                self._component,
+                self._context.task,
+            )
+
+    def _emitted_late(self, anchor: Tuple) -> TupleAlreadyDoneError:
+        """The error of an emit after the ack; the tree must fail, because this child is missing in it."""
+        error = anchor.already_done("emit anchored to")
+        if self._acks is not None:
+            for root, edge in anchor.edges.items():
+                self._acks.fail_acked(root, edge ^ anchor.out, f"{self._component}: {error}")
+        return error
 
     def ack(self, tuple_: Tuple) -> None:
         """Says that a tuple was processed.
@@ -240,7 +274,7 @@ class BasicCollector:
         self._collector = collector
         self.input: Tuple | None = None
 
-    def emit(self, values: Sequence[Any], stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
+    def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
         """Sends a tuple, anchored to the input, to every subscriber of a stream.
 
         Returns:
@@ -250,9 +284,9 @@ class BasicCollector:
             EmitError: if the stream is unknown or direct, or the values do not fit it.
         """
         input_ = self.input
-        return self._collector.emit(values, () if input_ is None else input_, stream)
+        return self._collector.emit(values, anchors=() if input_ is None else input_, stream=stream)
 
-    def emit_direct(self, task: TaskId, values: Sequence[Any], stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
+    def emit_direct(self, task: TaskId, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
         """Sends a tuple, anchored to the input, to one task of a subscriber of a direct stream.
 
         Returns:
@@ -261,7 +295,9 @@ class BasicCollector:
         Raises:
             EmitError: if the stream is not direct, or the task does not receive it.
         """
-        return self._collector.emit_direct(task, values, () if self.input is None else self.input, stream)
+        return self._collector.emit_direct(
+            task, values, anchors=() if self.input is None else self.input, stream=stream
+        )
 
     def report_error(self, error: BaseException) -> None:
         """Says that something went wrong and that the task goes on: logged, counted, shown in the stats."""

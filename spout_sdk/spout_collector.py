@@ -37,9 +37,9 @@ class SpoutCollector(Emitter):
     def emit(
         self,
         values: Sequence[Any],
+        *,
         message_id: Any = None,
         stream: str = DEFAULT_STREAM,
-        *,
         root: int | None = None,
         trace_context: Headers | None = None,
     ) -> tuple[TaskId, ...]:
@@ -88,9 +88,9 @@ class SpoutCollector(Emitter):
         self,
         task: TaskId,
         values: Sequence[Any],
+        *,
         message_id: Any = None,
         stream: str = DEFAULT_STREAM,
-        *,
         trace_context: Headers | None = None,
     ) -> tuple[TaskId, ...]:
         """Sends a tuple to one task of a subscriber of a direct stream.

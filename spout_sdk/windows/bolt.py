@@ -30,6 +30,7 @@ class WindowCollector:
     def emit(
         self,
         values: Sequence[Any],
+        *,
         anchors: Tuple | Sequence[Tuple] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> None:
@@ -44,7 +45,7 @@ class WindowCollector:
             EmitError: if the stream is unknown, or the values do not fit it; nothing was sent then.
             TupleAlreadyDoneError: if an anchor left its last window before; nothing was sent then.
         """
-        self._collector.emit(values, self._tuples if anchors is None else anchors, stream)
+        self._collector.emit(values, anchors=self._tuples if anchors is None else anchors, stream=stream)
 
     def reset_timeout(self) -> None:
         """Restarts the clock of all trees of the window: it is still being worked on."""

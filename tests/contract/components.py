@@ -130,7 +130,7 @@ def ack(tuple_: Tuple, collector: OutputCollector) -> None:
 
 
 def pass_on(tuple_: Tuple, collector: OutputCollector) -> None:
-    collector.emit(tuple_.values, tuple_)
+    collector.emit(tuple_.values, anchors=tuple_)
     collector.ack(tuple_)
 
 

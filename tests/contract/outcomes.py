@@ -73,7 +73,7 @@ class Outcomes:
         def pair(tuple_: Tuple, collector: OutputCollector) -> None:
             inputs.append(tuple_)
             if len(inputs) == 2:
-                collector.emit(("pair", tuple_["number"]), [*inputs, inputs[0]])
+                collector.emit(("pair", tuple_["number"]), anchors=[*inputs, inputs[0]])
                 for each in inputs:
                     collector.ack(each)
                 inputs.clear()
@@ -110,7 +110,7 @@ class Outcomes:
 
     def test_a_tuple_that_cannot_be_delivered_fails_its_tree(self, world: World) -> None:
         def blow_up(tuple_: Tuple, collector: OutputCollector) -> None:
-            collector.emit(("x" * 2_000_000, 0), tuple_)
+            collector.emit(("x" * 2_000_000, 0), anchors=tuple_)
             collector.ack(tuple_)
 
         builder = world.builder()

@@ -24,7 +24,7 @@ COPIES = 2
 
 def copy(tuple_: Tuple, collector: OutputCollector) -> None:
     for number in range(COPIES):
-        collector.emit((tuple_["word"], number), tuple_)
+        collector.emit((tuple_["word"], number), anchors=tuple_)
     collector.ack(tuple_)
 
 
@@ -156,7 +156,7 @@ def test_what_is_not_acked_at_a_clean_stop_is_not_committed_and_read_again(world
 
 def test_what_the_broker_refuses_each_time_ends_the_process(world: RealWorld) -> None:
     def enlarge(tuple_: Tuple, collector: OutputCollector) -> None:
-        collector.emit((random.randbytes(2_000).hex(), 0), tuple_)
+        collector.emit((random.randbytes(2_000).hex(), 0), anchors=tuple_)
         collector.ack(tuple_)
 
     builder = world.builder(guarantee="exactly_once")

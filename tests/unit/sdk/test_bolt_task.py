@@ -44,7 +44,7 @@ def test_every_tree_of_a_random_graph_completes() -> None:
         for _ in range(12):
             anchors = rng.choices(bolt.tuples, k=rng.randint(0, 4))
             # A generator can be read once only.
-            bolt.collector.emit(("w",), anchors if rng.random() < 0.5 else (each for each in anchors))
+            bolt.collector.emit(("w",), anchors=anchors if rng.random() < 0.5 else (each for each in anchors))
         rng.shuffle(bolt.tuples)
         for tuple_ in bolt.tuples:
             bolt.collector.ack(tuple_)
@@ -71,7 +71,7 @@ def test_acking_or_failing_twice_raises_and_names_the_tuple() -> None:
         ("ack", lambda: collector.ack(acked)),
         ("fail", lambda: collector.fail(acked)),
         ("ack", lambda: collector.ack(failed)),
-        ("emit anchored to", lambda: collector.emit(("x",), [failed])),
+        ("emit anchored to", lambda: collector.emit(("x",), anchors=[failed])),
     ]
     for action, attempt in attempts:
         with pytest.raises(TupleAlreadyDoneError, match=f"cannot {action} the tuple at words.tuples.split") as raised:

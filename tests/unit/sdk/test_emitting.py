@@ -60,11 +60,11 @@ def opened() -> tuple[Bench, Any, Any]:
 @pytest.mark.parametrize("message_id", [None, "m"])
 def test_a_spout_gets_the_tasks_that_receive(message_id: str | None) -> None:
     bench, task, spout = opened()
-    targets = spout.collector.emit(("a",), message_id)
+    targets = spout.collector.emit(("a",), message_id=message_id)
     assert list(targets) == [(each.topic.removeprefix("words.tuples."), each.partition) for each in bench.sink.tuples]
     assert [str(each) for each in targets[1:]] == ["odd/1", "odd/3", "every/0", "every/1"]
     assert bench.counters.transferred == 5
-    assert spout.collector.emit(("a",), message_id, "nobody") == ()
+    assert spout.collector.emit(("a",), message_id=message_id, stream="nobody") == ()
     task.flush()
     edges = [edge for sent in bench.sink.tuples for edge in sent.edges.values()]
     # The tree without recipients begins with zero.
@@ -74,8 +74,8 @@ def test_a_spout_gets_the_tasks_that_receive(message_id: str | None) -> None:
 def test_a_bolt_gets_the_tasks_that_receive_and_its_tuple_has_an_edge_for_each() -> None:
     bench, task, bolt = rig(counts=2)
     feed(bench, task, "a", {7: 9})
-    assert bolt.collector.emit(("w",), bolt.tuples[0]) == (TaskId("count", 0), TaskId("count", 1))
-    assert bolt.collector.emit((b"w",), bolt.tuples[0], "raw") == ()
+    assert bolt.collector.emit(("w",), anchors=bolt.tuples[0]) == (TaskId("count", 0), TaskId("count", 1))
+    assert bolt.collector.emit((b"w",), anchors=bolt.tuples[0], stream="raw") == ()
     first, second = bench.sink.tuples
     assert ([name for name, _ in first.headers], first.key) == (["anchors", "source"], None)
     assert first.edges[7] != second.edges[7]
@@ -91,8 +91,8 @@ def test_a_direct_emit_reaches_the_one_task() -> None:
     assert [str(each) for each in spout.context.targets("named")] == ["one/0", "one/1", "one/2", "every/0", "every/1"]
     assert (len(spout.context.targets()), spout.context.targets("nobody")) == (10, ())
 
-    assert spout.collector.emit_direct(TaskId("one", 2), ("a",), "m", "named") == (TaskId("one", 2),)
-    assert spout.collector.emit_direct(("every", 1), ("a",), None, "named") == (TaskId("every", 1),)
+    assert spout.collector.emit_direct(TaskId("one", 2), ("a",), message_id="m", stream="named") == (TaskId("one", 2),)
+    assert spout.collector.emit_direct(("every", 1), ("a",), stream="named") == (TaskId("every", 1),)
     tracked, untracked = bench.sink.tuples
     assert (tracked.topic, tracked.partition, len(tracked.edges)) == ("words.tuples.one", 2, 1)
     assert (untracked.topic, untracked.partition, untracked.edges) == ("words.tuples.every", 1, {})
@@ -105,7 +105,7 @@ def test_a_direct_emit_of_a_bolt_is_anchored() -> None:
         streams = (declare({"word": str}, direct=True),)
 
         def execute(self, tuple_: Tuple) -> None:
-            self.collector.emit_direct(TaskId("count", 1), (tuple_["line"],), tuple_)
+            self.collector.emit_direct(TaskId("count", 1), (tuple_["line"],), anchors=tuple_)
             self.collector.ack(tuple_)
 
     builder = TopologyBuilder("words", ack_partitions=3)
@@ -123,14 +123,26 @@ def test_a_direct_emit_of_a_bolt_is_anchored() -> None:
 
 def test_invalid_emits_of_a_spout_are_refused_before_anything_is_sent() -> None:
     refusals: list[tuple[Callable[[SpoutCollector], object], str]] = [
-        (lambda to: to.emit(("a",), None, "named"), "it is direct: use emit_direct, and say which task"),
+        (
+            lambda to: to.emit(("a",), stream="named"),
+            "it is direct: use emit_direct, and say which task",
+        ),
         (lambda to: to.emit_direct(TaskId("one", 0), ("a",)), "it is not direct: use emit, or declare the stream with"),
-        (lambda to: to.emit_direct(TaskId("one", 3), ("a",), None, "named"), "tasks are one/0 to one/2"),
-        (lambda to: to.emit_direct(TaskId("odd", 0), ("a",), None, "named"), "does not receive it"),
-        (lambda to: to.emit_direct(TaskId("one", 0), ("a",), None, "other"), "it declares default, named, nobody"),
-        (lambda to: to.emit(("far",), "m"), "Odd.choose() returned task 99: the bolt has 5, numbered from 0"),
-        (lambda to: to.emit((), "m"), "0 values for 1 fields: pass one value for each field"),
-        (lambda to: to.emit("a", "m"), "values must be a tuple or a list, not str: write ('a',)"),
+        (
+            lambda to: to.emit_direct(TaskId("one", 3), ("a",), stream="named"),
+            "tasks are one/0 to one/2",
+        ),
+        (lambda to: to.emit_direct(TaskId("odd", 0), ("a",), stream="named"), "does not receive it"),
+        (
+            lambda to: to.emit_direct(TaskId("one", 0), ("a",), stream="other"),
+            "it declares default, named",
+        ),
+        (
+            lambda to: to.emit(("far",), message_id="m"),
+            "Odd.choose() returned task 99: the bolt has 5",
+        ),
+        (lambda to: to.emit((), message_id="m"), "0 values for 1 fields: pass one value for each field"),
+        (lambda to: to.emit("a", message_id="m"), "values must be a tuple or a list, not str: write ('a',)"),
     ]
     bench, task, spout = opened()
     for emit, message in refusals:
@@ -160,7 +172,7 @@ def test_invalid_emits_of_a_bolt_are_refused_before_anything_is_sent() -> None:
         feed(bench, task, "a", {7: 9})
         for anchors in (bolt.tuples[0], ()):
             with pytest.raises(EmitError) as refused:
-                bolt.collector.emit(values, anchors, stream)
+                bolt.collector.emit(values, anchors=anchors, stream=stream)
             assert message in str(refused.value)
             assert (refused.value.component, refused.value.stream) == ("split", stream)
         assert (bench.sink.tuples, bench.counters.emitted) == ([], 0)

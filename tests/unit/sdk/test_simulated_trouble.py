@@ -102,7 +102,9 @@ class Pair(Bolt):
     def execute(self, tuple_: Tuple) -> None:
         self.held.append(tuple_)
         if len(self.held) == 2 or self.story.chance.random() < 0.3:
-            self.collector.emit(([one["number"] for one in self.held], [one["leaf"] for one in self.held]), self.held)
+            self.collector.emit(
+                ([one["number"] for one in self.held], [one["leaf"] for one in self.held]), anchors=self.held
+            )
             self.collector.ack_all(self.held)
             self.held.clear()
 

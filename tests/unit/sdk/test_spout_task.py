@@ -40,7 +40,9 @@ class Scripted(Spout):
     def next_tuple(self) -> None:
         if self.todo:
             values, message_id = self.todo.popleft()
-            self.collector.emit(values, message_id, "lonely" if isinstance(values[0], int) else "default")
+            self.collector.emit(
+                values, message_id=message_id, stream="lonely" if isinstance(values[0], int) else "default"
+            )
 
     def ack(self, message_id: Any) -> None:
         if message_id == "bad":
@@ -150,7 +152,7 @@ def test_silence_ends_as_lost_and_a_late_outcome_is_ignored() -> None:
 def test_an_emit_that_is_not_delivered_or_not_valid() -> None:
     bench, task, spout = rig()
     with pytest.raises(EmitError, match="'lines' cannot emit to stream 'default'"):
-        spout.collector.emit((5,), "m")
+        spout.collector.emit((5,), message_id="m")
     assert (task.pending, bench.sink.tuples, bench.counters.emitted) == (0, [], 0)
     emit(task, spout, (("a",), "m"))
     bench.sink.tuples[1].deliver("message timed out")

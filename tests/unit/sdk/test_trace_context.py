@@ -31,7 +31,7 @@ def test_a_bolt_passes_it_on_without_a_change_to_the_tree(edges: dict[int, int])
     given(bench, task, edges, ("x", b"1"), TRACESTATE, TRACEPARENT)
     (tuple_,) = bolt.tuples
     assert (tuple_.traceparent, tuple_["line"], tuple_.edges) == (TRACEPARENT[1].decode(), "a", edges)
-    bolt.collector.emit(("w",), tuple_)
+    bolt.collector.emit(("w",), anchors=tuple_)
     bolt.collector.emit(("w",))
     sent, unanchored = bench.sink.tuples
     assert [name for name, _ in sent.headers[:-2]] == (["anchors", "source"] if edges else ["source"])
@@ -49,8 +49,8 @@ def test_of_several_anchors_the_first_that_has_one_counts() -> None:
     given(bench, task, {5: 6}, OTHER)
     without = bolt.tuples[0]
     assert (without.__class__, without.traceparent) == (Tuple, None)
-    bolt.collector.emit(("w",), bolt.tuples)
-    bolt.collector.emit(("w",), without)
+    bolt.collector.emit(("w",), anchors=bolt.tuples)
+    bolt.collector.emit(("w",), anchors=without)
     sent, child = bench.sink.tuples
     assert (set(sent.edges), sent.headers[2:], child.headers[2:]) == ({1, 3, 5}, [TRACEPARENT], [])
 
@@ -66,7 +66,7 @@ def test_headers_that_are_too_long_or_repeated_are_not_passed_on() -> None:
     for headers, passed_on in cases:
         bench, task, bolt = rig()
         given(bench, task, {7: 9}, *headers)
-        bolt.collector.emit(("w",), bolt.tuples[0])
+        bolt.collector.emit(("w",), anchors=bolt.tuples[0])
         assert bench.sink.tuples[0].headers[2:] == passed_on
         assert isinstance(bolt.tuples[0].traceparent, str | None)
 
@@ -90,9 +90,11 @@ def test_a_kafka_spout_takes_it_from_the_message_each_time(guarantee: Any) -> No
 @pytest.mark.parametrize("message_id", ["m", None])
 def test_a_spout_may_emit_with_it(message_id: str | None) -> None:
     bench, task, spout = opened()
-    spout.collector.emit(("a",), message_id, trace_context=[TRACEPARENT])
-    spout.collector.emit_direct(TaskId("one", 0), ("a",), message_id, "named", trace_context=[TRACEPARENT])
-    spout.collector.emit(("a",), message_id, trace_context=[])
+    spout.collector.emit(("a",), message_id=message_id, trace_context=[TRACEPARENT])
+    spout.collector.emit_direct(
+        TaskId("one", 0), ("a",), message_id=message_id, stream="named", trace_context=[TRACEPARENT]
+    )
+    spout.collector.emit(("a",), message_id=message_id, trace_context=[])
     assert [sent.headers[-1][0] for sent in bench.sink.tuples] == ["traceparent"] * 6 + ["source"] * 5
     task.flush()
     sums = bench.sink.checksums()
