@@ -4,6 +4,7 @@ SpoutSdkError
 ├── TopologyError            a topology that cannot be, or a reference that does not lead to one
 ├── EmitError                values, a stream or an anchor that cannot be emitted
 ├── TupleAlreadyDoneError    a tuple that was acked or failed before
+├── InvalidMessageError      raised by *your* `translate`: the message becomes a dead letter
 ├── FailTupleError           raised by *your* bolt: fails the input with a message, without a traceback in the log
 ├── HeldTuplesError          within the SDK: what `execute` raised concerns tuples that the bolt held
 ├── ComponentError           your spout or bolt raised where its process cannot go on
@@ -78,6 +79,13 @@ class TupleAlreadyDoneError(SpoutSdkError):
         self.topic = topic
         self.partition = partition
         self.offset = offset
+
+
+class InvalidMessageError(SpoutSdkError):
+    """Raise it in the `translate` of a `KafkaSpout` for a message that no retry can translate.
+
+    The message becomes a dead letter. Any other exception fails the message, which is then retried.
+    """
 
 
 class FailTupleError(SpoutSdkError):

@@ -257,6 +257,10 @@ class SpoutTask:
         """How many trees are open."""
         return len(self._pending)
 
+    def is_due(self, now: float) -> bool:
+        """Whether a `KafkaSpout` has a message to emit now, and may emit it."""
+        return self._kafka_spout is not None and not self.is_throttled and self._kafka_spout.is_due(now)
+
     @property
     def is_throttled(self) -> bool:
         """Whether `max_spout_pending` trees are open."""

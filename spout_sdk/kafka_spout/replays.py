@@ -87,6 +87,10 @@ class Replays:
         elif self._schedule and not self.ready:
             self._fetch(now)
 
+    def is_due(self, now: float) -> bool:
+        """Whether a message is ready, is being read, or is due."""
+        return bool(self.ready) or self._is_fetching or self._schedule.is_due(now)
+
     def __len__(self) -> int:
         return len(self._schedule) + len(self.ready)
 

@@ -2,8 +2,12 @@
 
 import heapq
 from dataclasses import dataclass
+from typing import Final
 
 from spout_sdk.errors import TopologyError
+
+_ROUNDING_S: Final = 1e-6
+"""What adding delays to times in floating point may be off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,13 +15,14 @@ class RetryPolicy:
     """Exponential backoff, as Storm's `KafkaSpoutRetryExponentialBackoff`.
 
     The first failure is retried after `initial_delay`, the n-th after `delay_period * 2 ** (n - 1)`, none later than
-    `max_delay`. After `max_retries` retries the message becomes a dead letter.
+    `max_delay`. It is retried until it is acked; with `max_retries` it becomes a dead letter after so many
+    retries.
 
     Attributes:
         initial_delay: seconds.
         delay_period: seconds.
         max_delay: seconds.
-        max_retries: deliveries after the first one; None to try for ever.
+        max_retries: deliveries after the first one; None, the default, for no limit.
 
     Raises:
         TopologyError: if a number cannot be.
@@ -26,14 +31,20 @@ class RetryPolicy:
     initial_delay: float = 0.0
     delay_period: float = 0.1
     max_delay: float = 10.0
-    max_retries: int | None = 10
+    max_retries: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("initial_delay", "delay_period", "max_delay"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise TopologyError(f"{name} of a RetryPolicy is {getattr(self, name)} seconds: it must be at least 0")
-        if self.max_retries is not None and self.max_retries < 0:
-            raise TopologyError(f"max_retries of a RetryPolicy is {self.max_retries}: it must be at least 0, or None")
+            seconds = getattr(self, name)
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
+                raise TopologyError(
+                    f"{name} of a RetryPolicy is {seconds!r}: it must be a finite number of seconds, at least 0"
+                )
+        most = self.max_retries
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+            raise TopologyError(
+                f"max_retries of a RetryPolicy is {most!r}: it must be a whole number of at least 0, or None"
+            )
 
     def delay(self, failures: int) -> float | None:
         """Seconds from a failure to the next delivery.
@@ -76,13 +87,18 @@ class RetrySchedule:
         """Takes off what is due, the longest due first, `limit` keys at most."""
         taken: list[int] = []
         heap = self._heap
-        while heap and heap[0][0] <= now and len(taken) < limit:
+        due = now + _ROUNDING_S
+        while heap and heap[0][0] <= due and len(taken) < limit:
             due_at, number, key = heapq.heappop(heap)
             # An entry that was moved or removed is left in the heap until it comes up.
             if self._due_at.get(key) == (due_at, number):
                 del self._due_at[key]
                 taken.append(key)
         return taken
+
+    def is_due(self, now: float) -> bool:
+        """Whether `take` may find something."""
+        return bool(self._heap) and self._heap[0][0] <= now + _ROUNDING_S
 
     def __contains__(self, key: int) -> bool:
         return key in self._due_at

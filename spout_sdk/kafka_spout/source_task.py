@@ -12,7 +12,7 @@ from typing import Final
 
 from spout_sdk.components import Failure
 from spout_sdk.context import TaskContext
-from spout_sdk.errors import AccessError, BrokerError, EmitError, TopicsError
+from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
 from spout_sdk.kafka_spout.burials import Burials
 from spout_sdk.kafka_spout.first_poll import FirstPoll, start_offset
 from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, owned_numbers
@@ -21,9 +21,11 @@ from spout_sdk.kafka_spout.settings import SourceProgress, SourceSettings, Spout
 from spout_sdk.kafka_spout.source import Commit, Overtaken, SourcePartition
 from spout_sdk.kafka_spout.translation import KafkaTuple, Translate
 from spout_sdk.records import Record
+from spout_sdk.repetition import Repetition
 from spout_sdk.spout_collector import SpoutCollector
 from tuple_tree.errors import WireError
 from tuple_tree.ids import MAX_OFFSET, OFFSET_SHIFT, root_of_word, roots_of_words
+from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM
 from tuple_tree.trace_context import trace_context
 
@@ -74,6 +76,7 @@ class SourceTask:
         self._partitions = OwnedPartitions()
         self._burials = Burials(world.dead_letters, self._by, world.sink, world.counters, self._done)
         self._replays = Replays(settings.retry, self._partitions, self._source, self._burials)
+        self._raised_before = Repetition(world.clock)
         self._is_started = False
         self._start_at = self._commit_at = self._grow_at = self._hold_until = self._refresh_at = 0.0
         # Each with the root of its tree; 0 where nothing is followed.
@@ -122,6 +125,10 @@ class SourceTask:
         if now >= self._refresh_at:
             self._refresh_at = now + _REFRESH_SECONDS
             self._source.commit({each.at: each.committed for each in self._partitions if each.committed is not None})
+
+    def is_due(self, now: float) -> bool:
+        """Whether there is a message to emit or to read now, new or again."""
+        return self._replays.is_due(now) or (self._is_started and self._source.lag() + len(self._buffer) > 0)
 
     def acked(self, key: int) -> None:
         """The tree of a message was fully processed."""
@@ -297,9 +304,7 @@ class SourceTask:
             self._burials.bury(key, record, error)
             return False
         except Exception as error:  # noqa: BLE001 - whatever a user's translate raises
-            self._burials.bury(
-                key, record, WireError("bad-payload", f"translate() raised {type(error).__name__}: {error}")
-            )
+            self._translate_raised(key, record, error)
             return False
         if values is None:
             self._context.count("passed over")
@@ -312,11 +317,33 @@ class SourceTask:
         headers = record.headers()
         found = trace_context(headers) if headers else None
         try:
-            self._collector.emit(values, None if root is None else key, stream, root=root, trace_context=found)
+            self._collector.emit(
+                values, message_id=None if root is None else key, stream=stream, root=root, trace_context=found
+            )
         except EmitError as error:
             self._burials.bury(key, record, WireError("bad-payload", str(error)))
             return False
         return True
+
+    def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
+        """Sets an invalid message aside, and retries any other: a database that `translate` asks may be away."""
+        said = f"translate() raised {type(error).__name__}: {error}"
+        if isinstance(error, InvalidMessageError) or not self._tracked:
+            self._burials.bury(key, record, WireError("bad-payload", said))
+            return
+        self._world.counters.count_error(error)
+        suppressed = self._raised_before.tell(type(error).__qualname__)
+        if suppressed is not None:
+            where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
+            logger.error(
+                "%s: %s at %s; the message is retried%s",
+                self._by,
+                said,
+                where,
+                f"; {suppressed:,} more since the last line of this kind" if suppressed else "",
+                exc_info=error,
+            )
+        self.failed(key, Failure(FailReason.FAILED, said))
 
     # Messages that failed
 

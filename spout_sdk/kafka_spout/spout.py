@@ -37,10 +37,11 @@ class KafkaSpout(Spout):
         streams: what is emitted; by default one field `value` of text.
         translate: makes the values of a tuple of a message, or a `KafkaTuple` for another stream; None passes it over.
             By default, one field of text or bytes is the message's value, and anything else is read with the stream's
-            codec. A message that it raises for, or whose values do not fit the stream, becomes a dead letter.
+            codec. A message whose values do not fit the stream, or for which it raises `InvalidMessageError`, becomes a
+            dead letter; with any other exception the message has failed and is retried.
         first_poll: where to begin; see `FirstPoll`.
         mode: see `Mode`; `at_least_once` unless the topology follows no trees, and then `at_most_once`.
-        retry: when a failed message is delivered again, and when it becomes a dead letter.
+        retry: when a failed message is delivered again; for ever, unless it sets `max_retries`.
         max_uncommitted_offsets: of a partition; with so many behind the first that is open, no new ones are read.
 
     Raises:
@@ -129,6 +130,10 @@ class KafkaSpout(Spout):
             BrokerError: if it cannot go on.
         """
         self._running.tick(now)
+
+    def is_due(self, now: float) -> bool:
+        """Whether there is a message to emit or to read now."""
+        return self._running.is_due(now)
 
     def release(self) -> None:
         """Called by the SDK at a clean end, while the group still accepts commits."""

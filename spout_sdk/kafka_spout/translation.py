@@ -24,7 +24,9 @@ class KafkaTuple:
 
 
 Translate = Callable[[Record], Sequence[Any] | KafkaTuple | None]
-"""Makes the values of a tuple of a message; None passes the message over.
+"""Makes the values of a tuple of a message; None skips the message.
+
+It raises `InvalidMessageError` for a message that no retry can translate.
 
 The message gives its `topic()`, `partition()`, `offset()`, `key()`, `value()` (None for a tombstone), `headers()` and
 `timestamp()`.
@@ -50,7 +52,10 @@ def default_translate(streams: Sequence[Stream]) -> Translate:
             raise WireError("bad-payload", "a tombstone has no value to emit: pass translate= to pass it over")
         values: Sequence[Any]
         if kind == "string":
-            values = (value.decode(),)
+            try:
+                values = (value.decode(),)
+            except UnicodeDecodeError as error:
+                raise WireError("bad-payload", f"the value is not UTF-8: {error}") from error
         elif kind == "bytes":
             values = (value,)
         else:

@@ -123,7 +123,7 @@ class RunningSpout(_Running):
         if self._is_to_flush(emitted or heard):
             self.task.flush()
             self._sink.poll()
-        return emitted or heard
+        return emitted or heard or self.task.is_due(self._clock())
 
     def end(self) -> None:
         """Ends it in order: closed, and everything that it emitted delivered."""
@@ -158,6 +158,7 @@ class RunningBolt(_Running):
         super().__init__(world, name, number)
         self._topic = tuples_topic(world.topology.name, name)
         self._journal = world.journals[name]
+        self._commits_first = world.topology.manifest.guarantee == "at_most_once"
         self._commits_each_turn = world.topology.manifest.guarantee == "exactly_once"
         self._commit_at = 0.0
         committed = world.broker.committed(self._group, self._topic, number)
@@ -178,6 +179,8 @@ class RunningBolt(_Running):
         if records:
             self._position = records[-1].offset_ + 1
             self._journal.hand_over(records)
+            if self._commits_first:
+                self._broker.commit(self._group, self._topic, self.number, Commit(self._position))
             self._execute(records)
         now = self._clock()
         self._sink.poll()
@@ -185,7 +188,7 @@ class RunningBolt(_Running):
         if self._commits_each_turn or self._is_to_flush(bool(records)):
             self.task.flush()
             self._sink.poll()
-        if self._commits_each_turn or now >= self._commit_at:
+        if self._commits_each_turn or (now >= self._commit_at and not self._commits_first):
             self._commit_at = now + COMMIT_SECONDS
             self._commit()
         return bool(records)
@@ -195,7 +198,8 @@ class RunningBolt(_Running):
         self.task.cleanup()
         self.task.flush()
         self._sink.poll()
-        self._commit()
+        if not self._commits_first:
+            self._commit()
 
     def _execute(self, records: Sequence[MemoryRecord]) -> None:
         """Hands records over, in order."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import KafkaSpout, KafkaTuple, Record, TopologyBuilder, TopologyError, declare
+from spout_sdk import InvalidMessageError, KafkaSpout, KafkaTuple, Record, TopologyBuilder, TopologyError, declare
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
 from tests.unit.sdk.memory import Bench
 from tests.unit.sdk.memory_source import MemoryTopics
@@ -14,14 +14,14 @@ from tests.unit.sdk.memory_source import MemoryTopics
 def test_messages_that_cannot_be_used_are_dead_letters_and_done() -> None:
     def translate(record: Record) -> Any:
         if record.offset() == 1:
-            raise ValueError("not today")
+            raise InvalidMessageError("not today")
         return (5,) if record.offset() == 2 else ("fine",)
 
     rig = Rig(filled(0, 1, 2, 3), translate=translate)
     rig.work()
     assert rig.offsets() == [0, 3]
     details = [sent.header["dead-letter.detail"].decode() for sent in rig.bench.sink.to(".dead-letters")]
-    assert details[0] == "translate() raised ValueError: not today"
+    assert details[0] == "translate() raised InvalidMessageError: not today"
     assert "'lines' cannot emit to stream 'default' (value)" in details[1]
     assert [reason for _, reason in rig.letters()] == ["bad-payload"] * 2
     rig.notify(0, 3)

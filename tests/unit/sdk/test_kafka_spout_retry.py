@@ -21,7 +21,7 @@ def test_delays_back_off_exponentially_up_to_the_cap_until_the_last_retry() -> N
 
 def test_invalid_policies_are_refused() -> None:
     refusals: list[tuple[dict[str, Any], str]] = [
-        ({"initial_delay": -1.0}, "initial_delay of a RetryPolicy is -1.0 seconds"),
+        ({"initial_delay": -1.0}, "initial_delay of a RetryPolicy is -1.0: it must be"),
         ({"delay_period": float("nan")}, "delay_period of a RetryPolicy is nan"),
         ({"max_delay": float("inf")}, "max_delay of a RetryPolicy is inf"),
         ({"max_retries": -1}, "max_retries of a RetryPolicy is -1"),
