@@ -54,8 +54,10 @@ class BoltLoop:
         self._clock = clock
         self._on_tick = on_tick
         self._tasks: dict[int, BoltTask] = {}
+        self._paused: set[int] = set()
         self._tick_at = 0.0
-        self._limit = LARGEST_READ
+        # Grows with each full read that was fast: the first read of a slow bolt must not exceed max.poll.interval.ms.
+        self._limit = 1
         self._stopping = stopping
         self._takes_batches = False
 
@@ -166,8 +168,26 @@ class BoltLoop:
         self._tick_at = now + _TICK_SECONDS
         for task in self._tasks.values():
             task.tick(now)
+        self._pause_full()
         self._commits.tick(now)
         self._on_tick(now)
+
+    def _pause_full(self) -> None:
+        """Stops reading for tasks with too many open inputs, and goes on once they have fewer."""
+        full = {partition for partition, task in self._tasks.items() if task.is_full}
+        if full == self._paused:
+            return
+        for partition in full - self._paused:
+            logger.warning(
+                "%s/%d: reading is paused, because too many inputs wait behind %d that are neither acked nor failed; "
+                "ack or fail each input",
+                self._component,
+                partition,
+                self._tasks[partition].open_inputs,
+            )
+        self._reader.pause(full - self._paused)
+        self._reader.resume((self._paused - full) & self._tasks.keys())
+        self._paused = full
 
     def _assigned(self, partitions: Sequence[int]) -> None:
         opened = {}

@@ -1,6 +1,7 @@
 """One task of a bolt, without I/O: records in, tuples and ack batches out."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -31,9 +32,17 @@ from tuple_tree.anchors import Edges
 from tuple_tree.errors import WireError
 from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES
-from tuple_tree.names import acks_topic, dead_letters_topic
+from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
 
 logger = logging.getLogger("spout_sdk.bolt")
+
+EXPIRED_INPUTS: Final = "expired inputs"
+"""Counts inputs that were settled because nothing acked or failed them in time."""
+
+_SHOWN_TUPLES: Final = 3
+_MARK_SECONDS: Final = 1.0
+_MOST_UNCOMMITTED: Final = 1_000_000
+"""Inputs of a task that are open, or done behind an open one; so many take some hundred megabytes."""
 
 
 class BoltTask:
@@ -56,6 +65,7 @@ class BoltTask:
         self._sink = environment.sink
         self._counters = environment.counters
         self._dead_letters = dead_letters_topic(manifest.topology)
+        self._inbox = tuples_topic(manifest.topology, component)
         self._inputs = environment.inputs()
         self._read = tuple_reader(
             manifest, component, tracked=manifest.acking, start=self._inputs.start, reject=self._reject
@@ -80,6 +90,10 @@ class BoltTask:
         self._collector = OutputCollector(self._context, plans, environment, next_id, self._acks, self._inputs)
         self._basic = BasicCollector(self._collector)
         self._options = topology.options.get(component, DEFAULT_OPTIONS)
+        slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
+        self._input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
+        self._mark_at = environment.clock()
+        self._marks: deque[tuple[float, int]] = deque()
         self._failures_in_a_row = 0
         self._raised_before = Repetition(environment.clock)
         try:
@@ -175,11 +189,39 @@ class BoltTask:
             raise self._failure
         if self._acks is not None:
             self._acks.tick(now)
+        if now >= self._mark_at:
+            self._mark_at = now + _MARK_SECONDS
+            self._expire_inputs(now)
         if self._tick_interval is not None and now >= self._tick_at:
             # Counted from now: ticks that were missed are not made up for.
             self._tick_at = now + self._tick_interval
             ticked = tick_tuple()
             self._execute(ticked, (ticked,))
+
+    def _expire_inputs(self, now: float) -> None:
+        """Settles inputs that are open for longer than any tree may be: their trees have failed, and been replayed.
+
+        One forgotten ack would otherwise hold the committed offset for ever.
+        """
+        marks = self._marks
+        if self._inputs.open_count:
+            marks.append((now, self._inputs.last_started))
+        while marks and now - marks[0][0] >= self._input_age:
+            stale = self._inputs.settle_to(marks.popleft()[1])
+            if stale:
+                self._context.count(EXPIRED_INPUTS, len(stale))
+                logger.error(
+                    "%s/%d: %d inputs of %s[%d] were neither acked nor failed for %.0f s, the first at offset %d. "
+                    "Their trees have failed, so they are settled and committed; ack or fail each input. acker trace "
+                    "shows the tree of an offset",
+                    self._component,
+                    self._task,
+                    len(stale),
+                    self._inbox,
+                    self._task,
+                    self._input_age,
+                    stale[0],
+                )
 
     def _execute(self, given: Any, tuples: Sequence[Tuple]) -> None:
         """Calls the bolt.
@@ -246,6 +288,11 @@ class BoltTask:
     def committable(self) -> int | None:
         """The input offset that may be committed; None if nothing was executed yet."""
         return self._inputs.committable
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many inputs are open, or done behind an open one, that no more should be read."""
+        return self._inputs.uncommitted_count >= _MOST_UNCOMMITTED
 
     @property
     def open_inputs(self) -> int:
@@ -358,9 +405,6 @@ class BoltTask:
     def _broken(self, method: str, error: Exception) -> ComponentError:
         logger.exception("%s/%d: %s() raised", self._component, self._task, method)
         return ComponentError(self._component, self._task, method, error)
-
-
-_SHOWN_TUPLES: Final = 3
 
 
 def _shown(edges: Edges) -> str:

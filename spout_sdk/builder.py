@@ -1,8 +1,9 @@
 """How a topology is put together; everything that can be wrong with it is found here, before anything runs."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
+from spout_sdk.build_checks import at_least_one, check_groupable, check_ticks, default_tick_ms, millis
 from spout_sdk.components import AnyBolt, Spout
 from spout_sdk.emit_plans import Groupings
 from spout_sdk.errors import TopologyError
@@ -30,8 +31,6 @@ from tuple_tree.streams import DEFAULT_STREAM, Stream
 
 AnyFactory = Factory | Callable[[Any], Any]
 """What makes the instance of a task; of an external component, a function for whatever runs it."""
-
-_UNGROUPABLE: Final = ("double", "float")
 
 
 class BoltDeclarer:
@@ -126,7 +125,8 @@ class TopologyBuilder:
         ack_partitions: how many acker partitions there are; never changed while the topology lives.
         message_timeout: seconds without progress after which a tree fails.
         max_tree_age: seconds after which a tree fails whatever its progress; 10 message timeouts unless given.
-        tick: seconds; timeouts are kept to within one.
+        tick: seconds; a timeout fires at most one tick late, or two if it is no multiple of the tick. Unless given,
+            the largest part of the smallest message timeout that is no longer than a second.
         max_spout_pending: how many trees a spout task may have open.
 
     Raises:
@@ -141,17 +141,17 @@ class TopologyBuilder:
         ack_partitions: int = DEFAULT_ACK_PARTITIONS,
         message_timeout: float = 30.0,
         max_tree_age: float | None = None,
-        tick: float = 1.0,
+        tick: float | None = None,
         max_spout_pending: int = 10_000,
     ) -> None:
         _checked_name("topology", name)
         self._name = name
         self._guarantee: Guarantee = guarantee
-        self._ack_partitions = _at_least_one("ack_partitions", ack_partitions)
-        self._timeout_ms = _millis("message_timeout", message_timeout)
-        self._max_age_ms = None if max_tree_age is None else _millis("max_tree_age", max_tree_age)
-        self._tick_ms = _millis("tick", tick)
-        self._max_pending = _at_least_one("max_spout_pending", max_spout_pending)
+        self._ack_partitions = at_least_one("ack_partitions", ack_partitions)
+        self._timeout_ms = millis("message_timeout", message_timeout)
+        self._max_age_ms = None if max_tree_age is None else millis("max_tree_age", max_tree_age)
+        self._tick_ms = None if tick is None else millis("tick", tick)
+        self._max_pending = at_least_one("max_spout_pending", max_spout_pending)
         self._spouts: dict[str, SpoutManifest] = {}
         self._bolts: dict[str, tuple[int, tuple[Stream, ...], BoltDeclarer, bool]] = {}
         self._factories: dict[str, Any] = {}
@@ -201,13 +201,11 @@ class TopologyBuilder:
             check_source(name, factory, declared)
         self._spouts[name] = SpoutManifest(
             name=name,
-            tasks=_at_least_one(f"tasks of spout {name!r}", tasks),
+            tasks=at_least_one(f"tasks of spout {name!r}", tasks),
             streams=declared,
-            timeout_ms=self._timeout_ms if message_timeout is None else _millis("message_timeout", message_timeout),
+            timeout_ms=self._timeout_ms if message_timeout is None else millis("message_timeout", message_timeout),
             max_pending=(
-                self._max_pending
-                if max_spout_pending is None
-                else _at_least_one("max_spout_pending", max_spout_pending)
+                self._max_pending if max_spout_pending is None else at_least_one("max_spout_pending", max_spout_pending)
             ),
             external=external,
         )
@@ -258,8 +256,9 @@ class TopologyBuilder:
             )
         self._options[name] = checked_options(name, options)
         declarer = BoltDeclarer(name)
-        declared, _ = _declared(name, factory, get_args(AnyBolt), external, streams)
-        self._bolts[name] = (_at_least_one(f"tasks of bolt {name!r}", tasks), declared, declarer, external)
+        declared, made = _declared(name, factory, get_args(AnyBolt), external, streams)
+        check_ticks(name, made, tick_interval)
+        self._bolts[name] = (at_least_one(f"tasks of bolt {name!r}", tasks), declared, declarer, external)
         return declarer
 
     def build(self) -> Topology:
@@ -289,7 +288,7 @@ class TopologyBuilder:
                 topology=self._name,
                 guarantee=self._guarantee,
                 ack_partitions=self._ack_partitions,
-                tick_ms=self._tick_ms,
+                tick_ms=default_tick_ms(spouts) if self._tick_ms is None else self._tick_ms,
                 max_tree_age_ms=TREE_AGE_TIMEOUTS * slowest if self._max_age_ms is None else self._max_age_ms,
                 components=(*spouts, *bolts),
             )
@@ -297,7 +296,7 @@ class TopologyBuilder:
             raise TopologyError(str(error)) from error
         check_guarantee(manifest)
         for bolt in bolts:
-            _check_groupable(manifest, bolt)
+            check_groupable(manifest, bolt)
         check_windows(manifest, self._factories)
         groupings = {
             key: factory for *_, declarer, _ in self._bolts.values() for key, factory in declarer.groupings.items()
@@ -323,19 +322,6 @@ def _checked_name(kind: str, name: str) -> None:
         check_name(kind, name)
     except TupleTreeError as error:
         raise TopologyError(str(error)) from error
-
-
-def _millis(setting: str, seconds: float) -> int:
-    millis = round(seconds * 1000)
-    if millis < 1:
-        raise TopologyError(f"{setting} is {seconds} seconds: it must be at least a millisecond")
-    return millis
-
-
-def _at_least_one(setting: str, number: int) -> int:
-    if number < 1:
-        raise TopologyError(f"{setting} is {number}: it must be at least 1")
-    return number
 
 
 def _declared(
@@ -384,16 +370,3 @@ def _checked_streams(name: str, streams: tuple[Any, ...]) -> tuple[Stream, ...]:
         if names.count(stream_name) > 1:
             raise TopologyError(f"component {name!r} declares stream {stream_name!r} twice: give one another name")
     return streams
-
-
-def _check_groupable(manifest: Manifest, bolt: BoltManifest) -> None:
-    for subscription in bolt.subscriptions:
-        types: Mapping[str, Any] = {
-            field.name: field.type for field in manifest.stream(subscription.source, subscription.stream).fields
-        }
-        for field in subscription.fields:
-            if types[field] in _UNGROUPABLE:
-                raise TopologyError(
-                    f"bolt {bolt.name!r} groups {subscription.source!r} by {field!r}, a {types[field]}, which "
-                    "languages print differently: group by text, bytes, an integer or a boolean"
-                )

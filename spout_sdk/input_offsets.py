@@ -50,6 +50,24 @@ class InputOffsets:
         """The offset to commit; None before the first start."""
         return self._offsets.committable
 
+    def settle_to(self, offset: int) -> list[int]:
+        """Settles all open inputs up to an offset, whatever they wait for; returns their offsets."""
+        stale = self._offsets.open_to(offset)
+        for each in stale:
+            self._parts.pop(each, None)
+            self._offsets.done(each)
+        return stale
+
+    @property
+    def last_started(self) -> int:
+        """The last offset that was opened; -1 if none was."""
+        return self._offsets.last_started
+
+    @property
+    def uncommitted_count(self) -> int:
+        """How many inputs were opened and lie behind `committable`, whether they are done or not."""
+        return self._offsets.uncommitted_count
+
     @property
     def open_count(self) -> int:
         """How many inputs are not done."""

@@ -2,12 +2,12 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from spout_sdk.errors import AccessError, BrokerError, SpoutSdkError
+from spout_sdk.errors import AccessError, BrokerError, RolledBackError, SpoutSdkError
 from spout_sdk.kafka_settings import KafkaSettings, consumer_settings
 from spout_sdk.kafka_spout.group_offsets import GroupOffsets
 from tuple_tree.access import remedy
@@ -131,6 +131,31 @@ class KafkaReader:
     def positions(self, offsets: dict[int, int]) -> tuple[list[TopicPartition], Any]:
         """Offsets by partition as a transaction takes them, and this process's place in the group, as it is now."""
         return self._positions(offsets), self._consumer.consumer_group_metadata()
+
+    def starts(self, partitions: Sequence[int]) -> dict[int, int]:
+        """Where reading of partitions begins: the committed offset, or the first where nothing is committed.
+
+        Raises:
+            RolledBackError: if no broker answers in time.
+        """
+        try:
+            held = [TopicPartition(self._topic, partition) for partition in partitions]
+            return {
+                each.partition: each.offset if each.offset >= 0 else watermarks(self._consumer, each, ANSWER_SECONDS)[0]
+                for each in self._consumer.committed(held, timeout=ANSWER_SECONDS)
+            }
+        except KafkaException as error:
+            raise RolledBackError(
+                f"the committed offsets of {self._topic} are not known: {error.args[0].str()}"
+            ) from error
+
+    def pause(self, partitions: Iterable[int]) -> None:
+        """Reads nothing more of partitions until `resume`, or until they are assigned again."""
+        self._consumer.pause([TopicPartition(self._topic, partition) for partition in partitions])
+
+    def resume(self, partitions: Iterable[int]) -> None:
+        """Reads on from where `pause` stopped."""
+        self._consumer.resume([TopicPartition(self._topic, partition) for partition in partitions])
 
     def rewind(self, partitions: Sequence[int]) -> None:
         """Reads partitions that are held once more, from the offsets that are committed."""

@@ -45,8 +45,10 @@ def checked_options(bolt: str, options: BoltOptions) -> BoltOptions:
             f"{', '.join(get_args(OnException))}"
         )
     limit = options.max_consecutive_failures
-    if limit is not None and limit < 1:
-        raise TopologyError(f"max_consecutive_failures of bolt {bolt!r} is {limit}: it must be at least 1")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise TopologyError(
+            f"max_consecutive_failures of bolt {bolt!r} is {limit!r}: it must be a whole number of at least 1"
+        )
     checked_interval(bolt, options.tick_interval)
     return options
 
@@ -57,6 +59,10 @@ def checked_interval(bolt: str, seconds: float | None) -> float | None:
     Raises:
         TopologyError: if they cannot.
     """
-    if seconds is not None and not 0.001 <= seconds < float("inf"):
-        raise TopologyError(f"tick_interval of bolt {bolt!r} is {seconds} seconds: it must be at least a millisecond")
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0.001 <= seconds < float("inf"):
+        raise TopologyError(
+            f"tick_interval of bolt {bolt!r} is {seconds!r}: it must be a finite number of seconds, at least 0.001"
+        )
     return seconds

@@ -185,7 +185,9 @@ class ExactlyOnceCommits:
             return True
         if not all(inputs.is_repeatable for inputs in self._inputs.values()):
             return False
-        self._sink.commit(*self._reader.positions(offsets))
+        # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
+        fencing = offsets or self._reader.starts(tuple(self._inputs))
+        self._sink.commit(*self._reader.positions(fencing))
         self._committed = offsets
         self._since = None
         self._failed_in_a_row = 0

@@ -5,6 +5,7 @@ offsets that were started, in order, and those done ahead of the first open one 
 Offsets need not be contiguous: compaction and transaction markers leave gaps.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -87,6 +88,17 @@ class OffsetManager:
     def oldest_open(self) -> int | None:
         """The first offset that is started and not done; None if all are done."""
         return self._open[self._first] if self._first < len(self._open) else None
+
+    def open_to(self, offset: int) -> list[int]:
+        """The open offsets up to this one, in rising order."""
+        open_ = self._open
+        behind = bisect_right(open_, offset, self._first)
+        return [each for each in open_[self._first : behind] if each not in self._ahead]
+
+    @property
+    def last_started(self) -> int:
+        """The last offset that was started; -1 if none was."""
+        return self._started
 
     @property
     def done_ahead(self) -> int:

@@ -41,7 +41,7 @@ class Ticking(Bolt):
             return
         assert (tuple_.component, tuple_.stream, tuple_.values, tuple_.roots) == ("__system", "__tick", (), ())
         self.ticks.append(self.context.now())
-        self.collector.emit(("ticked",), [tuple_, *self.held])
+        self.collector.emit(("ticked",), anchors=[tuple_, *self.held])
         self.collector.ack_all([*self.held, tuple_])
         self.held.clear()
 
@@ -80,7 +80,7 @@ class Together(BatchBolt):
         self.collector.ack(tuples[0])
         if "bad" in self.calls[-1]:
             raise ValueError("a bad line")
-        self.collector.emit((" ".join(self.calls[-1]),), tuples[1:])
+        self.collector.emit((" ".join(self.calls[-1]),), anchors=tuples[1:])
         self.collector.ack_all(tuples[1:])
 
 
@@ -228,9 +228,12 @@ def test_prepare_that_raises_stops_the_process_and_cleanup_may_ack_and_raise(cap
 def test_invalid_options_are_refused() -> None:
     refusals: list[tuple[dict[str, Any], str]] = [
         ({"on_exception": "retry"}, "on_exception of bolt 'split' is 'retry': it must be one of fail, crash, dead"),
-        ({"max_consecutive_failures": 0}, "max_consecutive_failures of bolt 'split' is 0: it must be at least 1"),
-        ({"tick_interval": 0}, "tick_interval of bolt 'split' is 0 seconds: it must be at least a millisecond"),
-        ({"tick_interval": float("nan")}, "tick_interval of bolt 'split' is nan seconds"),
+        (
+            {"max_consecutive_failures": 0},
+            "max_consecutive_failures of bolt 'split' is 0: it must be a whole number",
+        ),
+        ({"tick_interval": 0}, "tick_interval of bolt 'split' is 0: it must be a finite number"),
+        ({"tick_interval": float("nan")}, "tick_interval of bolt 'split' is nan"),
     ]
     for options, message in refusals:
         with pytest.raises(TopologyError, match=message):

@@ -114,7 +114,7 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str]]:
         (lambda made: split(made).shuffle_grouping("lines", "other"), "has no stream 'other': it declares default"),
         (lambda made: split(made).fields_grouping("lines", ["word"]), "groups by field 'word', which stream"),
         (lambda made: split(made).fields_grouping("lines", []), "but names none"),
-        (lambda made: split(made).fields_grouping("lines", "weight"), "by 'weight', a double"),
+        (lambda made: split(made).fields_grouping("lines", "weight"), "by 'weight', whose type is double"),
         (lambda made: split(made).direct_grouping("lines"), "is not direct: use another grouping"),
         (lambda made: split(made).shuffle_grouping("lines", "to"), "which is direct: use a direct grouping"),
         (partial_key_of_external, "'spark', which is external: only components of the SDK can follow it"),

@@ -1,0 +1,41 @@
+"""An input that is neither acked nor failed does not hold the committed offset for ever."""
+
+import logging
+
+import pytest
+
+from spout_sdk import TopologyBuilder
+from spout_sdk.testing import SimulatedCluster
+from tests.contract.components import Hold, alone
+
+
+def test_an_input_older_than_any_tree_is_settled_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    builder = TopologyBuilder("forgetful", message_timeout=2, max_tree_age=10)
+    messages, _ = alone(builder, Hold("forgotten"))
+    for word in ("a", "forgotten", "b", "c"):
+        messages.say(word)
+    with SimulatedCluster(builder.build()) as cluster:
+        cluster.advance(11)
+        assert messages.failed_ids == ["forgotten"]
+        assert cluster.committed("does") == {0: 1}
+        with caplog.at_level(logging.ERROR, "spout_sdk"):
+            cluster.advance(3)
+        assert cluster.committed("does") == {0: 4}
+        assert cluster.stats("does").counters == {"expired inputs": 1}
+        assert cluster.stats("does").pending == 0
+    (record,) = caplog.records
+    assert "1 inputs of forgetful.tuples.does[0] were neither acked nor failed" in record.getMessage()
+    assert "the first at offset 1." in record.getMessage()
+
+
+def test_a_late_ack_of_a_settled_input_is_harmless() -> None:
+    builder = TopologyBuilder("late", message_timeout=2, max_tree_age=10)
+    messages, _ = alone(builder, Hold("late"))
+    messages.say("late")
+    with SimulatedCluster(builder.build()) as cluster:
+        cluster.advance(14)
+        messages.say("release")
+        cluster.advance(2)
+        assert cluster.committed("does") == {0: 2}
+    assert messages.acked_ids == ["release"]
+    assert messages.failed_ids == ["late"]
