@@ -14,18 +14,17 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Final
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from acker_worker.catalogue import CONTACT_S, KafkaSettings
 from inspection.dead_letters.errors import DeadLettersError
 from inspection.dead_letters.letter import DeadLetter
 from inspection.dead_letters.putting_back import restored_headers
 from spout_sdk.delivery_reports import ended_by
-from tuple_tree.client_settings import for_admin, for_producer
+from tuple_tree.client_settings import for_consumer, for_producer
 from tuple_tree.dead_letters import replay_marker
-from tuple_tree.forgotten_clients import forgettable
-from tuple_tree.names import dead_letters_topic, transactional_id
+from tuple_tree.names import CATALOGUE_GROUP, dead_letters_topic, transactional_id
+from tuple_tree.watermarks import watermarks
 
 # What goes wrong is told by an error; librdkafka's own words are for those who configure logging.
 _log = logging.getLogger(__name__)
@@ -215,17 +214,19 @@ class Replayer:
 
     def _end(self, kafka: KafkaSettings) -> int:
         """The end of the dead letters, what is not committed included."""
-        admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
-        at = TopicPartition(self._topic, 0)
-        asked = admin.list_offsets(
-            {at: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=CONTACT_S,
-        )
+        settings: dict[str, Any] = {
+            "log_level": 0,
+            **for_consumer(kafka),
+            "group.id": CATALOGUE_GROUP,
+            "isolation.level": "read_uncommitted",
+        }
+        consumer = Consumer(settings)
         try:
-            return int(asked[at].result().offset)
+            return watermarks(consumer, TopicPartition(self._topic, 0), CONTACT_S)[1]
         except KafkaException as error:
             raise self._ended(error.args[0], "no replay could be begun") from error
+        finally:
+            consumer.close()
 
     def _ended(self, reason: KafkaError, failed: str) -> DeadLettersError:
         reason = ended_by(self._producer.poll, reason) or reason

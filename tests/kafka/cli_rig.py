@@ -1,7 +1,6 @@
 """Commands called in this process, and topologies whose components and acker worker run in threads."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from acker_worker.catalogue import Catalogue
 from acker_worker.worker import AckerWorker, WorkerSettings
 from spout_sdk import ComponentRunner, Stats, Topology
+from tests.kafka.sdk_rig import Threaded
 from tests.unit.cli.running import Run
 from tests.unit.cli.running import call_acker as call_acker
 from tuple_tree.access import ACKER
@@ -47,34 +47,23 @@ class InThreads:
         # No member may lose its place in its group because the machine is busy.
         patient = {"log_level": 2, "session.timeout.ms": 45_000}
         self.stats = {name: Stats(name) for name in users if name != ACKER}
-        self.errors: list[BaseException] = []
-        self._services: list[ComponentRunner | AckerWorker] = [
+        services: list[ComponentRunner | AckerWorker] = [
             ComponentRunner(topology, name, {**users[name], **patient}, on_stats=self._keep) for name in self.stats
         ]
         if ACKER in users:
             quick = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
-            self._services.append(AckerWorker(topology.name, {**users[ACKER], **patient}, quick))
-        self._threads = [threading.Thread(target=self._run, args=(service,)) for service in self._services]
-
-    def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+            services.append(AckerWorker(topology.name, {**users[ACKER], **patient}, quick))
+        self._threads = [Threaded(service) for service in services]
 
     def stop(self) -> None:
-        for service in self._services:
-            service.stop()
+        """Stops all; raises what one of them raised."""
         for thread in self._threads:
-            thread.join(60)
-        assert not any(thread.is_alive() for thread in self._threads)
+            thread.stop()
+        for thread in self._threads:
+            thread.join()
 
     def _keep(self, stats: Stats) -> None:
         self.stats[stats.component] = stats
-
-    def _run(self, service: ComponentRunner | AckerWorker) -> None:
-        try:
-            service.run()
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread of the test
-            self.errors.append(error)
 
 
 @contextmanager
@@ -98,10 +87,8 @@ def in_threads(
     Catalogue(dict(kafka)).publish(topology.manifest)
     chosen = [each.name for each in topology.manifest.components] if components is None else components
     running = InThreads(topology, users or dict.fromkeys([*chosen, *([ACKER] if acker else [])], kafka))
-    running.start()
     try:
         yield running
     finally:
         running.stop()
         Catalogue(dict(kafka)).withdraw(topology.manifest.topology)
-    assert running.errors == []

@@ -1,5 +1,6 @@
 """A topology with something to see: branches, orders that fail, some that time out, dead letters."""
 
+import itertools
 import time
 from collections import deque
 from typing import Any
@@ -19,35 +20,29 @@ from spout_sdk import (
     declare,
 )
 
-RATE = 60.0
-"""Orders a second, of both tasks of the spout together."""
 HELD = 13
 HELD_EACH = 600
 """Of so many orders the one with that number is never acked: every ten seconds, so that the latest failures have some,
 however long a test looks at them."""
-TIMEOUT_S = 5.0
 
 
 class Orders(Spout):
+    """Sixty orders a second, of both tasks together."""
+
     streams = (declare({"order": int, "attempt": int}),)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         self.collector = collector
-        self.step = context.tasks
-        self.next = context.task
+        self.fresh = itertools.count(context.task, context.tasks)
         self.again: deque[int] = deque()
-        self.began = time.monotonic()
-        self.emitted = 0
+        self.due = time.monotonic()
 
     def next_tuple(self) -> None:
-        if self.emitted >= (time.monotonic() - self.began) * RATE / self.step:
+        if time.monotonic() < self.due:
             return
-        self.emitted += 1
+        self.due += 2 / 60
         attempt = 1 if self.again else 0
-        if attempt:
-            order = self.again.popleft()
-        else:
-            order, self.next = self.next, self.next + self.step
+        order = self.again.popleft() if attempt else next(self.fresh)
         self.collector.emit((order, attempt), message_id=order)
 
     def fail(self, message_id: Any, reason: Failure) -> None:
@@ -90,7 +85,7 @@ class Ship(BasicBolt):
             raise ValueError(f"order {tuple_['order']} has no address")
 
 
-builder = TopologyBuilder("shop", ack_partitions=3, message_timeout=TIMEOUT_S)
+builder = TopologyBuilder("shop", ack_partitions=3, message_timeout=5.0)
 builder.set_spout("orders", Orders, tasks=2)
 builder.set_bolt("check", Check, tasks=2).shuffle_grouping("orders")
 builder.set_bolt("bill", Bill, tasks=2).fields_grouping("check", "order")

@@ -52,8 +52,8 @@ class Sink(BasicBolt):
             raise FailTupleError("not at the first attempt")
 
 
-def topology(tasks: int = 1, message_timeout: float = 600) -> Topology:
-    builder = TopologyBuilder(os.environ[NAME], ack_partitions=2, message_timeout=message_timeout)
+def topology(tasks: int = 1) -> Topology:
+    builder = TopologyBuilder(os.environ[NAME], ack_partitions=2, message_timeout=600)
     builder.set_spout("numbers", Numbers)
     builder.set_bolt("sink", Sink, tasks=tasks).shuffle_grouping("numbers")
     return builder.build()
@@ -61,7 +61,3 @@ def topology(tasks: int = 1, message_timeout: float = 600) -> Topology:
 
 def wide() -> Topology:
     return topology(tasks=10)
-
-
-def hasty() -> Topology:
-    return topology(message_timeout=60)

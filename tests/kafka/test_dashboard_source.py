@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from acker_worker.catalogue import Catalogue
-from acker_worker.errors import AckerWorkerError, BrokerUnreachableError, UnknownTopologyError
+from acker_worker.errors import UnknownTopologyError
 from inspection.dashboard.kafka_source import IDLE_S, KafkaSource
 from inspection.dashboard.recent import KEPT, NOTICE_RECORDS, RecentDeadLetters, RecentFailures
 from tests.kafka.sdk_rig import Cluster, Use
@@ -15,7 +15,7 @@ from tests.notices import notice_bytes
 from tests.waiting import eventually
 from tuple_tree.dead_letters import REPLAYED, dead_letter_headers
 from tuple_tree.messages import FailReason
-from tuple_tree.names import dead_letters_topic, notices_topic, stats_topic
+from tuple_tree.names import dead_letters_topic, notices_topic
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -105,56 +105,17 @@ def test_dead_letters_have_their_origin_and_whether_they_were_replayed(cluster: 
 
 
 @pytest.mark.exhaustive
-def test_a_topic_that_is_deleted_and_created_again_is_read_from_its_new_beginning(cluster: Cluster) -> None:
-    topic, catalogue = dead_letters_topic(cluster.manifest.topology), Catalogue(cluster.bootstrap)
-    recent = RecentDeadLetters(cluster.bootstrap, cluster.manifest)
-    for _ in range(3):
-        cluster.produce(topic, 0, b"old", [])
-    eventually(lambda: len(recent.read()) == 3, "the old ones")
-    cluster.delete_topic(topic)
-    eventually(lambda: topic not in catalogue.topics(), "the topic is gone")
-    cluster.create_topics()
-    eventually(lambda: topic in catalogue.topics(), "the topic exists")
-    cluster.produce(topic, 0, b"new", [])
-
-    def values() -> list[str]:
-        try:
-            return [letter["value"] for letter in recent.read()]
-        except BrokerUnreachableError:  # while the metadata of the old topic is cached
-            return []
-
-    eventually(lambda: "new" in values(), "the new record", 120)
-
-
-@pytest.mark.exhaustive
 def test_a_topology_is_followed_while_it_is_asked_for(cluster: Cluster) -> None:
     hours = 0.0
     source = KafkaSource(cluster.bootstrap, lambda: hours)
-    name, topic = cluster.manifest.topology, stats_topic(cluster.manifest.topology)
+    name = cluster.manifest.topology
 
     def is_followed() -> bool:
         return any(thread.name == f"dashboard {name}" for thread in threading.enumerate())
 
-    def problem() -> str:
-        try:
-            source.snapshot(name)
-        except AckerWorkerError as error:
-            return str(error)
-        return ""
-
     try:
-        before = threading.active_count()
         with pytest.raises(UnknownTopologyError, match="nowhere"):
             source.snapshot("nowhere")
-        assert threading.active_count() <= before
-
-        # It was created before topologies had a stats topic.
-        cluster.delete_topic(topic)
-        eventually(lambda: topic not in Catalogue(cluster.bootstrap).topics(), "the topic is gone")
-        assert "acker topics create" in problem()
-        cluster.create_topics()
-        eventually(lambda: not problem(), "a snapshot", 120)
-
         # It does not run.
         assert name in source.topologies()
         shown = source.snapshot(name)

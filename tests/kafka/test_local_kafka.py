@@ -1,6 +1,5 @@
 """The embedded broker: it starts, keeps its records, and never outlives the process that started it."""
 
-import io
 import os
 import signal
 import socket
@@ -9,20 +8,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
-from local_kafka import BrokerStartError, DataDirInUseError, DownloadError, LocalKafka, LocalKafkaError
+from local_kafka import BrokerStartError, DataDirInUseError, LocalKafka, LocalKafkaError
 from local_kafka.distribution import (
     CACHE_VARIABLE,
     IVY_SETTINGS_VARIABLE,
     KAFKA_VERSION,
-    Distribution,
     jar_names,
     provide_distribution,
 )
 from local_kafka.java import find_java
+from tests.kafka.replaying import committed, values
 from tests.unit.cli.running import is_alive
 from tests.waiting import eventually
 
@@ -33,12 +32,9 @@ from local_kafka import LocalKafka
 
 kafka = LocalKafka()
 kafka.start()
-forked = os.fork() if sys.argv[1:] == ["fork"] else None
-if forked == 0:
-    sys.stdin.read()  # Holds a copy of everything the parent has, and lives on.
-else:
+if os.fork():
     print(kafka.pid, kafka.log_path.parent, flush=True)
-    sys.stdin.read()
+sys.stdin.read()
 """
 
 
@@ -50,28 +46,6 @@ def running_pid(kafka: LocalKafka) -> int:
 
 def parent_of(pid: int) -> int:
     return int(subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True, check=True).stdout)
-
-
-def produce(kafka: LocalKafka, value: bytes) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
-    producer.produce(TOPIC, value, partition=0)
-    assert producer.flush(30) == 0
-
-
-def consume(kafka: LocalKafka, count: int) -> list[bytes | str | None]:
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "test", "log_level": 0})
-    consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    values: list[bytes | str | None] = []
-
-    def is_complete() -> bool:
-        values.extend(message.value() for message in consumer.consume(count, timeout=0.1) if not message.error())
-        return len(values) >= count
-
-    try:
-        eventually(is_complete, "all records")
-    finally:
-        consumer.close()
-    return values
 
 
 @pytest.mark.exhaustive
@@ -91,13 +65,20 @@ def test_its_records_outlast_a_kill_and_its_processes_do_not_outlast_a_stop(tmp_
         assert caught.value.data_dir == data_dir
         admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
         admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
-        produce(kafka, b"before the kill")
+        producer = Producer({"bootstrap.servers": address, "log_level": 0})
+        producer.produce(TOPIC, b"before the kill", partition=0)
+        assert producer.flush(30) == 0
         kafka.kill()
         assert kafka.pid is None
         assert not is_alive(pid)
         kafka.start()
         assert kafka.bootstrap_servers == address
-        assert consume(kafka, 1) == [b"before the kill"]
+        assert values(committed({"bootstrap.servers": address}, TOPIC)) == [b"before the kill"]
+        pid = running_pid(kafka)
+        os.kill(parent_of(pid), signal.SIGKILL)
+        eventually(lambda: not is_alive(pid), "java to end with its guardian")
+        eventually(lambda: not kafka.is_running, "the broker to be reported as ended")
+        kafka.start()
         pid, guardian = running_pid(kafka), parent_of(running_pid(kafka))
     finally:
         kafka.stop()
@@ -140,9 +121,9 @@ def test_a_broker_that_does_not_start_shows_its_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("arguments", [[], ["fork"]], ids=["alone", "with a child that has copies of its pipes"])
-def test_a_killed_parent_takes_the_broker_with_it(arguments: list[str]) -> None:
-    command = [sys.executable, "-c", START_AND_WAIT, *arguments]
+def test_a_killed_parent_takes_the_broker_with_it() -> None:
+    """Although another child of it has copies of its pipes, and lives on."""
+    command = [sys.executable, "-c", START_AND_WAIT]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         try:
             assert parent.stdout is not None
@@ -154,21 +135,6 @@ def test_a_killed_parent_takes_the_broker_with_it(arguments: list[str]) -> None:
         eventually(lambda: not is_alive(int(pid)), "java to end")
         eventually(lambda: not is_alive(guardian), "the guardian to end")
         eventually(lambda: not Path(directory).exists(), "its directory to be removed")
-
-
-@pytest.mark.exhaustive
-def test_a_killed_guardian_takes_the_broker_with_it() -> None:
-    with LocalKafka() as kafka:
-        pid = running_pid(kafka)
-        assert kafka.log_path is not None
-        directory = kafka.log_path.parent
-        os.kill(parent_of(pid), signal.SIGKILL)
-        eventually(lambda: not is_alive(pid), "java to end")
-        eventually(lambda: not kafka.is_running, "the broker to be reported as ended")
-        kafka.start()
-        assert kafka.is_running
-        assert directory.exists()
-    assert not directory.exists()
 
 
 @pytest.fixture
@@ -209,16 +175,3 @@ assert provide_distribution(find_java(), Console(width=200)).is_complete
     assert provide_distribution(find_java(), Console(quiet=True), cache).is_complete
     assert not leftover.exists()
     assert len(list((tmp_path / "cache").iterdir())) == 2  # the jars and the lock
-
-
-@pytest.mark.exhaustive
-def test_no_network_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # No proxy listens at port 9, so Maven Central is out of reach.
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9")
-    with pytest.raises(DownloadError) as caught:
-        provide_distribution(find_java(), Console(file=io.StringIO()), {CACHE_VARIABLE: str(tmp_path)})
-    message = str(caught.value)
-    for text in ("could not be fetched from Maven Central: ", "Connection refused", IVY_SETTINGS_VARIABLE):
-        assert text in message
-    assert "\n" not in message
-    assert not Distribution(tmp_path / f"kafka-{KAFKA_VERSION}").directory.exists()

@@ -8,7 +8,6 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -196,63 +195,26 @@ DONE = {
 
 
 @pytest.mark.exhaustive
-def test_a_bolt_that_stands_still_makes_its_command_unhealthy(
-    name: str, tmp_path: Path, bootstrap_servers: str
-) -> None:
-    """Each part is a command of its own, as in production; one has another manifest than the published one."""
+@pytest.mark.usefixtures("name")
+def test_one_port_shows_all_that_a_command_runs(bootstrap_servers: str, tmp_path: Path) -> None:
+    """A bolt that does not return, or a child process that is stopped, makes its command unhealthy."""
     hold = tmp_path / "hold"
     hold.touch()
-    environment = {**PATIENT, HOLD: str(hold)}
-    options = ("--metrics-port", "0", "--set", f"metrics.stuck_after_s={STUCK_AFTER_S}")
-    with ExitStack() as stack:
-        worker, sink, numbers = (
-            stack.enter_context(
-                running_acker(
-                    *command, *options, "--bootstrap-servers", bootstrap_servers, cwd=ROOT, environment=environment
-                )
-            )
-            for command in (
-                ("worker", "--topology", name, "--json"),
-                ("run", "tests.kafka.numbers_topology:hasty", "--component", "sink"),
-                ("run", TOPOLOGY, "--component", "numbers"),
-            )
-        )
-        sink.wait_for("another manifest")
-        at_worker, at_sink, at_numbers = Endpoint(worker), Endpoint(sink), Endpoint(numbers)
-        at_numbers.shows({"acker_component_emitted_total{component=numbers}": 300})
-        at_sink.loses_health("sink")
-        at_numbers.regains_health()  # a busy machine may have cost it for a while
-        hold.unlink()
-        at_sink.regains_health()
-        at_numbers.shows({name: value for name, value in DONE.items() if "component=numbers" in name})
-        at_sink.shows({name: value for name, value in DONE.items() if name.endswith("{component=sink}")})
-        at_worker.regains_health()
-        for command in (numbers, sink, worker):
-            command.process.send_signal(signal.SIGTERM)
-        for command in (numbers, sink, worker):
-            assert command.ended(30) == 0, command.said
-            assert "Traceback" not in command.said
-    last = json.loads(worker.out[-1])
-    assert (last["pending"], last["trees_acked"], last["trees_failed"]) == (0, 300, 6)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.usefixtures("name")
-def test_one_port_shows_all_that_a_command_runs(bootstrap_servers: str) -> None:
-    """A child process that is stopped like a paused machine makes its command unhealthy."""
     stuck = ("--set", f"metrics.stuck_after_s={STUCK_AFTER_S}", "--metrics-port", "0")
     arguments = ("run", TOPOLOGY, "--ackers", "1", *stuck, "--bootstrap-servers", bootstrap_servers)
-    with running_acker(*arguments, cwd=ROOT, environment=PATIENT) as command:
+    with running_acker(*arguments, cwd=ROOT, environment={**PATIENT, HOLD: str(hold)}) as command:
         endpoint = Endpoint(command)
+        endpoint.shows({"acker_component_emitted_total{component=numbers}": 300})
+        endpoint.loses_health("sink")
+        hold.unlink()
         endpoint.shows(DONE)
         endpoint.regains_health()
-        for loop, words in (("sink", "spout_sdk.process"), ("acker", "acker_cli.acker_process")):
-            lines = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(command.process.pid)}
-            (child,) = [pid for pid, line in lines.items() if words in line and loop in line]
-            os.kill(child, signal.SIGSTOP)
-            try:
-                endpoint.loses_health(loop)
-            finally:
-                os.kill(child, signal.SIGCONT)
-            endpoint.regains_health()
+        lines = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(command.process.pid)}
+        (child,) = [pid for pid, line in lines.items() if "acker_cli.acker_process" in line]
+        os.kill(child, signal.SIGSTOP)
+        try:
+            endpoint.loses_health("acker")
+        finally:
+            os.kill(child, signal.SIGCONT)
+        endpoint.regains_health()
         assert command.end(signal.SIGTERM) == 0

@@ -18,9 +18,9 @@ from inspection.dashboard import DashboardServer, ServedAt
 from inspection.dashboard.kafka_source import KafkaSource
 from inspection.stats_log import StatsLog
 from inspection.view import TopologyView
-from spout_sdk import Stats, TopologyRunner, load_topology
+from spout_sdk import Stats, load_topology
 from tests.kafka.cli_rig import call_acker, in_threads, parsed
-from tests.kafka.sdk_rig import Cluster, Use, acking
+from tests.kafka.sdk_rig import Cluster, Use
 from tests.kafka.sdk_topologies import LINES
 from tests.unit.cli.running import Acker, one_line, running_acker
 from tests.unit.dashboard.http import Events, request
@@ -29,6 +29,7 @@ from tuple_tree.names import stats_topic
 
 WORDS = "tests.kafka.sdk_topologies:words"
 ENDLESS = "tests.kafka.sdk_topologies:endless"
+TOKEN = "a-token-of-our-own"
 
 
 @pytest.fixture
@@ -134,24 +135,18 @@ def test_the_figures_are_those_of_the_work_that_was_done(use: Use, acker: Acker)
 
 @pytest.mark.exhaustive
 def test_a_topology_without_its_stats_topic_works_and_is_shown_once_there_is_one(
-    endless: Cluster, acker: Acker, capfd: pytest.CaptureFixture[str]
+    endless: Cluster, acker: Acker, caplog: pytest.LogCaptureFixture
 ) -> None:
     name, catalogue = endless.manifest.topology, Catalogue(endless.bootstrap)
     topic = stats_topic(name)
     endless.delete_topic(topic)
     eventually(lambda: topic not in catalogue.topics(), "the topic to be gone")
-    errors: list[str] = []
-
-    def warnings() -> int:
-        errors.append(capfd.readouterr().err)
-        return "".join(errors).count(f"will not show this process: topic {topic} does not exist")
-
-    for component in (None, "split"):
-        # What `acker run` checks before it starts anything.
-        prepare_cluster(Reached(endless.bootstrap, is_embedded=False), endless.manifest, -1, component)
-    with acking(endless), TopologyRunner(ENDLESS, endless.kafka) as runner:
-        eventually(lambda: runner.stats()["lines"].acked > 0, "trees to be acked without it", 120)
-        eventually(lambda: warnings() == 3, "a warning of each process of a component", 120)
+    # What `acker run` checks before it starts anything.
+    prepare_cluster(Reached(endless.bootstrap, is_embedded=False), endless.manifest, -1, None)
+    warning = f"will not show this process: topic {topic} does not exist"
+    with in_threads(load_topology(ENDLESS), endless.bootstrap) as running:
+        eventually(lambda: running.stats["lines"].acked, "trees to be acked without it")
+        eventually(lambda: caplog.text.count(warning) == 4, "a warning of each component and of the acker worker")
         assert topic not in catalogue.topics(), "no write may create it"
         refused = one_line(acker("top", name, "--once"))
         assert f"topic {topic} does not exist" in refused
@@ -162,8 +157,8 @@ def test_a_topology_without_its_stats_topic_works_and_is_shown_once_there_is_one
             run = acker("top", name, "--once", "--json")
             return run.returncode == 0 and all(each["processes"] for each in json.loads(run.stdout)["components"])
 
-        eventually(is_shown, "all processes to be shown", 120)
-        assert warnings() == 3, "one warning each"
+        eventually(is_shown, "all components to be shown", 120)
+    assert caplog.text.count(warning) == 4, "one warning each"
 
 
 def test_a_dashboard_that_cannot_be_served_is_one_line(endless: Cluster, acker: Acker) -> None:
@@ -178,42 +173,28 @@ def test_a_dashboard_that_cannot_be_served_is_one_line(endless: Cluster, acker: 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_the_dashboard_is_served_until_it_is_stopped(
-    endless: Cluster, tmp_path: Path, number: signal.Signals, code: int
-) -> None:
-    """Also while a browser reads events, whose stream would never end."""
-    name = endless.manifest.topology
-    arguments = ("dashboard", "--topology", name, "--port", "0")
-    environment = {"ACKER_KAFKA__BOOTSTRAP_SERVERS": str(endless.bootstrap["bootstrap.servers"])}
-    with running_acker(*arguments, cwd=tmp_path, environment=environment) as command:
-        command.wait_for_output()
-        (port,) = re.findall(r"^http://127\.0\.0\.1:(\d+)/$", "".join(command.out), re.MULTILINE)
-        assert request(int(port), "/api/snapshot").json["topology"] == name
-        events = Events(int(port), "/api/events")
-        assert events.next() is not None
-        command.process.send_signal(number)
-        assert command.ended() == code
-        while events.next() is not None:
-            pass
-        events.close()
-        assert "Traceback" not in command.said
-
-
-@pytest.mark.exhaustive
-def test_the_dashboard_opens_the_browser_with_the_token(endless: Cluster, tmp_path: Path) -> None:
+def test_the_dashboard_is_served_until_it_is_stopped(endless: Cluster, tmp_path: Path) -> None:
+    """Also while a browser reads events, whose stream would never end; `--open` gives the browser the token."""
     browser, opened = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
     browser.chmod(0o755)
     environment = {
         "ACKER_KAFKA__BOOTSTRAP_SERVERS": str(endless.bootstrap["bootstrap.servers"]),
         "BROWSER": str(browser),
-        "ACKER_DASHBOARD__TOKEN": "a-token-of-our-own",
+        "ACKER_DASHBOARD__TOKEN": TOKEN,
     }
-    everywhere = ("--host", "0.0.0.0", "--port", "0")
-    with running_acker("dashboard", *everywhere, "--open", cwd=tmp_path, environment=environment) as command:
+    arguments = ("dashboard", "--topology", endless.manifest.topology, "--host", "0.0.0.0", "--port", "0", "--open")
+    with running_acker(*arguments, cwd=tmp_path, environment=environment) as command:
         command.wait_for_output()
         command.wait_for("other machines open it by an address of this one")
         eventually(lambda: opened.exists() and opened.read_text().strip(), "the browser")
         assert opened.read_text() == command.out[0]
-        assert command.out[0].endswith("/?token=a-token-of-our-own\n")
+        (port,) = re.findall(rf":(\d+)/\?token={TOKEN}$", opened.read_text(), re.MULTILINE)
+        events = Events(int(port), "/api/events", {"Authorization": f"Bearer {TOKEN}"})
+        assert events.next() is not None
+        command.process.send_signal(signal.SIGINT)
+        assert command.ended() == 130
+        while events.next() is not None:
+            pass
+        events.close()
+        assert "Traceback" not in command.said

@@ -138,7 +138,7 @@ def command_lines(command: RunningAcker) -> str:
 def bindings_of(role: Role, principal: str) -> list[AclBinding]:
     """The ACLs of a role."""
     return [
-        _binding(each.resource, each.name, each.prefixed, operation.value, principal)
+        binding(each.resource, each.name, each.prefixed, operation.value, principal)
         for each in role.permissions
         for operation in each.operations
     ]
@@ -147,14 +147,15 @@ def bindings_of(role: Role, principal: str) -> list[AclBinding]:
 def printed_bindings(printed: str) -> list[AclBinding]:
     """The ACLs that `acker topics acls --json` prints."""
     return [
-        _binding(acl["resource"], acl["name"], acl["pattern"] == "prefixed", operation, role["principal"])
+        binding(acl["resource"], acl["name"], acl["pattern"] == "prefixed", operation, role["principal"])
         for role in json.loads(printed)["roles"]
         for acl in role["acls"]
         for operation in acl["operations"]
     ]
 
 
-def _binding(resource: str, name: str, prefixed: bool, operation: str, principal: str) -> AclBinding:
+def binding(resource: str, name: str, prefixed: bool, operation: str, principal: str) -> AclBinding:
+    """The ACL that allows an operation."""
     return AclBinding(
         ResourceType[resource.upper().replace("-", "_")],
         name,

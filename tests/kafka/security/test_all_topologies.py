@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import AclBinding
 
 from acker_worker.catalogue import Catalogue
 from acker_worker.errors import AccessError, TopicError
 from acker_worker.service import AckerService
 from tests.kafka.ack_log import manifest_of
 from tests.kafka.cli_rig import call_acker
-from tests.kafka.security.secured import SecuredKafka, bindings_of, environment_of
+from tests.kafka.security.secured import SecuredKafka, binding, bindings_of, environment_of
 from tests.unit.cli.running import Run
 from tests.waiting import eventually
 from tuple_tree.access import acker_role
@@ -35,14 +35,8 @@ def topologies(secured: SecuredKafka) -> Iterator[list[Manifest]]:
         catalogue.withdraw(manifest.topology)
 
 
-def allowed(
-    user: str, kind: ResourceType, name: str, *operations: AclOperation, prefixed: bool = False
-) -> list[AclBinding]:
-    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
-    return [
-        AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
-        for operation in operations
-    ]
+def allowed(user: str, kind: str, name: str, operation: str, *, prefixed: bool = False) -> list[AclBinding]:
+    return [binding(kind, name, prefixed, operation, f"User:{user}")]
 
 
 def test_it_serves_what_it_may_and_says_what_it_may_not(secured: SecuredKafka, topologies: list[Manifest]) -> None:
@@ -54,7 +48,7 @@ def test_it_serves_what_it_may_and_says_what_it_may_not(secured: SecuredKafka, t
     secured.allow(bindings_of(acker_role(mine), f"User:{user}"))
     with pytest.raises(AccessError, match=f"group {CATALOGUE_GROUP} may not be used by this user"):
         AckerService(kafka).run()
-    secured.allow(allowed(user, ResourceType.GROUP, CATALOGUE_GROUP, AclOperation.READ))
+    secured.allow(allowed(user, "group", CATALOGUE_GROUP, "Read"))
     service = AckerService(kafka)
     thread = threading.Thread(target=service.run, name="service")
     thread.start()
@@ -80,9 +74,9 @@ def test_a_topology_is_shown_and_deleted_with_its_acls(secured: SecuredKafka, to
 
     secured.allow(
         [
-            *allowed(user, ResourceType.TOPIC, TOPOLOGIES_TOPIC, AclOperation.READ),
-            *allowed(user, ResourceType.GROUP, CATALOGUE_GROUP, AclOperation.READ),
-            *allowed(user, ResourceType.TOPIC, prefix, AclOperation.DESCRIBE, prefixed=True),
+            *allowed(user, "topic", TOPOLOGIES_TOPIC, "Read"),
+            *allowed(user, "group", CATALOGUE_GROUP, "Read"),
+            *allowed(user, "topic", prefix, "Describe", prefixed=True),
         ]
     )
     listed = acker("list")
@@ -90,19 +84,19 @@ def test_a_topology_is_shown_and_deleted_with_its_acls(secured: SecuredKafka, to
     row = next(line.split() for line in listed.stdout.splitlines() if line.startswith(name))
     assert row[-3:] == ["-", "-", "-"], "figures of groups that it may not describe"
 
-    secured.allow(allowed(user, ResourceType.GROUP, prefix, AclOperation.DESCRIBE, prefixed=True))
+    secured.allow(allowed(user, "group", prefix, "Describe", prefixed=True))
     shown = acker("show", name)
     assert shown.returncode == 0, shown.stderr
     refused = acker("delete", name, "--yes")
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"acker: topic {TOPOLOGIES_TOPIC} may not be written by this user")
-    secured.allow(allowed(user, ResourceType.TOPIC, TOPOLOGIES_TOPIC, AclOperation.WRITE))
+    secured.allow(allowed(user, "topic", TOPOLOGIES_TOPIC, "Write"))
     refused = acker("delete", name, "--yes")
     assert refused.returncode == 1
     missing = f"may not be deleted by this user: allow Delete for topics and groups that begin with {prefix}"
     assert missing in refused.stderr
-    for kind in (ResourceType.TOPIC, ResourceType.GROUP):
-        secured.allow(allowed(user, kind, prefix, AclOperation.DELETE, prefixed=True))
+    for kind in ("topic", "group"):
+        secured.allow(allowed(user, kind, prefix, "Delete", prefixed=True))
     deleted = acker("delete", name, "--yes")
     assert deleted.returncode == 0, deleted.stderr
     assert not any(topic.startswith(prefix) for topic in Catalogue(secured.super_user).topics())

@@ -33,9 +33,9 @@ def request(port: int, path: str, method: str = "GET", headers: Mapping[str, str
 class Events:
     """A stream of server-sent events."""
 
-    def __init__(self, port: int, path: str) -> None:
+    def __init__(self, port: int, path: str, headers: Mapping[str, str] | None = None) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-        self._connection.request("GET", path)
+        self._connection.request("GET", path, headers=dict(headers or {}))
         self.answer = self._connection.getresponse()
 
     def next(self) -> tuple[str, Any] | None:
