@@ -99,4 +99,5 @@ def test_a_topology_is_shown_and_deleted_with_its_acls(secured: SecuredKafka, to
         secured.allow(allowed(user, kind, prefix, "Delete", prefixed=True))
     deleted = acker("delete", name, "--yes")
     assert deleted.returncode == 0, deleted.stderr
-    assert not any(topic.startswith(prefix) for topic in Catalogue(secured.super_user).topics())
+    catalogue = Catalogue(secured.super_user)
+    eventually(lambda: not any(topic.startswith(prefix) for topic in catalogue.topics()), "the topics are gone")
