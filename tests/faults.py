@@ -188,7 +188,7 @@ FAULTS: Final = (
         "",
     ),
     Fault(
-        "Kafka spout: a replay uses its root again",
+        "Spark spout: a replay uses its root again",
         "tuple_tree/source_positions.py",
         "        self._put_due(Replay(partition, offset, attempt + 1, reason, message))",
         "        self._put_due(Replay(partition, offset, attempt, reason, message))",

@@ -34,6 +34,8 @@ def spark() -> Iterator[SparkSession]:
     gc.collect()
 
 
+# Before pytest-xdist reads the groups.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/spark/" in item.path.as_posix():

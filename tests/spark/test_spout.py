@@ -42,6 +42,8 @@ def test_messages_are_delivered_until_acked_or_dead(
     producer.produce(stage.source, b"aborted", partition=0)
     assert producer.flush(30) == 0
     producer.abort_transaction()
+    # The broker answers before it has written the marker.
+    eventually(lambda: stage.ends()[0] == 2, "the marker of the aborted transaction")
     stage.produce(lines(300))
 
     def judge(root: int, payload: bytes) -> str | None:
