@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 from confluent_kafka import Message, Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -285,6 +286,7 @@ def test_groupings_codecs_and_streams(spark: SparkSession, bootstrap_servers: st
     assert stage.outcome().acked == set(roots)
 
 
+@pytest.mark.exhaustive
 def test_behind_transactions_in_an_untracked_topology(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def page(spark: SparkSession, tmp_path: Path) -> dict[str, Any]:
     return names
 
 
+@pytest.mark.exhaustive
 def test_the_topology_counts_words(page: dict[str, Any], bootstrap_servers: str, tmp_path: Path) -> None:
     built = page["topology"]()
     topology = Topology(built.manifest.model_copy(update={"topology": topology_name()}), built.factories)
@@ -52,6 +53,7 @@ def test_the_topology_counts_words(page: dict[str, Any], bootstrap_servers: str,
     assert Counter(count.stats.counters) == WORDS
 
 
+@pytest.mark.exhaustive
 def test_the_aggregation(page: dict[str, Any], spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     words = declare({"word": str, "n": int})
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), words=words), tmp_path)

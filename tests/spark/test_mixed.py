@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -59,6 +60,7 @@ def mixed(written: str) -> Topology:
     return builder.build()
 
 
+@pytest.mark.exhaustive
 def test_spark_and_sdk_components_in_turn(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """A bolt in Spark is stopped between two micro-batches, and goes on where it was."""
     topology = mixed(str(tmp_path / "written"))

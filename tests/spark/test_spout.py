@@ -87,6 +87,7 @@ def test_messages_are_delivered_until_acked_or_dead(
     assert (shown["failed"], shown["pending"], shown["processes"]) == ({"failed": 12}, 0, 0)
 
 
+@pytest.mark.exhaustive
 def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """Stopped while it waits for room, it goes on from its checkpoint; without one, from the offsets of its group."""
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(max_pending=90))
@@ -138,6 +139,7 @@ def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers:
     assert not stage.dead_letters()
 
 
+@pytest.mark.exhaustive
 def test_what_has_no_outcome_is_lost_and_replayed(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=1_000, max_tree_age_ms=2_000))
     stage.produce(lines(20))
@@ -177,6 +179,7 @@ def test_messages_that_cannot_be_read_are_dead_letters(
     assert stage.committed() == stage.ends()
 
 
+@pytest.mark.exhaustive
 def test_rows_of_a_data_frame_land_and_are_delivered_until_acked(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
@@ -201,6 +204,7 @@ def test_rows_of_a_data_frame_land_and_are_delivered_until_acked(
     assert len(stage.dead_letters()) == 1, "the row without a word"
 
 
+@pytest.mark.exhaustive
 def test_a_landing_that_fails_ends_the_spout(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     stage = SpoutStage(bootstrap_servers, tmp_path)
     rate = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
