@@ -32,6 +32,8 @@ _POLL_RECORDS: Final = 500
 _CONSUMER: Final[dict[str, str | int | float | bool]] = {
     "session.timeout.ms": 10_000,
     "heartbeat.interval.ms": 2_000,
+    # A consumer that cannot be closed keeps its heartbeats: this is how long its group waits for it.
+    "max.poll.interval.ms": 45_000,
     # A consumer whose queue is full would otherwise rest for a second before it fetches again.
     "fetch.queue.backoff.ms": 50,
 }
@@ -83,6 +85,8 @@ class AckLogReader:
         self.topic = acks_topic(topology)
         self._group = acker_group(topology)
         group = {**_CONSUMER, **for_consumer(kafka), **_FIXED, "group.id": self._group}
+        # librdkafka rejects an interval below the session.
+        group["max.poll.interval.ms"] = max(int(group["max.poll.interval.ms"]), int(group["session.timeout.ms"]))
         self._sights = (BrokerSight(), BrokerSight())
         in_group, asking = (sight.settings for sight in self._sights)
         self._consumer = Consumer({**group, **in_group, "on_commit": self._answered, "logger": _log})
@@ -230,8 +234,8 @@ class AckLogReader:
     def close(self) -> None:
         """Leaves the group.
 
-        A consumer that has lost a commit would wait for its answer for ever. It is no member any more, and is kept as
-        it is until the process ends.
+        A consumer that has lost a commit would wait for its answer for ever. It is kept until the process ends,
+        and leaves the group after `max.poll.interval.ms`.
         """
         self._watermarks.close()
         if self.unanswered_s > ANSWER_S or (self.lost and self.committing):

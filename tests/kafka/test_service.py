@@ -60,6 +60,7 @@ class ServiceThread:
             **FAST,
             "bootstrap.servers": servers,
             "session.timeout.ms": session_ms,
+            "max.poll.interval.ms": session_ms,
             "heartbeat.interval.ms": 300,
         }
         settings = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
