@@ -50,6 +50,7 @@ def world(bootstrap_servers: str) -> RealWorld:
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.smoke)])
 def test_tasks_that_move_in_order_lose_and_repeat_nothing(world: RealWorld, guarantee: Guarantee) -> None:
+    """At least once may repeat what a commit did not cover that was refused amid the rebalance; it loses nothing."""
     builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
     messages, _, _ = line(builder, copy, tasks=3)
     said = 0
@@ -74,7 +75,8 @@ def test_tasks_that_move_in_order_lose_and_repeat_nothing(world: RealWorld, guar
         eventually(busy(lambda: len(first.stats.tasks) == 3), "one process has all tasks again")
         thread.join()
         eventually(lambda: len(messages.acked) == said, "every message acked")
-        assert outputs(running) == each_once(said)
+        found = outputs(running)
+    assert (found if guarantee == "exactly_once" else Counter(found.keys())) == each_once(said)
     assert sorted(messages.acked_ids) == sorted(map(str, range(said)))
     assert not messages.failed
 

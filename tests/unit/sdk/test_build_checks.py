@@ -46,14 +46,13 @@ def grouped(field: Any) -> None:
 
 
 def test_only_types_with_one_form_in_every_language_are_grouped_by() -> None:
-    for field in (str, int, bool, bytes, ["null", "string"], {"type": "enum", "name": "e", "symbols": ["A"]}):
+    enum = {"type": "enum", "name": "e", "symbols": ["A"]}
+    accepted: list[Any] = [str, int, bool, bytes, ["null", "string"], enum]
+    for field in accepted:
         grouped(field)
-    for field in (
-        float,
-        ["null", "double"],
-        {"type": "array", "items": "string"},
-        {"type": "long", "logicalType": "timestamp-millis"},
-    ):
+    array, time = {"type": "array", "items": "string"}, {"type": "long", "logicalType": "timestamp-millis"}
+    rejected: list[Any] = [float, ["null", "double"], array, time]
+    for field in rejected:
         with pytest.raises(TopologyError, match="groups 's' by 'field'"):
             grouped(field)
 
