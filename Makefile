@@ -38,7 +38,7 @@ test-container: $(READY) ## Run ten smoke tests on a Kafka in a container; needs
 test-cluster: $(READY) ## Run the cluster of docker-compose.yml and kill, cut off and restart its containers; needs Docker
 	$(BIN)/pytest tests/cluster $(CLUSTER)
 
-test-faults: $(READY) ## Break the code in twenty places, one at a time, and check that a test of `make test` fails each time
+test-faults: $(READY) ## Break the code in 24 places, one at a time, and check that a test of `make test` fails each time
 	$(BIN)/python -m tests.faults
 
 lint: $(READY) ## Check style, formatting and the direction of imports

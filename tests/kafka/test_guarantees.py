@@ -136,6 +136,7 @@ def test_a_clean_stop_loses_and_repeats_nothing(world: RealWorld, guarantee: Gua
     assert (committed[0] > 150) == (guarantee == "at_most_once")
 
 
+@pytest.mark.smoke
 def test_what_is_not_acked_at_a_clean_stop_is_not_committed_and_read_again(world: RealWorld) -> None:
     hold = Hold("a", "c")
     messages, does = alone(builder := world.builder(), hold)
