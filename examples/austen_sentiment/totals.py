@@ -41,7 +41,7 @@ class TotalsFile:
     def __init__(self, directory: Path, task: int) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         # A task that moves may for a moment be open in two processes.
-        self._connection = sqlite3.connect(directory / f"{task}.sqlite", _BUSY_SECONDS, isolation_level=None)
+        self._connection = sqlite3.connect(directory / f"{task}.sqlite", timeout=_BUSY_SECONDS, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode = WAL")
         # A process that is killed loses nothing by this, only a machine without power would.
         self._connection.execute("PRAGMA synchronous = OFF")
@@ -118,6 +118,6 @@ def totals_directory(directory: Path) -> Path:
 def read_totals(directory: Path) -> Iterator[Total]:
     """The totals of all tasks, those that are still at work included."""
     for path in sorted(totals_directory(directory).glob("*.sqlite")):
-        with closing(sqlite3.connect(path, _BUSY_SECONDS)) as connection:
+        with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
             for row in connection.execute("SELECT novel, chapter, word, valence, times FROM totals"):
                 yield Total(*row)
