@@ -180,7 +180,7 @@ def checks() -> Sequence[Check]:
     return (
         Check("ledger / plain dict", ledger, plain, 8.0),
         Check("fold of full batches / ledger", fold_round(ids, BATCH), ledger, 0.57),
-        Check(f"fold of batches of {SMALL} / reading them as Avro", fold_round(few, SMALL), read_as_avro, 0.165),
+        Check(f"fold of batches of {SMALL} / reading them as Avro", fold_round(few, SMALL), read_as_avro, 0.18),
         Check("a bolt's task, tracked / untracked", tracked, untracked, TRACKED_FLOOR),
     )
 

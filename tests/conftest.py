@@ -61,7 +61,7 @@ class _SharedBroker:
 
 @pytest.fixture(scope="session")
 def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of the broker that all tests share; topics are told apart by the names of topologies."""
+    """The address of the broker that all tests share; the names of topologies separate their topics."""
     shared = getattr(request.config, "workerinput", {}).get(_SHARED)
     if shared is not None:
         yield shared

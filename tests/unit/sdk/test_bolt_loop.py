@@ -34,6 +34,7 @@ class Consumer:
         self.limits: list[int] = []
         self.commits: list[int] = []
         self.assigned: list[int] = []
+        self.paused: list[int] = []
 
     def __call__(self, settings: dict[str, Any]) -> "Consumer":
         self.settings = settings
@@ -64,6 +65,12 @@ class Consumer:
                 del self.there[0]
         headers: Headers = [("source", b"lines/default"), ("anchors", bytes(16))]
         return [Message("words.tuples.b", 0, offset, b"\x02a", headers) for offset in range(first, self.position)]
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self.paused += [each.partition for each in partitions]
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        """Nothing is resumed here: an open input stays open."""
 
     def poll(self, _seconds: float) -> None:
         """Has nothing more."""
@@ -189,6 +196,19 @@ def test_at_least_once_commits_up_to_the_first_input_that_is_open(monkeypatch: p
     assert max(rig.committed_at) > 200
     assert all(committed <= offset for committed, offset in zip(rig.committed_at, rig.executed, strict=True))
     assert rig.consumer.commits[-1] == 700
+
+
+def test_reading_is_paused_while_too_many_inputs_wait_behind_an_open_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("spout_sdk.bolt_task._MOST_UNCOMMITTED", 50)
+    rig = Rig(monkeypatch, [1_000], guarantee="at_least_once", open_offsets=[0])
+    rig.seconds = lambda _: 0.005
+    rig.stopping = lambda: bool(rig.consumer.paused)
+    rig.loop.run()
+    assert rig.consumer.paused == [0]
+    assert 50 <= len(rig.executed) < 1_000
+    assert "reading is paused" in caplog.text
 
 
 @pytest.mark.parametrize("bolt", [Works, WorksInBatches])
