@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import xxhash
 
-from tuple_tree.routing import HASH_SEED, acker_partition, fields_task, grouping_key
+from tuple_tree.routing import HASH_SEED, acker_partition, fields_task, grouping_key, partial_key_tasks
 
 _VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "vectors" / "routing.json").read_text())
 
@@ -26,6 +26,16 @@ def test_pinned_tasks() -> None:
         assert xxhash.xxh64_intdigest(key, HASH_SEED) == int(vector["xxh64"], 16)
         assert (fields_task(key, 3), fields_task(key, 8)) == (vector["task_of_3"], vector["task_of_8"])
     assert any(int(vector["xxh64"], 16) >= 2**63 for vector in vectors), "one that is negative when read as signed"
+
+
+def test_the_two_tasks_of_a_partial_key_differ_and_lie_in_range() -> None:
+    for tasks in range(2, 9):
+        for number in range(200):
+            first, second = partial_key_tasks(b"%d" % number, tasks)
+            assert first == fields_task(b"%d" % number, tasks)
+            assert 0 <= second < tasks
+            assert first != second
+    assert partial_key_tasks(b"any", 1) == (0, 0)
 
 
 def test_keys() -> None:
