@@ -56,7 +56,7 @@ class ExactlyOnceCommits:
         self._unopened: dict[int, BoltTask] = {}
         self._committed: dict[int, int] = {}
         self._since: float | None = None
-        self._failed_in_a_row = 0
+        self._failures: list[str] = []
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
         """See `Commits`."""
@@ -146,12 +146,14 @@ class ExactlyOnceCommits:
         Raises:
             BrokerError: if that happened too often in a row.
         """
-        self._failed_in_a_row += 1
+        self._failures.append(why)
         self._environment.counters.rollbacks += 1
-        if self._failed_in_a_row >= _MOST_IN_A_ROW:
+        if len(self._failures) >= _MOST_IN_A_ROW:
+            # A refused record also fails the transactions after it, for reasons that say less.
+            reasons = "; ".join(dict.fromkeys(self._failures))
             raise BrokerError(
-                f"{self._component} could not commit {self._failed_in_a_row} transactions in a row: {why}; nothing of "
-                "them is visible, and a restart goes on from what is committed"
+                f"{self._component} could not commit {len(self._failures)} transactions in a row: {reasons}; nothing "
+                "of them is visible, and a restart goes on from what is committed"
             )
         self._abort()
         self._forget(tuple(self._inputs))
@@ -190,7 +192,7 @@ class ExactlyOnceCommits:
         self._sink.commit(*self._reader.positions(fencing))
         self._committed = offsets
         self._since = None
-        self._failed_in_a_row = 0
+        self._failures.clear()
         self._environment.counters.transactions += 1
         return True
 

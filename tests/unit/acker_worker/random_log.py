@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 from tests.unit.acker_worker.folding import TICK_MS, Log
+from tuple_tree.codec import decode_ack_batch
 from tuple_tree.messages import SpoutTask
 
 SPOUTS = (SpoutTask("t.notices.s", 0, 2 * TICK_MS), SpoutTask("t.notices.s", 1, 5 * TICK_MS))
@@ -17,11 +18,13 @@ class Scenario:
     Attributes:
         owners: the spout task of each root.
         acked: roots of which every tuple was acked, in the log or in a batch that was dropped.
+        repeated: roots with an ack in a batch that the log holds twice.
     """
 
     log: Log
     owners: dict[int, SpoutTask] = field(default_factory=dict)
     acked: set[int] = field(default_factory=set)
+    repeated: set[int] = field(default_factory=set)
 
 
 def random_scenario(seed: int, *, faults: bool) -> Scenario:
@@ -81,7 +84,9 @@ def random_scenario(seed: int, *, faults: bool) -> Scenario:
         elif act < 0.85 and left:
             log.say(writer=writer, session=sessions[writer], resets=[rng.choice(list(left))])
         elif act < 0.92 and log.records:
-            log.append_bytes(rng.choice(log.records[-10:]).value)
+            batch = rng.choice(log.records[-10:]).value
+            log.append_bytes(batch)
+            scenario.repeated.update(decode_ack_batch(batch).ack_roots.tolist())
         elif faults and act < 0.95:
             zombies.append((writer, sessions[writer]))
             sessions[writer] = rng.randbytes(16)
