@@ -42,15 +42,18 @@ MESSAGES = 2_000
 
 @contextmanager
 def driver(servers: str, checkpoints: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    with subprocess.Popen(
-        [sys.executable, "-m", __name__, servers, str(checkpoints)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        # Spark's Java process goes with it.
-        start_new_session=True,
-    ) as process:
+    with (
+        (checkpoints / "drivers.log").open("ab") as log,
+        subprocess.Popen(
+            [sys.executable, "-m", __name__, servers, str(checkpoints)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # Spark's Java process goes with it.
+            start_new_session=True,
+        ) as process,
+    ):
         try:
             yield process
         finally:
