@@ -32,9 +32,10 @@ from benchmarks.errors import BenchmarkError
 from benchmarks.processes import environment
 from benchmarks.results import machine, publish, report, versions
 from local_kafka import LocalKafka
+from spark_jobs.kafka_options import topic_id
 from spout_sdk import load_topology
 from tuple_tree.anchors import ANCHORS_HEADER, unpack_anchors
-from tuple_tree.ids import position_of
+from tuple_tree.ids import position_of, topic_key
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.streams import payload_codec
@@ -104,10 +105,11 @@ def fill(kafka: Mapping[str, Any], topic: str, messages: int) -> None:
         raise RuntimeError("the source could not be written")
 
 
-def replays_of(kafka: Mapping[str, Any], manifest: Manifest) -> list[int]:
+def replays_of(kafka: Mapping[str, Any], manifest: Manifest, source: str) -> list[int]:
     """The messages of all tuples in the inbox of `split` that are not their first attempt, in rising order."""
     topic = tuples_topic(manifest.topology, "split")
     decode = payload_codec(words.LINE).decode
+    key = topic_key(topic_id(kafka, source))
     consumer = Consumer({**kafka, "group.id": "replays", "enable.auto.commit": False})
     found = []
     try:
@@ -125,7 +127,7 @@ def replays_of(kafka: Mapping[str, Any], manifest: Manifest) -> list[int]:
                 assert isinstance(value, bytes)
                 assert isinstance(anchors, bytes)
                 (root,) = unpack_anchors(anchors)
-                if position_of(root).attempt:
+                if position_of(root, key).attempt:
                     found.append(decode(value)[0])
     finally:
         consumer.close()
@@ -186,7 +188,7 @@ def run(
             processes.stop()
             ackers = processes.snapshot().ackers
     assert ackers is not None
-    replayed = replays_of(kafka, topology.manifest)
+    replayed = replays_of(kafka, topology.manifest, source)
     found, expected = words.counted(counted), set(words.places(messages))
     return Result(
         messages=messages,

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spout_sdk import BasicBolt, BasicCollector, FailTupleError, TaskContext, Topology, TopologyBuilder, Tuple, declare
-from tuple_tree.ids import position_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,7 +23,7 @@ COUNTED: Final = "WORDS_COUNTED"
 """Environment variable: directory in which the count bolt writes down what it has processed."""
 
 FAIL_RATE: Final = "WORDS_FAIL_RATE"
-"""Environment variable: which part of the messages fails at the first attempt; their roots must be positional."""
+"""Environment variable: which part of the messages fails at the first attempt."""
 
 MAX_PENDING: Final = "WORDS_MAX_PENDING"
 """Environment variable: trees that may be open."""
@@ -85,11 +84,13 @@ class Count(BasicBolt):
         directory.mkdir(exist_ok=True)
         self.file = (directory / f"{context.task}-{uuid.uuid4().hex}").open("w")
         self.fail_rate = float(os.environ.get(FAIL_RATE, "0"))
+        self.failed: set[tuple[int, int]] = set()
 
     def execute(self, tuple_: Tuple, _collector: BasicCollector) -> None:
         """Writes the tuple down, or fails it if its message was chosen."""
         message, position, word = tuple_
-        if chosen(message, self.fail_rate) and not position_of(tuple_.roots[0]).attempt:
+        if chosen(message, self.fail_rate) and (message, position) not in self.failed:
+            self.failed.add((message, position))
             raise FailTupleError("chosen to fail")
         self.file.write(f"{message} {position} {word}\n")
 

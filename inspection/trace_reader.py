@@ -9,24 +9,25 @@ from typing import Any, Final
 from confluent_kafka import Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from acker_worker.catalogue import KafkaSettings
+from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from acker_worker.progress import Progress as Committed
 from inspection.group_commits import commits_of
 from inspection.previews import Previews
 from inspection.record_scan import Place, Progress, RecordScan, Stretch, show_time
-from inspection.trace.errors import RootNotFoundError, TraceError
+from inspection.trace.errors import RootFormError, RootNotFoundError, TraceError
 from inspection.trace.families import checksum
 from inspection.trace.oldest import OpenRoot, oldest_open
 from inspection.trace.records import RootRecords
-from inspection.trace.roots import show_root
+from inspection.trace.roots import positions_of_message, show_root
 from inspection.trace.sightings import Sightings, outcomes_of
 from inspection.trace.tree import Tree, build_tree
 from tuple_tree.client_settings import for_admin
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import WireError
 from tuple_tree.forgotten_clients import forgettable
+from tuple_tree.ids import positional_root, topic_key
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, component_group, notices_topic, tuples_topic
 
@@ -63,6 +64,7 @@ class TraceReader:
         self._manifest = manifest
         self._scan = RecordScan(kafka, progress)
         self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
+        self._catalogue = Catalogue(kafka)
         self._now_ms = now_ms
         self._acks = acks_topic(manifest.topology)
 
@@ -182,6 +184,28 @@ class TraceReader:
         if not found:
             return []
         return self.trees(found, self.begun_since_ms(min(found.values())), any_of=True)
+
+    def roots_of_message(self, text: str) -> list[int]:
+        """The roots that a message of a spout has, one for each attempt to deliver it.
+
+        Args:
+            text: see `positions_of_message`.
+
+        Raises:
+            RootFormError: if it is no such thing, or the spout has no positional roots.
+            BrokerUnreachableError: if brokers do not answer in time.
+        """
+        spout, positions = positions_of_message(text, self._manifest)
+        group = component_group(self._manifest.topology, spout)
+        notices = notices_topic(self._manifest.topology, spout)
+        topics = sorted({topic for topic, _ in commits_of(self._admin, [group]).get(group, {})} - {notices})
+        ids = [found for topic in topics if (found := self._catalogue.topic_id(topic)) is not None]
+        if not ids:
+            raise RootFormError(
+                f"group {group} has no committed offsets of a source topic that exists, so spout {spout!r} has no "
+                "roots that follow from positions: give the root, --oldest or --last-failed"
+            )
+        return [positional_root(position, topic_key(each)) for each in ids for position in positions]
 
     def trees(
         self, roots: Iterable[int], since_ms: int, *, any_of: bool = False, called: str | None = None

@@ -81,6 +81,24 @@ def check_topics(kafka: Mapping[str, Any], partitions: Mapping[str, int]) -> Non
             )
 
 
+def topic_id(kafka: Mapping[str, Any], topic: str) -> str:
+    """What tells a source topic from others of its name, as Kafka's tools print it.
+
+    Raises:
+        TopicsRefusedError: if there is no such topic, or the broker cannot be asked.
+    """
+    admin, heard = _admin(kafka)
+    try:
+        answers = admin.describe_topics(TopicCollection([topic]), request_timeout=_METADATA_SECONDS)
+        return str(answers[topic].result().topic_id)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise TopicsRefusedError(f"source topic {topic} does not exist: create it, or name another") from error
+        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise TopicsRefusedError(f"source topic {topic} may not be read by this user: {remedy()}") from error
+        raise _unreachable(kafka, admin, heard, error) from error
+
+
 def check_access(kafka: Mapping[str, Any], role: Role) -> None:
     """Checks that this user may read and write what its role has to; topics that do not exist are passed over.
 

@@ -48,15 +48,22 @@ class Outcomes:
     Args:
         positions: the books.
         spout: index of the spout, which its roots must have.
+        topic_key: of the source topic.
         limit: trees that may be open.
         clock: monotonic seconds.
     """
 
     def __init__(
-        self, positions: SourcePositions, spout: int, limit: int, clock: Callable[[], float] = time.monotonic
+        self,
+        positions: SourcePositions,
+        spout: int,
+        topic_key: int,
+        limit: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._positions = positions
         self._spout = spout
+        self._key = topic_key
         self._limit = limit
         self._clock = clock
         self._times = DeliveryTimes()
@@ -113,7 +120,7 @@ class Outcomes:
 
     def heard(self, batch: NoticeBatch) -> None:
         """Applies notices; those of other spouts, or of what is not open, are ignored."""
-        acked, failed = positions_of(batch.acked_roots), positions_of(batch.failed_roots)
+        acked, failed = (positions_of(roots, self._key) for roots in (batch.acked_roots, batch.failed_roots))
         with self._changed:
             begun: dict[float, int] = {}
             for spout, partition, offset, attempt in zip(

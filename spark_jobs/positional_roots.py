@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from tuple_tree.ids import ATTEMPT_BITS, OFFSET_BITS, PARTITION_BITS, SPOUT_BITS, IdColumn
+from tuple_tree.ids import ATTEMPT_BITS, OFFSET_BITS, PARTITION_BITS, SPOUT_BITS, IdColumn, signed
 from tuple_tree.routing import HASH_SEED
 
 _ROUNDS: Final = 4
 _HALF: Final = 0xFFFF_FFFF
 
 
-def positional_root(spout: int, partition: Column, offset: Column, attempt: Column) -> Column:
-    """The root id of a source position, a `bigint`; all fields must be within their bits."""
+def positional_root(spout: int, partition: Column, offset: Column, attempt: Column, key: int) -> Column:
+    """The root id of a source position, a `bigint`; all fields must be within their bits, and `key` is the topic's."""
     high = F.lit(spout << PARTITION_BITS).cast("bigint").bitwiseOR(partition.cast("bigint"))
     plain = (
         F.shiftleft(high, OFFSET_BITS + ATTEMPT_BITS)
@@ -32,7 +32,7 @@ def positional_root(spout: int, partition: Column, offset: Column, attempt: Colu
     for number in range(_ROUNDS):
         hashed = F.xxhash64(right.bitwiseOR(F.lit(number << 32).cast("bigint"))).bitwiseAND(half)
         left, right = right, left.bitwiseXOR(hashed)
-    return F.shiftleft(left, 32).bitwiseOR(right)
+    return F.shiftleft(left, 32).bitwiseOR(right).bitwiseXOR(F.lit(signed(key)).cast("bigint"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class PositionColumns:
     attempt: NDArray[np.int64]
 
 
-def positions_of(roots: IdColumn) -> PositionColumns:
-    """The source positions that positional root ids stand for."""
-    ids = roots.astype(np.uint64)
+def positions_of(roots: IdColumn, key: int) -> PositionColumns:
+    """The source positions that positional root ids of a topic stand for."""
+    ids = roots.astype(np.uint64) ^ np.uint64(key)
     left, right = ids >> np.uint64(32), ids & np.uint64(_HALF)
     for number in reversed(range(_ROUNDS)):
         hashed = _xxh64(left | np.uint64(number << 32)) & np.uint64(_HALF)

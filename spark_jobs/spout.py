@@ -34,7 +34,7 @@ from spark_jobs.bolt import HasManifest, component_of, manifest_of
 from spark_jobs.checkpoint import claim_checkpoint
 from spark_jobs.driver_stats import DriverStats, driver_stats
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
-from spark_jobs.kafka_options import check_topics, sink_options, source_options
+from spark_jobs.kafka_options import check_topics, sink_options, source_options, topic_id
 from spark_jobs.micro_batch import Written
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.plans import kept
@@ -189,8 +189,9 @@ def spout(
         landing = Landing(source, manifest, name, kafka, checkpoint)
         source = landing.topic
     read = {**source_options(kafka), "includeHeaders": "true", "failOnDataLoss": "false", **(options or {})}
+    source_id = topic_id(kafka, source)
     empty = spark.read.format("kafka").options(**read).option("subscribe", source).load()
-    batch = spout_batch_of(spark, manifest, found, empty, fields, sink_options(kafka))
+    batch = spout_batch_of(spark, manifest, found, empty, fields, sink_options(kafka), source_id)
     group = component_group(manifest.topology, name)
     offsets = SpoutOffsets(kafka, group, source, (batch.spout.topic, TASK))
     loop: SpoutLoop | None = None
@@ -202,11 +203,18 @@ def spout(
                 f"max_spout_pending of {name!r} is {found.max_pending}, and its source has {len(bounds)} partitions, "
                 f"of each of which a micro-batch may read a message: set it to {2 * len(bounds)} or more"
             )
-        owner = {"topology": manifest.topology, "component": name, "kind": "spout", "source": source, "lanes": lanes}
+        owner = {
+            "topology": manifest.topology,
+            "component": name,
+            "kind": "spout",
+            "source": source,
+            "topic id": source_id,
+            "lanes": lanes,
+        }
         claim_checkpoint(spark, checkpoint, owner)
         lost_after = (manifest.max_tree_age_ms + found.timeout_ms) / 1000
         positions = SourcePositions(lost_after, time.monotonic())
-        outcomes = Outcomes(positions, batch.index, found.max_pending)
+        outcomes = Outcomes(positions, batch.index, batch.topic_key, found.max_pending)
         # A session of its own: replays run beside whatever else the given one does, with settings for their plans.
         reader = SourceReader(spark.newSession(), source, read)
         by = f"{name}/{TASK}"

@@ -20,7 +20,7 @@ from spark_jobs.outputs import Outputs, check_fields, outputs_of
 from spark_jobs.payloads import FIELD, StreamSchema, encoded, problem_of, read_fields, read_payload
 from spark_jobs.plans import fixed_plans, write
 from spark_jobs.positional_roots import positional_root
-from tuple_tree.ids import MAX_SPOUTS
+from tuple_tree.ids import MAX_SPOUTS, topic_key
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutTask
 from tuple_tree.names import notices_topic
@@ -60,6 +60,7 @@ class SpoutBatch:
     Attributes:
         outputs: its one stream, with who receives it.
         index: of the spout in the manifest.
+        topic_key: of the source topic.
         fields: a column over Kafka's for each field of the stream; None reads the message's value.
         spout: who is told the outcomes.
         kafka: options of Spark's Kafka sink.
@@ -67,6 +68,7 @@ class SpoutBatch:
 
     outputs: Outputs
     index: int
+    topic_key: int
     fields: Mapping[str, Column] | None
     spout: SpoutTask
     kafka: Mapping[str, str]
@@ -89,7 +91,7 @@ class SpoutBatch:
         problem = F.coalesce(problem_of(fields, schema), F.col("_problem"))
         why = F.coalesce(at[GIVEN_UP], F.when(problem.isNotNull(), reason("bad-payload", problem)))
         by = F.lit(f"{self.outputs.component}/{TASK}")
-        root = positional_root(self.index, at["partition"], at["offset"], at[ATTEMPT])
+        root = positional_root(self.index, at["partition"], at["offset"], at[ATTEMPT], self.topic_key)
         payload = F.when(why.isNull(), encoded(fields, schema))
         judged = rows.withColumns({ID: root, "_payload": payload, "_why": why})
         to = deliveries_of(self.outputs, schema, self.outputs.streams[0][1])
@@ -181,6 +183,7 @@ def spout_batch_of(
     records: DataFrame,
     fields: Mapping[str, Column] | None,
     kafka: Mapping[str, str],
+    topic_id: str,
 ) -> SpoutBatch:
     """The batch of a spout.
 
@@ -191,6 +194,7 @@ def spout_batch_of(
         records: any DataFrame of the source's columns.
         fields: a column for each field.
         kafka: options of Spark's Kafka sink.
+        topic_id: of the source topic.
 
     Raises:
         ComponentRefusedError: if it cannot have positional roots, or not one stream.
@@ -213,4 +217,4 @@ def spout_batch_of(
         chosen: list[Any] = [column.alias(name) for name, column in fields.items()]
         check_fields(records.select(*chosen).schema, [schema], f"fields of spout {spout.name!r}")
     task = SpoutTask(notices_topic(manifest.topology, spout.name), TASK, spout.timeout_ms)
-    return SpoutBatch(outputs, index, fields, task, kafka)
+    return SpoutBatch(outputs, index, topic_key(topic_id), fields, task, kafka)

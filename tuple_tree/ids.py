@@ -128,18 +128,32 @@ def _round(half: int, number: int) -> int:
     return _hashed((half | number << 32).to_bytes(8, "little"), _SEED) & _HALF
 
 
-def positional_root(position: Position) -> int:
-    """The root id of a source position: unique by construction, and random-looking to the mod-hash.
+def topic_key(topic_id: str) -> int:
+    """What the roots of a source topic are XORed with: XXH64, seed 42, of its id in ASCII, as Kafka's tools print it.
+
+    Kafka gives a topic that is deleted and created again another id, so no message of the new one has a root that may
+    still be open for the old one, or for another topic.
+    """
+    return _hashed(topic_id.encode(), _SEED)
+
+
+def positional_root(position: Position, key: int) -> int:
+    """The root id of a source position: unique within its topic by construction, and random-looking to the mod-hash.
 
     The fields are laid side by side (spout 6 bits, partition 12, offset 40, attempt 6) and put through a four-round
     Feistel network whose round function is XXH64 with seed 42 of the 64-bit little-endian integer
     `half | round << 32`, low 32 bits. A Feistel network is a bijection whatever its round function (Luby and Rackoff,
-    1988), and Spark computes the same with `xxhash64`, shifts and XOR, without an overflowing multiplication.
+    1988), and Spark computes the same with `xxhash64`, shifts and XOR, without an overflowing multiplication. The
+    result is XORed with the topic's key.
+
+    Args:
+        position: of the message in its topic.
+        key: `topic_key` of the topic.
 
     Raises:
         PositionError: if a field does not fit.
     """
-    return root_of_word(position_word(position))
+    return root_of_word(position_word(position)) ^ key
 
 
 def position_word(position: Position) -> int:
@@ -166,7 +180,7 @@ def position_word(position: Position) -> int:
 
 
 def root_of_word(word: int) -> int:
-    """The root id of a `position_word`; a loop over the offsets of a partition lays its other fields out once."""
+    """The root of a `position_word`, before the key of its topic; a loop lays the other fields out once."""
     left, right = word >> 32, word & _HALF
     for number in range(_ROUNDS):
         hashed = _hashed((right | number << 32).to_bytes(8, "little"), _SEED)
@@ -220,8 +234,9 @@ def _rotated(column: IdColumn, bits: int) -> IdColumn:
     return column << np.uint64(bits) | column >> np.uint64(64 - bits)
 
 
-def position_of(root: int) -> Position:
+def position_of(root: int, key: int) -> Position:
     """The source position that a positional root id stands for; the inverse of `positional_root`."""
+    root ^= key
     left, right = root >> 32, root & _HALF
     for number in reversed(range(_ROUNDS)):
         left, right = right ^ _round(left, number), left

@@ -113,7 +113,7 @@ def trace(
         manifest = _traced(Catalogue(kafka), topology)
     with slow_progress(standard_error()) as progress, TraceReader(kafka, manifest, progress) as reader:
         begin = reader.now_ms - reader.usual_since_ms if asked is None else asked
-        trees = _trees(reader, manifest, wanted, message, oldest, last_failed, begin)
+        trees = _trees(reader, wanted, message, oldest, last_failed, begin)
     if json_:
         print_json({"topology": manifest.topology, "trees": [tree_as_json(tree) for tree in trees]})
     elif trees:
@@ -149,19 +149,16 @@ def _traced(catalogue: "Catalogue", name: str | None) -> "Manifest":
 
 def _trees(
     reader: "TraceReader",
-    manifest: "Manifest",
     root: int | None,
     message: str | None,
     oldest: int | None,
     last_failed: int | None,
     since_ms: int,
 ) -> "list[Tree]":
-    from inspection.trace.roots import roots_of_message
-
     if root is not None:
         return reader.trees([root], since_ms)
     if message is not None:
-        return reader.trees(roots_of_message(message, manifest), since_ms, any_of=True, called=f"message {message}")
+        return reader.trees(reader.roots_of_message(message), since_ms, any_of=True, called=f"message {message}")
     if oldest is not None:
         return reader.oldest_trees(oldest, since_ms)
     return reader.last_failed_trees(last_failed or 0, since_ms)

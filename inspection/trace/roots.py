@@ -5,7 +5,7 @@ from typing import Final
 
 from inspection.trace.errors import RootFormError
 from tuple_tree.errors import PositionError
-from tuple_tree.ids import MAX_ATTEMPTS, Position, positional_root, unsigned
+from tuple_tree.ids import MAX_ATTEMPTS, Position, position_word, unsigned
 from tuple_tree.manifest import Manifest
 
 _HEX_DIGITS: Final = 16
@@ -35,8 +35,8 @@ def show_root(root: int) -> str:
     return f"{root:0{_HEX_DIGITS}x}"
 
 
-def roots_of_message(text: str, manifest: Manifest) -> dict[int, Position]:
-    """The roots that a message of a spout has, one for each attempt to deliver it.
+def positions_of_message(text: str, manifest: Manifest) -> tuple[str, list[Position]]:
+    """The spout of a message and its positions, one for each attempt to deliver it.
 
     Args:
         text: `SPOUT/PARTITION/OFFSET`, of the spout's source, or with the number of the attempt behind it.
@@ -60,6 +60,7 @@ def roots_of_message(text: str, manifest: Manifest) -> dict[int, Position]:
     attempts = range(MAX_ATTEMPTS) if match[4] is None else [int(match[4])]
     try:
         positions = [Position(names.index(name), partition, offset, attempt) for attempt in attempts]
-        return {positional_root(position): position for position in positions}
+        position_word(positions[-1])
     except PositionError as error:
         raise RootFormError(f"{text!r} cannot have a root: {error}") from error
+    return name, positions

@@ -5,16 +5,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
-from spout_sdk.kafka_settings import KafkaSettings, consumer_settings
+from spout_sdk.kafka_settings import KafkaSettings, admin_settings, consumer_settings
 from spout_sdk.kafka_spout.group_offsets import ANSWER_SECONDS, GroupOffsets
 from spout_sdk.kafka_spout.position_reader import PositionReader
 from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
 from spout_sdk.records import Record
 from tuple_tree.access import remedy
 from tuple_tree.broker_sight import LOST, BrokerSight
+from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.watermarks import watermarks
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
@@ -64,6 +66,15 @@ class KafkaSource:
         if found.error is not None:
             raise _refused(topic, found.error)
         return len(found.partitions)
+
+    def topic_id(self, topic: str) -> str:
+        """See `Source`."""
+        admin = forgettable(AdminClient)({**admin_settings(self._kafka), "log_level": 2})
+        answers = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
+        try:
+            return str(answers[topic].result().topic_id)
+        except KafkaException as error:
+            raise _refused(topic, error.args[0]) from error
 
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
         """See `Source`."""

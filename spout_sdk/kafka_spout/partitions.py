@@ -71,10 +71,12 @@ class OwnedPartition:
         at: which one.
         number: of the partition in positional roots.
         spout: index of the spout in the manifest.
+        topic_key: of its topic.
         start: where reading begins.
         first_attempt: the first attempt that no earlier owner has used.
 
     Attributes:
+        topic_key: what its roots are XORed with.
         read_to: behind the last message that was taken.
         offsets: those that are open.
         committed: what the group is believed to have.
@@ -92,10 +94,14 @@ class OwnedPartition:
         "key_base",
         "offsets",
         "read_to",
+        "topic_key",
     )
 
-    def __init__(self, at: SourcePartition, number: int, spout: int, start: int, first_attempt: int) -> None:
+    def __init__(
+        self, at: SourcePartition, number: int, spout: int, topic_key: int, start: int, first_attempt: int
+    ) -> None:
         self.at = at
+        self.topic_key = topic_key
         self.key_base = number << KEY_SHIFT
         self.offsets = OffsetManager()
         self.read_to = start

@@ -89,6 +89,14 @@ class Source(Protocol):
         """
         ...
 
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from others of its name, as Kafka's tools print it; waits for the answer.
+
+        Raises:
+            BrokerError: as `partitions` does.
+        """
+        ...
+
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
         """First offset and the one after the last; waits for the answer.
 

@@ -24,7 +24,7 @@ from spout_sdk.records import Record
 from spout_sdk.repetition import Repetition
 from spout_sdk.spout_collector import SpoutCollector
 from tuple_tree.errors import WireError
-from tuple_tree.ids import MAX_OFFSET, OFFSET_SHIFT, root_of_word, roots_of_words
+from tuple_tree.ids import MAX_OFFSET, OFFSET_SHIFT, root_of_word, roots_of_words, topic_key
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM
 from tuple_tree.trace_context import trace_context
@@ -200,6 +200,7 @@ class SourceTask:
         if not numbers:
             return True
         committed = self._source.committed(list(numbers))
+        keys = {topic: topic_key(self._source.topic_id(topic)) for topic in {at.topic for at in numbers}}
         added: dict[SourcePartition, OwnedPartition] = {}
         for at, number in numbers.items():
             found = committed.get(at)
@@ -207,7 +208,7 @@ class SourceTask:
             if lost and found is not None:
                 self._overtaken(Overtaken(at, found.offset, start))
             first_attempt = (found.next_attempt if found is not None else None) or 0
-            added[at] = OwnedPartition(at, number, self._world.index, start, first_attempt)
+            added[at] = OwnedPartition(at, number, self._world.index, keys[at.topic], start, first_attempt)
         # Before anything is emitted: where it begins, and which attempts are taken.
         if not self._source.commit_now({at: each.taken_to() for at, each in added.items()}):
             return False
@@ -254,13 +255,12 @@ class SourceTask:
         if not self._tracked:
             return [0] * len(records)
         named = self._partitions.named
-        return roots_of_words(
-            [
-                named[record.topic(), record.partition()].first_word
-                | (record.offset() or 0) % MAX_OFFSET << OFFSET_SHIFT
-                for record in records
-            ]
-        )
+        partitions = [named[record.topic(), record.partition()] for record in records]
+        words = [
+            each.first_word | (record.offset() or 0) % MAX_OFFSET << OFFSET_SHIFT
+            for each, record in zip(partitions, records, strict=True)
+        ]
+        return [root ^ each.topic_key for root, each in zip(roots_of_words(words), partitions, strict=True)]
 
     def _hold(self, records: Sequence[Record]) -> None:
         """Nothing of a read is emitted before all of it is committed."""
@@ -361,7 +361,7 @@ class SourceTask:
             each.committed = commit
             word = each.word(offset, failures)
         assert word is not None, "attempts were reserved"  # noqa: S101 - what `reserve` is for
-        if not self._emit(record, key, root_of_word(word)):
+        if not self._emit(record, key, root_of_word(word) ^ each.topic_key):
             return False
         self._context.count("replayed")
         return True

@@ -27,6 +27,10 @@ class MemorySource:
         """How many partitions a topic has."""
         return self._broker.partitions(topic)
 
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from others of its name: the name, as none is deleted."""
+        return topic
+
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
         """First offset and the one after the last."""
         return 0, self._broker.end(*at)

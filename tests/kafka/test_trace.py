@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from acker_worker.catalogue import Catalogue
@@ -27,7 +27,7 @@ from tests.unit.cli.running import Acker, Run, one_line
 from tests.unit.inspection.otel.collector import collecting
 from tests.waiting import eventually
 from tuple_tree.anchors import pack_anchors, unpack_anchors
-from tuple_tree.ids import Position, positional_root
+from tuple_tree.ids import Position, positional_root, topic_key
 from tuple_tree.names import tuples_topic
 from tuple_tree.routing import fields_task
 from tuple_tree.streams import payload_codec
@@ -135,8 +135,13 @@ def test_what_is_traced_is_found_or_the_error_says_what_to_do(log: AckLog, acker
     log.flush()
     assert acker("--oldest", "1", *of).stdout == f"{name} has no open trees\n"
 
-    # A message of a positional spout has a root for each attempt.
-    first, second = (positional_root(Position(0, 3, 17, attempt)) for attempt in (0, 1))
+    # A message of a positional spout has a root for each attempt; here the ack log stands for its source.
+    assert f"group {name}.s has no committed offsets of a source" in one_line(acker("--message", "s/3/17", *of))
+    spout = Consumer({**log.kafka, "group.id": f"{name}.s"})
+    spout.commit(offsets=[TopicPartition(log.topic, 0, 0)], asynchronous=False)
+    spout.close()
+    key = topic_key(str(log.catalogue.topic_id(log.topic)))
+    first, second = (positional_root(Position(0, 3, 17, attempt), key) for attempt in (0, 1))
     log.say(first, init=5)
     log.say(first, fail="no")
     log.say(second, init=6)

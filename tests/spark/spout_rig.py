@@ -3,6 +3,7 @@
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any, cast
@@ -13,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from acker_worker.catalogue import Catalogue
+from spark_jobs.kafka_options import topic_id
 from spark_jobs.spout import RunningSpout, spout
 from tests.kafka.ack_log import AckLog, WorkerThread
 from tests.kafka.sdk_rig import Cluster, headers_of, value
@@ -21,7 +23,7 @@ from tests.spark.topologies import LINE, TIMEOUT_MS, subscription
 from tests.waiting import eventually
 from tuple_tree.anchors import unpack_anchors
 from tuple_tree.codec import encode_ack_batch
-from tuple_tree.ids import position_of
+from tuple_tree.ids import position_of, topic_key
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 from tuple_tree.messages import AckBatch
 from tuple_tree.names import acks_topic, component_group, dead_letters_topic, tuples_topic
@@ -96,6 +98,11 @@ class SpoutStage:
         self.checkpoint = tmp_path / "checkpoint"
         self._producer = Producer({**self.kafka, "linger.ms": 5})
         self._worker: WorkerThread | None = None
+
+    @cached_property
+    def topic_key(self) -> int:
+        """Of the source, once a spout reads it."""
+        return topic_key(topic_id(self.kafka, self.source))
 
     def produce(self, values: Iterable[bytes | None]) -> None:
         """Appends messages to the source, partition by partition in turn."""
@@ -198,7 +205,7 @@ class PlayedBolt:
         """(partition, offset) → the attempts that were delivered, in order."""
         found: dict[tuple[int, int], list[int]] = {}
         for root, _ in self.deliveries:
-            position = position_of(root)
+            position = position_of(root, self._stage.topic_key)
             found.setdefault((position.partition, position.offset), []).append(position.attempt)
         return found
 

@@ -49,10 +49,12 @@ def test_messages_are_delivered_until_acked_or_dead(
     def judge(root: int, payload: bytes) -> str | None:
         if payload in (b"line 5", b"line 30"):
             return "never"
-        return "not yet" if int(payload.split()[1]) % 50 == 7 and not position_of(root).attempt else None
+        return (
+            "not yet" if int(payload.split()[1]) % 50 == 7 and not position_of(root, stage.topic_key).attempt else None
+        )
 
     notices = notices_topic(stage.manifest.topology, "lines")
-    roots = [positional_root(Position(0, 0, 0)), positional_root(Position(1, 99, 0)), 12345]
+    roots = [positional_root(Position(*each), stage.topic_key) for each in ((0, 0, 0), (1, 99, 0))] + [12345]
     with stage, PlayedBolt(stage, judge) as bolt:
         running = stage.start(spark, retry_limit=2)
         stage.cluster.produce(notices, 0, b"nonsense", [])
@@ -65,7 +67,7 @@ def test_messages_are_delivered_until_acked_or_dead(
     again = {f"line {number}".encode(): 2 for number in range(7, 300, 50)}
     assert Counter(bolt.values) == {**dict.fromkeys(lines(300), 1), **again, b"line 5": 3, b"line 30": 3}
     for root, payload in bolt.deliveries:
-        position, number = position_of(root), int(payload.split()[1])
+        position, number = position_of(root, stage.topic_key), int(payload.split()[1])
         behind_marker = 2 if position.partition == 0 else 0
         assert (position.spout, position.partition) == (1, number % PARTITIONS)
         assert position.offset == number // PARTITIONS + behind_marker
@@ -102,7 +104,7 @@ def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: 
     assert stage.committed() == dict.fromkeys(range(PARTITIONS), 0)
 
     def judge(root: int, payload: bytes) -> str | None:
-        return "once" if payload == b"line 11" and not position_of(root).attempt else None
+        return "once" if payload == b"line 11" and not position_of(root, stage.topic_key).attempt else None
 
     with stage, PlayedBolt(stage, judge) as bolt:
         # These outcomes come while no spout runs.
@@ -190,9 +192,10 @@ def test_rows_of_a_data_frame_land_and_are_delivered_until_acked(
     (files / "one.json").write_text('{"n": 1, "word": "a"}\n{"n": 2}\n{"n": 3, "word": "b"}\n')
     rows = spark.readStream.schema("n bigint, word string").json(str(files))
     settings: Any = {"kafka": stage.kafka, "checkpoint": str(stage.checkpoint), "trigger": {"availableNow": True}}
+    stage.source = f"{stage.manifest.topology}.replay.lines"
 
     def judge(root: int, payload: bytes) -> str | None:
-        return "not yet" if payload == b"a" and not position_of(root).attempt else None
+        return "not yet" if payload == b"a" and not position_of(root, stage.topic_key).attempt else None
 
     with stage, PlayedBolt(stage, judge) as bolt:
         assert spark_jobs.spout(spark, stage.manifest, "lines", rows, **settings).wait(120)
@@ -200,7 +203,7 @@ def test_rows_of_a_data_frame_land_and_are_delivered_until_acked(
         (files / "two.json").write_text('{"n": 4, "word": "c"}\n')
         assert spark_jobs.spout(spark, stage.manifest, "lines", rows, **settings).wait(120)
     assert sorted(bolt.values) == [b"a", b"a", b"b", b"c"], "what has landed does not land again"
-    assert len(stage.cluster.records(f"{stage.manifest.topology}.replay.lines")) == 4
+    assert len(stage.cluster.records(stage.source)) == 4
     assert len(stage.dead_letters()) == 1, "the row without a word"
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inspection.errors import MomentError
 from inspection.moments import since_ms
 from inspection.trace.errors import RootFormError
-from inspection.trace.roots import parse_root, roots_of_message, show_root
+from inspection.trace.roots import parse_root, positions_of_message, show_root
 from inspection.trace.sightings import Sightings
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import signed
@@ -78,7 +78,7 @@ def test_what_is_no_root_and_no_message_is_refused() -> None:
         "lines/1/2/64": "cannot have a root: attempt 64",
     }.items():
         with pytest.raises(RootFormError, match=said):
-            roots_of_message(text, manifest())
+            positions_of_message(text, manifest())
 
 
 def test_what_is_said_of_a_root_is_found_in_batches() -> None:

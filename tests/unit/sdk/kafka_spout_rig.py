@@ -10,7 +10,6 @@ from tests.notices import notice_bytes
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, Sent, made
 from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
-from tuple_tree.ids import position_of
 from tuple_tree.manifest import Guarantee
 from tuple_tree.streams import payload_codec
 
@@ -69,10 +68,13 @@ class Rig:
         """Values emitted since the last call."""
         return [self.values(sent) for sent in self._new()]
 
+    def roots(self) -> list[int]:
+        """Roots emitted since the last call."""
+        return [self.root(sent) for sent in self._new()]
+
     def positions(self) -> list[tuple[int, int, int]]:
         """Partition, offset and attempt of the roots emitted since the last call."""
-        found = [position_of(self.root(sent)) for sent in self._new()]
-        assert {each.spout for each in found} <= {1}
+        found = [self.topics.position(self.root(sent), 1) for sent in self._new()]
         return [(each.partition, each.offset, each.attempt) for each in found]
 
     def offsets(self) -> list[int]:
@@ -89,7 +91,7 @@ class Rig:
         latest: dict[int, int] = {}
         for sent in self.bench.sink.tuples:
             if sent.edges:
-                found = position_of(self.root(sent))
+                found = self.topics.position(self.root(sent), 1)
                 if found.partition == partition:
                     latest[found.offset] = self.root(sent)
         why = {latest[offset]: message for offset, message in (failed or {}).items()}

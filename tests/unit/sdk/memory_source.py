@@ -7,6 +7,7 @@ from spout_sdk.errors import BrokerError
 from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
 from spout_sdk.records import Headers, Record
 from spout_sdk.testing import MemoryRecord
+from tuple_tree.ids import MAX_PARTITIONS, Position, position_of, topic_key
 
 
 class MemoryTopics:
@@ -18,8 +19,31 @@ class MemoryTopics:
         }
         self.first: dict[SourcePartition, int] = defaultdict(int)
         self.commits: dict[SourcePartition, Commit] = {}
+        self.generation = 0
         self.is_down = False
         self.refuses_commits = False
+
+    def create_again(self) -> None:
+        """Deletes all topics, what the group has committed for them too, and creates them again."""
+        self.logs = {at: {} for at in self.logs}
+        self.first.clear()
+        self.commits.clear()
+        self.generation += 1
+
+    def topic_id(self, topic: str) -> str:
+        return f"{topic}-{self.generation}"
+
+    def position(self, root: int, spout: int) -> Position:
+        """Where the message of a root lies; partition is the number in positional roots."""
+        topics = dict.fromkeys(at.topic for at in self.logs)
+        share = MAX_PARTITIONS // len(topics)
+        (found,) = (
+            each
+            for topic in topics
+            if (each := position_of(root, topic_key(self.topic_id(topic)))).spout == spout
+            and each.partition % share < len(self.logs)
+        )
+        return found
 
     def grow(self, topic: str, count: int) -> None:
         for partition in range(count):
@@ -74,6 +98,10 @@ class MemorySource:
     def partitions(self, topic: str) -> int:
         self._ask()
         return sum(at.topic == topic for at in self.topics.logs)
+
+    def topic_id(self, topic: str) -> str:
+        self._ask()
+        return self.topics.topic_id(topic)
 
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
         self._ask()

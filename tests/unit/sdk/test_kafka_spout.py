@@ -78,6 +78,27 @@ def test_outcomes_of_an_earlier_owner_are_ignored() -> None:
     assert rig.topics.committed("source") == 3
 
 
+def test_messages_of_a_topic_that_was_created_again_have_other_roots() -> None:
+    """The tree of an old message is still open: its outcome is not that of the new message at the same position."""
+    topics = MemoryTopics(source=1)
+    topics.fill("source", 0, range(2))
+    rig = Rig(topics)
+    rig.work()
+    old = rig.roots()
+    topics.create_again()
+    topics.fill("source", 0, range(2))
+    rig.restart()
+    rig.work()
+    new = rig.roots()
+    assert len({*old, *new}) == 4
+    rig.task.handle(notice(old))
+    rig.work(1.5)
+    assert topics.committed("source") == 0
+    rig.task.handle(notice(new))
+    rig.work(1.5)
+    assert topics.committed("source") == 2
+
+
 def test_at_most_once_commits_before_it_emits() -> None:
     topics = filled(*range(20))
     rig = Rig(topics, mode="at_most_once")

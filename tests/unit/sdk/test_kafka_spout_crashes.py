@@ -23,7 +23,6 @@ from tests.unit.sdk.memory import Sent
 from tests.unit.sdk.memory_source import MemoryTopics
 from tuple_tree.anchors import unpack_anchors
 from tuple_tree.codec import encode_ack_batch
-from tuple_tree.ids import position_of
 from tuple_tree.messages import AckBatch
 
 ACK_PARTITIONS = 2
@@ -126,7 +125,7 @@ class Run:
             self.notices += [(root, reason) for root, reason, _ in told.failed]
 
     def at(self, root: int) -> At:
-        position = position_of(root)
+        position = self.rig.topics.position(root, 1)
         return position.partition, position.offset
 
     def bolt(self) -> None:

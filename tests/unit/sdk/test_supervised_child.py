@@ -8,14 +8,15 @@ import pytest
 
 from spout_sdk import ProcessError, TopologyRunner
 from spout_sdk.child import Child
-from tests.waiting import eventually
 
 FORKING = """
-import os, signal, sys
-if os.fork() == 0:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    open({pid!r}, "w").write(str(os.getpid()))
-    signal.pause()
+import os, pathlib, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+grandchild = os.fork()
+if not grandchild:
+    while True:
+        signal.pause()
+pathlib.Path({pid!r}).write_text(str(grandchild))
 os._exit(7)
 """
 
@@ -23,13 +24,11 @@ os._exit(7)
 def test_the_end_is_noticed_while_a_grandchild_keeps_the_pipe_open(tmp_path: Path) -> None:
     (tmp_path / "forking.py").write_text(FORKING.format(pid=str(tmp_path / "pid")))
     child = Child("forking:topology", "any", {}, None, "s", {"PYTHONPATH": str(tmp_path)}, 30)
-    pid = 0
     try:
         assert list(child.reports()) == []
         assert child.wait() == 7
     finally:
-        pid = int(eventually((tmp_path / "pid").read_text, "the grandchild's process id"))
-        os.kill(pid, signal.SIGKILL)
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_a_crash_of_a_supervising_thread_is_no_clean_end(monkeypatch: pytest.MonkeyPatch) -> None:

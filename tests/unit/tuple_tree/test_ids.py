@@ -22,6 +22,7 @@ from tuple_tree.ids import (
     root_of_word,
     roots_of_words,
     signed,
+    topic_key,
     unpack_ids,
     unsigned,
 )
@@ -56,13 +57,15 @@ def test_ragged_columns_and_what_is_no_id_are_refused() -> None:
             pack_ids([id_])
 
 
-@given(_POSITIONS)
-@example(Position(0, 0, 0, 0))
-@example(Position(63, 4095, 2**40 - 1, 63))
-def test_a_root_says_its_position(position: Position) -> None:
-    root = positional_root(position)
-    assert 0 <= root <= ID_MASK
-    assert position_of(root) == position
+@given(_POSITIONS, st.text(), st.text())
+@example(Position(0, 0, 0, 0), "", "a")
+@example(Position(63, 4095, 2**40 - 1, 63), "", "a")
+def test_a_root_says_its_position_and_differs_from_topic_to_topic(position: Position, one: str, other: str) -> None:
+    keys = topic_key(one), topic_key(other)
+    roots = [positional_root(position, key) for key in keys]
+    assert all(0 <= root <= ID_MASK for root in roots)
+    assert [position_of(root, key) for root, key in zip(roots, keys, strict=True)] == [position, position]
+    assert (roots[0] == roots[1]) == (one == other)
 
 
 def test_positions_that_do_not_fit() -> None:
@@ -71,7 +74,7 @@ def test_positions_that_do_not_fit() -> None:
         for value in (-1, limit):
             position = Position(**{**dict.fromkeys(limits, 0), field: value})
             with pytest.raises(PositionError, match=f"{field} {value} .*below {limit}") as raised:
-                positional_root(position)
+                positional_root(position, 0)
             assert isinstance(raised.value, TupleTreeError)
 
 
@@ -79,8 +82,8 @@ def test_pinned_roots() -> None:
     for vector in _VECTORS:
         position = Position(vector["spout"], vector["partition"], vector["offset"], vector["attempt"])
         root = int(vector["root"], 16)
-        assert positional_root(position) == root
-        assert position_of(root) == position
+        assert positional_root(position, 0) == root
+        assert position_of(root, 0) == position
         assert signed(root) == vector["signed"]
         assert acker_partition(root, 8) == vector["root_mod_8"]
 
@@ -94,7 +97,9 @@ def test_roots_spread_over_acker_partitions() -> None:
     # 99.9 % of fair draws lie below these; the inputs are fixed, so this never flickers.
     for partitions, bound in ((3, 13.82), (8, 24.33)):
         for position in varied:
-            counts = Counter(acker_partition(positional_root(position(number)), partitions) for number in range(8000))
+            counts = Counter(
+                acker_partition(positional_root(position(number), 0), partitions) for number in range(8000)
+            )
             expected = 8000 / partitions
             assert sum((counts[each] - expected) ** 2 / expected for each in range(partitions)) < bound
 

@@ -7,7 +7,7 @@ from typing import Final
 import xxhash
 
 from tuple_tree.codec import ACK_BATCH, NOTICE_BATCH, schema_directory
-from tuple_tree.ids import Position, position_of, positional_root
+from tuple_tree.ids import Position, position_of, positional_root, topic_key
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
 from tuple_tree.names import TOPOLOGIES_TOPIC
 from tuple_tree.routing import fields_task
@@ -58,9 +58,14 @@ def test_positional_roots_are_the_feistel_network_that_the_page_spells_out() -> 
             hashed = xxhash.xxh64_intdigest((right | i << 32).to_bytes(8, "little"), _HASH_SEED)
             left, right = right, left ^ (hashed & 0xFFFF_FFFF)
         position, root = Position(*map(int, row[:4])), int(row[4], 16)
-        assert left << 32 | right == positional_root(position) == root
-        assert position_of(root) == position
+        assert left << 32 | right == positional_root(position, 0) == root
+        assert position_of(root, 0) == position
         assert root % 8 == int(row[5])
+
+
+def test_the_key_of_a_topic() -> None:
+    (row,) = _table("topic id")
+    assert topic_key(row[0]) == int(row[1], 16)
 
 
 def test_fields_grouping() -> None:
