@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollectio
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from acker_worker.catalogue import CONTACT_S, Catalogue, KafkaSettings
-from acker_worker.errors import AckerWorkerError
+from acker_worker.errors import AckerWorkerError, TopicError
 from inspection.doctor import (
     Backlog,
     ClockBounds,
@@ -24,6 +24,7 @@ from inspection.doctor import (
     TopicFacts,
     TopologyFacts,
 )
+from inspection.stats_log import StatsLog
 from inspection.topology_status import ClusterStatus, TopicStatus, TopologyStatus
 from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
@@ -31,12 +32,15 @@ from tuple_tree.client_settings import for_admin, for_consumer
 from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic, notices_topic
+from tuple_tree.process_stats import StatsRecord
 from tuple_tree.topics import topic_specs
 
 _BROKERS_TIME: Final = 2
 """Kafka's number for a timestamp that the broker gave, not the writer."""
 _POLL_S: Final = 0.1
 _PEEK_S: Final = 5.0
+_SAID_S: Final = 5.0
+"""How old what a process says of itself may be, in seconds."""
 _PROTOCOL: Final = "inter.broker.protocol.version"
 
 Say = Callable[[str], None]
@@ -129,6 +133,7 @@ class _Gathering:
                     hidden,
                     second.statuses[manifest.topology].members,
                     tuple(backlogs.get(manifest.topology, ())),
+                    self._oldest_inputs(manifest),
                     self._declared if manifest.topology == self._wanted else None,
                 )
                 for manifest in manifests
@@ -137,6 +142,24 @@ class _Gathering:
             self._wanted,
             tuple(sorted(published)),
         )
+
+    def _oldest_inputs(self, manifest: Manifest) -> dict[str, tuple[str, float]]:
+        """What the bolts say; nothing where the topic of the stats does not exist or may not be read."""
+        log = StatsLog(self._kafka, manifest.topology)
+        said: dict[str, StatsRecord] = {}
+        try:
+            log.open(_SAID_S)
+            said = {record.process: record for record in log.catch_up() if record.kind == "component"}
+        except TopicError:
+            return {}
+        finally:
+            log.close()
+        found: dict[str, tuple[str, float]] = {}
+        for record in said.values():
+            place, seconds = record.stats.get("oldest_input"), record.stats.get("oldest_input_seconds")
+            if place and isinstance(seconds, float) and seconds > found.get(record.name, ("", 0.0))[1]:
+                found[record.name] = (str(place), seconds)
+        return found
 
     def _version(self, broker: int) -> str | None:
         """What brokers before 4.0 say of their version; None if they do not, or may not be asked."""

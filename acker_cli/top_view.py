@@ -19,6 +19,7 @@ _LONGEST_NAME: Final = 34
 _NUMBER_WIDTH: Final = 5
 _LATENCY_WIDTH: Final = 11
 _THOUSAND: Final = 1_000
+_OLD_INPUT_S: Final = 30.0
 
 
 def screen(snapshot: Snapshot, width: int, notes: Iterable[str] = ()) -> RenderableType:
@@ -129,6 +130,9 @@ def _troubles(components: list[ComponentView]) -> list[Text]:
             "undelivered": component["undelivered"],
         }
         words += [f"{what} {count:,}" for what, count in counts.items() if count]
+        if component["oldest_input_seconds"] >= _OLD_INPUT_S:
+            seconds = component["oldest_input_seconds"]
+            words.append(f"input {component['oldest_input']} neither acked nor failed for {seconds:.0f} s")
         if component["last_error"]:
             words.append(component["last_error"])
         if words:

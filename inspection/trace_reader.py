@@ -20,9 +20,10 @@ from inspection.trace.errors import RootFormError, RootNotFoundError, TraceError
 from inspection.trace.families import checksum
 from inspection.trace.oldest import OpenRoot, oldest_open
 from inspection.trace.records import RootRecords
-from inspection.trace.roots import positions_of_message, show_root
+from inspection.trace.roots import place_of_tuple, positions_of_message, show_root
 from inspection.trace.sightings import Sightings, outcomes_of
 from inspection.trace.tree import Tree, build_tree
+from tuple_tree.anchors import ANCHORS_HEADER, unpack_anchors
 from tuple_tree.client_settings import for_admin
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import WireError
@@ -206,6 +207,36 @@ class TraceReader:
                 "roots that follow from positions: give the root, --oldest or --last-failed"
             )
         return [positional_root(position, topic_key(each)) for each in ids for position in positions]
+
+    def roots_of_tuple(self, text: str) -> list[int]:
+        """The roots of the trees that a tuple in an inbox belongs to.
+
+        Args:
+            text: `BOLT/TASK@OFFSET`.
+
+        Raises:
+            RootFormError: if it is no such thing, the inbox holds no such record, or it belongs to no tree.
+            BrokerUnreachableError: if brokers do not answer in time.
+            TopicError: if the inbox does not exist or may not be read.
+        """
+        bolt, task, offset = place_of_tuple(text, self._manifest)
+        place = (tuples_topic(self._manifest.topology, bolt), task)
+        found: list[Message] = []
+        kept = self._scan.stretches([place])[place]
+        if kept.start <= offset < kept.end:
+            self._scan.read("the tuple", {place: Stretch(offset, offset + 1)}, found.append)
+        if not found:
+            raise RootFormError(
+                f"{place[0]}[{task}] holds no record at offset {offset}: its offsets are {kept.start} to {kept.end - 1}"
+            )
+        headers: Any = found[0].headers()
+        try:
+            roots = list(unpack_anchors(dict(headers or ()).get(ANCHORS_HEADER) or b""))
+        except WireError as error:
+            raise RootFormError(f"tuple {text} has no readable anchors: {error}") from error
+        if not roots:
+            raise RootFormError(f"tuple {text} belongs to no tree: it was emitted without anchors")
+        return roots
 
     def trees(
         self, roots: Iterable[int], since_ms: int, *, any_of: bool = False, called: str | None = None

@@ -44,6 +44,8 @@ class ComponentView(TypedDict):
         processes: that are at work.
         failed: totals by reason.
         pending: open trees of a spout; of a bolt, inputs that are neither acked nor failed. None if nobody says it.
+        oldest_input: of a bolt, the input open for longest, as `topic[partition] offset N`; empty if none is open.
+        oldest_input_seconds: for how long.
         lag: records that wait in a bolt's inbox; None for a spout, and where it is not known.
         execute_latency, process_latency, complete_latency: None where nothing was measured lately.
         external: whether something else than the SDK runs it, such as Spark: then some counts may not be known, or all.
@@ -62,6 +64,8 @@ class ComponentView(TypedDict):
     totals: Totals
     failed: dict[str, int]
     pending: int | None
+    oldest_input: str
+    oldest_input_seconds: float
     lag: int | None
     execute_latency: Latency | None
     process_latency: Latency | None
@@ -240,6 +244,7 @@ class TopologyView:
                 return None
             return _rounded(sum(track.rate(lambda stats: int(getattr(stats, name))) for track in heard))
 
+        oldest = max(alive, key=lambda track: track.last.oldest_input_seconds, default=None)
         failed = _rounded(sum(track.rate(lambda stats: sum(stats.failed.values())) for track in heard))
         return {
             "name": component.name,
@@ -260,6 +265,8 @@ class TopologyView:
             },
             "failed": dict(total.failed),
             "pending": sum(track.last.pending for track in alive) if is_said("pending", alive) else None,
+            "oldest_input": oldest.last.oldest_input if oldest else "",
+            "oldest_input_seconds": round(oldest.last.oldest_input_seconds, 1) if oldest else 0.0,
             "lag": self._lags.get(component.name) if is_bolt else None,
             "execute_latency": _latency(heard, "execute_latency"),
             "process_latency": _latency(heard, "process_latency"),

@@ -13,6 +13,7 @@ from spout_sdk.errors import RolledBackError
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.kafka_settings import KafkaSettings
 from spout_sdk.records import Clock
+from spout_sdk.stats import NO_INPUT
 from spout_sdk.topology import Topology
 from tuple_tree.names import component_group, tuples_topic
 
@@ -70,6 +71,12 @@ class BoltLoop:
     def pending(self) -> int:
         """Inputs that are neither acked nor failed."""
         return sum(task.open_inputs for task in self._tasks.values())
+
+    @property
+    def oldest_input(self) -> tuple[float, str]:
+        """The input that is open for longest, of all tasks: for how many seconds, and where it lies."""
+        now = self._clock()
+        return max((task.oldest_input(now) for task in self._tasks.values()), default=NO_INPUT)
 
     def run(self) -> None:
         """Works until it is stopped.

@@ -25,6 +25,7 @@ from spout_sdk.errors import (
 from spout_sdk.options import DEFAULT_OPTIONS, checked_interval
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.repetition import Repetition
+from spout_sdk.stats import NO_INPUT
 from spout_sdk.topology import Topology
 from spout_sdk.tuple_reader import tuple_reader
 from spout_sdk.tuples import Tuple, tick_tuple
@@ -204,22 +205,28 @@ class BoltTask:
         One forgotten ack would otherwise hold the committed offset for ever.
         """
         marks = self._marks
-        if self._inputs.open_count:
+        oldest = self._inputs.oldest_open
+        if oldest is not None:
             marks.append((now, self._inputs.last_started))
+        while marks and (oldest is None or marks[0][1] < oldest):
+            marks.popleft()
         while marks and now - marks[0][0] >= self._input_age:
             stale = self._inputs.settle_to(marks.popleft()[1])
             if stale:
                 self._context.count(EXPIRED_INPUTS, len(stale))
                 logger.error(
                     "%s/%d: %d inputs of %s[%d] were neither acked nor failed for %.0f s, the first at offset %d. "
-                    "Their trees have failed, so they are settled and committed; ack or fail each input. acker trace "
-                    "shows the tree of an offset",
+                    "Their trees have failed, so they are settled and committed; ack or fail each input. Its roots: "
+                    "acker trace --tuple %s/%d@%d",
                     self._component,
                     self._task,
                     len(stale),
                     self._inbox,
                     self._task,
                     self._input_age,
+                    stale[0],
+                    self._component,
+                    self._task,
                     stale[0],
                 )
 
@@ -298,6 +305,14 @@ class BoltTask:
     def open_inputs(self) -> int:
         """How many inputs are not done."""
         return self._inputs.open_count
+
+    def oldest_input(self, now: float) -> tuple[float, str]:
+        """The input that is open for longest: for how many seconds, to within one, and where it lies."""
+        oldest = self._inputs.oldest_open
+        if oldest is None:
+            return NO_INPUT
+        began = next((at for at, last in list(self._marks) if last >= oldest), now)
+        return now - began, f"{self._inbox}[{self._task}] offset {oldest}"
 
     def _execute_basic(self, tuple_: Tuple) -> None:
         basic = self._basic

@@ -17,7 +17,7 @@ from spout_sdk.kafka_settings import KafkaSettings, checked
 from spout_sdk.kafka_sink import KafkaSink
 from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment
 from spout_sdk.spout_loop import SpoutLoop
-from spout_sdk.stats import Stats
+from spout_sdk.stats import NO_INPUT, Stats
 from spout_sdk.topology import Topology
 from spout_sdk.transactional_sink import TransactionalSink
 from spout_sdk.transactions import ExactlyOnceCommits
@@ -123,6 +123,7 @@ class ComponentRunner:
             loop.tasks if loop else (),
             loop.pending if loop else 0,
             self._counters,
+            loop.oldest_input if isinstance(loop, BoltLoop) else NO_INPUT,
         )
 
     def _make_loop(self) -> SpoutLoop | BoltLoop:

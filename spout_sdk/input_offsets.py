@@ -59,6 +59,11 @@ class InputOffsets:
         return stale
 
     @property
+    def oldest_open(self) -> int | None:
+        """The first input that is not done; None if all are."""
+        return self._offsets.oldest_open
+
+    @property
     def last_started(self) -> int:
         """The last offset that was opened; -1 if none was."""
         return self._offsets.last_started

@@ -47,6 +47,12 @@ GAUGES: Final = (
         "Open trees of a spout; inputs of a bolt that are neither acked nor failed.",
         lambda stats: stats.pending,
     ),
+    # It holds the committed offset: what lies behind it is executed again after a restart.
+    Shown(
+        "acker_component_oldest_input_seconds",
+        "How long the oldest input of a bolt that is neither acked nor failed is open.",
+        lambda stats: stats.oldest_input_seconds,
+    ),
 )
 COUNTERS: Final = (
     Shown("acker_component_emitted_total", "Calls of emit.", lambda stats: stats.emitted),

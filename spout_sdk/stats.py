@@ -10,6 +10,9 @@ from spout_sdk.errors import SpoutSdkError
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.process_stats import known
 
+NO_INPUT: Final = (0.0, "")
+"""Seconds and place of the oldest open input where none is open."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stats:
@@ -25,6 +28,9 @@ class Stats:
         acked: trees acked (spout) or inputs acked (bolt).
         failed: trees or inputs failed, by reason: `failed`, `timeout`, `too_old`, `lost`.
         pending: trees of a spout that are open now; for a bolt, inputs that are neither acked nor failed.
+        oldest_input: of a bolt, the input that is open for longest, as `topic[partition] offset N`; it holds the
+            committed offset. Empty if none is open.
+        oldest_input_seconds: for how long, to within a second.
         ignored_notices: outcomes of roots that the spout does not hold.
         errors: exceptions of `execute`, and what was reported with `report_error`.
         last_error: the latest of them; empty if there was none.
@@ -48,6 +54,8 @@ class Stats:
     acked: int = 0
     failed: Mapping[str, int] = field(default_factory=dict)
     pending: int = 0
+    oldest_input: str = ""
+    oldest_input_seconds: float = 0.0
     ignored_notices: int = 0
     errors: int = 0
     last_error: str = ""
@@ -62,7 +70,15 @@ class Stats:
     process_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
 
     @classmethod
-    def snapshot(cls, component: str, pid: int, tasks: Iterable[int], pending: int, counters: Counters) -> "Stats":
+    def snapshot(
+        cls,
+        component: str,
+        pid: int,
+        tasks: Iterable[int],
+        pending: int,
+        counters: Counters,
+        oldest_input: tuple[float, str] = NO_INPUT,
+    ) -> "Stats":
         """Copies the counters of a process."""
         return cls(
             component=component,
@@ -74,6 +90,8 @@ class Stats:
             acked=counters.acked,
             failed=dict(counters.failed),
             pending=pending,
+            oldest_input=oldest_input[1],
+            oldest_input_seconds=oldest_input[0],
             ignored_notices=counters.ignored_notices,
             errors=counters.errors,
             last_error=counters.last_error,
@@ -90,6 +108,7 @@ class Stats:
 
     def merge(self, other: "Stats") -> "Stats":
         """The sum of two snapshots of different processes of a component."""
+        oldest = max(self, other, key=lambda each: each.oldest_input_seconds)
         return Stats(
             component=self.component,
             pids=self.pids + other.pids,
@@ -100,6 +119,8 @@ class Stats:
             acked=self.acked + other.acked,
             failed=_sum(self.failed, other.failed),
             pending=self.pending + other.pending,
+            oldest_input=oldest.oldest_input,
+            oldest_input_seconds=oldest.oldest_input_seconds,
             ignored_notices=self.ignored_notices + other.ignored_notices,
             errors=self.errors + other.errors,
             last_error=other.last_error or self.last_error,
@@ -115,8 +136,8 @@ class Stats:
         )
 
     def retired(self) -> "Stats":
-        """What remains true after the process has ended: the counts, but no pids, tasks and pending."""
-        return replace(self, pids=(), tasks=(), pending=0)
+        """What remains true after the process has ended: the counts, but no pids, tasks and open inputs."""
+        return replace(self, pids=(), tasks=(), pending=0, oldest_input="", oldest_input_seconds=0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """The snapshot as an object for JSON; a latency is bucket → count."""

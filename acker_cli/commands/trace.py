@@ -49,6 +49,16 @@ def trace(
             rich_help_panel=_WHICH,
         ),
     ] = None,
+    tuple_: Annotated[
+        str | None,
+        typer.Option(
+            "--tuple",
+            metavar="BOLT/TASK@OFFSET",
+            help="The trees of a tuple in the inbox of a bolt, as logs, the doctor and this command name it.",
+            show_default=False,
+            rich_help_panel=_WHICH,
+        ),
+    ] = None,
     oldest: Annotated[
         int | None,
         typer.Option(
@@ -104,8 +114,8 @@ def trace(
     from inspection.trace.roots import parse_root
     from inspection.trace_reader import TraceReader
 
-    if sum(each is not None for each in (root, message, oldest, last_failed)) != 1:
-        raise SettingsError("say which trees: give one of ROOT, --message, --oldest and --last-failed")
+    if sum(each is not None for each in (root, message, tuple_, oldest, last_failed)) != 1:
+        raise SettingsError("say which trees: give one of ROOT, --message, --tuple, --oldest and --last-failed")
     wanted = None if root is None else parse_root(root)
     asked = None if since is None else since_ms(since, time.time_ns() // 1_000_000)
     kafka = configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka
@@ -113,7 +123,7 @@ def trace(
         manifest = _traced(Catalogue(kafka), topology)
     with slow_progress(standard_error()) as progress, TraceReader(kafka, manifest, progress) as reader:
         begin = reader.now_ms - reader.usual_since_ms if asked is None else asked
-        trees = _trees(reader, wanted, message, oldest, last_failed, begin)
+        trees = _trees(reader, wanted, message, tuple_, oldest, last_failed, begin)
     if json_:
         print_json({"topology": manifest.topology, "trees": [tree_as_json(tree) for tree in trees]})
     elif trees:
@@ -151,6 +161,7 @@ def _trees(
     reader: "TraceReader",
     root: int | None,
     message: str | None,
+    tuple_: str | None,
     oldest: int | None,
     last_failed: int | None,
     since_ms: int,
@@ -159,6 +170,8 @@ def _trees(
         return reader.trees([root], since_ms)
     if message is not None:
         return reader.trees(reader.roots_of_message(message), since_ms, any_of=True, called=f"message {message}")
+    if tuple_ is not None:
+        return reader.trees(reader.roots_of_tuple(tuple_), since_ms, called=f"tuple {tuple_}")
     if oldest is not None:
         return reader.oldest_trees(oldest, since_ms)
     return reader.last_failed_trees(last_failed or 0, since_ms)

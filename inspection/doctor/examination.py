@@ -6,7 +6,7 @@ from typing import Final
 from inspection.doctor.cluster_checks import check_clock, check_cluster, check_published, check_version
 from inspection.doctor.facts import Facts, TopologyFacts
 from inspection.doctor.findings import Finding, Severity
-from inspection.doctor.group_checks import check_ackers, check_backlogs, check_groups, check_idle
+from inspection.doctor.group_checks import check_ackers, check_backlogs, check_groups, check_idle, check_inputs
 from inspection.doctor.machine_checks import check_java
 from inspection.doctor.topic_checks import (
     check_copies,
@@ -35,6 +35,7 @@ _OF_A_TOPOLOGY: Final[tuple[Callable[[TopologyFacts], Iterator[Finding]], ...]] 
     check_idle,
     check_ackers,
     check_groups,
+    check_inputs,
     check_backlogs,
 )
 _ORDER: Final = tuple(Severity)

@@ -124,6 +124,7 @@ class TopologyFacts:
         hidden: topics that this user may not see.
         members: consumer group → its members; None if that may not be asked.
         backlogs: of the groups whose offsets are known.
+        oldest_inputs: bolt → where its oldest open input lies, and for how many seconds it is open.
         declared: the manifest of the code, if the doctor was given the code.
     """
 
@@ -132,6 +133,7 @@ class TopologyFacts:
     hidden: frozenset[str] = frozenset()
     members: Mapping[str, int | None] = field(default_factory=dict)
     backlogs: tuple[Backlog, ...] = ()
+    oldest_inputs: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     declared: Manifest | None = None
 
 

@@ -79,6 +79,33 @@ def check_groups(facts: TopologyFacts) -> Iterator[Finding]:
             )
 
 
+def check_inputs(facts: TopologyFacts) -> Iterator[Finding]:
+    """No bolt forgets to ack an input."""
+    for bolt in facts.manifest.bolts:
+        if (found := _forgotten(facts, bolt.name)) is not None:
+            place, seconds = found
+            inbox, _, offset = place.rpartition(" offset ")
+            task = inbox.rpartition("[")[2].removesuffix("]")
+            topology = facts.manifest.topology
+            yield Finding(
+                Severity.WARNING,
+                "inputs",
+                bolt.name,
+                f"Bolt {bolt.name} has neither acked nor failed {place} for {seconds:,.0f} s. Its group commits "
+                "nothing behind it, so what lies there counts as lag though it may be done, and a restart executes it "
+                "again.",
+                f"Ack or fail each input. Whose trees it belongs to: acker trace --tuple {bolt.name}/{task}@{offset} "
+                f"--topology {topology}.",
+            )
+
+
+def _forgotten(facts: TopologyFacts, bolt: str) -> tuple[str, float] | None:
+    """The oldest open input of a bolt, if it is open for longer than a message timeout."""
+    place, seconds = facts.oldest_inputs.get(bolt, ("", 0.0))
+    limit_ms = min((spout.timeout_ms for spout in facts.manifest.spouts), default=0)
+    return (place, seconds) if place and seconds * 1000 > limit_ms else None
+
+
 def check_backlogs(facts: TopologyFacts) -> Iterator[Finding]:
     """What waits is done before its trees time out."""
     of_topic: dict[tuple[str, str], list[Backlog]] = defaultdict(list)
@@ -92,7 +119,11 @@ def check_backlogs(facts: TopologyFacts) -> Iterator[Finding]:
             continue
         # What came while the doctor looked may just not be done yet.
         standing = [each for each in backlogs if each.done == 0 and each.before]
-        if standing:
+        forgetful = any(
+            group == component_group(facts.manifest.topology, bolt.name) and _forgotten(facts, bolt.name) is not None
+            for bolt in facts.manifest.bolts
+        )
+        if standing and not forgetful:
             yield _standing(facts.manifest, group, topic, standing)
         moving = [each for each in backlogs if each.rate]
         if moving:

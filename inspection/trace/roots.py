@@ -11,6 +11,7 @@ from tuple_tree.manifest import Manifest
 _HEX_DIGITS: Final = 16
 _HEX: Final = re.compile(r"0[xX][0-9a-fA-F]{1,16}|[0-9a-fA-F]{16}|(?=.*[a-fA-F])[0-9a-fA-F]{1,16}")
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,20}")
+_TUPLE: Final = re.compile(r"([^/]+)/([0-9]+)@([0-9]+)")
 _MESSAGE: Final = re.compile(r"([^/]+)/([0-9]+)/([0-9]+)(?:/([0-9]+))?")
 
 
@@ -33,6 +34,24 @@ def parse_root(text: str) -> int:
 def show_root(root: int) -> str:
     """A root or an edge as logs show it: 16 hexadecimal digits."""
     return f"{root:0{_HEX_DIGITS}x}"
+
+
+def place_of_tuple(text: str, manifest: Manifest) -> tuple[str, int, int]:
+    """Bolt, task and offset of a tuple in an inbox.
+
+    Args:
+        text: `BOLT/TASK@OFFSET`.
+        manifest: of the topology.
+
+    Raises:
+        RootFormError: if it is no such thing.
+    """
+    match = _TUPLE.fullmatch(text)
+    tasks = {bolt.name: bolt.tasks for bolt in manifest.bolts}
+    if match is None or int(match[2]) >= tasks.get(match[1], 0):
+        known = ", ".join(f"{name} with {count} tasks" for name, count in tasks.items())
+        raise RootFormError(f"{text!r} is no tuple: give BOLT/TASK@OFFSET; the bolts are {known or 'none'}")
+    return match[1], int(match[2]), int(match[3])
 
 
 def positions_of_message(text: str, manifest: Manifest) -> tuple[str, list[Position]]:

@@ -13,7 +13,7 @@ from spout_sdk.counters import Counters
 from spout_sdk.errors import DeliveryError
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.spout_task import SpoutTask
-from spout_sdk.stats import Stats
+from spout_sdk.stats import NO_INPUT, Stats
 from spout_sdk.testing.broker import Commit, MemoryBroker, MemoryRecord
 from spout_sdk.testing.chance import Chance, SimulatedClock
 from spout_sdk.testing.journal import Journal
@@ -80,8 +80,8 @@ class _Running:
         if failure is not None:
             raise failure
 
-    def _snapshot(self, pending: int) -> Stats:
-        stats = Stats.snapshot(self.name, 0, (self.number,), pending, self._counters)
+    def _snapshot(self, pending: int, oldest_input: tuple[float, str] = NO_INPUT) -> Stats:
+        stats = Stats.snapshot(self.name, 0, (self.number,), pending, self._counters, oldest_input)
         return replace(stats, pids=())
 
 
@@ -171,7 +171,7 @@ class RunningBolt(_Running):
     @property
     def stats(self) -> Stats:
         """What it has done."""
-        return self._snapshot(self.task.open_inputs)
+        return self._snapshot(self.task.open_inputs, self.task.oldest_input(self._environment.clock()))
 
     def turn(self, limit: int) -> bool:
         """Reads, executes and ticks; says whether there was anything to read."""

@@ -92,6 +92,16 @@ def test_the_oldest_tree_names_the_bolt_the_tuple_and_its_offset(use: Use, acker
         assert by.pop(open_["tuple"]) == []
         assert by == {tuple_: [tuple_.partition("@")[0]] for tuple_ in by}
 
+        (same,) = trees_of(acker("--tuple", f"count/{task}@{offset}", "--topology", name, "--json"))
+        assert same["root"] == show_root(root)
+        for wrong, said in {
+            "count/9@0": "give BOLT/TASK@OFFSET; the bolts are split with 1 tasks, count with 2 tasks",
+            f"count/{task}@99": f"[{task}] holds no record at offset 99: its offsets are 0 to",
+        }.items():
+            assert said in one_line(acker("--tuple", wrong, "--topology", name))
+        stats = running.stats["count"]
+        assert stats.oldest_input == f"{name}.tuples.count[{task}] offset {offset}"
+
         plain = acker("--oldest", "5", "--topology", name)
         assert plain.returncode == 0, plain.stderr
         lines = plain.stdout.splitlines()

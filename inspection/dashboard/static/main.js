@@ -36,6 +36,7 @@ const tables = {
       figure("failed_per_second", "Failed/s"),
       { name: "failed", title: "Failed", kind: "number", value: ({ failed }) => count(total(failed)) },
       figure("pending", "Pending", count),
+      { name: "oldest_input_seconds", title: "Oldest input", value: oldestInput },
       figure("lag", "Lag", count),
       latency("execute_latency", "Execute ms"),
       latency("process_latency", "Process ms"),
@@ -165,6 +166,10 @@ function traced({ root, at }) {
 }
 
 // Which tree that is, nobody has said: the page of the tree looks for it.
+function oldestInput({ oldest_input: place, oldest_input_seconds: age }) {
+  return place ? `${seconds(age)} s, ${place}` : "";
+}
+
 function oldest({ partition, pending }) {
   if (pending === 0) return text(null);
   const href = `/trace/oldest?${new URLSearchParams({ topology, partition })}`;

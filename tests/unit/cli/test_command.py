@@ -45,7 +45,7 @@ ERRORS = {
     "demo --keep .": "--keep",
     "demo --bootstrap-servers x:1 --set kafka.no.such=1": "--set kafka.no.such=VALUE",
     "demo --bootstrap-servers x:1 --set kafka.linger.ms=soon": "ACKER_KAFKA__LINGER_MS",
-    "trace": "say which trees: give one of ROOT, --message, --oldest and --last-failed",
+    "trace": "say which trees: give one of ROOT, --message, --tuple, --oldest and --last-failed",
     "trace 1f --oldest 1": "say which trees",
     "trace first": "'first' is no root id",
     "trace 1f --since long": "--since long is no time",

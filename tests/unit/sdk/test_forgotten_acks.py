@@ -18,14 +18,18 @@ def test_an_input_older_than_any_tree_is_settled_counted_and_logged(caplog: pyte
         cluster.advance(11)
         assert messages.failed_ids == ["forgotten"]
         assert cluster.committed("does") == {0: 1}
+        stats = cluster.stats("does")
+        assert stats.oldest_input == "forgetful.tuples.does[0] offset 1"
+        assert 10 <= stats.oldest_input_seconds <= 11
         with caplog.at_level(logging.ERROR, "spout_sdk"):
             cluster.advance(3)
         assert cluster.committed("does") == {0: 4}
         assert cluster.stats("does").counters == {"expired inputs": 1}
-        assert cluster.stats("does").pending == 0
+        assert (cluster.stats("does").pending, cluster.stats("does").oldest_input) == (0, "")
     (record,) = caplog.records
     assert "1 inputs of forgetful.tuples.does[0] were neither acked nor failed" in record.getMessage()
     assert "the first at offset 1." in record.getMessage()
+    assert record.getMessage().endswith("acker trace --tuple does/0@1")
 
 
 def test_a_late_ack_of_a_settled_input_is_harmless() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from inspection.doctor import Backlog, Finding, TopologyFacts
-from inspection.doctor.group_checks import check_ackers, check_backlogs, check_groups, check_idle
+from inspection.doctor.group_checks import check_ackers, check_backlogs, check_groups, check_idle, check_inputs
 from tests.unit.inspection.doctor.cases import backlog, manifest, told, topology
 
 
@@ -14,7 +14,8 @@ def with_members(facts: TopologyFacts | None = None, **members: int | None) -> T
 
 
 def lags(*backlogs: Backlog, facts: TopologyFacts | None = None) -> list[Finding]:
-    return list(check_backlogs(replace(facts or topology(), backlogs=backlogs)))
+    facts = replace(facts or topology(), backlogs=backlogs)
+    return [*check_inputs(facts), *check_backlogs(facts)]
 
 
 def source(**changed: Any) -> Backlog:
@@ -70,6 +71,17 @@ def test_a_spout_that_falls_behind_its_source() -> None:
     assert "3,001 messages of orders, partition 0, before it and does 100 a second" in late.found
     for fine in (source(after=3_000), source(after=3_001, before=3_001), source(done=0)):
         assert lags(fine) == []
+
+
+def test_a_forgotten_ack_is_no_lag() -> None:
+    place = "words.tuples.split[0] offset 12"
+    facts = replace(topology(), oldest_inputs={"split": (place, 31.0)})
+    found = lags(backlog(done=0), facts=facts)
+    assert told(found) == [("warning", "inputs", "split")]
+    assert f"neither acked nor failed {place} for 31 s" in found[0].found
+    assert found[0].remedy.endswith("acker trace --tuple split/0@12 --topology words.")
+    soon = replace(facts, oldest_inputs={"split": (place, 30.0)})
+    assert told(lags(backlog(done=0), facts=soon)) == [("warning", "lag", "words.split")]
 
 
 def test_a_partition_that_does_not_go_on() -> None:
