@@ -5,6 +5,8 @@ to get in is a matter of its own, `kafka_security`. Options for Spark itself, su
 and are given separately.
 """
 
+import threading
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -41,6 +43,9 @@ _PRODUCER: Final = {"acks": "all", "compression.type": "lz4", "linger.ms": "5", 
 _CONSUMER: Final = {"max.partition.fetch.bytes": str(8 * 1024 * 1024), "isolation.level": "read_committed"}
 _PREFIX: Final = "kafka."
 _METADATA_SECONDS: Final = 10.0
+_KNOWN_SECONDS: Final = 5.0
+"""How long a broker may know nothing of a topic that was just created."""
+_LOOK_SECONDS: Final = 0.1
 _KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _HIDDEN: Final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART)
 _USED: Final = (Operation.READ, Operation.WRITE)
@@ -88,15 +93,20 @@ def topic_id(kafka: Mapping[str, Any], topic: str) -> str:
         TopicsRefusedError: if there is no such topic, or the broker cannot be asked.
     """
     admin, heard = _admin(kafka)
-    try:
-        answers = admin.describe_topics(TopicCollection([topic]), request_timeout=_METADATA_SECONDS)
-        return str(answers[topic].result().topic_id)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise TopicsRefusedError(f"source topic {topic} does not exist: create it, or name another") from error
-        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise TopicsRefusedError(f"source topic {topic} may not be read by this user: {remedy()}") from error
-        raise _unreachable(kafka, admin, heard, error) from error
+    end, pause = time.monotonic() + _KNOWN_SECONDS, threading.Event()
+    while True:
+        try:
+            answers = admin.describe_topics(TopicCollection([topic]), request_timeout=_METADATA_SECONDS)
+            return str(answers[topic].result().topic_id)
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise TopicsRefusedError(f"source topic {topic} may not be read by this user: {remedy()}") from error
+            if code != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise _unreachable(kafka, admin, heard, error) from error
+            if time.monotonic() >= end:
+                raise TopicsRefusedError(f"source topic {topic} does not exist: create it, or name another") from error
+        pause.wait(_LOOK_SECONDS)
 
 
 def check_access(kafka: Mapping[str, Any], role: Role) -> None:

@@ -74,7 +74,11 @@ class KafkaSource:
         try:
             return str(answers[topic].result().topic_id)
         except KafkaException as error:
-            raise _refused(topic, error.args[0]) from error
+            reason = error.args[0]
+            if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                # Another broker has just said how many partitions it has: this one knows less for a moment.
+                raise BrokerError(f"source topic {topic} is not known to all brokers yet") from error
+            raise _refused(topic, reason) from error
 
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
         """See `Source`."""

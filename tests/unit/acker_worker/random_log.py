@@ -18,7 +18,7 @@ class Scenario:
     Attributes:
         owners: the spout task of each root.
         acked: roots of which every tuple was acked, in the log or in a batch that was dropped.
-        repeated: roots with an ack in a batch that the log holds twice.
+        repeated: roots in batches that the log holds twice.
     """
 
     log: Log
@@ -84,9 +84,11 @@ def random_scenario(seed: int, *, faults: bool) -> Scenario:
         elif act < 0.85 and left:
             log.say(writer=writer, session=sessions[writer], resets=[rng.choice(list(left))])
         elif act < 0.92 and log.records:
-            batch = rng.choice(log.records[-10:]).value
-            log.append_bytes(batch)
-            scenario.repeated.update(decode_ack_batch(batch).ack_roots.tolist())
+            value = rng.choice(log.records[-10:]).value
+            log.append_bytes(value)
+            batch = decode_ack_batch(value)
+            for roots in (batch.init_roots, batch.ack_roots, batch.fail_roots, batch.reset_roots):
+                scenario.repeated.update(roots.tolist())
         elif faults and act < 0.95:
             zombies.append((writer, sessions[writer]))
             sessions[writer] = rng.randbytes(16)
