@@ -6,7 +6,8 @@ AckerWorkerError
 ├── UnknownTopologyError     `acker.topologies` has no manifest of that name
 ├── TopicError               a topic is missing or not as it has to be, or this user may not use it
 ├── AccessError              this user may not do something else that it has to, or is not let in at all
-└── DeliveryError            notices could not be delivered, so nothing may be committed
+├── DeliveryError            notices could not be delivered, so nothing may be committed
+└── UnsupportedVersionError  an ack batch or a commit of a version that this one cannot read
 """
 
 
@@ -52,3 +53,7 @@ class AccessError(AckerWorkerError):
 
 class DeliveryError(AckerWorkerError):
     """Notices could not be delivered in time."""
+
+
+class UnsupportedVersionError(AckerWorkerError):
+    """An ack batch or a commit was written by another version, and nothing behind it may be read."""

@@ -16,13 +16,13 @@ from typing import Final
 import numpy as np
 
 from acker_worker import kernels
-from acker_worker.errors import LedgerError
+from acker_worker.errors import LedgerError, UnsupportedVersionError
 from acker_worker.ledger import Ledger, LedgerSettings, Outcomes
 from acker_worker.progress import Progress
 from acker_worker.sessions import Sessions, Standing
 from acker_worker.stage import Stage
 from tuple_tree.codec import decode_ack_batch
-from tuple_tree.errors import WireError
+from tuple_tree.errors import VersionError, WireError
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import AckBatch, FailReason, SpoutTask
 
@@ -131,7 +131,11 @@ class PartitionFold:
         self._stage = Stage()
 
     def apply(self, records: Iterable[LogRecord]) -> Step:
-        """Folds records in, in the order of their offsets."""
+        """Folds records in, in the order of their offsets.
+
+        Raises:
+            UnsupportedVersionError: if one is of a version that this one cannot read.
+        """
         step = Step()
         for record in records:
             if self._committed is not None and record.offset >= self._committed.offset:
@@ -146,6 +150,11 @@ class PartitionFold:
                 batch = decode_ack_batch(record.value)
                 self._check_routing(batch)
                 self._apply_batch(batch, record.offset, step)
+            except VersionError as error:
+                raise UnsupportedVersionError(
+                    f"offset {record.offset} of ack partition {self.partition} cannot be read: {error.detail}. Nothing "
+                    "is skipped or committed"
+                ) from error
             except (WireError, LedgerError) as error:
                 self.counters.rejected += 1
                 if self._untold(record.offset):

@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from acker_worker.errors import UnsupportedVersionError
+
+_VERSION: Final = 1
+
 METADATA_LIMIT: Final = 3_800
 """Kafka keeps 4,096 bytes a partition unless told otherwise."""
 
@@ -33,7 +37,7 @@ class Progress:
 
     def metadata(self) -> str:
         """What is committed beside the offset; the earliest openings are left out where they don't fit."""
-        said = {"v": 1, "rebuild_from": self.rebuild_from, "clock_ms": self.clock_ms}
+        said = {"v": _VERSION, "rebuild_from": self.rebuild_from, "clock_ms": self.clock_ms}
         kept = [(writer, ",".join(key.hex() for key in keys)) for writer, keys in self.opened.items()]
         while True:
             text = json.dumps({**said, "opened": dict(kept)} if kept else said, separators=(",", ":"))
@@ -66,9 +70,17 @@ class Progress:
 
         An offset that somebody else committed, such as an operator who reset the group, has no metadata of ours: the
         fold then begins at the offset, with nothing told.
+
+        Raises:
+            UnsupportedVersionError: if it is an acker's, of a version that this one cannot read.
         """
         try:
             said = json.loads(metadata or "")
+            if isinstance(said["v"], int) and said["v"] != _VERSION:
+                raise UnsupportedVersionError(
+                    f"the commit at offset {offset} has metadata of version {said['v']}, and this acker reads version "
+                    f"{_VERSION}: run the version that committed it, or a later one"
+                )
             rebuild_from, clock_ms = int(said["rebuild_from"]), int(said["clock_ms"])
             opened = {
                 str(writer): tuple(map(bytes.fromhex, sessions.split(",")))

@@ -15,7 +15,7 @@ from spark_jobs.spout_offsets import SpoutOffsets
 from tuple_tree.client_settings import for_producer
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.dead_letters import dead_letter_headers
-from tuple_tree.errors import WireError
+from tuple_tree.errors import VersionError, WireError
 
 logger = logging.getLogger("spark_jobs.spout")
 
@@ -140,6 +140,9 @@ class SpoutLoop:
         for message in messages:
             try:
                 self._outcomes.heard(decode_notice_batch(_value(message)))
+            except VersionError as error:
+                where = f"{message.topic()}[{message.partition()}] offset {message.offset()}"
+                raise SparkJobError(f"{where} cannot be read: {error.detail}") from error
             except WireError as error:
                 self._reject(message, error)
         return bool(messages)

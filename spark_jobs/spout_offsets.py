@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from spark_jobs.errors import TopicsRefusedError
+from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from tuple_tree.broker_sight import LOST, BrokerSight
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.ids import MAX_PARTITIONS
@@ -23,6 +23,7 @@ from tuple_tree.watermarks import watermarks
 logger = logging.getLogger("spark_jobs.spout")
 
 _SECONDS: Final = 10.0
+_VERSION: Final = "1"
 _MARK: Final = "notices="
 
 _REFRESH_SECONDS: Final = 3_600.0
@@ -118,7 +119,8 @@ class SpoutOffsets:
         if not changed:
             return
         offsets = [
-            TopicPartition(self._source, prefix.partition, prefix.offset, f"{_MARK}{prefix.mark}") for prefix in changed
+            TopicPartition(self._source, each.partition, each.offset, f"{_VERSION}:{_MARK}{each.mark}")
+            for each in changed
         ]
         try:
             for result in self._consumer.commit(offsets=offsets, asynchronous=False) or []:
@@ -165,6 +167,13 @@ class SpoutOffsets:
 
 
 def _mark_of(committed: TopicPartition) -> int:
-    text = str(committed.metadata or "")
-    digits = text.removeprefix(_MARK)
-    return int(digits) if text.startswith(_MARK) and digits.isdigit() else -1
+    version, _, said = str(committed.metadata or "").partition(":")
+    if not said.startswith(_MARK):
+        return -1
+    if version != _VERSION:
+        raise SparkJobError(
+            f"the commit of {committed.topic}[{committed.partition}] has metadata of version {version}, and this spout "
+            f"reads version {_VERSION}: run the version that committed it, or a later one"
+        )
+    digits = said.removeprefix(_MARK)
+    return int(digits) if digits.isdigit() else -1

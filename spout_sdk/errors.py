@@ -16,6 +16,7 @@ SpoutSdkError
 │   ├── TopicsError              a topic is missing, has the wrong number of partitions, or may not be used
 │   ├── AccessError              the user is not let in, or may not join the group of the component
 │   └── DeliveryError            an ack batch or a dead letter was not delivered
+├── UnsupportedVersionError  a notice or a commit of a version that this one cannot read
 └── ProcessError             a process of a component could not be started
 """
 
@@ -201,6 +202,10 @@ class DeliveryError(BrokerError):
         super().__init__(why)
         self.topic = topic
         self.partition = partition
+
+
+class UnsupportedVersionError(SpoutSdkError):
+    """A notice or a commit was written by another version, and nothing behind it may be read."""
 
 
 class ProcessError(SpoutSdkError):

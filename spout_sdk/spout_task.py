@@ -9,7 +9,7 @@ from spout_sdk.components import Failure, Spout
 from spout_sdk.context import TaskContext
 from spout_sdk.dead_letters import send_dead_letter
 from spout_sdk.emit_plans import emit_plans
-from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, TopologyError
+from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, TopologyError, UnsupportedVersionError
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.kafka_spout.settings import SpoutWorld
 from spout_sdk.kafka_spout.spout import KafkaSpout
@@ -18,7 +18,7 @@ from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.spout_collector import SpoutCollector
 from spout_sdk.topology import Topology
 from tuple_tree.codec import decode_notice_batch
-from tuple_tree.errors import WireError
+from tuple_tree.errors import VersionError, WireError
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import SpoutManifest
 from tuple_tree.messages import SESSION_BYTES, FailReason
@@ -154,9 +154,14 @@ class SpoutTask:
 
         Raises:
             ComponentError: if the spout raised.
+            UnsupportedVersionError: if it is of a version that this one cannot read.
         """
         try:
             batch = decode_notice_batch(record.value())
+        except VersionError as error:
+            raise UnsupportedVersionError(
+                f"{record.topic()}[{record.partition()}] offset {record.offset()} cannot be read: {error.detail}"
+            ) from error
         except WireError as error:
             self._reject(record, error)
             return

@@ -14,7 +14,7 @@ import fastavro
 import numpy as np
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-from tuple_tree.errors import WireError
+from tuple_tree.errors import VersionError, WireError
 from tuple_tree.ids import IdColumn, unpack_ids
 from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutTask
 
@@ -58,18 +58,15 @@ class SingleObjectCodec:
         """Reads a record.
 
         Raises:
-            WireError: with reason `empty`, `not-avro`, `unknown-schema`, `truncated`, `malformed` or `trailing-bytes`.
+            VersionError: if it has a schema that this version does not know.
+            WireError: with reason `empty`, `not-avro`, `wrong-schema`, `truncated`, `malformed` or `trailing-bytes`.
         """
         if not value:
             raise WireError("empty", f"a {self.name} record has no value")
         if value[:2] != _MARKER:
             raise WireError("not-avro", f"{_shown(value)} does not start with the Avro single-object marker c3 01")
         if value[2:_HEADER_BYTES] != self.fingerprint:
-            raise WireError(
-                "unknown-schema",
-                f"schema fingerprint {value[2:_HEADER_BYTES].hex()} is not that of {self.name}, "
-                f"{self.fingerprint.hex()}: is the writer of another version?",
-            )
+            raise self._other_schema(value[2:_HEADER_BYTES])
         body = io.BytesIO(value)
         body.seek(_HEADER_BYTES)
         try:
@@ -84,6 +81,15 @@ class SingleObjectCodec:
         if body.tell() != len(value):
             raise WireError("trailing-bytes", f"{len(value) - body.tell()} bytes follow the {self.name}")
         return cast(dict[str, Any], record)
+
+    def _other_schema(self, found: bytes) -> WireError:
+        for other in (ACK_BATCH, NOTICE_BATCH):
+            if found == other.fingerprint:
+                return WireError("wrong-schema", f"a {other.name} lies where a {self.name} is expected")
+        return VersionError(
+            f"the {self.name} has schema fingerprint {found.hex()}, which this version does not know ({self.name} is "
+            f"{self.fingerprint.hex()}): upgrade the reader before its writers"
+        )
 
 
 def _brief(error: Exception) -> str:

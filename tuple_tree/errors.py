@@ -2,6 +2,7 @@
 
 TupleTreeError
 ├── WireError          bytes that are not what the wire contract says (malformed batch, header or payload)
+│   └── VersionError       something that another version wrote, and this one cannot read
 ├── InvalidNameError   a topology, component, stream or field name that cannot be used
 ├── ManifestError      a manifest that does not describe a topology
 ├── PositionError      a source position that does not fit a positional root id
@@ -32,6 +33,16 @@ class WireError(TupleTreeError):
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+
+
+class VersionError(WireError):
+    """Something that another version wrote: it is no garbage, so it must not be set aside, and the reader stops.
+
+    Upgrade the reader.
+    """
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("unsupported-version", detail)
 
 
 class InvalidNameError(TupleTreeError, ValueError):

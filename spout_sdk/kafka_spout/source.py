@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.records import Record
 from tuple_tree.ids import MAX_ATTEMPTS
 
+_VERSION: Final = "1"
 _ATTEMPT: Final = "attempt="
 
 
@@ -35,14 +37,25 @@ class Commit:
     @property
     def metadata(self) -> str:
         """What stands beside the offset."""
-        return "" if self.next_attempt is None else f"{_ATTEMPT}{self.next_attempt}"
+        return "" if self.next_attempt is None else f"{_VERSION}:{_ATTEMPT}{self.next_attempt}"
 
     @classmethod
     def read(cls, offset: int, metadata: str | None) -> "Commit":
-        """Reads a committed offset and what stands beside it."""
-        digits = (metadata or "").removeprefix(_ATTEMPT)
-        ours = metadata is not None and metadata.startswith(_ATTEMPT) and digits.isascii() and digits.isdigit()
-        return cls(offset, int(digits) % MAX_ATTEMPTS if ours else None)
+        """Reads a committed offset and what stands beside it.
+
+        Raises:
+            UnsupportedVersionError: if that was written by a version that this one cannot read.
+        """
+        version, _, said = (metadata or "").partition(":")
+        if not said.startswith(_ATTEMPT):
+            return cls(offset)
+        if version != _VERSION:
+            raise UnsupportedVersionError(
+                f"the commit at offset {offset} has metadata of version {version}, and this spout reads version "
+                f"{_VERSION}: run the version that committed it, or a later one"
+            )
+        digits = said.removeprefix(_ATTEMPT)
+        return cls(offset, int(digits) % MAX_ATTEMPTS if digits.isascii() and digits.isdigit() else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from acker_worker.errors import UnsupportedVersionError
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.progress import METADATA_LIMIT, Progress
 from tests.seeds import each_seed
@@ -156,8 +157,18 @@ def test_an_offset_without_our_metadata_is_where_the_fold_begins() -> None:
     for metadata in (None, "of another tool", '{"v":1,"rebuild_from":Infinity,"clock_ms":99}', "[" * 100_000):
         assert Progress.of(17, metadata) == Progress(17, 17, 0)
     assert Progress.of(17, '{"v":1,"rebuild_from":12,"clock_ms":99}') == Progress(17, 12, 99)
+    with pytest.raises(UnsupportedVersionError, match=r"offset 17 has metadata of version 2, .* reads version 1"):
+        Progress.of(17, '{"v":2,"rebuild_from":12}')
     progress = Progress(2**62, 2**61, START_MS, {"b/0": (b"12345678", b"abcdefgh"), "c/1": (b"87654321",)})
     assert Progress.of(progress.offset, progress.metadata()) == progress
+
+
+def test_a_batch_of_another_version_stops_the_fold_and_is_no_dead_letter() -> None:
+    log, fold = Log(), new_fold()
+    log.say(inits=[(1, 5)])
+    log.append_bytes(b"\xc3\x01another-" + bytes(50))
+    with pytest.raises(UnsupportedVersionError, match=r"offset 1 of ack partition 0 .* upgrade the reader"):
+        fold.apply(log.records)
 
 
 def test_metadata_stays_within_what_kafka_keeps_and_drops_the_earliest_openings() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from spout_sdk import DeliveryError, FailReason, RetryPolicy
+from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.kafka_spout.source import Commit, SourcePartition
 from tests.unit.sdk.kafka_spout_rig import LOST_SECONDS, Rig, filled
 
@@ -151,9 +152,11 @@ def test_after_the_largest_attempt_number_they_begin_again() -> None:
 
 
 def test_the_metadata_of_a_committed_offset_may_be_anything() -> None:
-    assert [Commit.read(5, metadata).next_attempt for metadata in ("attempt=7", "attempt=71")] == [7, 7]
-    for metadata in ("", None, "attempt=", "attempt=-1", "notices=5", "attempt=²"):
+    assert [Commit.read(5, metadata).next_attempt for metadata in ("1:attempt=7", "1:attempt=71")] == [7, 7]
+    for metadata in ("", None, "attempt=7", "1:attempt=", "1:attempt=-1", "1:notices=5", "1:attempt=²"):
         assert Commit.read(5, metadata) == Commit(5, None)
+    with pytest.raises(UnsupportedVersionError, match=r"offset 5 has metadata of version 2, .* reads version 1"):
+        Commit.read(5, "2:attempt=7")
 
 
 def test_uncommitted_offsets_are_limited_by_partition_and_replays_are_not() -> None:

@@ -17,6 +17,7 @@ from spout_sdk import (
     TopologyBuilder,
     declare,
 )
+from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from tests.notices import notice_bytes
@@ -167,6 +168,8 @@ def test_an_unreadable_notice_is_a_dead_letter() -> None:
     task.handle(MemoryRecord("words.notices.lines", 1, 4, b"garbage"))
     (letter,) = bench.sink.to(".dead-letters")
     assert (letter.value, letter.header["dead-letter.reason"]) == (b"garbage", b"not-avro")
+    with pytest.raises(UnsupportedVersionError, match=r"lines\[1\] offset 5 cannot be read: .* upgrade the reader"):
+        task.handle(MemoryRecord("words.notices.lines", 1, 5, b"\xc3\x01another-" + bytes(50)))
     assert (bench.counters.dead_letters, spout.outcomes) == (1, [])
 
 

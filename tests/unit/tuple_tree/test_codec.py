@@ -178,7 +178,8 @@ _LONG_TEXT = ACK_BATCH.header + _zigzag(900_000) + b"\xff" * 900_000 + bytes(27)
 _NOT_ACKS: dict[str, list[bytes | None]] = {
     "empty": [None, b""],
     "not-avro": [b"{}", b"\xc3"],
-    "unknown-schema": [b"\xc3\x01" + bytes(50), _notice_record()],
+    "unsupported-version": [b"\xc3\x01" + bytes(50)],
+    "wrong-schema": [_notice_record()],
     "trailing-bytes": [_ack_record() + b"\x00"],
     "ragged-column": [_ack_record(**{name: bytes(7)}) for name in _ID_COLUMNS],
     "uneven-columns": [
@@ -199,7 +200,8 @@ _NOT_ACKS: dict[str, list[bytes | None]] = {
 }
 _NOT_NOTICES: dict[str, list[bytes | None]] = {
     "empty": [None],
-    "unknown-schema": [_ack_record()],
+    "unsupported-version": [b"\xc3\x01" + bytes(50)],
+    "wrong-schema": [_ack_record()],
     "trailing-bytes": [_notice_record() + b"\x00\x00"],
     "ragged-column": [_notice_record(acked_roots=bytes(7)), _notice_record(failed_roots=bytes(9))],
     "uneven-columns": [_notice_record(failed_roots=b""), _notice_record(fail_messages=[])],
