@@ -1,7 +1,7 @@
 """Delivers notices to spouts, and unusable records to the dead letters.
 
 Notices go out as soon as they are decided. `drain` says when all of them were acknowledged, so what is committed after
-it is covered. Those for a spout of which no broker says whether it exists are kept until one does.
+it is covered. Those for a spout of which it is not certain whether it exists are kept until it is.
 """
 
 import logging
@@ -29,6 +29,11 @@ _log = logging.getLogger(__name__)
 
 _RECHECK_S: Final = 5.0
 """How long a spout that does not exist is taken not to exist."""
+_AGAIN_S: Final = 0.5
+"""Between two questions for one that may not exist."""
+_SURE_S: Final = 5.0
+"""For how long brokers have to say that there is no such topic: after a restart one may know less for a moment."""
+_MOST_MISSING: Final = 10_000
 _LOOK_UP_S: Final = 2.0
 """How long a broker may take to say which topics there are, and how long it is not asked after it did not answer."""
 _POLL_S: Final = 0.1
@@ -66,7 +71,8 @@ class Notifier:
         self._catalogue = catalogue
         self._clock = clock
         self._topics: dict[str, int] = {}
-        self._missing: dict[SpoutTask, float] = {}
+        # When each was first found missing, and when brokers were asked for it last.
+        self._missing: dict[SpoutTask, tuple[float, float]] = {}
         self._waiting: deque[tuple[SpoutTask, NoticeBatch]] = deque()
         self._ask_at = -math.inf
         self._failure: KafkaError | None = None
@@ -123,14 +129,15 @@ class Notifier:
         self._producer.poll(0)
 
     def _forward(self) -> None:
-        """Sends what waits, in order, up to a spout of which it is not known whether it exists."""
-        while self._waiting:
-            spout, notice = self._waiting[0]
+        """Sends what waits, but for spouts of which it is not known whether they exist."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, deque()
+        for spout, notice in waiting:
             exists = self._exists(spout)
             if exists is None:
-                return
-            self._waiting.popleft()
-            if exists:
+                self._waiting.append((spout, notice))
+            elif exists:
                 delivered = partial(self._on_notice, spout, notice)
                 self._send(spout.topic, spout.task, encode_notice_batch(notice), [], delivered)
             else:
@@ -143,8 +150,10 @@ class Notifier:
         if spout.task < self._topics.get(spout.topic, 0):
             return True
         now = self._clock()
-        if now - self._missing.get(spout, -_RECHECK_S) < _RECHECK_S:
-            return False
+        first, asked = self._missing.get(spout, (now, -math.inf))
+        is_sure = asked - first >= _SURE_S
+        if now - asked < (_RECHECK_S if is_sure else _AGAIN_S):
+            return False if is_sure else None
         if now < self._ask_at:
             return None
         try:
@@ -154,10 +163,13 @@ class Notifier:
             _log.warning("%s: notices for %s wait, %s", self._acks_topic, spout.topic, error)
             self._ask_at = self._clock() + _LOOK_UP_S
             return None
-        exists = spout.task < self._topics.get(spout.topic, 0)
-        if not exists:
-            self._missing[spout] = now
-        return exists
+        if spout.task < self._topics.get(spout.topic, 0):
+            self._missing.pop(spout, None)
+            return True
+        if len(self._missing) >= _MOST_MISSING:
+            self._missing.clear()
+        self._missing[spout] = (first, now)
+        return False if now - first >= _SURE_S else None
 
     def _undeliverable(self, spout: SpoutTask, notice: NoticeBatch) -> None:
         detail = (
@@ -203,8 +215,9 @@ class Notifier:
         if error is None:
             self.notices += len(notice)
         elif error.code() in _GONE:
+            # What other brokers say of the topic decides what becomes of it.
             self._topics.pop(spout.topic, None)
-            self._undeliverable(spout, notice)
+            self._waiting.append((spout, notice))
         else:
             self._failure = error
 

@@ -82,7 +82,7 @@ class ExactlyOnceCommits:
         if not self._unopened:
             return
         for record in records:
-            task = self._unopened.pop(record.partition(), None)  # type: ignore[arg-type]
+            task = self._unopened.pop(record.partition(), None)
             if task is not None:
                 task.open_session()
 

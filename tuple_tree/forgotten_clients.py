@@ -8,7 +8,6 @@ very call that brings its answer.
 
 import sys
 import threading
-from contextlib import suppress
 from functools import cache
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
@@ -24,7 +23,7 @@ def forgettable(kind: type[T]) -> type[T]:
     """A client's class, made so that its objects may be forgotten anywhere, with questions that have no answer yet.
 
     Args:
-        kind: has `__exit__`, which ends it.
+        kind: ends when it is deallocated.
 
     Returns:
         A subclass, whose objects end in a thread of this module, as soon as nobody holds them.
@@ -54,7 +53,5 @@ def _end_in_background() -> None:
 def _end_each() -> None:
     while True:
         client = _forgotten.get()
-        # One whose settings were refused was never begun.
-        with suppress(Exception):
-            client.__exit__(None, None, None)
+        # The last reference: its finalizer has run already, so this deallocates it.
         del client

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 
 from acker_worker.worker import AckerWorker, WorkerSettings
 from spout_sdk import ComponentRunner
+from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.codec import decode_ack_batch, encode_notice_batch
 from tuple_tree.manifest import Manifest
@@ -49,8 +50,7 @@ class Cluster:
             for spec in topic_specs(self.manifest)
             if spec.name not in existing
         ]
-        for future in self._admin.create_topics(wanted).values():
-            future.result(60)
+        create_topics(self.bootstrap, wanted)
 
     def delete_topic(self, topic: str) -> None:
         for future in self._admin.delete_topics([topic]).values():

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from acker_worker.catalogue import Catalogue
 from spout_sdk import Topology, load_topology
 from tests.kafka.sdk_rig import Cluster
+from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.names import component_group
 from tuple_tree.watermarks import watermarks
@@ -29,9 +30,7 @@ class Source(Cluster):
         loaded = load_topology(self.reference) if isinstance(topology, str) else topology
         super().__init__(bootstrap_servers, loaded.manifest)
         self.topics = topics
-        admin = AdminClient(self.bootstrap)
-        for future in admin.create_topics([NewTopic(name, n, 1) for name, n in topics.items()]).values():
-            future.result(60)
+        create_topics(self.bootstrap, [NewTopic(name, n, 1) for name, n in topics.items()])
         self.create_topics()
         Catalogue(self.bootstrap).publish(self.manifest)
         self._producer = Producer(self.bootstrap)

@@ -13,6 +13,7 @@ from tests.kafka.ack_log import AckLog
 from tests.kafka.cli_rig import call_acker, in_threads, set_config
 from tests.kafka.sdk_rig import Use
 from tests.kafka.test_cli_topologies import member_of
+from tests.topics import create_topics
 from tests.unit.cli.running import Acker, Run
 from tests.waiting import eventually
 from tuple_tree.names import component_group, notices_topic, tuples_topic
@@ -72,7 +73,7 @@ def test_an_unhealthy_topology_has_a_finding_for_each_fault(doctor: Acker, log: 
 
     # It does not run, and records wait: one in the inbox, three behind the spout's offset in its source.
     source = f"{name}-source"
-    admin.create_topics([NewTopic(source, 2, 1)])[source].result(30)
+    create_topics(log.kafka, [NewTopic(source, 2, 1)])
     log.append_to(inbox, 0, b"{}")
     for _ in range(5):
         log.append_to(source, 1, b"{}")

@@ -27,7 +27,6 @@ from local_kafka import LocalKafka
 from tests.kafka.ack_log import FAST, AckLog, Clock, manifest_of, settled
 from tests.waiting import eventually
 from tuple_tree import topic_watch
-from tuple_tree.broker_sight import BrokerSight
 from tuple_tree.client_settings import for_admin
 from tuple_tree.messages import SpoutTask
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group
@@ -195,11 +194,6 @@ def test_what_a_client_does_not_recover_from_starts_the_worker_again(
             patched.setattr(AckLogReader, "unanswered_s", 5.0)
             is_logged(caplog, "a commit has had no answer for 5 s")
         is_served(log, 4)
-        with monkeypatch.context() as patched:
-            patched.setattr(BrokerSight, "lost", True)
-            is_logged(caplog, "its client has lost all brokers, as librdkafka may")
-            is_logged(caplog, f"{TOPOLOGIES_TOPIC} is read anew")
-        is_served(log, 6)
         caplog.clear()
         caplog.set_level("INFO")
         log.say(8, init=5)
@@ -248,6 +242,37 @@ class Asking:
 
     def _count(self, statistics: str) -> None:
         self.connects = sum(each["connects"] for each in json.loads(statistics)["brokers"].values())
+
+
+class Forgetful(Catalogue):
+    """A catalogue whose first answers know of no topics, as those of a broker that has just started."""
+
+    def __init__(self, kafka: dict[str, Any], answers: int) -> None:
+        super().__init__(kafka)
+        self.left = answers
+
+    def topics(self, contact_s: float | None = None) -> dict[str, int]:
+        self.left -= 1
+        return super().topics(contact_s) if self.left < 0 else {}
+
+
+def test_outcomes_wait_for_a_spout_that_a_broker_does_not_know_for_a_moment(servers: str) -> None:
+    clock = Clock()
+    with topology_of(servers) as log:
+        notifier = Notifier(log.topology, log.kafka, Forgetful(log.kafka, 2), clock)
+        for root in (2, 4):
+            notifier.tell(0, 7, {log.spout: acked(root)})
+            assert not notifier.drain(0)
+            clock.ahead_s += 1
+        assert notifier.drain(10)
+        assert log.await_notices([2, 4]) == {2: ["ack"], 4: ["ack"]}
+        stranger = SpoutTask(f"{log.topology}.notices.stranger", 0, 1_000)
+        notifier.tell(0, 8, {stranger: acked(5), log.spout: acked(6)})
+        assert log.await_notices([6])[6] == ["ack"]
+        assert notifier.undeliverable == 0
+        clock.ahead_s += 5
+        assert notifier.drain(10)
+        assert notifier.undeliverable == 1
 
 
 def test_workers_and_outcomes_wait_for_the_broker_and_do_not_storm_it(

@@ -7,6 +7,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_jobs.spout_offsets import SpoutOffsets
+from tests.topics import create_topics
 from tuple_tree.source_positions import Prefix
 
 
@@ -15,9 +16,9 @@ def test_offsets_of_a_quiet_partition_are_committed_again_before_the_broker_forg
 ) -> None:
     unique = uuid.uuid4().hex[:8]
     source, group = f"source-{unique}", f"group-{unique}"
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.create_topics([NewTopic(source, 2, 1)])[source].result(60)
     kafka = {"bootstrap.servers": bootstrap_servers}
+    admin = AdminClient(kafka)
+    create_topics(kafka, [NewTopic(source, 2, 1)])
     written = [Prefix(0, 7, 3), Prefix(1, 5, 2)]
     before = SpoutOffsets(kafka, group, source, (source, 0))
     before.commit(written)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from acker_worker.catalogue import Catalogue
@@ -20,6 +20,7 @@ from tests.kafka.ack_log import AckLog, WorkerThread
 from tests.kafka.sdk_rig import Cluster, headers_of, value
 from tests.spark.rig import topology_name
 from tests.spark.topologies import LINE, TIMEOUT_MS, subscription
+from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.anchors import unpack_anchors
 from tuple_tree.codec import encode_ack_batch
@@ -93,8 +94,7 @@ class SpoutStage:
         self.cluster.create_topics()
         Catalogue(self.kafka).publish(self.manifest)
         self.source = f"{self.manifest.topology}-source"
-        admin = AdminClient(self.kafka)
-        admin.create_topics([NewTopic(self.source, PARTITIONS, 1)])[self.source].result(60)
+        create_topics(self.kafka, [NewTopic(self.source, PARTITIONS, 1)])
         self.checkpoint = tmp_path / "checkpoint"
         self._producer = Producer({**self.kafka, "linger.ms": 5})
         self._worker: WorkerThread | None = None

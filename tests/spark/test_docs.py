@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 import spark_jobs
@@ -16,6 +16,7 @@ from tests.pages import blocks
 from tests.spark.rig import InThread, Stage, topology_name
 from tests.spark.test_bolt import LINES, WORDS
 from tests.spark.topologies import manifest_of
+from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.names import tuples_topic
 from tuple_tree.streams import payload_codec
@@ -36,8 +37,7 @@ def test_the_topology_counts_words(page: dict[str, Any], bootstrap_servers: str,
     topology = Topology(built.manifest.model_copy(update={"topology": topology_name()}), built.factories)
     cluster = Cluster(bootstrap_servers, topology.manifest)
     cluster.create_topics()
-    admin = AdminClient(cluster.bootstrap)
-    admin.create_topics([NewTopic(page["topic"], 2, 1)])[page["topic"]].result(30)
+    create_topics(cluster.bootstrap, [NewTopic(page["topic"], 2, 1)])
     producer = Producer(cluster.bootstrap)
     for number, line in enumerate(LINES):
         producer.produce(page["topic"], line.encode(), partition=number % 2)

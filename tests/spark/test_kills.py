@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
@@ -30,6 +30,7 @@ from tests.spark.spout_rig import acker_of, committed
 from tests.spark.submitted import source_topic, words
 from tests.spark.test_bolt import explode
 from tests.spark.topologies import manifest_of
+from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.anchors import unpack_anchors
 from tuple_tree.names import component_group, tuples_topic
@@ -72,8 +73,7 @@ def test_killed_drivers_lose_nothing(bootstrap_servers: str, tmp_path: Path, mon
     cluster = Cluster(bootstrap_servers, built.manifest)
     cluster.create_topics()
     Catalogue(cluster.bootstrap).publish(built.manifest)
-    admin = AdminClient(cluster.bootstrap)
-    admin.create_topics([NewTopic(source_topic(), 2, 1)])[source_topic()].result(60)
+    create_topics(cluster.bootstrap, [NewTopic(source_topic(), 2, 1)])
     producer = Producer(cluster.bootstrap)
     for number in range(MESSAGES):
         producer.produce(source_topic(), f"a{number} b{number}".encode(), partition=number % 2)

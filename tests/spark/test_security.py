@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 import spark_jobs
 from acker_worker.catalogue import Catalogue
@@ -19,6 +19,7 @@ from tests.kafka.security.secured import HERE, SecuredKafka, bindings_of, comman
 from tests.spark import submitted
 from tests.spark.figures import figures
 from tests.spark.rig import topology_name
+from tests.topics import create_topics
 from tests.unit.cli.running import RunningAcker, running_acker
 from tests.waiting import eventually
 from tuple_tree.access import acker_role, component_role
@@ -45,8 +46,7 @@ def topology(secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> Topology
     catalogue.create_topics(built.manifest)
     catalogue.publish(built.manifest)
     source = submitted.source_topic()
-    admin = AdminClient(secured.super_user)
-    admin.create_topics([NewTopic(source, 2, 1)])[source].result(20)
+    create_topics(secured.super_user, [NewTopic(source, 2, 1)])
     producer = Producer(secured.super_user)
     for number in range(MESSAGES):
         producer.produce(source, f"line {number}".encode(), partition=number % 2)

@@ -32,6 +32,7 @@ from tests.kafka.security.secured import (
 )
 from tests.kafka.source_topologies import SOURCE
 from tests.kafka.trace_topologies import LINES as FEW
+from tests.topics import create_topics
 from tests.unit.cli.running import Run, RunningAcker, one_line, running_acker
 from tests.waiting import eventually
 from tuple_tree.access import OPERATOR, Role, roles
@@ -179,8 +180,8 @@ def test_a_kafka_spout_runs_with_its_role_and_not_without_its_source(
     catalogue = Catalogue(secured.super_user)
     catalogue.create_topics(topology.manifest)
     catalogue.publish(topology.manifest)
-    admin, producer = AdminClient(dict(secured.super_user)), Producer(dict(secured.super_user))
-    admin.create_topics([NewTopic(source, 1, 1)])[source].result(60)
+    producer = Producer(dict(secured.super_user))
+    create_topics(secured.super_user, [NewTopic(source, 1, 1)])
     for number in range(50):
         producer.produce(source, str(number), partition=0)
     assert producer.flush(30) == 0
