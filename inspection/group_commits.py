@@ -1,22 +1,72 @@
-"""What consumer groups have committed."""
+"""What consumer groups have committed.
 
-from collections.abc import Iterable
+Asked with a consumer of each group that never joins it. The admin client has a request for it that needs no partitions,
+but aborts the process where the group's coordinator goes away meanwhile (ADR 18): it is for commands that ask once.
+"""
+
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from acker_worker.catalogue import CONTACT_S
+from acker_worker.catalogue import CONTACT_S, KafkaSettings
 from acker_worker.errors import BrokerUnreachableError
 from inspection.record_scan import Place
+from tuple_tree.client_settings import for_consumer
+from tuple_tree.forgotten_clients import forgettable
 
 NO_GROUP: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
 """How brokers say that there is no such group."""
+Commits = dict[str, dict[Place, TopicPartition]]
+"""Group → what it has committed, offset and metadata; without the groups that may not be asked."""
+
 _REFUSED: Final = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
-def commits_of(admin: AdminClient, groups: Iterable[str]) -> dict[str, dict[Place, TopicPartition]]:
-    """Group → what it has committed, offset and metadata; without the groups that may not be asked.
+class GroupCommits:
+    """Asks for the committed offsets of known partitions; for one thread.
+
+    Args:
+        kafka: librdkafka properties.
+    """
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._settings = {**for_consumer(kafka), "enable.auto.commit": False, "log_level": 0}
+        self._consumers: dict[str, Consumer] = {}
+
+    def of(self, places: Mapping[str, Iterable[Place]]) -> Commits:
+        """The commits of groups.
+
+        Args:
+            places: group → the partitions that it reads; a group that does not exist has committed nothing.
+
+        Raises:
+            BrokerUnreachableError: if there is no answer in time.
+        """
+        self._consumers = {group: consumer for group, consumer in self._consumers.items() if group in places}
+        found: Commits = {}
+        for group, of_group in places.items():
+            asked = [TopicPartition(*place) for place in of_group]
+            try:
+                answers = self._consumer(group).committed(asked, timeout=CONTACT_S) if asked else []
+                refused = next((each.error for each in answers if each.error is not None), None)
+            except KafkaException as error:
+                refused = error.args[0]
+            if refused is None:
+                found[group] = {(each.topic, each.partition): each for each in answers if each.offset >= 0}
+            elif refused.code() not in _REFUSED:
+                raise _unanswered(group, refused)
+        return found
+
+    def _consumer(self, group: str) -> Consumer:
+        if group not in self._consumers:
+            self._consumers[group] = forgettable(Consumer)({**self._settings, "group.id": group})
+        return self._consumers[group]
+
+
+def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
+    """The commits of groups of which it is not known what they read; for commands that ask once.
 
     Args:
         admin: asks.
@@ -33,7 +83,7 @@ def commits_of(admin: AdminClient, groups: Iterable[str]) -> dict[str, dict[Plac
             [ConsumerGroupTopicPartitions(group)], request_timeout=CONTACT_S
         ).items()
     ]
-    found: dict[str, dict[Place, TopicPartition]] = {}
+    found: Commits = {}
     for group, answer in asked:
         try:
             partitions = answer.result().topic_partitions or []
@@ -42,10 +92,13 @@ def commits_of(admin: AdminClient, groups: Iterable[str]) -> dict[str, dict[Plac
             if code in _REFUSED:
                 continue
             if code not in NO_GROUP:
-                raise BrokerUnreachableError(
-                    f"the brokers do not say what group {group} has committed ({error.args[0].str()}): try again once "
-                    "they are well"
-                ) from error
+                raise _unanswered(group, error.args[0]) from error
             partitions = []
         found[group] = {(each.topic, each.partition): each for each in partitions if each.offset >= 0}
     return found
+
+
+def _unanswered(group: str, error: KafkaError) -> BrokerUnreachableError:
+    return BrokerUnreachableError(
+        f"the brokers do not say what group {group} has committed ({error.str()}): try again once they are well"
+    )

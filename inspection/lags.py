@@ -42,7 +42,7 @@ class Lags:
             AccessError: if this user may not describe the topics.
             BrokerUnreachableError: if there is no answer in time.
         """
-        (status,) = self._status.of([self._manifest], self._catalogue.topics())
+        (status,) = self._status.of([self._manifest], self._catalogue.topics(), with_members=False)
         dead_letters = dead_letters_topic(self._manifest.topology)
         letters = [
             sum(one.end - one.begin for one in each.partitions) for each in status.topics if each.name == dead_letters

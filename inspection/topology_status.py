@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from acker_worker.catalogue import CONTACT_S, KafkaSettings
 from acker_worker.errors import AccessError, BrokerUnreachableError
-from inspection.group_commits import NO_GROUP, commits_of
+from inspection.group_commits import NO_GROUP, GroupCommits, commits_of
 from inspection.record_scan import Place
 from tuple_tree.client_settings import for_admin
 from tuple_tree.forgotten_clients import forgettable
@@ -130,13 +130,18 @@ class ClusterStatus:
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
+        self._commits = GroupCommits(kafka)
 
-    def of(self, manifests: Iterable[Manifest], existing: Mapping[str, int]) -> list[TopologyStatus]:
+    def of(
+        self, manifests: Iterable[Manifest], existing: Mapping[str, int], *, with_members: bool = True
+    ) -> list[TopologyStatus]:
         """The status of topologies.
 
         Args:
             manifests: of these.
             existing: all topics of the cluster with their numbers of partitions.
+            with_members: whether to ask for the members of groups; a process that asks again and again must not, as
+                the client aborts it where a broker goes away meanwhile (ADR 18).
 
         Raises:
             AccessError: if topics may not be described.
@@ -149,8 +154,12 @@ class ClusterStatus:
         begins = self._offsets(places, OffsetSpec.earliest())
         ends = self._offsets(places, OffsetSpec.latest())
         groups = {group for of_topology in readers.values() for group in of_topology.values()}
-        members = self.members(groups)
-        committed = commits_of(self._admin, groups)
+        members = self.members(groups) if with_members else dict.fromkeys(groups)
+        read: dict[str, list[Place]] = {group: [] for group in groups}
+        for of_topology in readers.values():
+            for topic, reader in of_topology.items():
+                read[reader] += [(topic, number) for number in range(existing.get(topic, 0))]
+        committed = self._commits.of(read)
 
         def partition(topic: str, number: int, group: str | None) -> PartitionStatus:
             begin, end = begins[topic, number], ends[topic, number]

@@ -13,7 +13,7 @@ from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from acker_worker.progress import Progress as Committed
-from inspection.group_commits import commits_of
+from inspection.group_commits import GroupCommits, commits_of
 from inspection.previews import Previews
 from inspection.record_scan import Place, Progress, RecordScan, Stretch, show_time
 from inspection.trace.errors import RootFormError, RootNotFoundError, TraceError
@@ -65,6 +65,7 @@ class TraceReader:
         self._manifest = manifest
         self._scan = RecordScan(kafka, progress)
         self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
+        self._commits = GroupCommits(kafka)
         self._catalogue = Catalogue(kafka)
         self._now_ms = now_ms
         self._acks = acks_topic(manifest.topology)
@@ -115,7 +116,7 @@ class TraceReader:
         settings = LedgerSettings.of(self._manifest)
         places = [(self._acks, partition) for partition in chosen]
         # Before the end of the log, or a commit made in between would lie behind it, as if the topic were another.
-        commits = commits_of(self._admin, [acker_group(topology)]).get(acker_group(topology), {})
+        commits = self._commits.of({acker_group(topology): places}).get(acker_group(topology), {})
         whole = self._scan.stretches(places)
         recent = self._scan.stretches(places, since_ms)
         folds: dict[int, PartitionFold] = {}
@@ -341,12 +342,15 @@ class TraceReader:
     def _bolts_committed(self) -> dict[tuple[str, int], int]:
         """Bolt and task → committed offset; without those that keep their offsets to themselves."""
         topology = self._manifest.topology
-        groups = {component_group(topology, bolt.name): bolt.name for bolt in self._manifest.bolts}
+        groups = {component_group(topology, bolt.name): bolt for bolt in self._manifest.bolts}
+        inboxes = {
+            group: [(tuples_topic(topology, bolt.name), task) for task in range(bolt.tasks)]
+            for group, bolt in groups.items()
+        }
         return {
-            (groups[group], task): commit.offset
-            for group, commits in commits_of(self._admin, groups).items()
-            for (topic, task), commit in commits.items()
-            if topic == tuples_topic(topology, groups[group])
+            (groups[group].name, task): commit.offset
+            for group, commits in self._commits.of(inboxes).items()
+            for (_, task), commit in commits.items()
         }
 
     def _not_found(self, what: str, since_ms: int, log: Mapping[Place, Stretch]) -> RootNotFoundError:

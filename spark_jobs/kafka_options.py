@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from spark_jobs.kafka_security import PREFIXES, security_options
 from tuple_tree.access import Operation, Role, no_entry, remedy, shortfall
-from tuple_tree.client_settings import for_admin, for_consumer, for_producer
+from tuple_tree.client_settings import consumers, for_admin, producers
 from tuple_tree.forgotten_clients import forgettable
 
 _RENAMED: Final = {"metadata.broker.list": "bootstrap.servers"}
@@ -24,6 +24,7 @@ _LIBRDKAFKA_ONLY: Final = (
     "log",
     "debug",
     "statistics.",
+    "topic.metadata.",
     "queued.",
     "queue.buffering.",
     "fetch.queue.",
@@ -53,12 +54,12 @@ _USED: Final = (Operation.READ, Operation.WRITE)
 
 def source_options(kafka: Mapping[str, Any]) -> dict[str, str]:
     """Options of Spark's Kafka source."""
-    return _options({**_CONSUMER, **for_consumer(_checked(kafka))})
+    return _options({**_CONSUMER, **consumers(_checked(kafka))})
 
 
 def sink_options(kafka: Mapping[str, Any]) -> dict[str, str]:
     """Options of Spark's Kafka sink."""
-    return _options({**_PRODUCER, **for_producer(_checked(kafka))})
+    return _options({**_PRODUCER, **producers(_checked(kafka))})
 
 
 def check_topics(kafka: Mapping[str, Any], partitions: Mapping[str, int]) -> None:

@@ -41,6 +41,11 @@ _PRODUCER_ONLY: Final = (
     "transaction",
 )
 
+_EVERY: Final[dict[str, Any]] = {
+    # A client may find a broker that was restarted, or a partition's new leader, only when it refreshes its metadata,
+    # by default every 300 s.
+    "topic.metadata.refresh.interval.ms": 10_000,
+}
 # A request to a broker that is away looks for it again at each change of a connection, and asks for one while it looks:
 # that is a new connection as soon as one is refused, thousands a second from each process, until the broker is back.
 # A client that keeps connections to all brokers need not ask for them, and comes back by the backoff, a second at most
@@ -49,18 +54,28 @@ _ADMIN: Final[dict[str, Any]] = {"enable.sparse.connections": False, "reconnect.
 
 
 def for_consumer(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties without those that only producers have."""
-    return _without(kafka, _PRODUCER_ONLY)
+    """The properties of a consumer: without those that only producers have."""
+    return {**_EVERY, **consumers(kafka)}
 
 
 def for_producer(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties without those that only consumers have."""
+    """The properties of a producer: without those that only consumers have."""
+    return {**_EVERY, **producers(kafka)}
+
+
+def consumers(kafka: Mapping[str, Any]) -> dict[str, Any]:
+    """What the user has set of a consumer's properties, for a client that is not librdkafka's."""
+    return _without(kafka, _PRODUCER_ONLY)
+
+
+def producers(kafka: Mapping[str, Any]) -> dict[str, Any]:
+    """What the user has set of a producer's properties, for a client that is not librdkafka's."""
     return _without(kafka, _CONSUMER_ONLY)
 
 
 def for_any(kafka: Mapping[str, Any]) -> dict[str, Any]:
     """The properties that every client has."""
-    return _without(kafka, _CONSUMER_ONLY + _PRODUCER_ONLY)
+    return {**_EVERY, **_without(kafka, _CONSUMER_ONLY + _PRODUCER_ONLY)}
 
 
 def for_admin(kafka: Mapping[str, Any]) -> dict[str, Any]:

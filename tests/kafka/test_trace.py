@@ -1,16 +1,15 @@
 """`acker trace`: where a tree is stuck."""
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from acker_worker.catalogue import Catalogue
-from inspection.group_commits import commits_of
-from inspection.record_scan import RecordScan, Stretch
+from inspection.group_commits import Commits, GroupCommits
+from inspection.record_scan import Place, RecordScan, Stretch
 from inspection.trace.errors import TraceError
 from inspection.trace.roots import show_root
 from inspection.trace.tree import State, Status
@@ -222,15 +221,16 @@ def test_the_oldest_trees_are_those_of_the_ackers(log: AckLog, monkeypatch: pyte
         log.say(22, init=22)
         log.flush()
 
-        def meanwhile(admin: AdminClient, groups: Iterable[str]) -> Any:
+        def meanwhile(commits: GroupCommits, places: Mapping[str, Iterable[Place]]) -> Commits:
             log.say(22, ack=22)
             log.flush()
             log.await_notices([22])
             eventually(lambda: log.committed()[0][0] == log.end_offsets()[0], "the commit")
-            return commits_of(admin, groups)
+            return asked(commits, places)
 
         with monkeypatch.context() as patched, TraceReader(log.kafka, log.manifest) as reader:
-            patched.setattr("inspection.trace_reader.commits_of", meanwhile)
+            asked = GroupCommits.of
+            patched.setattr(GroupCommits, "of", meanwhile)
             assert {root.root for root in reader.oldest(9, log.append_ms(1) + 60_000)} == {2, 4}
     with TraceReader(log.kafka, log.manifest) as reader:
         now = log.append_ms(1)
