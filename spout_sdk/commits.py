@@ -12,13 +12,16 @@ from typing import Final, Protocol
 from confluent_kafka import Message
 
 from spout_sdk.bolt_task import BoltTask
-from spout_sdk.errors import RolledBackError
+from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.kafka_sink import KafkaSink
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.sessions import open_sessions
 
 logger = logging.getLogger("spout_sdk.bolt")
+
+_MOST_IN_A_ROW: Final = 5
+"""Commits in a row that may fail before the process ends."""
 
 FLUSH_SECONDS: Final = 10.0
 """How long a stop or a revoke waits for deliveries."""
@@ -90,6 +93,32 @@ class Commits(Protocol):
     def close(self) -> None:
         """The process ends."""
         ...
+
+
+class FailedCommits:
+    """The commits that failed in a row: after some of them the process ends, and its supervisor starts it again."""
+
+    def __init__(self) -> None:
+        self._reasons: list[str] = []
+
+    def succeeded(self) -> None:
+        """One did not fail."""
+        self._reasons.clear()
+
+    def failed(self, component: str, why: str) -> None:
+        """One failed.
+
+        Raises:
+            BrokerError: if it was one too many.
+        """
+        self._reasons.append(why)
+        if len(self._reasons) >= _MOST_IN_A_ROW:
+            # What is refused also fails the commits after it, for reasons that say less.
+            reasons = "; ".join(dict.fromkeys(self._reasons))
+            raise BrokerError(
+                f"{component} could not commit {len(self._reasons)} times in a row: {reasons}; check the brokers and "
+                "the topics. A restart goes on from what is committed"
+            )
 
 
 class AtLeastOnceCommits:
@@ -189,6 +218,11 @@ class AtMostOnceCommits(AtLeastOnceCommits):
 
     largest_read = _LARGEST_COMMITTED_READ
 
+    def __init__(self, environment: TaskEnvironment, sink: KafkaSink, component: str) -> None:
+        super().__init__(environment, sink)
+        self._component = component
+        self._failed = FailedCommits()
+
     def before(self, records: Sequence[Message]) -> None:
         """Commits the offsets behind these records, and waits for that.
 
@@ -215,6 +249,14 @@ class AtMostOnceCommits(AtLeastOnceCommits):
         """Hears what was delivered; nothing is left to commit."""
         self._sink.poll()
 
+    def begin_again(self, why: str) -> None:
+        """Nothing was executed.
+
+        Raises:
+            BrokerError: if that happened too often in a row.
+        """
+        self._failed.failed(self._component, why)
+
     def release(self, partitions: Sequence[int]) -> None:
         """Gets the last tuples out."""
         self._flush(partitions, time.monotonic() + FLUSH_SECONDS)
@@ -223,3 +265,4 @@ class AtMostOnceCommits(AtLeastOnceCommits):
         known = {partition: offset for partition, offset in offsets.items() if partition is not None}
         if not self._reader.commit_now(known, FLUSH_SECONDS):
             raise RolledBackError(f"the offsets of tasks {sorted(known)} could not be committed")
+        self._failed.succeeded()

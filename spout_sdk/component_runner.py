@@ -157,8 +157,9 @@ class ComponentRunner:
             )
             return ExactlyOnceCommits(self._environment(transactions.for_task()), transactions, self._component)
         sink = KafkaSink(self._kafka, self._counters)
-        commits = AtMostOnceCommits if guarantee == "at_most_once" else AtLeastOnceCommits
-        return commits(self._environment(sink), sink)
+        if guarantee == "at_most_once":
+            return AtMostOnceCommits(self._environment(sink), sink, self._component)
+        return AtLeastOnceCommits(self._environment(sink), sink)
 
     def _environment(self, sink: Sink) -> TaskEnvironment:
         return TaskEnvironment(sink, self._counters, self._clock, self._entropy)

@@ -12,8 +12,8 @@ from typing import Final
 from confluent_kafka import Message
 
 from spout_sdk.bolt_task import BoltTask
-from spout_sdk.commits import LARGEST_READ
-from spout_sdk.errors import BrokerError, HeldBackError, RolledBackError
+from spout_sdk.commits import LARGEST_READ, FailedCommits
+from spout_sdk.errors import HeldBackError, RolledBackError
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.records import TaskEnvironment
@@ -24,9 +24,6 @@ logger = logging.getLogger("spout_sdk.bolt")
 
 INTERVAL_SECONDS: Final = 0.1
 """How old a transaction becomes under load."""
-
-_MOST_IN_A_ROW: Final = 5
-"""Transactions in a row that may fail before the process ends."""
 
 
 class ExactlyOnceCommits:
@@ -56,7 +53,7 @@ class ExactlyOnceCommits:
         self._unopened: dict[int, BoltTask] = {}
         self._committed: dict[int, int] = {}
         self._since: float | None = None
-        self._failures: list[str] = []
+        self._failed = FailedCommits()
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
         """See `Commits`."""
@@ -146,15 +143,8 @@ class ExactlyOnceCommits:
         Raises:
             BrokerError: if that happened too often in a row.
         """
-        self._failures.append(why)
         self._environment.counters.rollbacks += 1
-        if len(self._failures) >= _MOST_IN_A_ROW:
-            # A refused record also fails the transactions after it, for reasons that say less.
-            reasons = "; ".join(dict.fromkeys(self._failures))
-            raise BrokerError(
-                f"{self._component} could not commit {len(self._failures)} transactions in a row: {reasons}; nothing "
-                "of them is visible, and a restart goes on from what is committed"
-            )
+        self._failed.failed(self._component, why)
         self._abort()
         self._forget(tuple(self._inputs))
 
@@ -192,7 +182,7 @@ class ExactlyOnceCommits:
         self._sink.commit(*self._reader.positions(fencing))
         self._committed = offsets
         self._since = None
-        self._failures.clear()
+        self._failed.succeeded()
         self._environment.counters.transactions += 1
         return True
 

@@ -170,7 +170,7 @@ def test_what_the_broker_refuses_each_time_ends_the_process(world: RealWorld) ->
         running.cluster.limit_records(topic, 500)
         messages.say("large", message_id=None)
         said = running.threads["one"].last_words()
-    assert "one could not commit 5 transactions in a row: " in said
+    assert "one could not commit 5 times in a row: " in said
     assert f"a record for {topic}[0] was not delivered: Broker: Message size too large" in said
 
 

@@ -30,7 +30,7 @@ class Consumer:
     def __init__(self, there: Sequence[int] = (), errors: Sequence[int] = ()) -> None:
         self.there = [*there]
         self.errors = [*errors]
-        self.position = 0
+        self.position = self.refused = 0
         self.limits: list[int] = []
         self.commits: list[int] = []
         self.assigned: list[int] = []
@@ -66,6 +66,9 @@ class Consumer:
         headers: Headers = [("source", b"lines/default"), ("anchors", bytes(16))]
         return [Message("words.tuples.b", 0, offset, b"\x02a", headers) for offset in range(first, self.position)]
 
+    def incremental_unassign(self, _partitions: list[TopicPartition]) -> None:
+        self.position = 0
+
     def pause(self, partitions: list[TopicPartition]) -> None:
         self.paused += [each.partition for each in partitions]
 
@@ -76,6 +79,9 @@ class Consumer:
         """Has nothing more."""
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
+        if self.refused:
+            self.refused -= 1
+            raise KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE))
         self.commits += [each.offset for each in offsets]
 
     def close(self) -> None:
@@ -146,7 +152,7 @@ class Rig:
         self.stopping: Callable[[], bool] = lambda: False
         self.open_offsets = open_offsets
         sink: Any = bench.sink
-        commits = AtMostOnceCommits if guarantee == "at_most_once" else AtLeastOnceCommits
+        commits = partial(AtMostOnceCommits, component="b") if guarantee == "at_most_once" else AtLeastOnceCommits
         self.loop = BoltLoop(
             bench.topology,
             "b",
@@ -186,6 +192,21 @@ def test_at_most_once_commits_before_it_executes(monkeypatch: pytest.MonkeyPatch
     assert rig.executed == list(range(511))
     assert all(committed > offset for committed, offset in zip(rig.committed_at, rig.executed, strict=True))
     assert rig.consumer.commits[-1] == 511
+
+
+@pytest.mark.parametrize("refused", [4, 5])
+def test_at_most_once_executes_nothing_uncommitted_and_ends_after_five_commits_that_fail(
+    monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    rig = Rig(monkeypatch, [1] * 9)
+    rig.consumer.refused = refused
+    if refused == 5:
+        with pytest.raises(BrokerError, match="b could not commit 5 times in a row: the offsets of tasks"):
+            rig.loop.run()
+        assert not rig.executed
+    else:
+        rig.loop.run()
+        assert rig.executed == [0, 1, 2, 3, 4]
 
 
 def test_at_least_once_commits_up_to_the_first_input_that_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
