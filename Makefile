@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PARTS ?= tests/unit tests/kafka tests/spark
 WORKERS ?= 3
 
-.PHONY: help setup demo test test-all test-container test-cluster test-faults lint types format wheel docs docs-serve bench bench-soak bench-setup bench-guard bench-report screenshots clean
+.PHONY: help setup demo test test-all test-container test-cluster test-faults chaos lint types format wheel docs docs-serve bench bench-soak bench-setup bench-guard bench-report screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ test-container: $(READY) ## Run ten smoke tests on a Kafka in a container; needs
 
 test-cluster: $(READY) ## Run the cluster of docker-compose.yml and kill, cut off and restart its containers; needs Docker
 	$(BIN)/pytest tests/cluster $(CLUSTER)
+
+chaos: $(READY) ## Random faults over running topologies, checked by an independent ledger: make chaos SEED=7 MINUTES=60
+	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(or $(MINUTES),10)
 
 test-faults: $(READY) ## Break the code in 24 places, one at a time, and check that a test of `make test` fails each time
 	$(BIN)/python -m tests.faults

@@ -1,0 +1,210 @@
+"""A run of random faults: progress on standard error, the report as JSON on standard output.
+
+Example: python -m tests.chaos --minutes 10 --seed 7
+"""
+
+import argparse
+import json
+import logging
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
+
+from acker_cli.acker_pool import AckerPool
+from acker_cli.acker_process import AckerLaunch
+from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
+from acker_worker.catalogue import Catalogue
+from local_kafka import LocalKafka
+from spout_sdk import Topology
+from tests.chaos import topologies
+from tests.chaos.arena import Arena
+from tests.chaos.checks import findings, summary
+from tests.chaos.faults import Faults
+from tests.kafka.sdk_rig import Cluster
+from tests.topics import create_topics
+from tests.waiting import eventually
+
+TOPOLOGIES: Final = ("own_spout", "kafka_spout", "exactly_once", "at_most_once")
+STUCK_SECONDS: Final = 120.0
+"""After so long without an ack of a newer message, the run ends."""
+
+
+class Target:
+    """A topology under faults."""
+
+    def __init__(self, reference: str, broker: LocalKafka, make: Callable[[], Topology]) -> None:
+        self.topology = make()
+        name, manifest = self.topology.name, self.topology.manifest
+        self.tracked = manifest.acking
+        self.has_source = "numbers" in self.topology.kafka_sources
+        self.arena = Arena(topologies.directory() / f"{name}.arena", "w+")
+        self.cluster = Cluster(broker.bootstrap_servers, manifest)
+        kafka = self.cluster.bootstrap
+        if self.has_source:
+            create_topics(kafka, [NewTopic(topologies.source_of(name), topologies.SOURCE_PARTITIONS, 1)])
+        catalogue = Catalogue(kafka)
+        catalogue.create_topics(manifest)
+        catalogue.publish(manifest)
+        ackers = AckerPool(AckerLaunch(name, kafka, {}, "ERROR"), 1) if self.tracked else None
+        self.processes = TopologyProcesses(reference, manifest, kafka, {}, ackers)
+
+    def is_done(self) -> bool:
+        """Whether nothing is left to do for it."""
+        if self.tracked:
+            return self.arena.acked == self.arena.emitted
+        return all(at == end for bolt in ("split", "sink") for at, end in self.cluster.progress(bolt).values())
+
+
+@contextmanager
+def looped(work: Callable[[], Any], seconds: float, errors: list[str]) -> Iterator[None]:
+    """Calls something again and again, in a thread, and keeps what it raised."""
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            while not ended.wait(seconds):
+                work()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is reported
+            errors.append(f"{type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def filler(targets: Sequence[Target], broker: LocalKafka) -> Callable[[], None]:
+    """Writes the next message to each source, as long as there are to be more."""
+    # A message must not be dropped, whatever the broker does, or the numbers would not be those of the offsets.
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
+    producer = Producer({**settings, "message.timeout.ms": 0})
+    number = 0
+
+    def fill() -> None:
+        nonlocal number
+        producer.poll(0)
+        if topologies.is_over():
+            producer.flush(1)
+            return
+        partition = number % topologies.SOURCE_PARTITIONS
+        for target in targets:
+            if target.has_source:
+                target.arena.emit(number, time.time())
+                producer.produce(topologies.source_of(target.topology.name), b"x", partition=partition)
+        number += 1
+
+    return fill
+
+
+def run(seed: int, minutes: float) -> dict[str, Any]:
+    """Runs faults for some minutes, and reports what they did."""
+    rng, errors, faults = random.Random(seed), list[str](), list[dict[str, Any]]()
+    recoveries: defaultdict[str, list[float]] = defaultdict(list)
+    stuck: list[str] = []
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
+        os.environ[topologies.DIRECTORY] = str(directory)
+        os.environ[topologies.NAME] = f"chaos-{uuid.uuid4().hex[:6]}"
+        broker = stack.enter_context(LocalKafka(data_dir=directory / "broker", heap="768m"))
+        targets = [Target(f"{topologies.__name__}:{name}", broker, getattr(topologies, name)) for name in TOPOLOGIES]
+        tracked = [target for target in targets if target.tracked]
+        for target in targets:
+            stack.enter_context(target.processes)
+            stack.enter_context(looped(target.processes.check, LOOK_SECONDS, errors))
+        stack.enter_context(looped(filler(targets, broker), 1 / topologies.RATE, errors))
+        eventually(lambda: all(target.arena.acked > 50 for target in tracked), "all topologies at work", 120)
+        began = time.time()
+        draw = Faults(rng, broker, [target.processes for target in targets])
+        while time.time() - began < 60 * minutes and not stuck and not errors:
+            fault = draw.next()
+            say(f"{time.time() - began:6.1f} s  {fault.kind}, {fault.seconds:g} s")
+            fault.happen()
+            seconds = recovered(tracked, time.time(), stuck)
+            faults.append({"kind": fault.kind, "seconds": fault.seconds, "recovery": seconds})
+            recoveries[fault.kind].extend(seconds.values())
+        (directory / "over").touch()
+        for target in targets:
+            try:
+                eventually(target.is_done, "an outcome for each message", STUCK_SECONDS)
+            except AssertionError:
+                stuck.append(f"{target.topology.name} at the end")
+        broken = {target.topology.name: findings(target.topology, target.arena, target.cluster) for target in targets}
+        messages = {target.topology.name: target.arena.emitted for target in targets}
+    return {
+        "seed": seed,
+        "minutes": minutes,
+        "faults": len(faults),
+        "messages": messages,
+        "broken": broken,
+        "stuck": stuck,
+        "errors": errors,
+        "recovery_seconds": summary(recoveries),
+        "each": faults,
+    }
+
+
+def recovered(targets: Sequence[Target], end: float, stuck: list[str]) -> dict[str, float]:
+    """Waits until each topology has acked a newer message; returns the seconds from the end of the fault to that."""
+    found: dict[str, float] = {}
+    pause = threading.Event()
+    while len(found) < len(targets):
+        for target in targets:
+            name = target.topology.name
+            at = target.arena.first_ack_of_newer(end) if name not in found else None
+            if at is not None:
+                found[name] = round(at - end, 2)
+        if time.time() - end > STUCK_SECONDS:
+            stuck += [target.topology.name for target in targets if target.topology.name not in found]
+            break
+        pause.wait(0.05)
+    say("          recovered after " + ", ".join(f"{name.rpartition('-')[2]} {s:g} s" for name, s in found.items()))
+    return found
+
+
+_terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
+
+
+def say(line: str) -> None:
+    """A line of progress."""
+    _terminal.write(f"{line}\n")
+
+
+def log_to(path: Path) -> None:
+    """Sends what this process and those that it starts write to standard error to a file."""
+    with path.open("ab") as log:
+        os.dup2(log.fileno(), sys.stderr.fileno())
+    logging.basicConfig(level="WARNING", format="%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s")
+
+
+def main() -> int:
+    """Runs the command line; 1 if a promise was broken or something got stuck."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32), help="repeats the faults")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long faults happen (default: 10)")
+    parser.add_argument("--log", type=Path, default=Path("chaos.log"), help="what processes log (default: chaos.log)")
+    given = parser.parse_args()
+    log_to(given.log)
+    say(f"seed {given.seed}: python -m tests.chaos --seed {given.seed} --minutes {given.minutes:g} repeats its faults")
+    report = run(given.seed, given.minutes)
+    sys.stdout.write(json.dumps(report, indent=2) + "\n")
+    is_fine = not report["stuck"] and not report["errors"]
+    return 0 if is_fine and not any(count for each in report["broken"].values() for count in each.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

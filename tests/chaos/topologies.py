@@ -1,0 +1,141 @@
+"""What is put under faults: a spout of its own and Kafka spouts, with each guarantee."""
+
+import os
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any, Final
+
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    Failure,
+    KafkaSpout,
+    Record,
+    Spout,
+    SpoutCollector,
+    TaskContext,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+from tests.chaos.arena import PARTS, Arena
+from tuple_tree.manifest import Guarantee
+
+NAME: Final = "CHAOS_NAME"
+DIRECTORY: Final = "CHAOS_DIRECTORY"
+SOURCE_PARTITIONS: Final = 2
+RATE: Final = 100
+"""Messages a second of each topology."""
+_OFFSET_MASK: Final = 2**40 - 1
+
+
+def directory() -> Path:
+    return Path(os.environ[DIRECTORY])
+
+
+def is_over() -> bool:
+    """Whether no more messages are to be made."""
+    return (directory() / "over").exists()
+
+
+def arena_of(topology: str) -> Arena:
+    return Arena(directory() / f"{topology}.arena")
+
+
+def source_of(topology: str) -> str:
+    return f"{topology}.source"
+
+
+def number_of(partition: int, offset: int) -> int:
+    """The messages of a source are numbered as they lie in its partitions by turns."""
+    return offset * SOURCE_PARTITIONS + partition
+
+
+class Numbers(Spout):
+    """Emits rising numbers, again what failed, and after a restart what is not acked."""
+
+    streams = (declare({"number": int}),)
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        self.arena, self.collector = arena_of(context.topology), collector
+        self.pause = threading.Event()
+        self.number = self.arena.emitted
+        self.again = deque(number for number in range(self.number) if not self.arena.acked_at[number])
+
+    def next_tuple(self) -> None:
+        if self.again:
+            number = self.again.popleft()
+        elif is_over():
+            return
+        else:
+            number, self.number = self.number, self.number + 1
+            self.pause.wait(1 / RATE)
+        self.arena.emit(number, time.time())
+        self.collector.emit((number,), message_id=number)
+
+    def ack(self, message_id: Any) -> None:
+        self.arena.ack(message_id, time.time())
+
+    def fail(self, message_id: Any, _reason: Failure) -> None:
+        self.again.append(message_id)
+
+
+class Source(KafkaSpout):
+    """A Kafka spout that notes what it is told."""
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        self.arena = arena_of(context.topology)
+        super().open(context, collector)
+
+    def ack(self, message_id: Any) -> None:
+        super().ack(message_id)
+        self.arena.ack(number_of(message_id >> 40, message_id & _OFFSET_MASK), time.time())
+
+
+def numbered(record: Record) -> tuple[int]:
+    return (number_of(record.partition() or 0, record.offset() or 0),)
+
+
+class Split(BasicBolt):
+    streams = (declare({"number": int, "part": int}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for part in range(PARTS):
+            collector.emit((tuple_["number"], part))
+
+
+class Sink(BasicBolt):
+    def prepare(self, context: TaskContext) -> None:
+        self.arena = arena_of(context.topology)
+
+    def execute(self, tuple_: Tuple, _collector: BasicCollector) -> None:
+        self.arena.effect(tuple_["number"], tuple_["part"])
+
+
+def _topology(kind: str, guarantee: Guarantee, *, kafka_spout: bool) -> Topology:
+    name = f"{os.environ[NAME]}-{kind}"
+    builder = TopologyBuilder(name, guarantee=guarantee, ack_partitions=2)
+    source: Any = Source(source_of(name), translate=numbered, streams=Numbers.streams) if kafka_spout else Numbers
+    builder.set_spout("numbers", source)
+    builder.set_bolt("split", Split, tasks=2).shuffle_grouping("numbers")
+    builder.set_bolt("sink", Sink, tasks=2).fields_grouping("split", "number")
+    return builder.build()
+
+
+def own_spout() -> Topology:
+    return _topology("own", "at_least_once", kafka_spout=False)
+
+
+def kafka_spout() -> Topology:
+    return _topology("kafka", "at_least_once", kafka_spout=True)
+
+
+def exactly_once() -> Topology:
+    return _topology("exactly", "exactly_once", kafka_spout=True)
+
+
+def at_most_once() -> Topology:
+    return _topology("most", "at_most_once", kafka_spout=True)
