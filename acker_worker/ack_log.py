@@ -3,14 +3,17 @@
 What becomes of the records, and of partitions that come and go, is the worker's.
 """
 
+import atexit
 import logging
+import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from acker_worker.catalogue import KafkaSettings
-from acker_worker.errors import AccessError, AckerWorkerError, TopicError
+from acker_worker.errors import AccessError, AckerWorkerError, StuckClientError, TopicError
 from acker_worker.progress import Progress
 from tuple_tree.access import ACKER, remedy
 from tuple_tree.client_settings import for_consumer
@@ -23,7 +26,7 @@ CONTACT_S: Final = 5.0
 """How long a broker may take to answer, in seconds."""
 ANSWER_S: Final = 30.0
 """How long a commit may take while brokers answer, in seconds."""
-_ABANDONED: Final[list[Consumer]] = []
+_STUCK: Final[list[Consumer]] = []
 """Kept, because to forget them is to close them."""
 _POLL_S: Final = 0.02
 _POLL_RECORDS: Final = 500
@@ -57,6 +60,14 @@ _HOPELESS: Final = (
     KafkaError._AUTHENTICATION,
 )
 _GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+
+
+def _end_at_once() -> None:
+    """Ends the process without destroying its clients."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
+
 
 Reached = Mapping[int, Progress]
 """How far partitions of the ack log were told."""
@@ -225,14 +236,19 @@ class AckLogReader:
     def close(self) -> None:
         """Leaves the group.
 
-        A consumer that has lost a commit would wait for its answer for ever. It is kept until the process ends,
-        and leaves the group after `max.poll.interval.ms`.
+        Raises:
+            StuckClientError: if the consumer has lost a commit, for whose answer it would wait for ever.
         """
         self._watermarks.close()
         if self.unanswered_s > ANSWER_S:
-            _log.warning("%s: a consumer is given up, for it waits for a commit that has no answer", self.topic)
-            _ABANDONED.append(self._consumer)
-            return
+            # Python would destroy it at the end of the process, and wait as well.
+            _STUCK.append(self._consumer)
+            atexit.register(_end_at_once)
+            raise StuckClientError(
+                f"the consumer of {self.topic} cannot be closed: a commit has had no answer for "
+                f"{self.unanswered_s:.0f} s. This process ends, so that its group gives its partitions to another; "
+                "start it again"
+            )
         self._consumer.close()
 
     def _bounds(self, consumer: Consumer, partition: int) -> tuple[int, int]:
