@@ -55,3 +55,30 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
     commits.dry(103.9)
     with pytest.raises(HeldBackError):
         commits.dry(104.1)
+
+
+def test_what_a_tick_emits_before_any_input_is_fenced_by_the_group() -> None:
+    """A transaction without offsets is not: a process that was taken for dead could still commit it."""
+    committed: list[Any] = []
+
+    class Committing(Transactions):
+        def commit(self, positions: Any, group: Any) -> None:
+            committed.append((positions, group))
+
+    class Reader:
+        def starts(self, partitions: tuple[int, ...]) -> dict[int, int]:
+            return dict.fromkeys(partitions, 17)
+
+        def positions(self, offsets: dict[int, int]) -> tuple[Any, Any]:
+            return offsets, "generation"
+
+    transactions: Any = Committing()
+    reader: Any = Reader()
+    environment = TaskEnvironment(MemorySink(), Counters(), ManualClock(), bytes)
+    commits = ExactlyOnceCommits(environment, transactions, "b")
+    commits.attach(reader, {})
+    commits.environment(3).inputs()
+    transactions.task.sent += 1
+    commits.tick(100.0)
+    commits.dry(101.0)
+    assert committed == [({3: 17}, "generation")]
