@@ -45,12 +45,13 @@ _EVERY: Final[dict[str, Any]] = {
     # A client may find a broker that was restarted, or a partition's new leader, only when it refreshes its metadata,
     # by default every 300 s.
     "topic.metadata.refresh.interval.ms": 10_000,
+    # By default a broker that is back may wait for 10 s until it is tried again.
+    "reconnect.backoff.max.ms": 1_000,
 }
 # A request to a broker that is away looks for it again at each change of a connection, and asks for one while it looks:
 # that is a new connection as soon as one is refused, thousands a second from each process, until the broker is back.
-# A client that keeps connections to all brokers need not ask for them, and comes back by the backoff, a second at most
-# lest a broker that is back waits for us.
-_ADMIN: Final[dict[str, Any]] = {"enable.sparse.connections": False, "reconnect.backoff.max.ms": 1_000}
+# A client that keeps connections to all brokers need not ask for them, and comes back by the backoff.
+_ADMIN: Final[dict[str, Any]] = {"enable.sparse.connections": False}
 
 
 def for_consumer(kafka: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -28,10 +28,10 @@ class Real:
         threads: the same for the threads that they run in.
     """
 
-    def __init__(self, topology: Topology, cluster: Cluster) -> None:
+    def __init__(self, topology: Topology, cluster: Cluster, kafka: Mapping[str, Any]) -> None:
         self._topology = topology
         self.cluster = cluster
-        self._kafka = {**cluster.bootstrap, **MEMBER}
+        self._kafka = {**cluster.bootstrap, **MEMBER, **kafka}
         self._running: list[Threaded] = []
         self.runners: dict[str, ComponentRunner] = {}
         self.threads: dict[str, Threaded] = {}
@@ -108,8 +108,8 @@ class RealWorld:
         return cluster
 
     @contextmanager
-    def run(self, topology: Topology) -> Iterator[Real]:
-        real = Real(topology, self.cluster(topology))
+    def run(self, topology: Topology, **kafka: Any) -> Iterator[Real]:
+        real = Real(topology, self.cluster(topology), kafka)
         try:
             yield real
         finally:
