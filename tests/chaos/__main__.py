@@ -31,7 +31,7 @@ from spout_sdk import Topology
 from tests.chaos import topologies
 from tests.chaos.arena import Arena
 from tests.chaos.checks import findings, summary
-from tests.chaos.faults import Faults
+from tests.chaos.faults import KINDS, Faults
 from tests.kafka.sdk_rig import Cluster
 from tests.topics import create_topics
 from tests.waiting import eventually
@@ -57,7 +57,7 @@ class Target:
         catalogue = Catalogue(kafka)
         catalogue.create_topics(manifest)
         catalogue.publish(manifest)
-        ackers = AckerPool(AckerLaunch(name, kafka, {}, "ERROR"), 1) if self.tracked else None
+        ackers = AckerPool(AckerLaunch(name, kafka, {}, "INFO"), 1) if self.tracked else None
         self.processes = TopologyProcesses(reference, manifest, kafka, {}, ackers)
 
     def is_done(self) -> bool:
@@ -111,7 +111,7 @@ def filler(targets: Sequence[Target], broker: LocalKafka) -> Callable[[], None]:
     return fill
 
 
-def run(seed: int, minutes: float) -> dict[str, Any]:
+def run(seed: int, minutes: float, kinds: Sequence[str] = KINDS) -> dict[str, Any]:
     """Runs faults for some minutes, and reports what they did."""
     rng, errors, faults = random.Random(seed), list[str](), list[dict[str, Any]]()
     recoveries: defaultdict[str, list[float]] = defaultdict(list)
@@ -129,7 +129,7 @@ def run(seed: int, minutes: float) -> dict[str, Any]:
         stack.enter_context(looped(filler(targets, broker), 1 / topologies.RATE, errors))
         eventually(lambda: all(target.arena.acked > 50 for target in tracked), "all topologies at work", 120)
         began = time.time()
-        draw = Faults(rng, broker, [target.processes for target in targets])
+        draw = Faults(rng, broker, [target.processes for target in targets], kinds)
         while time.time() - began < 60 * minutes and not stuck and not errors:
             fault = draw.next()
             say(f"{time.time() - began:6.1f} s  {fault.kind}, {fault.seconds:g} s")
@@ -188,7 +188,7 @@ def log_to(path: Path) -> None:
     """Sends what this process and those that it starts write to standard error to a file."""
     with path.open("ab") as log:
         os.dup2(log.fileno(), sys.stderr.fileno())
-    logging.basicConfig(level="WARNING", format="%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(level="INFO", format="%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s")
 
 
 def main() -> int:
@@ -197,10 +197,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32), help="repeats the faults")
     parser.add_argument("--minutes", type=float, default=10.0, help="how long faults happen (default: 10)")
     parser.add_argument("--log", type=Path, default=Path("chaos.log"), help="what processes log (default: chaos.log)")
+    parser.add_argument("--only", choices=sorted(set(KINDS)), help="one kind of faults (default: all)")
     given = parser.parse_args()
     log_to(given.log)
     say(f"seed {given.seed}: python -m tests.chaos --seed {given.seed} --minutes {given.minutes:g} repeats its faults")
-    report = run(given.seed, given.minutes)
+    report = run(given.seed, given.minutes, KINDS if given.only is None else [given.only])
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
     is_fine = not report["stuck"] and not report["errors"]
     return 0 if is_fine and not any(count for each in report["broken"].values() for count in each.values()) else 1

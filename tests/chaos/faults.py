@@ -12,7 +12,7 @@ from typing import Final
 from acker_cli.topology_processes import TopologyProcesses
 from local_kafka import LocalKafka
 
-_KINDS: Final = (
+KINDS: Final = (
     *("kill", "kill", "stop"),  # a component
     *("kill acker", "stop acker"),
     *("kill broker", "stop broker", "pause broker"),
@@ -45,10 +45,18 @@ class Faults:
         rng: draws.
         broker: of all topologies.
         at_work: the topologies.
+        kinds: of `KINDS`; the more often one is named, the more often it happens.
     """
 
-    def __init__(self, rng: random.Random, broker: LocalKafka, at_work: Sequence[TopologyProcesses]) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        broker: LocalKafka,
+        at_work: Sequence[TopologyProcesses],
+        kinds: Sequence[str] = KINDS,
+    ) -> None:
         self._rng = rng
+        self._kinds = kinds
         self._broker = broker
         self._at_work = at_work
         self._pause = threading.Event()
@@ -56,7 +64,7 @@ class Faults:
     def next(self) -> Fault:
         """One of a random kind, at a random place."""
         rng = self._rng
-        kind = rng.choice(_KINDS)
+        kind = rng.choice(self._kinds)
         if kind == "pause broker":
             seconds = rng.choice(_PAUSES)
             return Fault(kind, seconds, lambda: self._stand_still([self._broker.pid], seconds))
