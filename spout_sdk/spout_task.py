@@ -14,6 +14,7 @@ from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.kafka_spout.settings import SpoutWorld
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.pending import Pending
+from spout_sdk.pending_limit import PendingLimit
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.spout_collector import SpoutCollector
 from spout_sdk.topology import Topology
@@ -51,7 +52,7 @@ class SpoutTask:
             raise TopologyError(f"component {component!r} is no spout: run it as a bolt")
         self._component = component
         self._task = task
-        self._max_pending = declared.max_pending
+        self._limit = PendingLimit(declared.max_pending, declared.timeout_ms / 1000, environment.clock())
         self._sink = environment.sink
         self._counters = environment.counters
         self._clock = environment.clock
@@ -129,7 +130,7 @@ class SpoutTask:
         pending = self._pending
         next_tuple = self._spout.next_tuple
         untracked = self._collector.untracked
-        limit = self._max_pending
+        limit = self._limit.value
         before = emitted = counters.emitted
         self._count_throttled()
         try:
@@ -172,6 +173,7 @@ class SpoutTask:
         ack = self._spout.ack
         hooks = self._hooks
         message_id: Any = None
+        acked = counters.acked
         try:
             for root in batch.acked_roots.tolist():
                 tree = pop(root)
@@ -186,6 +188,7 @@ class SpoutTask:
                 ack(message_id)
         except Exception as error:
             raise self._broken("ack", error) from error
+        self._limit.acked(counters.acked - acked)
         for root, reason, message in zip(
             batch.failed_roots.tolist(), batch.fail_reasons.tolist(), batch.fail_messages, strict=True
         ):
@@ -208,6 +211,7 @@ class SpoutTask:
         if self._acks is not None:
             self._acks.tick(now)
         self._pending.tick(now)
+        self._limit.tick(now)
         if self._kafka_spout is not None:
             self._call("tick", self._kafka_spout.tick, now)
 
@@ -268,14 +272,23 @@ class SpoutTask:
 
     @property
     def is_throttled(self) -> bool:
-        """Whether `max_spout_pending` trees are open."""
-        return len(self._pending) >= self._max_pending
+        """Whether as many trees are open as may be: `max_spout_pending`, or fewer while trees time out."""
+        return len(self._pending) >= self._limit.value
 
     def _lost(self, message_id: Any) -> None:
         self._failed(message_id, Failure(FailReason.LOST))
 
     def _failed(self, message_id: Any, failure: Failure) -> None:
         self._counters.count_failed(failure.reason)
+        if failure.reason is not FailReason.FAILED and self._limit.timed_out(len(self._pending)):
+            logger.warning(
+                "%s/%d: trees time out, so it keeps %d open for now instead of max_spout_pending, %d: the topology "
+                "completes no more within a message timeout",
+                self._component,
+                self._task,
+                self._limit.value,
+                self._limit.most,
+            )
         for hook in self._hooks:
             self._call("fail", hook.spout_fail, message_id, failure)
         self._call("fail", self._spout.fail, message_id, failure)
