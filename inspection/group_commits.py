@@ -4,6 +4,7 @@ Asked with a consumer of each group that never joins it. The admin client has a 
 but aborts the process where the group's coordinator goes away meanwhile (ADR 18): it is for commands that ask once.
 """
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -21,6 +22,7 @@ NO_GROUP: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
 Commits = dict[str, dict[Place, TopicPartition]]
 """Group → what it has committed, offset and metadata; without the groups that may not be asked."""
 
+_ANSWER_S: Final = 1.0
 _REFUSED: Final = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -48,16 +50,28 @@ class GroupCommits:
         found: Commits = {}
         for group, of_group in places.items():
             asked = [TopicPartition(*place) for place in of_group]
-            try:
-                answers = self._consumer(group).committed(asked, timeout=CONTACT_S) if asked else []
-                refused = next((each.error for each in answers if each.error is not None), None)
-            except KafkaException as error:
-                refused = error.args[0]
-            if refused is None:
+            answers, error = self._ask(self._consumer(group), asked) if asked else ([], None)
+            if error is None:
                 found[group] = {(each.topic, each.partition): each for each in answers if each.offset >= 0}
-            elif refused.code() not in _REFUSED:
-                raise _unanswered(group, refused)
+            elif error.code() not in _REFUSED:
+                raise _unanswered(group, error)
         return found
+
+    def _ask(self, consumer: Consumer, asked: list[TopicPartition]) -> tuple[list[TopicPartition], KafkaError | None]:
+        """The answers, or why there are none: a group that may not be used shows only in what the consumer reads."""
+        end = time.monotonic() + CONTACT_S
+        while True:
+            try:
+                answers = consumer.committed(asked, timeout=_ANSWER_S)
+            except KafkaException as raised:
+                error = raised.args[0]
+            else:
+                return answers, next((each.error for each in answers if each.error is not None), None)
+            said = consumer.poll(0)
+            if said is not None and said.error() is not None and said.error().code() in _REFUSED:
+                return [], said.error()
+            if time.monotonic() >= end:
+                return [], error
 
     def _consumer(self, group: str) -> Consumer:
         if group not in self._consumers:

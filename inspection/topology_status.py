@@ -155,11 +155,14 @@ class ClusterStatus:
         ends = self._offsets(places, OffsetSpec.latest())
         groups = {group for of_topology in readers.values() for group in of_topology.values()}
         members = self.members(groups) if with_members else dict.fromkeys(groups)
-        read: dict[str, list[Place]] = {group: [] for group in groups}
-        for of_topology in readers.values():
-            for topic, reader in of_topology.items():
-                read[reader] += [(topic, number) for number in range(existing.get(topic, 0))]
-        committed = self._commits.of(read)
+        if with_members:
+            committed = commits_of(self._admin, groups)
+        else:
+            read: dict[str, list[Place]] = {group: [] for group in groups}
+            for of_topology in readers.values():
+                for topic, reader in of_topology.items():
+                    read[reader] += [(topic, number) for number in range(existing.get(topic, 0))]
+            committed = self._commits.of(read)
 
         def partition(topic: str, number: int, group: str | None) -> PartitionStatus:
             begin, end = begins[topic, number], ends[topic, number]
