@@ -145,7 +145,7 @@ def misfortunes(cluster: SimulatedCluster, chance: random.Random, timeout: float
         cluster.kill_acker,
         lambda: cluster.kill("numbers"),
         *[partial(how, bolt, task) for how in (cluster.kill, cluster.restart) for bolt in BOLTS for task in range(2)],
-        lambda: cluster.advance(chance.random()),
+        lambda: cluster.advance(0.001 + chance.random()),
         lambda: cluster.advance(1.4 * timeout),
     ]
 
