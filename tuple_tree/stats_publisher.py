@@ -22,6 +22,8 @@ PUBLISH_SECONDS: Final = 1.0
 LAST_SECONDS: Final = 1.0
 """How long the last record of a process may take to be sent."""
 _ASK_SECONDS: Final = 10.0
+_TOPIC_AUTHORIZATION_FAILED: Final = 29
+"""Kafka's code."""
 
 _log = logging.getLogger(__name__)
 
@@ -132,7 +134,9 @@ class StatsPublisher:
             if identity is None:
                 self._say("does not exist: create it with acker topics create MODULE:TOPOLOGY")
             elif not identity:
-                self._say(f"cannot be seen: {remedy(self._role)}, or look after the brokers")
+                self._say(
+                    f"is not described: no broker answers, or this user lacks Describe; then {remedy(self._role)}"
+                )
         return self._is_there
 
     def _send(self, now: float, stats: Mapping[str, Any], *, ended: bool) -> None:
@@ -149,7 +153,9 @@ class StatsPublisher:
 
     def _on_delivery(self, error: Any, _message: Any) -> None:
         if error is not None:
-            self._say(f"cannot be written ({error.str()}): {remedy(self._role)}, or look after the brokers")
+            is_refused = error.code() == _TOPIC_AUTHORIZATION_FAILED
+            what_to_do = remedy(self._role) if is_refused else "it is tried again every second"
+            self._say(f"cannot be written ({error.str()}): {what_to_do}")
 
     def _say(self, what: str) -> None:
         if not self._said:

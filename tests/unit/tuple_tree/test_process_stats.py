@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from tuple_tree.errors import StatsRecordError
 from tuple_tree.process_stats import StatsRecord
@@ -47,12 +48,8 @@ class Wire:
         self.asked.append(Future())
         return {topic: self.asked[-1]}
 
-    def refuse_last(self, why: str) -> None:
-        class Said:
-            def str(self) -> str:
-                return why
-
-        self._reports[-1](Said(), None)
+    def refuse_last(self, code: int) -> None:
+        self._reports[-1](KafkaError(code), None)
 
     @property
     def records(self) -> list[StatsRecord]:
@@ -119,10 +116,17 @@ def test_a_record_that_is_not_taken_is_no_matter_and_said_once(wire: Wire, caplo
     caplog.clear()
     for now in (103.0, 104.0, 105.0):
         publisher.look(now, stats)
-        wire.refuse_last("Topic authorization failed")
+        wire.refuse_last(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     assert len(wire.sent) == 3
     assert len(caplog.records) == 1
     assert "--role split" in caplog.text
+    # A broker that is away is no missing ACL.
+    found(wire, publisher := new_publisher(wire))
+    caplog.clear()
+    publisher.look(106.0, stats)
+    wire.refuse_last(KafkaError._MSG_TIMED_OUT)
+    assert "Message timed out): it is tried again every second" in caplog.text
+    assert "--role" not in caplog.text
 
 
 def test_only_how_to_reach_the_brokers_is_taken_from_the_settings() -> None:
