@@ -16,6 +16,7 @@ from acker_worker.catalogue import KafkaSettings
 from acker_worker.errors import AccessError, AckerWorkerError, StuckClientError, TopicError
 from acker_worker.progress import Progress
 from tuple_tree.access import ACKER, remedy
+from tuple_tree.broker_sight import BrokerSight
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.names import acker_group, acks_topic
 from tuple_tree.watermarks import watermarks
@@ -97,9 +98,11 @@ class AckLogReader:
         group = {**_CONSUMER, **for_consumer(kafka), **_FIXED, "group.id": self._group}
         # librdkafka rejects an interval below the session.
         group["max.poll.interval.ms"] = max(int(group["max.poll.interval.ms"]), int(group["session.timeout.ms"]))
-        self._consumer = Consumer({**group, "on_commit": self._answered, "logger": _log})
+        self._sights = (BrokerSight(), BrokerSight())
+        in_group, asking = (sight.settings for sight in self._sights)
+        self._consumer = Consumer({**group, **in_group, "on_commit": self._answered, "logger": _log})
         # An open transaction holds a reader of committed records back, and its idea of the end with it.
-        self._watermarks = Consumer({**group, "isolation.level": "read_uncommitted", "logger": _log})
+        self._watermarks = Consumer({**group, **asking, "isolation.level": "read_uncommitted", "logger": _log})
         self._on_committed = on_committed
         self._clock = clock
         self._asked: dict[frozenset[tuple[int, int]], Reached] = {}
@@ -165,12 +168,18 @@ class AckLogReader:
         Raises:
             KafkaException: if no broker answers in time.
         """
+        self._watermarks.poll(0)  # which reads nothing, and hears of its brokers
         return self._bounds(self._watermarks, partition)[1]
 
     @property
     def committing(self) -> bool:
         """Whether a commit is not answered yet."""
         return bool(self._asked)
+
+    @property
+    def lost(self) -> bool:
+        """Whether one of the consumers knows of no broker any more, and never will again."""
+        return any(sight.lost for sight in self._sights)
 
     @property
     def unanswered_s(self) -> float:
@@ -240,7 +249,7 @@ class AckLogReader:
             StuckClientError: if the consumer has lost a commit, for whose answer it would wait for ever.
         """
         self._watermarks.close()
-        if self.unanswered_s > ANSWER_S:
+        if self.unanswered_s > ANSWER_S or (self.lost and self.committing):
             # Python would destroy it at the end of the process, and wait as well.
             _STUCK.append(self._consumer)
             atexit.register(_end_at_once)

@@ -13,6 +13,7 @@ from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.errors import AccessError, AckerWorkerError, BrokerUnreachableError, TopicError
 from acker_worker.intervals import Interval
 from tuple_tree.access import ACKER, Operation, Permission, Role, remedy
+from tuple_tree.broker_sight import BrokerSight
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
 
@@ -65,6 +66,7 @@ class PublishedTopologies:
         # Not joined, but librdkafka wants a name.
         self._settings: dict[str, Any] = {**for_consumer(kafka), **_FIXED, "group.id": CATALOGUE_GROUP, "logger": _log}
         self._consumer: Consumer | None = None
+        self._sight = BrokerSight()
         self._topic_id: str | None = None
         self._looks = Interval(_LOOK_S, clock)
         self._identities = Interval(_IDENTITY_S, clock)
@@ -82,7 +84,8 @@ class PublishedTopologies:
         self._topic_id = self._catalogue.topic_id(TOPOLOGIES_TOPIC)
         if self._topic_id is None:
             return
-        self._consumer = Consumer(self._settings)
+        self._sight = BrokerSight()
+        self._consumer = Consumer({**self._settings, **self._sight.settings})
         self._consumer.assign([TopicPartition(TOPOLOGIES_TOPIC, 0, 0)])
 
     def poll(self, timeout_s: float) -> list[Published]:
@@ -95,6 +98,9 @@ class PublishedTopologies:
             TopicError: if the topic may not be read.
             AccessError: if the group may not be used, or this user is not let in any more.
         """
+        if self._consumer is not None and self._sight.lost:
+            _log.warning("%s is read anew: librdkafka had lost all brokers", TOPOLOGIES_TOPIC)
+            self.close()
         if self._consumer is not None and self._identities.due():
             self._check_identity()
         if self._consumer is None:

@@ -25,6 +25,7 @@ from acker_worker.owned import Owned
 from acker_worker.progress import Progress
 from acker_worker.stats import WorkerStats, summed
 from tuple_tree.access import acker_role
+from tuple_tree.broker_sight import LOST
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
 from tuple_tree.stats_publisher import producer_settings
@@ -202,6 +203,8 @@ class AckerWorker:
         now = self._clock()
         if said := self._watch.look(now):
             raise TopicError(*said)
+        if self._reader.lost:
+            raise AckerWorkerError(f"the acker worker of {self._topology} cannot go on: {LOST}")
         # librdkafka may lose a commit that was on its way when the brokers went, and then never joins again.
         if min(now - self._watch.unanswered_at, self._reader.unanswered_s) > ANSWER_S:
             raise AckerWorkerError(

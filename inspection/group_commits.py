@@ -68,8 +68,9 @@ class GroupCommits:
             else:
                 return answers, next((each.error for each in answers if each.error is not None), None)
             said = consumer.poll(0)
-            if said is not None and said.error() is not None and said.error().code() in _REFUSED:
-                return [], said.error()
+            refused = None if said is None else said.error()
+            if refused is not None and refused.code() in _REFUSED:
+                return [], refused
             if time.monotonic() >= end:
                 return [], error
 

@@ -151,8 +151,8 @@ class ClusterStatus:
         readers = {manifest.topology: _readers(manifest) for manifest in wanted}
         names = [topic for manifest in wanted for topic in _own_topics(manifest)]
         places = [(name, number) for name in names for number in range(existing.get(name, 0))]
-        begins = self._offsets(places, OffsetSpec.earliest())
-        ends = self._offsets(places, OffsetSpec.latest())
+        begins = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         groups = {group for of_topology in readers.values() for group in of_topology.values()}
         members = self.members(groups) if with_members else dict.fromkeys(groups)
         if with_members:
@@ -203,8 +203,8 @@ class ClusterStatus:
         found: dict[tuple[str, str], list[PartitionStatus]] = {}
         for group, commits in commits_of(self._admin, groups).items():
             places = [place for place in sorted(commits) if place[0] not in own]
-            begins = self._known_offsets(places, OffsetSpec.earliest())
-            ends = self._known_offsets(places, OffsetSpec.latest())
+            begins = self._known_offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+            ends = self._known_offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
             for place in begins.keys() & ends.keys():
                 begin, end, done = begins[place], ends[place], commits[place].offset
                 status = PartitionStatus(place[1], begin, end, done, max(0, end - done))

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
+from tuple_tree.broker_sight import LOST, BrokerSight
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.ids import MAX_PARTITIONS
 from tuple_tree.source_positions import Prefix
@@ -53,8 +54,10 @@ class SpoutOffsets:
         self._source = source
         self._notices = notices
         self._servers = kafka.get("bootstrap.servers")
+        self._sight = BrokerSight()
         self._consumer = Consumer(
             {
+                **self._sight.settings,
                 "log_level": 2,
                 "fetch.wait.max.ms": 50,
                 "fetch.queue.backoff.ms": 50,
@@ -151,6 +154,8 @@ class SpoutOffsets:
                 continue
             self.mark = (message.offset() or 0) + 1
             read.append(message)
+        if self._sight.lost:
+            raise KafkaException(KafkaError(KafkaError._FATAL, f"reading the notices cannot go on: {LOST}", fatal=True))
         return read
 
     def close(self) -> None:

@@ -142,7 +142,7 @@ class BoltLoop:
         for record in rest:
             partition = record.partition()
             if partition != last:
-                last, task = partition, self._tasks.get(partition)
+                last, task = partition, self._tasks.get(partition)  # type: ignore[arg-type]
             if task is None:
                 continue  # polled before it was revoked
             task.execute(record)

@@ -141,7 +141,7 @@ class SpoutLoop:
             return False
         records = self._reader.wait(seconds) if seconds else self._reader.read(_LARGEST_READ)
         for record in records:
-            task = self._tasks.get(record.partition())
+            task = self._tasks.get(record.partition())  # type: ignore[arg-type]
             if task is not None:
                 task.handle(record)
         return bool(records)

@@ -79,7 +79,7 @@ class ExactlyOnceCommits:
         if not self._unopened:
             return
         for record in records:
-            task = self._unopened.pop(record.partition(), None)
+            task = self._unopened.pop(record.partition(), None)  # type: ignore[arg-type]
             if task is not None:
                 task.open_session()
 

@@ -8,6 +8,7 @@ very call that brings its answer.
 
 import sys
 import threading
+from contextlib import suppress
 from functools import cache
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
@@ -23,7 +24,7 @@ def forgettable(kind: type[T]) -> type[T]:
     """A client's class, made so that its objects may be forgotten anywhere, with questions that have no answer yet.
 
     Args:
-        kind: ends when it is deallocated.
+        kind: has `__exit__`, which ends it.
 
     Returns:
         A subclass, whose objects end in a thread of this module, as soon as nobody holds them.
@@ -53,5 +54,7 @@ def _end_in_background() -> None:
 def _end_each() -> None:
     while True:
         client = _forgotten.get()
-        # The last reference: its finalizer has run already, so this deallocates it.
+        # One whose settings were refused was never begun.
+        with suppress(Exception):
+            client.__exit__(None, None, None)
         del client

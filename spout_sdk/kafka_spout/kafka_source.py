@@ -15,6 +15,7 @@ from spout_sdk.kafka_spout.position_reader import PositionReader
 from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
 from spout_sdk.records import Record
 from tuple_tree.access import remedy
+from tuple_tree.broker_sight import LOST, BrokerSight
 from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.watermarks import watermarks
 
@@ -39,11 +40,13 @@ class KafkaSource:
         self._kafka = kafka
         self._group = group
         self._on_uncommitted = on_uncommitted
+        self._sight = BrokerSight()
         self._consumer = Consumer(
             {
                 # A partition that is begun or resumed waits for the fetches of the others.
                 "fetch.wait.max.ms": 100,
                 **consumer_settings(kafka, group),
+                **self._sight.settings,
                 # What was deleted unread must be told, not passed over.
                 "auto.offset.reset": "error",
                 "on_commit": self._committed,
@@ -118,6 +121,8 @@ class KafkaSource:
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[Overtaken]]:
         """See `Source`."""
         messages = self._consumer.consume(limit, 0)
+        if self._sight.lost:
+            raise BrokerError(f"reading the source of group {self._group} cannot go on: {LOST}")
         for message in messages:
             if message.error() is not None:
                 return self._checked(messages)
@@ -167,9 +172,8 @@ class KafkaSource:
     def _restarted(self, message: Message, error: KafkaError) -> Overtaken:
         """Goes on at the first message that is left, where retention has overtaken us."""
         at = SourcePartition(message.topic() or "", message.partition() or 0)
-        offset = message.offset()
-        # The position is of no use: an error moves it on as a message does.
-        expected = offset if offset is not None and offset >= 0 else self._started[at]
+        (position,) = self._consumer.position([TopicPartition(*at)])
+        expected = position.offset if position.offset >= 0 else self._started[at]
         first, _ = self.bounds(at)
         if first <= expected:
             raise TopicsError(

@@ -85,7 +85,7 @@ def amid(step: str) -> Iterator[None]:
     yield
 
 
-class KilledProducer(Producer):  # type: ignore[misc]
+class KilledProducer(Producer):
     """A producer that comes to steps."""
 
     def send_offsets_to_transaction(self, positions: Any, group_metadata: Any, timeout: float = -1) -> None:

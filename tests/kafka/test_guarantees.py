@@ -81,7 +81,7 @@ def test_tasks_that_move_in_order_lose_and_repeat_nothing(world: RealWorld, guar
     assert not messages.failed
 
 
-class Refused(Producer):  # type: ignore[misc]
+class Refused(Producer):
     """Its first two transactions are refused, like those of a member that is not in the group any more."""
 
     refusals = 0

@@ -29,6 +29,7 @@ from local_kafka import LocalKafka
 from tests.kafka.ack_log import FAST, AckLog, Clock, manifest_of, settled
 from tests.waiting import eventually
 from tuple_tree import topic_watch
+from tuple_tree.broker_sight import BrokerSight
 from tuple_tree.client_settings import for_admin
 from tuple_tree.messages import SpoutTask
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group
@@ -196,6 +197,11 @@ def test_what_a_client_does_not_recover_from_starts_the_worker_again(
             patched.setattr(AckLogReader, "unanswered_s", 5.0)
             is_logged(caplog, "a commit has had no answer for 5 s")
         is_served(log, 4)
+        with monkeypatch.context() as patched:
+            patched.setattr(BrokerSight, "lost", True)
+            is_logged(caplog, "its client has lost all brokers, as librdkafka may")
+            is_logged(caplog, f"{TOPOLOGIES_TOPIC} is read anew")
+        is_served(log, 6)
         caplog.clear()
         caplog.set_level("INFO")
         log.say(8, init=5)

@@ -16,7 +16,7 @@ def test_offsets_of_a_quiet_partition_are_committed_again_before_the_broker_forg
 ) -> None:
     unique = uuid.uuid4().hex[:8]
     source, group = f"source-{unique}", f"group-{unique}"
-    kafka = {"bootstrap.servers": bootstrap_servers}
+    kafka: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers}
     admin = AdminClient(kafka)
     create_topics(kafka, [NewTopic(source, 2, 1)])
     written = [Prefix(0, 7, 3), Prefix(1, 5, 2)]

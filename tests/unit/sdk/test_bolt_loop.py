@@ -264,3 +264,13 @@ def test_an_error_while_partitions_are_assigned_is_raised_by_read(monkeypatch: p
     with pytest.raises((BrokerError, KafkaException), match="TOPIC_AUTHORIZATION_FAILED"):
         reader(monkeypatch, Consumer(errors=[KafkaError.TOPIC_AUTHORIZATION_FAILED]), taken).read(1)
     assert not taken
+
+
+def test_a_client_that_has_lost_all_brokers_cannot_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = Consumer()
+    reading = reader(monkeypatch, consumer, [])
+    assert reading.read(1) == []
+    for _ in range(2):
+        consumer.settings["stats_cb"]('{"brokers": {}}')
+    with pytest.raises(BrokerError, match="reading topic cannot go on: its client has lost all brokers"):
+        reading.read(1)

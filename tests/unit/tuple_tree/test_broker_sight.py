@@ -1,0 +1,47 @@
+"""What a client's statistics say of the brokers that it knows."""
+
+import json
+
+from confluent_kafka import Consumer
+
+from tests.waiting import eventually
+from tuple_tree.broker_sight import BrokerSight
+
+COORDINATOR = {"GroupCoordinator": {"source": "logical"}, ":0/internal": {"source": "internal"}}
+
+
+def statistics(**brokers: str) -> str:
+    return json.dumps({"brokers": {**COORDINATOR, **{name: {"source": source} for name, source in brokers.items()}}})
+
+
+def test_a_client_is_lost_that_has_no_broker_twice_in_a_row() -> None:
+    sight = BrokerSight()
+    for source in ("configured", "learned"):
+        for _ in range(3):
+            sight.hear(statistics(one=source))
+            assert not sight.lost
+        sight.hear(statistics())
+        assert not sight.lost, "one that has none for a moment begins again"
+    for lost in (True, True):
+        sight.hear(statistics())
+        assert sight.lost is lost
+
+
+def test_a_broker_that_cannot_be_reached_is_known() -> None:
+    """As a real client has it."""
+    sight, heard = BrokerSight(), list[str]()
+
+    def hear(said: str) -> None:
+        heard.append(said)
+        sight.hear(said)
+
+    settings = {**sight.settings, "statistics.interval.ms": 50, "stats_cb": hear}
+    consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, **settings})
+
+    def looked() -> bool:
+        consumer.poll(0.05)
+        return len(heard) >= 5
+
+    eventually(looked, "its statistics")
+    consumer.close()
+    assert not sight.lost

@@ -1,0 +1,45 @@
+"""Noticing that a client of librdkafka knows of no broker any more, and never will again.
+
+A client forgets brokers that are missing in the metadata it is given. A broker that has just started may give metadata
+without any, itself included; the client then forgets all, and is to begin again with its bootstrap servers. A second
+such answer at the wrong moment takes that back, and the client is left with none, for good and without a word: it
+happens where the only broker, or all of them, start again (https://github.com/confluentinc/librdkafka/issues/5301).
+A producer tells of it by what it cannot deliver. A consumer would wait for ever; its statistics show what it knows.
+"""
+
+import json
+from typing import Any, Final
+
+LOST: Final = (
+    "its client has lost all brokers, as librdkafka may when all of them start again, and would wait for ever. Nothing "
+    "is lost: start it again"
+)
+"""What is to be said of it."""
+
+_LOOK_MS: Final = 5_000
+_SURE: Final = 2
+"""Looks in a row: between forgetting all and beginning again there is a moment without any."""
+_NO_BROKERS: Final = ("logical", "internal")
+"""Sources of what librdkafka counts among brokers, though it is none, such as the coordinator's role."""
+
+
+class BrokerSight:
+    """Whether one client still knows of a broker, reachable or not. Its statistics come while it is polled."""
+
+    def __init__(self) -> None:
+        self._without = 0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The librdkafka properties by which the client tells."""
+        return {"statistics.interval.ms": _LOOK_MS, "stats_cb": self.hear}
+
+    @property
+    def lost(self) -> bool:
+        """Whether it knows of none, for good."""
+        return self._without >= _SURE
+
+    def hear(self, statistics: str) -> None:
+        """Takes librdkafka's statistics, as JSON."""
+        known = [broker for broker in json.loads(statistics)["brokers"].values() if broker["source"] not in _NO_BROKERS]
+        self._without = 0 if known else self._without + 1
