@@ -38,7 +38,7 @@ test-container: $(READY) ## Run ten smoke tests on a Kafka in a container; needs
 test-cluster: $(READY) ## Run the cluster of docker-compose.yml and kill, cut off and restart its containers; needs Docker
 	$(BIN)/pytest tests/cluster $(CLUSTER)
 
-chaos: $(READY) ## Random faults over running topologies, checked by an independent ledger: make chaos SEED=7 MINUTES=60
+chaos: $(READY) ## Random faults over running topologies, with an independent checker: make chaos SEED=7 MINUTES=60
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(or $(MINUTES),10)
 
 test-faults: $(READY) ## Break the code in 24 places, one at a time, and check that a test of `make test` fails each time

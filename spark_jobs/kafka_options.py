@@ -68,12 +68,12 @@ def check_topics(kafka: Mapping[str, Any], partitions: Mapping[str, int]) -> Non
     Raises:
         TopicsRefusedError: if they do not, this user may not see them, or the broker cannot be asked.
     """
-    admin, heard = _admin(kafka)
+    admin, errors = _admin(kafka)
     try:
         found = admin.list_topics(timeout=_METADATA_SECONDS).topics
         allowed = _allowed(admin, [topic for topic in partitions if topic not in found])
     except KafkaException as error:
-        raise _unreachable(kafka, admin, heard, error) from error
+        raise _unreachable(kafka, admin, errors, error) from error
     for topic, wanted in partitions.items():
         if topic not in found:
             if hidden := shortfall((), allowed[topic]):
@@ -93,7 +93,7 @@ def topic_id(kafka: Mapping[str, Any], topic: str) -> str:
     Raises:
         TopicsRefusedError: if there is no such topic, or the broker cannot be asked.
     """
-    admin, heard = _admin(kafka)
+    admin, errors = _admin(kafka)
     end, pause = time.monotonic() + _KNOWN_SECONDS, threading.Event()
     while True:
         try:
@@ -104,7 +104,7 @@ def topic_id(kafka: Mapping[str, Any], topic: str) -> str:
             if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise TopicsRefusedError(f"source topic {topic} may not be read by this user: {remedy()}") from error
             if code != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise _unreachable(kafka, admin, heard, error) from error
+                raise _unreachable(kafka, admin, errors, error) from error
             if time.monotonic() >= end:
                 raise TopicsRefusedError(f"source topic {topic} does not exist: create it, or name another") from error
         pause.wait(_LOOK_SECONDS)
@@ -120,32 +120,32 @@ def check_access(kafka: Mapping[str, Any], role: Role) -> None:
     """
     # Whether a topic is needed that would have to be created, only the job knows.
     uses = {topic: needed for topic, needed in role.needed_topics.items() if Operation.CREATE not in needed}
-    admin, heard = _admin(kafka)
+    admin, errors = _admin(kafka)
     try:
         allowed = _allowed(admin, list(uses))
     except KafkaException as error:
-        raise _unreachable(kafka, admin, heard, error) from error
+        raise _unreachable(kafka, admin, errors, error) from error
     for topic, needed in uses.items():
         if lacking := shortfall(tuple(each for each in needed if each in _USED), allowed[topic]):
             raise TopicsRefusedError(f"topic {topic} {lacking}: {remedy(role.name)}")
 
 
 def _admin(kafka: Mapping[str, Any]) -> tuple[AdminClient, list[KafkaError]]:
-    """A client, and the errors that it hears of."""
-    heard: list[KafkaError] = []
-    settings = {**for_admin(_checked(kafka)), "log_level": 2, "error_cb": heard.append}
+    """A client, and the errors that it reports."""
+    errors: list[KafkaError] = []
+    settings = {**for_admin(_checked(kafka)), "log_level": 2, "error_cb": errors.append}
     try:
-        return forgettable(AdminClient)(settings), heard
+        return forgettable(AdminClient)(settings), errors
     except KafkaException as error:
         raise SparkJobError(f"the Kafka settings cannot be used: {error.args[0].str()}; correct them") from error
 
 
 def _unreachable(
-    kafka: Mapping[str, Any], admin: AdminClient, heard: list[KafkaError], error: KafkaException
+    kafka: Mapping[str, Any], admin: AdminClient, errors: list[KafkaError], error: KafkaException
 ) -> TopicsRefusedError:
     admin.poll(0)
     servers = kafka["bootstrap.servers"]
-    for each in heard:
+    for each in errors:
         if each.code() in _KEPT_OUT:
             return TopicsRefusedError(no_entry(servers, each.str()))
     return TopicsRefusedError(f"no Kafka answers at {servers}: {error.args[0]}; check bootstrap.servers")

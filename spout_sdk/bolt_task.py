@@ -1,7 +1,6 @@
 """One task of a bolt, without I/O: records in, tuples and ack batches out."""
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -22,10 +21,10 @@ from spout_sdk.errors import (
     TooManyFailuresError,
     TopologyError,
 )
+from spout_sdk.input_expiry import InputExpiry
 from spout_sdk.options import DEFAULT_OPTIONS, checked_interval
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.repetition import Repetition
-from spout_sdk.stats import NO_INPUT
 from spout_sdk.topology import Topology
 from spout_sdk.tuple_reader import tuple_reader
 from spout_sdk.tuples import Tuple, tick_tuple
@@ -41,7 +40,6 @@ EXPIRED_INPUTS: Final = "expired inputs"
 """Counts inputs that were settled because nothing acked or failed them in time."""
 
 _SHOWN_TUPLES: Final = 3
-_MARK_SECONDS: Final = 1.0
 _MOST_UNCOMMITTED: Final = 1_000_000
 """Inputs of a task that are open, or done behind an open one; so many take some hundred megabytes."""
 
@@ -92,9 +90,8 @@ class BoltTask:
         self._basic = BasicCollector(self._collector)
         self._options = topology.options.get(component, DEFAULT_OPTIONS)
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
-        self._input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
-        self._mark_at = environment.clock()
-        self._marks: deque[tuple[float, int]] = deque()
+        input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
+        self._expiry = InputExpiry(self._inputs, input_age, component, self._inbox, task, environment.clock())
         self._failures_in_a_row = 0
         self._raised_before = Repetition(environment.clock)
         try:
@@ -190,45 +187,13 @@ class BoltTask:
             raise self._failure
         if self._acks is not None:
             self._acks.tick(now)
-        if now >= self._mark_at:
-            self._mark_at = now + _MARK_SECONDS
-            self._expire_inputs(now)
+        if stale := self._expiry.expire(now):
+            self._context.count(EXPIRED_INPUTS, stale)
         if self._tick_interval is not None and now >= self._tick_at:
             # Counted from now: ticks that were missed are not made up for.
             self._tick_at = now + self._tick_interval
             ticked = tick_tuple()
             self._execute(ticked, (ticked,))
-
-    def _expire_inputs(self, now: float) -> None:
-        """Settles inputs that are open for longer than any tree may be: their trees have failed, and been replayed.
-
-        One forgotten ack would otherwise hold the committed offset for ever.
-        """
-        marks = self._marks
-        oldest = self._inputs.oldest_open
-        if oldest is not None:
-            marks.append((now, self._inputs.last_started))
-        while marks and (oldest is None or marks[0][1] < oldest):
-            marks.popleft()
-        while marks and now - marks[0][0] >= self._input_age:
-            stale = self._inputs.settle_to(marks.popleft()[1])
-            if stale:
-                self._context.count(EXPIRED_INPUTS, len(stale))
-                logger.error(
-                    "%s/%d: %d inputs of %s[%d] were neither acked nor failed for %.0f s, the first at offset %d. "
-                    "Their trees have failed, so they are settled and committed; ack or fail each input. Its roots: "
-                    "acker trace --tuple %s/%d@%d",
-                    self._component,
-                    self._task,
-                    len(stale),
-                    self._inbox,
-                    self._task,
-                    self._input_age,
-                    stale[0],
-                    self._component,
-                    self._task,
-                    stale[0],
-                )
 
     def _execute(self, given: Any, tuples: Sequence[Tuple]) -> None:
         """Calls the bolt.
@@ -308,11 +273,7 @@ class BoltTask:
 
     def oldest_input(self, now: float) -> tuple[float, str]:
         """The input that is open for longest: for how many seconds, to within one, and where it lies."""
-        oldest = self._inputs.oldest_open
-        if oldest is None:
-            return NO_INPUT
-        began = next((at for at, last in list(self._marks) if last >= oldest), now)
-        return now - began, f"{self._inbox}[{self._task}] offset {oldest}"
+        return self._expiry.oldest(now)
 
     def _execute_basic(self, tuple_: Tuple) -> None:
         basic = self._basic

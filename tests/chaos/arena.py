@@ -1,7 +1,7 @@
 """What happened to each message of a topology, in a file that all its processes map.
 
 A write is seen by the others at once and outlives the process that made it, whatever kills that. So an ack is known to
-be false if an effect is missing at the moment at which the spout is told.
+be false if an effect is missing when its spout's `ack` is called.
 """
 
 from pathlib import Path
@@ -30,7 +30,7 @@ class Arena:
         self.emitted_at: NDArray[np.float64] = self._rows["emitted_at"]
         """Shape `(MESSAGES,)`, dtype `f8`: when it was emitted, or written to the source, first."""
         self.acked_at: NDArray[np.float64] = self._rows["acked_at"]
-        """Shape `(MESSAGES,)`, dtype `f8`: when its spout was told first that it is done."""
+        """Shape `(MESSAGES,)`, dtype `f8`: when its spout's `ack` was called first."""
         self.effects: NDArray[np.uint8] = self._rows["effects"]
         """Shape `(MESSAGES, PARTS)`, dtype `u1`: how often each part was executed by the sink; ends at 255."""
         self.false_acks: NDArray[np.uint8] = self._rows["false_acks"]
@@ -52,7 +52,7 @@ class Arena:
             self.emitted_at[number] = now
 
     def ack(self, number: int, now: float) -> None:
-        """Notes that the spout was told that a message is done, and whether that is true."""
+        """Notes that the spout's `ack` was called, and whether all effects were there."""
         if not self.effects[number].all():
             self.false_acks[number] = 1
         if not self.acked_at[number]:

@@ -84,7 +84,7 @@ class Numbers(Spout):
 
 
 class Source(KafkaSpout):
-    """A Kafka spout that notes what it is told."""
+    """A Kafka spout that notes its acks."""
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         self.arena = arena_of(context.topology)
