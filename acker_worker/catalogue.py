@@ -132,11 +132,9 @@ class Catalogue:
                         raise TopicError(name, f"may not be created by this user: {remedy(OPERATOR)}") from error
                     if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                         raise TopicError(name, f"could not be created: {error.args[0].str()}") from error
-            self._await_topics({spec.name for spec in missing})
-        problems = self.problems(topic_specs(manifest))
-        if problems:
-            raise problems[0]
-        return [spec.name for spec in missing]
+        created_names = [spec.name for spec in missing]
+        self._await_sound(topic_specs(manifest), created_names)
+        return created_names
 
     def problems(self, specs: list[TopicSpec]) -> list[TopicError]:
         """What is wrong with topics, each finding with what to do; empty if they are as they have to be.
@@ -152,7 +150,7 @@ class Catalogue:
             if hidden := shortfall((), allowed.get(spec.name)):
                 found.append(TopicError(spec.name, f"{hidden}: {remedy()}"))
             elif spec.name not in existing:
-                found.append(TopicError(spec.name, "does not exist. Create it: acker topics create MODULE:TOPOLOGY"))
+                found.append(_missing(spec.name))
             elif existing[spec.name] != spec.partitions:
                 found.append(
                     TopicError(
@@ -165,8 +163,12 @@ class Catalogue:
                 present.append(spec)
         configs = self._configs([spec.name for spec in present])
         for spec in present:
+            config = configs.get(spec.name)
+            if config is None:
+                found.append(_missing(spec.name))
+                continue
             for key, wanted in spec.required.items():
-                actual = configs[spec.name].get(key)
+                actual = config.get(key)
                 if actual != wanted:
                     found.append(
                         TopicError(
@@ -196,7 +198,10 @@ class Catalogue:
             BrokerUnreachableError: if no broker answers in time.
         """
         topic = acks_topic(manifest.topology)
-        return short_retention(manifest, self._configs([topic])[topic])
+        config = self._configs([topic]).get(topic)
+        if config is None:
+            raise _missing(topic)
+        return short_retention(manifest, config)
 
     def watched(self, topics: list[str]) -> TopicWatch:
         """Watches topics, without ever waiting for an answer."""
@@ -331,11 +336,14 @@ class Catalogue:
                 try:
                     found[resource.name] = {key: entry.value for key, entry in result.result().items()}
                 except KafkaException as error:
-                    if error.args[0].code() not in REFUSED:
+                    code = error.args[0].code()
+                    if code in REFUSED:
+                        raise TopicError(
+                            resource.name, f"may not be asked for its settings by this user: {remedy()}"
+                        ) from error
+                    # Another broker, which learns of it later, or of its deletion sooner.
+                    if code != KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise
-                    raise TopicError(
-                        resource.name, f"may not be asked for its settings by this user: {remedy()}"
-                    ) from error
         return found
 
     def _allowed(self, topics: Iterable[str]) -> dict[str, frozenset[str] | None]:
@@ -360,12 +368,24 @@ class Catalogue:
                     found[name] = None if operations is None else frozenset(each.name for each in operations)
         return found
 
-    def _await_topics(self, names: set[str]) -> None:
-        """Waits until the brokers' metadata shows topics that were just created."""
+    def _await_sound(self, specs: list[TopicSpec], created: list[str]) -> None:
+        """Waits until every broker that is asked describes the created topics: brokers learn of them one by one.
+
+        Raises:
+            TopicError: if one of them is not described in time, or another one is not as it has to be.
+        """
         deadline = time.monotonic() + self._contact_s
-        while missing := names - set(self.topics()):
-            if time.monotonic() > deadline:
-                raise TopicError(min(missing), f"was created but is not visible after {self._contact_s:g} s")
+        pause = threading.Event()
+        while problems := self.problems(specs):
+            others = [each for each in problems if each.topic not in created]
+            if others or time.monotonic() > deadline:
+                raise (others or problems)[0]
+            pause.wait(_LOOK_S)
+
+
+def _missing(topic: str) -> TopicError:
+    """The error of a topic that is not there."""
+    return TopicError(topic, "does not exist. Create it: acker topics create MODULE:TOPOLOGY")
 
 
 def _identity(answer: "Future[TopicDescription]") -> str | None:

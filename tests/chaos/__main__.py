@@ -1,6 +1,6 @@
 """A run of random faults: progress on standard error, the report as JSON on standard output.
 
-Example: python -m tests.chaos --minutes 10 --seed 7
+Example: python -m tests.chaos --minutes 10 --seed 7 --brokers 3 --spark
 """
 
 import argparse
@@ -20,51 +20,24 @@ from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic
 
-from acker_cli.acker_pool import AckerPool
-from acker_cli.acker_process import AckerLaunch
-from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
-from acker_worker.catalogue import Catalogue
-from local_kafka import LocalKafka
-from spout_sdk import Topology
+from acker_cli.topology_processes import LOOK_SECONDS
 from tests.chaos import topologies
-from tests.chaos.arena import Arena
+from tests.chaos.brokers import Brokers, LocalBroker, ThreeBrokers, local_broker, three_brokers
 from tests.chaos.checks import findings, summary
-from tests.chaos.faults import KINDS, Faults
-from tests.kafka.sdk_rig import Cluster
-from tests.topics import create_topics
+from tests.chaos.faults import PROCESS_FAULTS, Faults
+from tests.chaos.targets import Target
 from tests.waiting import eventually
 
-TOPOLOGIES: Final = ("own_spout", "kafka_spout", "exactly_once", "at_most_once")
+TOPOLOGIES: Final = (
+    topologies.own_spout,
+    topologies.kafka_spout,
+    topologies.exactly_once,
+    topologies.at_most_once,
+)
+KINDS: Final = sorted({*PROCESS_FAULTS, *LocalBroker.faults, *ThreeBrokers.faults})
 STUCK_SECONDS: Final = 120.0
 """After so long without an ack of a newer message, the run ends."""
-
-
-class Target:
-    """A topology under faults."""
-
-    def __init__(self, reference: str, broker: LocalKafka, make: Callable[[], Topology]) -> None:
-        self.topology = make()
-        name, manifest = self.topology.name, self.topology.manifest
-        self.tracked = manifest.acking
-        self.has_source = "numbers" in self.topology.kafka_sources
-        self.arena = Arena(topologies.directory() / f"{name}.arena", "w+")
-        self.cluster = Cluster(broker.bootstrap_servers, manifest)
-        kafka = self.cluster.bootstrap
-        if self.has_source:
-            create_topics(kafka, [NewTopic(topologies.source_of(name), topologies.SOURCE_PARTITIONS, 1)])
-        catalogue = Catalogue(kafka)
-        catalogue.create_topics(manifest)
-        catalogue.publish(manifest)
-        ackers = AckerPool(AckerLaunch(name, kafka, {}, "INFO"), 1) if self.tracked else None
-        self.processes = TopologyProcesses(reference, manifest, kafka, {}, ackers)
-
-    def is_done(self) -> bool:
-        """Whether nothing is left to do for it."""
-        if self.tracked:
-            return self.arena.acked == self.arena.emitted
-        return all(at == end for bolt in ("split", "sink") for at, end in self.cluster.progress(bolt).values())
 
 
 @contextmanager
@@ -88,10 +61,10 @@ def looped(work: Callable[[], Any], seconds: float, errors: list[str]) -> Iterat
         thread.join()
 
 
-def filler(targets: Sequence[Target], broker: LocalKafka) -> Callable[[], None]:
+def filler(targets: Sequence[Target], brokers: Brokers) -> Callable[[], None]:
     """Writes the next message to each source, as long as there are to be more."""
     # A message must not be dropped, whatever the broker does, or the numbers would not be those of the offsets.
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
+    settings = {"bootstrap.servers": brokers.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
     producer = Producer({**settings, "message.timeout.ms": 0})
     number = 0
 
@@ -111,32 +84,38 @@ def filler(targets: Sequence[Target], broker: LocalKafka) -> Callable[[], None]:
     return fill
 
 
-def run(seed: int, minutes: float, kinds: Sequence[str] = KINDS) -> dict[str, Any]:
+def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, only: str | None = None) -> dict[str, Any]:
     """Runs faults for some minutes, and reports what they did."""
     rng, errors, faults = random.Random(seed), list[str](), list[dict[str, Any]]()
     recoveries: defaultdict[str, list[float]] = defaultdict(list)
+    gaps: defaultdict[str, list[float]] = defaultdict(list)
     stuck: list[str] = []
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
         os.environ[topologies.DIRECTORY] = str(directory)
         os.environ[topologies.NAME] = f"chaos-{uuid.uuid4().hex[:6]}"
-        broker = stack.enter_context(LocalKafka(data_dir=directory / "broker", heap="768m"))
-        targets = [Target(f"{topologies.__name__}:{name}", broker, getattr(topologies, name)) for name in TOPOLOGIES]
+        say("starting the brokers and topologies")
+        kafka = stack.enter_context(three_brokers() if brokers == 3 else local_broker(directory / "broker"))
+        targets = [Target(make, kafka) for make in (*TOPOLOGIES, *([topologies.spark_bolt] if spark else []))]
         tracked = [target for target in targets if target.tracked]
         for target in targets:
-            stack.enter_context(target.processes)
-            stack.enter_context(looped(target.processes.check, LOOK_SECONDS, errors))
-        stack.enter_context(looped(filler(targets, broker), 1 / topologies.RATE, errors))
-        eventually(lambda: all(target.arena.acked > 50 for target in tracked), "all topologies at work", 120)
+            stack.enter_context(target)
+            stack.enter_context(looped(target.check, LOOK_SECONDS, errors))
+        stack.enter_context(looped(filler(targets, kafka), 1 / topologies.RATE, errors))
+        eventually(lambda: all(target.arena.acked > 50 for target in tracked), "all topologies at work", 180)
         began = time.time()
-        draw = Faults(rng, broker, [target.processes for target in targets], kinds)
+        draw = Faults(rng, kafka, targets, only)
         while time.time() - began < 60 * minutes and not stuck and not errors:
+            kafka.await_whole()
             fault = draw.next()
             say(f"{time.time() - began:6.1f} s  {fault.kind}, {fault.seconds:g} s")
+            start = time.time()
             fault.happen()
             seconds = recovered(tracked, time.time(), stuck)
-            faults.append({"kind": fault.kind, "seconds": fault.seconds, "recovery": seconds})
+            without = [target.arena.longest_gap(start) for target in tracked]
+            faults.append({"kind": fault.kind, "seconds": fault.seconds, "recovery": seconds, "gap": max(without)})
             recoveries[fault.kind].extend(seconds.values())
+            gaps[fault.kind] += without
         (directory / "over").touch()
         for target in targets:
             try:
@@ -148,12 +127,14 @@ def run(seed: int, minutes: float, kinds: Sequence[str] = KINDS) -> dict[str, An
     return {
         "seed": seed,
         "minutes": minutes,
+        "brokers": brokers,
         "faults": len(faults),
         "messages": messages,
         "broken": broken,
         "stuck": stuck,
         "errors": errors,
         "recovery_seconds": summary(recoveries),
+        "seconds_without_acks": summary(gaps),
         "each": faults,
     }
 
@@ -197,11 +178,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32), help="repeats the faults")
     parser.add_argument("--minutes", type=float, default=10.0, help="how long faults happen (default: 10)")
     parser.add_argument("--log", type=Path, default=Path("chaos.log"), help="what processes log (default: chaos.log)")
-    parser.add_argument("--only", choices=sorted(set(KINDS)), help="one kind of faults (default: all)")
+    parser.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="3 are containers (default: 1)")
+    parser.add_argument("--spark", action="store_true", help="a topology with a bolt in Spark as well")
+    parser.add_argument("--only", choices=KINDS, help="one kind of faults (default: all)")
     given = parser.parse_args()
     log_to(given.log)
-    say(f"seed {given.seed}: python -m tests.chaos --seed {given.seed} --minutes {given.minutes:g} repeats its faults")
-    report = run(given.seed, given.minutes, KINDS if given.only is None else [given.only])
+    say(f"seed {given.seed}: --seed {given.seed} draws these faults again")
+    try:
+        report = run(given.seed, given.minutes, brokers=given.brokers, spark=given.spark, only=given.only)
+    except Exception as error:
+        logging.exception("the run ended")
+        say(f"{type(error).__name__}: {error}; {given.log} has the traceback")
+        return 1
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
     is_fine = not report["stuck"] and not report["errors"]
     return 0 if is_fine and not any(count for each in report["broken"].values() for count in each.values()) else 1

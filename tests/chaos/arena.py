@@ -69,3 +69,9 @@ class Arena:
         acked = self.acked_at[first : self.emitted]
         acked = acked[acked > 0]
         return float(acked.min()) if len(acked) else None
+
+    def longest_gap(self, since: float) -> float:
+        """The longest time without a first ack since then, in seconds."""
+        acked = self.acked_at[: self.emitted]
+        times = np.sort(acked[acked > since])
+        return round(float(np.diff(times, prepend=since).max(initial=0.0)), 2)

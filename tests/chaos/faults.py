@@ -1,4 +1,4 @@
-"""Faults: what may happen to a process or to the broker, and for how long."""
+"""Faults: what may happen to a process or to the brokers, and for how long."""
 
 import os
 import random
@@ -9,18 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from acker_cli.topology_processes import TopologyProcesses
-from local_kafka import LocalKafka
+from tests.chaos.brokers import Brokers
+from tests.chaos.targets import Target
 
-KINDS: Final = (
-    *("kill", "kill", "stop"),  # a component
-    *("kill acker", "stop acker"),
-    *("kill broker", "stop broker", "pause broker"),
-)
+PROCESS_FAULTS: Final = ("kill", "kill", "stop", "kill acker", "stop acker")
+"""As often as each is drawn; those without a name are of a component."""
 _PAUSES: Final = (1.0, 5.0, 15.0)
-"""How long a process stands still, in seconds: less than, about as long as, and longer than a session."""
-_AWAY: Final = (0.0, 2.0, 10.0)
-"""How long the broker is away, in seconds."""
+"""How long a process is stopped, in seconds: less than, about as long as, and longer than a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,65 +34,54 @@ class Fault:
 
 
 class Faults:
-    """Draws faults.
+    """Draws faults: one half of processes, one half of brokers.
 
     Args:
         rng: draws.
-        broker: of all topologies.
-        at_work: the topologies.
-        kinds: of `KINDS`; the more often one is named, the more often it happens.
+        brokers: of all topologies.
+        targets: the topologies.
+        only: the one kind to draw; all unless given.
     """
 
     def __init__(
-        self,
-        rng: random.Random,
-        broker: LocalKafka,
-        at_work: Sequence[TopologyProcesses],
-        kinds: Sequence[str] = KINDS,
+        self, rng: random.Random, brokers: Brokers, targets: Sequence[Target], only: str | None = None
     ) -> None:
         self._rng = rng
-        self._kinds = kinds
-        self._broker = broker
-        self._at_work = at_work
+        self._brokers = brokers
+        self._targets = targets
+        self._only = only
         self._pause = threading.Event()
 
     def next(self) -> Fault:
         """One of a random kind, at a random place."""
         rng = self._rng
-        kind = rng.choice(self._kinds)
-        if kind == "pause broker":
-            seconds = rng.choice(_PAUSES)
-            return Fault(kind, seconds, lambda: self._stand_still([self._broker.pid], seconds))
-        if kind.endswith("broker"):
-            seconds = rng.choice(_AWAY)
-            end = self._broker.kill if kind.startswith("kill") else self._broker.stop
-            return Fault(kind, seconds, lambda: self._away(end, seconds))
-        processes = rng.choice([each for each in self._at_work if each.ackers is not None or "acker" not in kind])
+        kinds = PROCESS_FAULTS if rng.random() < 0.5 else tuple(self._brokers.faults)
+        kind = self._only or rng.choice(kinds)
+        if kind in self._brokers.faults:
+            seconds = rng.choice(self._brokers.faults[kind])
+            begin, end = self._brokers.fault(kind, rng, rng.choice(self._targets).topology)
+            return Fault(kind, seconds, lambda: self._last(begin, seconds, end))
+        target = rng.choice([each for each in self._targets if each.tracked or "acker" not in kind])
         if kind.endswith("acker"):
-            assert processes.ackers is not None
-            pids: list[int | None] = [worker.pid for worker in processes.ackers.workers()]
+            pids = target.acker_pids()
         else:
-            component = rng.choice(["numbers", "split", "sink"])
-            pids = [*processes.components.pids()[component]]
-            kind = f"{kind} {component}"
+            component = rng.choice(target.components)
+            pids = target.pids(component)
+            kind = f"{kind} {component}" if component not in target.in_spark else f"{kind} Spark {component}"
         if kind.startswith("kill"):
-            return Fault(kind, 0.0, lambda: self._signal(pids, signal.SIGKILL))
+            return Fault(kind, 0.0, lambda: _signal(pids, signal.SIGKILL))
         seconds = rng.choice(_PAUSES)
-        return Fault(kind, seconds, lambda: self._stand_still(pids, seconds))
+        stop, go_on = (lambda number=number: _signal(pids, number) for number in (signal.SIGSTOP, signal.SIGCONT))
+        return Fault(kind, seconds, lambda: self._last(stop, seconds, go_on))
 
-    def _away(self, end: Callable[[], None], seconds: float) -> None:
+    def _last(self, begin: Callable[[], object], seconds: float, end: Callable[[], object]) -> None:
+        begin()
+        self._pause.wait(seconds)
         end()
-        self._pause.wait(seconds)
-        self._broker.start()
 
-    def _stand_still(self, pids: Sequence[int | None], seconds: float) -> None:
-        self._signal(pids, signal.SIGSTOP)
-        self._pause.wait(seconds)
-        self._signal(pids, signal.SIGCONT)
 
-    def _signal(self, pids: Sequence[int | None], number: signal.Signals) -> None:
-        for pid in pids:
-            # It may have ended since.
-            with suppress(ProcessLookupError):
-                if pid is not None:
-                    os.kill(pid, number)
+def _signal(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        # It may have ended since.
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)

@@ -1,11 +1,13 @@
-"""What is put under faults: a spout of its own and Kafka spouts, with each guarantee."""
+"""What is put under faults: a spout of its own and Kafka spouts, with each guarantee, and a bolt in Spark."""
+
+from __future__ import annotations
 
 import os
 import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spout_sdk import (
     BasicBolt,
@@ -23,6 +25,9 @@ from spout_sdk import (
 )
 from tests.chaos.arena import PARTS, Arena
 from tuple_tree.manifest import Guarantee
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 NAME: Final = "CHAOS_NAME"
 DIRECTORY: Final = "CHAOS_DIRECTORY"
@@ -115,22 +120,35 @@ class Sink(BasicBolt):
         self.arena.effect(tuple_["number"], tuple_["part"])
 
 
-def _topology(kind: str, guarantee: Guarantee, *, kafka_spout: bool) -> Topology:
+def split_in_spark(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    parts = F.explode(F.array(*(F.lit(part).cast("long") for part in range(PARTS))))
+    return rows.select("number", parts.alias("part"), "_tracking")
+
+
+def _topology(
+    kind: str, guarantee: Guarantee = "at_least_once", *, kafka_spout: bool = False, in_spark: bool = False
+) -> Topology:
     name = f"{os.environ[NAME]}-{kind}"
     builder = TopologyBuilder(name, guarantee=guarantee, ack_partitions=2)
     source: Any = Source(source_of(name), translate=numbered, streams=Numbers.streams) if kafka_spout else Numbers
     builder.set_spout("numbers", source)
-    builder.set_bolt("split", Split, tasks=2).shuffle_grouping("numbers")
+    if in_spark:
+        split = builder.set_bolt("split", split_in_spark, tasks=2, external=True, streams=Split.streams)
+    else:
+        split = builder.set_bolt("split", Split, tasks=2)
+    split.shuffle_grouping("numbers")
     builder.set_bolt("sink", Sink, tasks=2).fields_grouping("split", "number")
     return builder.build()
 
 
 def own_spout() -> Topology:
-    return _topology("own", "at_least_once", kafka_spout=False)
+    return _topology("own")
 
 
 def kafka_spout() -> Topology:
-    return _topology("kafka", "at_least_once", kafka_spout=True)
+    return _topology("kafka", kafka_spout=True)
 
 
 def exactly_once() -> Topology:
@@ -139,3 +157,7 @@ def exactly_once() -> Topology:
 
 def at_most_once() -> Topology:
     return _topology("most", "at_most_once", kafka_spout=True)
+
+
+def spark_bolt() -> Topology:
+    return _topology("spark", in_spark=True)

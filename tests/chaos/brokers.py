@@ -1,0 +1,187 @@
+"""The brokers under faults: one on this machine, or the three of the compose file in containers."""
+
+import os
+import random
+import re
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from confluent_kafka.admin import AdminClient
+
+from local_kafka import LocalKafka
+from local_kafka.ports import free_port
+from spout_sdk import Topology
+from tests.cluster.project import Project, running
+from tests.waiting import eventually
+from tuple_tree.names import acks_topic, component_group
+
+_OFFSETS: Final = "__consumer_offsets"
+_QUORUM: Final = "org.apache.kafka.tools.MetadataQuorumCommand"
+_CONFIGS: Final = "kafka.admin.ConfigCommand"
+_DATA: Final = "/var/lib/kafka/data"
+_SLOW: Final = 20_000
+"""Bytes a second that each client may produce under a quota."""
+_HERE: Final = Path(__file__).parent
+
+Actions = tuple[Callable[[], object], Callable[[], object]]
+"""What begins a fault, and what ends it."""
+
+
+class Brokers(Protocol):
+    """What faults need of brokers."""
+
+    bootstrap_servers: str
+    replication: int
+    faults: Mapping[str, tuple[float, ...]]
+    """Kind of fault → how long it may last, in seconds."""
+
+    def fault(self, kind: str, rng: random.Random, topology: Topology) -> Actions:
+        """A fault of a kind; where the kind says so, of a broker that this topology needs."""
+        ...
+
+    def await_whole(self) -> None:
+        """Waits until all brokers have all that they should have."""
+        ...
+
+
+class LocalBroker:
+    """One broker in a process of this machine."""
+
+    replication = 1
+    faults: Mapping[str, tuple[float, ...]] = {
+        "kill broker": (0.0, 2.0, 10.0),
+        "stop broker": (0.0, 2.0, 10.0),
+        "pause broker": (1.0, 5.0, 15.0),
+    }
+
+    def __init__(self, kafka: LocalKafka) -> None:
+        self.bootstrap_servers = kafka.bootstrap_servers
+        self._kafka = kafka
+
+    def fault(self, kind: str, _rng: random.Random, _topology: Topology) -> Actions:
+        if kind == "pause broker":
+            return lambda: self._signal(signal.SIGSTOP), lambda: self._signal(signal.SIGCONT)
+        return self._kafka.kill if kind == "kill broker" else self._kafka.stop, self._kafka.start
+
+    def await_whole(self) -> None:
+        """It is whole as soon as it has started."""
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._kafka.pid is not None
+        os.kill(self._kafka.pid, number)
+
+
+class ThreeBrokers:
+    """The brokers of the compose file: three replicas of everything, two of which must be there to write."""
+
+    replication = 3
+    faults: Mapping[str, tuple[float, ...]] = {
+        "kill controller": (2.0, 30.0),
+        "kill coordinator": (2.0, 30.0),
+        "kill leader": (2.0, 30.0),
+        "stop coordinator": (10.0,),
+        "pause coordinator": (5.0, 30.0, 90.0),
+        "pause leader": (5.0, 30.0, 90.0),
+        "kill two brokers": (10.0, 60.0),
+        "fill a disk": (30.0,),
+        "quota": (20.0,),
+    }
+
+    def __init__(self, project: Project, ports: list[int]) -> None:
+        self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in ports)
+        self._project = project
+        found = {container.service: container.id for container in project.containers()}
+        self._ids = {number: found[f"kafka-{number}"] for number in (1, 2, 3)}
+
+    def fault(self, kind: str, rng: random.Random, topology: Topology) -> Actions:
+        if kind == "quota":
+            value = f"producer_byte_rate={_SLOW}"
+            return lambda: self._quota("--add-config", value), lambda: self._quota("--delete-config", value[:18])
+        if kind == "fill a disk":
+            full = f"{_DATA}/full"
+            # The broker ends as soon as it writes; its container starts again with an empty disk.
+            fill = ("sh", "-c", f"dd if=/dev/zero of={full} bs=1M; true")
+            return lambda: self._in(3, *fill), lambda: self._in_if_running(3, "rm", "-f", full)
+        if kind == "kill two brokers":
+            victims = rng.sample([1, 2, 3], 2)
+        elif kind.endswith("controller"):
+            victims = [self._controller()]
+        elif kind.endswith("coordinator"):
+            victims = [self._coordinator(topology, rng)]
+        else:
+            victims = [self._leader(acks_topic(topology.name), 0)]
+        begin, end = {"kill": ("kill", "start"), "stop": ("stop", "start"), "pause": ("pause", "unpause")}[
+            kind.partition(" ")[0]
+        ]
+        return lambda: self._each(begin, victims), lambda: self._each(end, victims)
+
+    def await_whole(self) -> None:
+        def is_whole() -> bool:
+            topics = AdminClient({"bootstrap.servers": self.bootstrap_servers}).list_topics(timeout=30).topics
+            partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
+            return all(len(partition.isrs) == self.replication for partition in partitions)
+
+        eventually(is_whole, "all replicas in sync", 120)
+
+    def _each(self, action: str, victims: list[int]) -> None:
+        self._project.docker(action, *(self._ids[number] for number in victims))
+
+    def _in(self, number: int, *command: str) -> str:
+        return self._project.docker("exec", self._ids[number], *command)
+
+    def _in_if_running(self, number: int, *command: str) -> None:
+        self._project.attempt("exec", "--no-TTY", f"kafka-{number}", *command)
+
+    def _java(self, main: str, *arguments: str) -> str:
+        # Not every image has a script for each.
+        line = f"java -Xmx128m -cp '/opt/kafka/libs/*' {main} --bootstrap-server 127.0.0.1:9092 {' '.join(arguments)}"
+        return self._in(1, "sh", "-c", line)
+
+    def _quota(self, *change: str) -> None:
+        self._java(_CONFIGS, "--alter", "--entity-type", "clients", "--entity-default", *change)
+
+    def _controller(self) -> int:
+        found = re.search(r"LeaderId:\s+(\d+)", self._java(_QUORUM, "describe", "--status"))
+        assert found
+        return int(found[1])
+
+    def _coordinator(self, topology: Topology, rng: random.Random) -> int:
+        groups = [component_group(topology.name, component) for component in ("split", "sink")]
+        return self._leader(_OFFSETS, java_hash(rng.choice(groups)))
+
+    def _leader(self, topic: str, number: int) -> int:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions
+        return int(partitions[number % len(partitions)].leader)
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode` without its sign, by which Kafka chooses a group's partition of `__consumer_offsets`."""
+    value = 0
+    for character in text:
+        value = (31 * value + ord(character)) & 0xFFFF_FFFF
+    return value & 0x7FFF_FFFF
+
+
+@contextmanager
+def local_broker(directory: Path) -> Iterator[Brokers]:
+    """Starts one broker."""
+    with LocalKafka(data_dir=directory, heap="768m") as kafka:
+        yield LocalBroker(kafka)
+
+
+@contextmanager
+def three_brokers() -> Iterator[Brokers]:
+    """Starts three brokers in containers, and waits until they are well."""
+    ports: list[int] = []
+    for _ in range(3):
+        ports.append(free_port(taken=ports))
+    environment = {f"KAFKA_{number}_PORT": str(port) for number, port in enumerate(ports, 1)}
+    services = [f"kafka-{number}" for number in (1, 2, 3)]
+    with running(*services, files=[str(_HERE / "compose.yml")], environment=environment) as project:
+        for container in project.containers():
+            project.await_health(container)
+        yield ThreeBrokers(project, ports)
