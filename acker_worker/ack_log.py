@@ -3,20 +3,19 @@
 What becomes of the records, and of partitions that come and go, is the worker's.
 """
 
-import atexit
 import logging
-import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from acker_worker.catalogue import KafkaSettings
-from acker_worker.errors import AccessError, AckerWorkerError, StuckClientError, TopicError
+from acker_worker.errors import AccessError, AckerWorkerError, TopicError
 from acker_worker.progress import Progress
 from tuple_tree.access import ACKER, remedy
+from tuple_tree.bounded_calls import bounded
 from tuple_tree.broker_sight import BrokerSight
+from tuple_tree.client_logs import client_logger
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.names import acker_group, acks_topic
 from tuple_tree.watermarks import watermarks
@@ -27,8 +26,9 @@ CONTACT_S: Final = 5.0
 """How long a broker may take to answer, in seconds."""
 ANSWER_S: Final = 30.0
 """How long a commit may take while brokers answer, in seconds."""
-_STUCK: Final[list[Consumer]] = []
-"""Kept, because to forget them is to close them."""
+_CLOSE_S: Final = 20.0
+_STUCK_CLOSE_S: Final = 1.0
+"""How long a consumer may take to close, in seconds, and one that has lost a commit."""
 _POLL_S: Final = 0.02
 _POLL_RECORDS: Final = 500
 
@@ -63,13 +63,6 @@ _HOPELESS: Final = (
 _GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
-def _end_at_once() -> None:
-    """Ends the process without destroying its clients."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(1)
-
-
 Reached = Mapping[int, Progress]
 """How far partitions of the ack log were told."""
 Rebalance = Callable[[list[TopicPartition]], None]
@@ -100,9 +93,13 @@ class AckLogReader:
         group["max.poll.interval.ms"] = max(int(group["max.poll.interval.ms"]), int(group["session.timeout.ms"]))
         self._sights = (BrokerSight(), BrokerSight())
         in_group, asking = (sight.settings for sight in self._sights)
-        self._consumer = Consumer({**group, **in_group, "on_commit": self._answered, "logger": _log})
+        self._consumer = Consumer(
+            {**group, **in_group, "on_commit": self._answered, "logger": client_logger("acker_worker")}
+        )
         # An open transaction holds a reader of committed records back, and its idea of the end with it.
-        self._watermarks = Consumer({**group, **asking, "isolation.level": "read_uncommitted", "logger": _log})
+        self._watermarks = Consumer(
+            {**group, **asking, "isolation.level": "read_uncommitted", "logger": client_logger("acker_worker")}
+        )
         self._on_committed = on_committed
         self._clock = clock
         self._asked: dict[frozenset[tuple[int, int]], Reached] = {}
@@ -245,20 +242,13 @@ class AckLogReader:
     def close(self) -> None:
         """Leaves the group.
 
-        Raises:
-            StuckClientError: if the consumer has lost a commit, for whose answer it would wait for ever.
+        A consumer that has lost a commit would wait for its answer for ever, and stay a member of its group: the
+        process ends then.
         """
         self._watermarks.close()
-        if self.unanswered_s > ANSWER_S or (self.lost and self.committing):
-            # Python would destroy it at the end of the process, and wait as well.
-            _STUCK.append(self._consumer)
-            atexit.register(_end_at_once)
-            raise StuckClientError(
-                f"the consumer of {self.topic} cannot be closed: a commit has had no answer for "
-                f"{self.unanswered_s:.0f} s. This process ends, so that its group gives its partitions to another; "
-                "start it again"
-            )
-        self._consumer.close()
+        is_stuck = self.unanswered_s > ANSWER_S or (self.lost and self.committing)
+        with bounded(_STUCK_CLOSE_S if is_stuck else _CLOSE_S, f"close() of the consumer of {self.topic}"):
+            self._consumer.close()
 
     def _bounds(self, consumer: Consumer, partition: int) -> tuple[int, int]:
         return watermarks(consumer, TopicPartition(self.topic, partition), CONTACT_S)

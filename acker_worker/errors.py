@@ -7,7 +7,6 @@ AckerWorkerError
 ├── TopicError               a topic is missing or not as it has to be, or this user may not use it
 ├── AccessError              this user may not do something else that it has to, or is not let in at all
 ├── DeliveryError            notices could not be delivered, so nothing may be committed
-├── StuckClientError         a client that cannot be closed, so its process has to end
 └── UnsupportedVersionError  an ack batch or a commit of a version that this one cannot read
 """
 
@@ -54,10 +53,6 @@ class AccessError(AckerWorkerError):
 
 class DeliveryError(AckerWorkerError):
     """Notices could not be delivered in time."""
-
-
-class StuckClientError(AckerWorkerError):
-    """A client of librdkafka cannot be closed. As long as its process lives, it stays a member of its group."""
 
 
 class UnsupportedVersionError(AckerWorkerError):

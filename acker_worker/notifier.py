@@ -19,6 +19,7 @@ from acker_worker.errors import BrokerUnreachableError, DeliveryError
 from acker_worker.fold import Rejected, Told
 from acker_worker.notices import notice_batches
 from tuple_tree.access import ACKER, remedy
+from tuple_tree.client_logs import client_logger
 from tuple_tree.client_settings import for_producer
 from tuple_tree.codec import encode_notice_batch
 from tuple_tree.dead_letters import Headers, dead_letter_headers
@@ -76,7 +77,9 @@ class Notifier:
         self._waiting: deque[tuple[SpoutTask, NoticeBatch]] = deque()
         self._ask_at = -math.inf
         self._failure: KafkaError | None = None
-        self._producer = Producer({**_PRODUCER, **for_producer(kafka), **_FIXED, "logger": _log})
+        self._producer = Producer(
+            {**_PRODUCER, **for_producer(kafka), **_FIXED, "logger": client_logger("acker_worker")}
+        )
 
     def tell(self, partition: int, position: int, told: dict[SpoutTask, Told]) -> None:
         """Sends outcomes to their spouts.

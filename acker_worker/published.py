@@ -14,6 +14,7 @@ from acker_worker.errors import AccessError, AckerWorkerError, BrokerUnreachable
 from acker_worker.intervals import Interval
 from tuple_tree.access import ACKER, Operation, Permission, Role, remedy
 from tuple_tree.broker_sight import BrokerSight
+from tuple_tree.client_logs import client_logger
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
 
@@ -64,7 +65,12 @@ class PublishedTopologies:
         self._kafka = kafka
         self._catalogue = Catalogue(kafka)
         # Not joined, but librdkafka wants a name.
-        self._settings: dict[str, Any] = {**for_consumer(kafka), **_FIXED, "group.id": CATALOGUE_GROUP, "logger": _log}
+        self._settings: dict[str, Any] = {
+            **for_consumer(kafka),
+            **_FIXED,
+            "group.id": CATALOGUE_GROUP,
+            "logger": client_logger("acker_worker"),
+        }
         self._consumer: Consumer | None = None
         self._sight = BrokerSight()
         self._topic_id: str | None = None

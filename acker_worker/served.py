@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from acker_worker.errors import AckerWorkerError, StuckClientError
+from acker_worker.errors import AckerWorkerError
 from acker_worker.ledger import LedgerSettings
 from acker_worker.stats import WorkerStats
 from tuple_tree.manifest import Manifest
@@ -152,15 +152,9 @@ class Served:
         self._end(f"topology {self._topology} was withdrawn: its worker stops", logging.INFO)
 
     def check(self) -> None:
-        """Starts the worker if there is to be one, and looks after one that has ended.
-
-        Raises:
-            StuckClientError: if that one's consumer could not be closed.
-        """
+        """Starts the worker if there is to be one, and looks after one that has ended."""
         now = self._clock()
         if self._run is not None and self._run.over:
-            if isinstance(self._run.error, StuckClientError):
-                raise self._run.error
             self._bury(self._run, now)
         if self._run is None and self._wanted is not None and now >= self._start_at:
             self._heard_at = now

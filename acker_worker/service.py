@@ -70,9 +70,8 @@ class AckerService:
         """Works until `stop` is called.
 
         Raises:
-            AckerWorkerError: if `acker.topologies` cannot be followed, which is needed to start.
-            StuckClientError: if a consumer cannot be closed. What else is wrong with one topology is logged, and tried
-                again.
+            AckerWorkerError: if `acker.topologies` cannot be followed, which is needed to start. What is wrong with
+                one topology is logged, and tried again.
         """
         published = PublishedTopologies(self._kafka, self._clock)
         try:

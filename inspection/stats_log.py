@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from acker_worker.catalogue import CONTACT_S, Catalogue, KafkaSettings
 from acker_worker.errors import AccessError, BrokerUnreachableError, TopicError
+from tuple_tree.client_logs import client_logger
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.errors import StatsRecordError
 from tuple_tree.names import CATALOGUE_GROUP, stats_topic
@@ -68,7 +69,9 @@ class StatsLog:
                 f"does not exist, or may not be seen by this user, so nobody can say how {self._topology} does. Create "
                 "it with acker topics create MODULE:TOPOLOGY; running processes find it by themselves",
             )
-        consumer = self._consumer = Consumer({**for_consumer(self._kafka), **_FIXED, "logger": _log})
+        consumer = self._consumer = Consumer(
+            {**for_consumer(self._kafka), **_FIXED, "logger": client_logger("inspection")}
+        )
         since = int((time.time() - back_s) * 1000)
         try:
             consumer.assign(consumer.offsets_for_times([TopicPartition(self._topic, 0, since)], timeout=CONTACT_S))

@@ -1,13 +1,13 @@
 """librdkafka settings: what the SDK needs, under what the user says."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
 from spout_sdk.errors import SpoutSdkError
-from tuple_tree.client_settings import for_admin, for_consumer, for_producer
+from tuple_tree.client_logs import client_logger
+from tuple_tree.client_settings import for_admin, for_consumer, for_producer, for_transactions
 
-logger = logging.getLogger("spout_sdk.kafka")
+_LOGGER: Final = client_logger("spout_sdk")
 
 SESSION_MS: Final = 10_000
 """After how many milliseconds of silence a process has left its group, unless `session.timeout.ms` is set."""
@@ -25,8 +25,6 @@ KafkaSettings = Mapping[str, Any]
 _CONSUMER: Final[dict[str, Any]] = {
     "session.timeout.ms": SESSION_MS,
     "heartbeat.interval.ms": 2_000,
-    # Bounds a commit on revoke, which waits for the group's coordinator.
-    "socket.timeout.ms": 10_000,
     # The default of a second makes a consumer with a full queue pause: 130 k instead of 600 k messages/s.
     "fetch.queue.backoff.ms": 50,
 }
@@ -54,17 +52,17 @@ _FIXED_ACKS: Final[dict[str, Any]] = {**_FIXED_PRODUCER, "delivery.report.only.e
 
 def consumer_settings(kafka: KafkaSettings, group: str) -> dict[str, Any]:
     """The settings of a component's consumer; what the guarantees rest on is ours, the rest may be overridden."""
-    return {**_CONSUMER, **for_consumer(kafka), **_FIXED_CONSUMER, "group.id": group, "logger": logger}
+    return {**_CONSUMER, **for_consumer(kafka), **_FIXED_CONSUMER, "group.id": group, "logger": _LOGGER}
 
 
 def tuple_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
     """The settings of the producer of tuples, which reports failures only."""
-    return {**_PRODUCER, **_TUPLES, **for_producer(kafka), **_FIXED_TUPLES, "logger": logger}
+    return {**_PRODUCER, **_TUPLES, **for_producer(kafka), **_FIXED_TUPLES, "logger": _LOGGER}
 
 
 def ack_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
     """The settings of the producer of ack batches and dead letters, which reports everything."""
-    return {**_PRODUCER, **_ACKS, **for_producer(kafka), **_FIXED_ACKS, "logger": logger}
+    return {**_PRODUCER, **_ACKS, **for_producer(kafka), **_FIXED_ACKS, "logger": _LOGGER}
 
 
 def transactional_settings(kafka: KafkaSettings, transactional_id: str) -> dict[str, Any]:
@@ -72,16 +70,16 @@ def transactional_settings(kafka: KafkaSettings, transactional_id: str) -> dict[
     return {
         **_PRODUCER,
         **_TRANSACTIONAL,
-        **for_producer(kafka),
+        **for_transactions(kafka),
         **_FIXED_TUPLES,
         "transactional.id": transactional_id,
-        "logger": logger,
+        "logger": _LOGGER,
     }
 
 
 def admin_settings(kafka: KafkaSettings) -> dict[str, Any]:
     """The settings of the client that looks at topics before a component starts."""
-    return {**for_admin(kafka), "logger": logger}
+    return {**for_admin(kafka), "logger": _LOGGER}
 
 
 def checked(kafka: KafkaSettings) -> KafkaSettings:

@@ -6,7 +6,8 @@ from typing import Final, Protocol
 from spout_sdk.errors import BrokerError, DeliveryError
 from spout_sdk.kafka_sink import KafkaSink
 
-OPEN_SECONDS: Final = 10.0
+OPEN_SECONDS: Final = 30.0
+"""A broker that fails is replaced, or starts again, within this time."""
 
 
 class Writer(Protocol):

@@ -17,6 +17,7 @@ from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBack
 from spout_sdk.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
 from spout_sdk.records import Delivered, Headers
 from tuple_tree.access import remedy
+from tuple_tree.bounded_calls import bounded
 from tuple_tree.names import transactional_id, transactional_prefix
 
 logger = logging.getLogger("spout_sdk.kafka")
@@ -24,6 +25,8 @@ logger = logging.getLogger("spout_sdk.kafka")
 _ROOM_SECONDS: Final = 0.01
 _FLUSH_SECONDS: Final = 0.1
 _CLEANING_SECONDS: Final = 5.0
+_HANG_SECONDS: Final = 10.0
+"""How much longer than its timeout a call may take until it counts as hanging."""
 _REPLACED: Final = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_TXN_STATE}
 )
@@ -123,7 +126,8 @@ class TransactionalSink:
     def close(self) -> None:
         """Aborts what is open, so that nobody has to wait until it times out; a failure is only logged."""
         try:
-            self._producer.abort_transaction(min(_CLEANING_SECONDS, self.timeout))
+            with bounded(_CLEANING_SECONDS + _HANG_SECONDS, f"abort_transaction() of {self._component}"):
+                self._producer.abort_transaction(min(_CLEANING_SECONDS, self.timeout))
         except KafkaException as error:
             if self.is_used:
                 logger.warning(
@@ -202,8 +206,10 @@ class TransactionalSink:
     def _step(self, call: Callable[[float], None], seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while True:
+            left = max(0.1, deadline - time.monotonic())
             try:
-                call(max(0.1, deadline - time.monotonic()))
+                with bounded(left + _HANG_SECONDS, f"a step of the transaction of {self._component}"):
+                    call(left)
                 return
             except KafkaException as error:
                 reason: KafkaError = error.args[0]

@@ -41,12 +41,16 @@ _PRODUCER_ONLY: Final = (
     "transaction",
 )
 
+_SOCKET: Final = "socket.timeout.ms"
 _EVERY: Final[dict[str, Any]] = {
     # A client may find a broker that was restarted, or a partition's new leader, only when it refreshes its metadata,
     # by default every 300 s.
     "topic.metadata.refresh.interval.ms": 10_000,
     # By default a broker that is back may wait for 10 s until it is tried again.
     "reconnect.backoff.max.ms": 1_000,
+    # A broker that hangs, or a machine that is gone, answers nothing: by default a request waits for 60 s.
+    _SOCKET: 10_000,
+    "socket.connection.setup.timeout.ms": 10_000,
 }
 # A request to a broker that is away looks for it again at each change of a connection, and asks for one while it looks:
 # that is a new connection as soon as one is refused, thousands a second from each process, until the broker is back.
@@ -62,6 +66,11 @@ def for_consumer(kafka: Mapping[str, Any]) -> dict[str, Any]:
 def for_producer(kafka: Mapping[str, Any]) -> dict[str, Any]:
     """The properties of a producer: without those that only consumers have."""
     return {**_EVERY, **producers(kafka)}
+
+
+def for_transactions(kafka: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties of a producer with transactions: librdkafka's socket timeout is that of a transaction."""
+    return {name: value for name, value in for_producer(kafka).items() if name != _SOCKET or name in kafka}
 
 
 def consumers(kafka: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from inspection.dead_letters.errors import DeadLettersError
 from inspection.dead_letters.letter import DeadLetter
 from inspection.dead_letters.putting_back import restored_headers
 from spout_sdk.delivery_reports import ended_by
-from tuple_tree.client_settings import for_consumer, for_producer
+from tuple_tree.client_logs import client_logger
+from tuple_tree.client_settings import for_consumer, for_transactions
 from tuple_tree.dead_letters import replay_marker
 from tuple_tree.names import CATALOGUE_GROUP, dead_letters_topic, transactional_id
 from tuple_tree.watermarks import watermarks
@@ -83,9 +84,9 @@ class Replayer:
         self._topic = dead_letters_topic(topology)
         settings: dict[str, Any] = {
             "linger.ms": 0,
-            "logger": _log,
+            "logger": client_logger("inspection"),
             "message.max.bytes": 100_000_000,
-            **for_producer(kafka),
+            **for_transactions(kafka),
             # A broker refuses a batch as a whole: alone, a record is refused for itself.
             "batch.num.messages": 1,
             "acks": "all",

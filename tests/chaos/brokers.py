@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from local_kafka import LocalKafka
 from local_kafka.ports import free_port
@@ -116,18 +117,30 @@ class ThreeBrokers:
         begin, end = {"kill": ("kill", "start"), "stop": ("stop", "start"), "pause": ("pause", "unpause")}[
             kind.partition(" ")[0]
         ]
-        return lambda: self._each(begin, victims), lambda: self._each(end, victims)
+        return lambda: self._each(begin, victims), lambda: self._back(end, victims)
 
     def await_whole(self) -> None:
         def is_whole() -> bool:
-            topics = AdminClient({"bootstrap.servers": self.bootstrap_servers}).list_topics(timeout=30).topics
-            partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
-            return all(len(partition.isrs) == self.replication for partition in partitions)
+            topics = self._metadata().topics.values()
+            partitions = [partition for topic in topics for partition in topic.partitions.values()]
+            return bool(partitions) and all(len(partition.isrs) == self.replication for partition in partitions)
 
         eventually(is_whole, "all replicas in sync", 120)
 
     def _each(self, action: str, victims: list[int]) -> None:
         self._project.docker(action, *(self._ids[number] for number in victims))
+
+    def _back(self, action: str, victims: list[int]) -> None:
+        """Ends a fault: it is over when all brokers have registered, as with a broker of this machine."""
+        self._each(action, victims)
+        eventually(lambda: len(self._metadata().brokers) == self.replication, "all brokers registered", 120)
+
+    def _metadata(self) -> ClusterMetadata:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        try:
+            return admin.list_topics(timeout=30)
+        except KafkaException:
+            return ClusterMetadata()
 
     def _in(self, number: int, *command: str) -> str:
         return self._project.docker("exec", self._ids[number], *command)
@@ -153,8 +166,7 @@ class ThreeBrokers:
         return self._leader(_OFFSETS, java_hash(rng.choice(groups)))
 
     def _leader(self, topic: str, number: int) -> int:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions
+        partitions = self._metadata().topics[topic].partitions
         return int(partitions[number % len(partitions)].leader)
 
 

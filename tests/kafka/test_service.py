@@ -215,21 +215,6 @@ def test_what_a_client_does_not_recover_from_starts_the_worker_again(
         assert log.await_notices([8])[8] == ["ack"]
 
 
-def test_a_process_whose_consumer_has_lost_a_commit_ends_at_once() -> None:
-    """It would be a member of its group for as long as it lives, and closing the consumer would wait for ever."""
-    script = """
-import time
-
-from acker_worker.ack_log import AckLogReader
-
-AckLogReader.unanswered_s = 31.0
-AckLogReader("nobody", {"bootstrap.servers": "127.0.0.1:1"}, print, time.monotonic).close()
-"""
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 1
-    assert "the consumer of nobody.acks cannot be closed: a commit has had no answer for 31 s" in ended.stderr
-
-
 def acked(*roots: int) -> Told:
     told = Told()
     told.acked.append(np.array(roots, dtype=np.uint64))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acker_worker.errors import StuckClientError, TopicError
+from acker_worker.errors import TopicError
 from acker_worker.served import OnStats, Served
 from acker_worker.stats import WorkerStats
 from tests.waiting import eventually
@@ -140,15 +140,6 @@ def test_a_worker_that_ends_is_started_again_later_and_later(rig: Rig, caplog: p
     rig.now += 0.5
     rig.served.check()
     assert rig.served.serving, "one that has worked for a minute begins with the first pause again"
-
-
-def test_a_worker_whose_consumer_cannot_be_closed_ends_all(rig: Rig) -> None:
-    rig.publish()
-    rig.workers[0].error = StuckClientError("cannot be closed")
-    rig.workers[0].end.set()
-    eventually(lambda: not rig.served.serving, "its end")
-    with pytest.raises(StuckClientError):
-        rig.served.check()
 
 
 def test_another_manifest_starts_the_worker_again_and_is_tried_at_once(rig: Rig) -> None:

@@ -1,0 +1,26 @@
+"""Repeated log lines of a client."""
+
+import logging
+
+from tuple_tree.client_logs import RepeatedLines
+
+
+def test_a_line_that_repeats_passes_every_ten_seconds_with_a_count() -> None:
+    now = 0.0
+    filter_ = RepeatedLines(lambda: now)
+
+    def passed(line: str) -> str | None:
+        record = logging.LogRecord("client", logging.ERROR, "", 0, "%s", (line,), None)
+        return record.getMessage() if filter_.filter(record) else None
+
+    assert passed("broker 1: Connection refused after 0ms") == "broker 1: Connection refused after 0ms"
+    assert passed("broker 1: Connection refused after 3ms") is None
+    assert passed("broker 1: timed out") == "broker 1: timed out"
+    now = 9.0
+    assert passed("broker 1: Connection refused after 0ms") is None
+    now = 10.0
+    assert passed("broker 2: Connection refused after 1ms") == (
+        "broker 2: Connection refused after 1ms (2 more lines like it in the last 10 s)"
+    )
+    now = 30.0
+    assert passed("broker 1: Connection refused after 0ms") == "broker 1: Connection refused after 0ms"

@@ -1,0 +1,50 @@
+"""The log lines of librdkafka's clients, which repeat one many times a second while a broker is away."""
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from typing import Final
+
+_SECONDS: Final = 10.0
+_MOST_KINDS: Final = 1_000
+_NUMBERS: Final = re.compile(r"\d+")
+
+
+class RepeatedLines(logging.Filter):
+    """Passes the first of lines that differ in numbers only, and then one every ten seconds, with how many it left out.
+
+    Args:
+        clock: seconds, rising.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._kinds: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a line is to be logged."""
+        line = record.getMessage()
+        kind, now = _NUMBERS.sub("", line), self._clock()
+        passed_at, left_out = self._kinds.get(kind, (now - _SECONDS, 0))
+        if now - passed_at < _SECONDS:
+            self._kinds[kind] = (passed_at, left_out + 1)
+            return False
+        if len(self._kinds) >= _MOST_KINDS:
+            self._kinds.clear()
+        self._kinds[kind] = (now, 0)
+        if left_out:
+            record.msg, record.args = (
+                f"{line} ({left_out:,} more lines like it in the last {now - passed_at:.0f} s)",
+                (),
+            )
+        return True
+
+
+def client_logger(package: str) -> logging.Logger:
+    """The logger that a package gives to its clients: `PACKAGE.client`."""
+    logger = logging.getLogger(f"{package}.client")
+    if not any(isinstance(each, RepeatedLines) for each in logger.filters):
+        logger.addFilter(RepeatedLines())
+    return logger
