@@ -220,6 +220,10 @@ class AckLogReader:
         Raises:
             AckerWorkerError: if it does not.
         """
+        if error.code() in (KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL):
+            raise AckerWorkerError(
+                f"reading {self.topic} cannot go on: {error.str()}; a restart goes on from its commit"
+            )
         if error.fatal() or error.code() in _HOPELESS:
             where = self.topic if partition is None or partition < 0 else f"{self.topic}[{partition}]"
             self.check_allowed(error, where)

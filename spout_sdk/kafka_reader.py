@@ -28,6 +28,7 @@ _FINAL: Final = frozenset(
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.FENCED_INSTANCE_ID,
+        KafkaError._FATAL,
         KafkaError._AUTHENTICATION,
     }
 )
@@ -204,6 +205,10 @@ class KafkaReader:
             return AccessError(f"group {self._group} may not be joined by this user: {remedy()}")
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return AccessError(f"topic {self._topic} may not be read by this user: {remedy()}")
+        if error.code() in (KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL):
+            return BrokerError(
+                f"reading {self._topic} cannot go on: {error.str()}; a restart goes on from what is committed"
+            )
         return BrokerError(
             f"reading {self._topic} cannot go on: {error.str()}; check that the topic exists and may be read"
         )
