@@ -38,8 +38,8 @@ test-container: $(READY) ## Run ten smoke tests on a Kafka in a container; needs
 test-cluster: $(READY) ## Run the cluster of docker-compose.yml and kill, cut off and restart its containers; needs Docker
 	$(BIN)/pytest tests/cluster $(CLUSTER)
 
-chaos: $(READY) ## Random faults over running topologies, with an independent checker: make chaos SEED=7 MINUTES=60
-	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(or $(MINUTES),10)
+chaos: $(READY) ## Random faults over running topologies, with an independent checker: make chaos SEED=7 MINUTES=60 BROKERS=3 SPARK=1
+	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(or $(MINUTES),10) --brokers $(or $(BROKERS),1) $(if $(SPARK),--spark)
 
 test-faults: $(READY) ## Break the code in 24 places, one at a time, and check that a test of `make test` fails each time
 	$(BIN)/python -m tests.faults
