@@ -16,10 +16,9 @@ from spout_sdk import (
     TaskContext,
     TaskId,
     TopologyBuilder,
-    Tuple,
     declare,
 )
-from tests.unit.sdk.bolt_rig import Lines, Manual, Sink, feed, rig
+from tests.unit.sdk.bolt_rig import Manual, Sink, feed, rig
 from tests.unit.sdk.memory import Bench, made
 
 
@@ -74,7 +73,8 @@ def test_a_spout_gets_the_tasks_that_receive(message_id: str | None) -> None:
 def test_a_bolt_gets_the_tasks_that_receive_and_its_tuple_has_an_edge_for_each() -> None:
     bench, task, bolt = rig(counts=2)
     feed(bench, task, "a", {7: 9})
-    assert bolt.collector.emit(("w",), anchors=bolt.tuples[0]) == (TaskId("count", 0), TaskId("count", 1))
+    receivers = (TaskId("count", 0), TaskId("count", 1))
+    assert bolt.collector.emit(("w",), anchors=(each for each in bolt.tuples)) == receivers
     assert bolt.collector.emit((b"w",), anchors=bolt.tuples[0], stream="raw") == ()
     first, second = bench.sink.tuples
     assert ([name for name, _ in first.headers], first.key) == (["anchors", "source"], None)
@@ -84,6 +84,16 @@ def test_a_bolt_gets_the_tasks_that_receive_and_its_tuple_has_an_edge_for_each()
     bolt.collector.ack(bolt.tuples[0])
     task.flush()
     assert bench.sink.checksums() == {7: 9 ^ first.edges[7] ^ second.edges[7]}
+
+
+def test_an_emit_without_anchors_warns_once_unless_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    _, _, bolt = rig()
+    for _ in range(2):
+        bolt.collector.emit(("w",), anchors=())
+    assert caplog.messages == []
+    for _ in range(2):
+        bolt.collector.emit(("w",))
+    assert [said.split(":")[0] for said in caplog.messages] == ["split/1 emits without anchors"]
 
 
 def test_a_direct_emit_reaches_the_one_task() -> None:
@@ -98,27 +108,6 @@ def test_a_direct_emit_reaches_the_one_task() -> None:
     assert (untracked.topic, untracked.partition, untracked.edges) == ("words.tuples.every", 1, {})
     task.flush()
     assert bench.sink.checksums() == tracked.edges
-
-
-def test_a_direct_emit_of_a_bolt_is_anchored() -> None:
-    class Chooser(Manual):
-        streams = (declare({"word": str}, direct=True),)
-
-        def execute(self, tuple_: Tuple) -> None:
-            self.collector.emit_direct(TaskId("count", 1), (tuple_["line"],), anchors=tuple_)
-            self.collector.ack(tuple_)
-
-    builder = TopologyBuilder("words", ack_partitions=3)
-    builder.set_spout("lines", Lines)
-    builder.set_bolt("split", Chooser, tasks=2).shuffle_grouping("lines")
-    builder.set_bolt("count", Sink, tasks=2).direct_grouping("split")
-    bench = Bench(builder.build())
-    task = bench.bolt("split", 1)
-    feed(bench, task, "a", {7: 9})
-    task.flush()
-    (sent,) = bench.sink.tuples
-    assert (sent.partition, list(sent.edges)) == (1, [7])
-    assert bench.sink.checksums() == {7: 9 ^ sent.edges[7]}
 
 
 def test_invalid_emits_of_a_spout_are_refused_before_anything_is_sent() -> None:

@@ -5,7 +5,7 @@ import pytest
 from spout_sdk import DeliveryError, FailReason, RetryPolicy
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.kafka_spout.source import Commit, SourcePartition
-from tests.unit.sdk.kafka_spout_rig import LOST_SECONDS, Rig, filled
+from tests.unit.sdk.kafka_spout_rig import Rig, filled
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=2)
 FOR_EVER = RetryPolicy(initial_delay=0, delay_period=0, max_retries=None)
@@ -27,15 +27,6 @@ def test_a_failed_message_is_read_again_and_delivered_under_another_root() -> No
     rig.notify(1)
     rig.work(2)
     assert rig.topics.committed("source") == 3
-
-
-def test_without_any_outcome_it_is_lost_and_delivered_again() -> None:
-    rig = Rig(filled(0), retry=AT_ONCE)
-    rig.work()
-    for _ in range(3):
-        rig.work(LOST_SECONDS / 2)
-    assert rig.positions() == [(0, 0, 0), (0, 0, 1)]
-    assert rig.bench.counters.failed == {"lost": 1}
 
 
 def test_a_retry_waits_for_its_delay_and_new_messages_do_not() -> None:

@@ -32,19 +32,6 @@ def test_the_sdk_does_not_import_the_kit() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_emissions_have_anchors_and_recipients() -> None:
-    with fed("a b", "c") as cluster:
-        cluster.run_until_idle()
-        first, second = cluster.emissions("lines")
-        assert (first.values, first.stream, first.task, first.message_id) == (("a b",), "default", 0, 0)
-        assert [bolt for bolt, _ in (*first.recipients, *second.recipients)] == ["split", "split"]
-        assert len({*first.roots, *second.roots}) == 2
-        a = next(one for one in cluster.emissions("split") if one.values == ("a",))
-        assert (a.roots, [anchor["line"] for anchor in a.anchors]) == (first.roots, ["a b"])
-        assert sorted(cluster.emitted("split", "default")) == [("a",), ("b",), ("c",)]
-        assert cluster.emitted("split", "other") == []
-
-
 def test_what_was_executed_acked_and_failed_is_shown() -> None:
     with fed("a b", "", "a", paused=["split"]) as cluster:
         cluster.run_until_idle()

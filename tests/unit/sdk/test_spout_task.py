@@ -24,7 +24,6 @@ from tests.notices import notice_bytes
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, Sent, made
 from tuple_tree.manifest import Guarantee
-from tuple_tree.messages import SpoutTask as Owner
 
 
 class Scripted(Spout):
@@ -84,24 +83,6 @@ def emit(task: SpoutTask, spout: Any, *todo: tuple[tuple[Any, ...], Any]) -> Non
     spout.todo.extend(todo)
     assert task.emit(100)
     task.flush()
-
-
-def test_a_tracked_tuple_has_one_root_an_edge_a_recipient_and_an_init_of_them_all() -> None:
-    bench, task, spout = rig()
-    emit(task, spout, (("a",), "m1"), (("b",), "m2"))
-    sent = bench.sink.tuples
-    inboxes = [("words.tuples.one", 0, None), ("words.tuples.one", 1, None), ("words.tuples.other", 0, b"a")]
-    assert [(each.topic, each.partition, each.key) for each in sent[:3]] == inboxes
-    assert len({root_of(each) for each in sent[:3]}) == 1
-    assert len({root_of(each) for each in sent}) == 2
-    assert len({edge for each in sent for edge in each.edges.values()}) == 6
-    sums = bench.sink.checksums()
-    for each in sent:
-        sums[root_of(each)] ^= each.edges[root_of(each)]
-    assert set(sums.values()) == {0}
-    for batch in bench.sink.batches:
-        assert (batch.spout, batch.writer) == (Owner("words.notices.lines", 1, 2_000), "lines/1")
-    assert task.pending == 2
 
 
 def test_each_message_has_exactly_one_outcome() -> None:

@@ -153,12 +153,6 @@ def test_every_number_of_a_spout_is_exposed() -> None:
     }
 
 
-def test_components_are_apart() -> None:
-    samples = scraped(Stats("lines", emitted=1), Stats("split", emitted=2, pending=3))
-    assert [samples[key("emitted_total", component)] for component in ("lines", "split")] == [1, 2]
-    assert (samples[key("pending", "split")], key("max_pending", "split") in samples) == (3, False)
-
-
 def test_latencies_are_exposed_as_cumulative_buckets() -> None:
     execute, process = histogram(0.00001, 0.001, 20.0), histogram(0.5)
     samples = scraped(Stats("split", execute_latency=execute, process_latency=process))

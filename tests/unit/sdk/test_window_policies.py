@@ -12,23 +12,6 @@ from spout_sdk.windows.policies import SECOND
 from tests.unit.sdk.windows_rig import Driven
 
 
-def test_a_tick_that_is_late_moves_no_tuple_into_another_window() -> None:
-    driven = Driven(tumbling(seconds=1)).come()
-    # No tick for 3.5 seconds; then a tuple comes.
-    driven.at(3.5).come()
-    assert [(window.tuples, window.end) for window in driven.windows] == [([0], 1.0)]
-    driven.at(4.0)
-    assert [(window.tuples, window.start, window.end) for window in driven.windows[1:]] == [([1], 3.0, 4.0)]
-
-
-def test_empty_windows_are_not_handed_over_however_long_it_is_quiet() -> None:
-    driven = Driven(tumbling(seconds=0.001)).come()
-    driven.at(1e9).come()
-    driven.at(2e9)
-    assert [window.tuples for window in driven.windows] == [[0], [1]]
-    assert driven.windows[1].expired == [0]
-
-
 def test_cleared_tuples_are_in_no_window() -> None:
     driven = Driven(sliding(count=4, every=2)).come(3)
     assert [tuple_["n"] for tuple_ in driven.manager.clear()] == [0, 1, 2]
