@@ -19,8 +19,7 @@ from spout_sdk import (
     sliding,
     tumbling,
 )
-from tests.unit.sdk.windowed_bolt_rig import Rig, Total
-from tests.unit.sdk.windows_rig import numbers
+from tests.unit.sdk.windowed_bolt_rig import Rig, Total, numbers
 
 
 def test_a_tuple_is_acked_after_its_last_window_and_the_ack_covers_all_that_was_emitted() -> None:
