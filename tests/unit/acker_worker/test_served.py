@@ -17,8 +17,8 @@ def manifest_of(
     ack_partitions: int = 2, tick_ms: int = 1_000, timeout_ms: int = 30_000, guarantee: str = "at_least_once"
 ) -> Manifest:
     lines = spout("lines", timeout_ms=timeout_ms)
-    settings = {"guarantee": guarantee, "ack_partitions": ack_partitions, "tick_ms": tick_ms}
-    return manifest(lines, bolt("count", "lines"), **settings)
+    count = bolt("count", "lines")
+    return manifest(lines, count, guarantee=guarantee, ack_partitions=ack_partitions, tick_ms=tick_ms)
 
 
 class PlayedWorker:

@@ -111,10 +111,8 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str]]:
         made.set_spout("spark", given, external=True, streams=streams)
 
     return [
-        (lambda made: split(made).shuffle_grouping("line"), "has no component 'line': it has lines, split"),
         (lambda made: split(made).shuffle_grouping("lines", "other"), "has no stream 'other': it declares default"),
         (lambda made: split(made).fields_grouping("lines", ["word"]), "groups by field 'word', which stream"),
-        (lambda made: split(made).fields_grouping("lines", []), "but names none"),
         (lambda made: split(made).fields_grouping("lines", "weight"), "by 'weight', whose type is double"),
         (lambda made: split(made).direct_grouping("lines"), "is not direct: use another grouping"),
         (lambda made: split(made).shuffle_grouping("lines", "to"), "which is direct: use a direct grouping"),
@@ -123,7 +121,6 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str]]:
         (lambda made: split(made), "bolt 'split' receives nothing: call shuffle_grouping"),
         (lambda made: split(made).shuffle_grouping("lines").all_grouping("lines"), "keep one grouping"),
         (lambda made: made.set_bolt("split.words", Split).shuffle_grouping("lines"), "must start with a letter"),
-        (lambda made: made.set_bolt("acker", Split).shuffle_grouping("lines"), "choose another"),
         (lambda made: split(made, tasks=0).shuffle_grouping("lines"), "tasks of bolt 'split' is 0"),
         (lambda made: split(made, Split()).shuffle_grouping("lines"), "is given a Split: pass its class"),
         (lambda made: split(made, Lines).shuffle_grouping("lines"), "makes a Lines, which is no Bolt"),

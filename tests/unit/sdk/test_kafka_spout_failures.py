@@ -29,6 +29,15 @@ def test_a_failed_message_is_read_again_and_delivered_under_another_root() -> No
     assert rig.topics.committed("source") == 3
 
 
+def test_delays_back_off_exponentially_up_to_the_cap_until_the_last_retry() -> None:
+    policy = RetryPolicy(initial_delay=0, delay_period=4, max_delay=30, max_retries=None)
+    assert [policy.delay(failures) for failures in (*range(1, 6), 100_000)] == [0, 8, 16, 30, 30, 30]
+    assert RetryPolicy(initial_delay=0.5, delay_period=4, max_delay=10).delay(1) == 0.5
+    assert RetryPolicy(initial_delay=60, max_delay=10).delay(1) == 10
+    assert [RetryPolicy(max_retries=3).delay(failures) is None for failures in (1, 2, 3, 4)] == [False] * 3 + [True]
+    assert RetryPolicy(max_retries=0).delay(1) is None
+
+
 def test_a_retry_waits_for_its_delay_and_new_messages_do_not() -> None:
     rig = Rig(filled(0), retry=RetryPolicy(initial_delay=1, delay_period=2, max_delay=100, max_retries=None))
     rig.work()

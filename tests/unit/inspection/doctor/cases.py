@@ -26,8 +26,13 @@ def manifest(
     *, guarantee: Guarantee = "at_least_once", external: bool = False, tasks: int = 2, max_tree_age_ms: int = 300_000
 ) -> Manifest:
     split = bolt("split", "lines", tasks=tasks, streams=(declare("word"),), external=external)
-    settings = {"guarantee": guarantee, "ack_partitions": 3, "max_tree_age_ms": max_tree_age_ms}
-    return manifest_of(spout("lines", external=external), split, **settings)
+    return manifest_of(
+        spout("lines", external=external),
+        split,
+        guarantee=guarantee,
+        ack_partitions=3,
+        max_tree_age_ms=max_tree_age_ms,
+    )
 
 
 def topics(of: Manifest, *, copies: int = 3, in_sync: int = 3, least: int = 2) -> dict[str, TopicFacts]:
