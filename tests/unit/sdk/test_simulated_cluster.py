@@ -47,13 +47,19 @@ def test_what_was_executed_acked_and_failed_is_shown() -> None:
         assert cluster.bolt("count", 0).counts + cluster.bolt("count", 1).counts == Counter("aab")
 
 
-def test_dead_letters_of_ackers_are_shown() -> None:
+def test_dead_letters_of_bolts_and_ackers_are_shown() -> None:
     with fed() as cluster:
+        inbox = "words.tuples.split"
+        cluster.broker.append(inbox, 0, b"k", b"\xff", [("source", b"lines/default"), ("mine", b"x")])
         cluster.broker.append("words.acks", 3, None, b"junk", None)
         cluster.run_until_idle()
-        (letter,) = cluster.dead_letters()
-        shown = (letter.by, letter.topic, letter.partition, letter.offset, letter.value)
-        assert shown == ("acker", "words.acks", 3, 0, b"junk")
+        of_acker, letter = sorted(cluster.dead_letters(), key=lambda each: each.by)
+        assert (letter.topic, letter.partition, letter.offset, letter.reason) == (inbox, 0, 0, "bad-payload")
+        assert (letter.by, letter.key, letter.value) == ("split/0", b"k", b"\xff")
+        assert letter.headers == {"source": b"lines/default", "mine": b"x"}
+        assert cluster.executed("split") == []
+        shown = (of_acker.by, of_acker.topic, of_acker.partition, of_acker.value)
+        assert shown == ("acker", "words.acks", 3, b"junk")
 
 
 def test_sources_replace_a_spout_and_are_not_replayed() -> None:
