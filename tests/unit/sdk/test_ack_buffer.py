@@ -29,6 +29,16 @@ class Rig:
         self.acks.flush()
 
 
+def test_a_full_batch_goes_out_at_once() -> None:
+    rig = Rig(partitions=1)
+    for offset in range(FULL):
+        assert not rig.sink.reported
+        rig.inputs.start(offset)
+        rig.acks.ack(offset, 1, offset)
+    assert [len(batch) for batch in rig.sink.batches] == [FULL]
+    assert rig.inputs.committable == FULL
+
+
 def test_long_messages_are_cut_and_fill_a_batch_sooner() -> None:
     rig = Rig(partitions=1)
     for root in range(FULL):

@@ -96,6 +96,17 @@ def test_an_emit_without_anchors_warns_once_unless_that_is_said(caplog: pytest.L
     assert [said.split(":")[0] for said in caplog.messages] == ["split/1 emits without anchors"]
 
 
+def test_an_emit_after_the_ack_fails_the_tree() -> None:
+    bench, task, bolt = rig()
+    feed(bench, task, "a", {7: 9})
+    bolt.collector.ack(bolt.tuples[0])
+    with pytest.raises(TupleAlreadyDoneError):
+        bolt.collector.emit(("w",), anchors=bolt.tuples[0])
+    task.flush()
+    assert (bench.sink.tuples, bench.sink.checksums()) == ([], {})
+    assert "acked or failed before" in bench.sink.failed()[7]
+
+
 def test_a_direct_emit_reaches_the_one_task() -> None:
     bench, task, spout = opened()
     assert [str(each) for each in spout.context.targets("named")] == ["one/0", "one/1", "one/2", "every/0", "every/1"]

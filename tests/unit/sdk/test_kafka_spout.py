@@ -11,6 +11,18 @@ from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
 from tests.unit.sdk.memory_source import MemoryTopics
 
 
+def test_a_commit_that_fails_is_repeated() -> None:
+    rig = Rig(filled(0, 1))
+    rig.work()
+    rig.notify(0)
+    rig.topics.refuses_commits = True
+    rig.work(2)
+    assert rig.topics.committed("source") == 0
+    rig.topics.refuses_commits = False
+    rig.work(2)
+    assert rig.topics.committed("source") == 1
+
+
 @pytest.mark.parametrize("mode", ["at_least_once", "at_most_once", "no_guarantee"])
 def test_offsets_of_a_quiet_partition_are_committed_again_before_the_broker_deletes_them(mode: Any) -> None:
     rig = Rig(filled(0, 1), mode=mode)

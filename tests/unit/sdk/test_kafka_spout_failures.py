@@ -1,10 +1,14 @@
 """A Kafka spout's task: what is delivered again, under which root, and until when; what limits it."""
 
+import random
+
 import pytest
 
 from spout_sdk import DeliveryError, FailReason, RetryPolicy
 from spout_sdk.errors import UnsupportedVersionError
+from spout_sdk.kafka_spout.retry import RetrySchedule
 from spout_sdk.kafka_spout.source import Commit, SourcePartition
+from tests.seeds import each_seed
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=2)
@@ -36,6 +40,31 @@ def test_delays_back_off_exponentially_up_to_the_cap_until_the_last_retry() -> N
     assert RetryPolicy(initial_delay=60, max_delay=10).delay(1) == 10
     assert [RetryPolicy(max_retries=3).delay(failures) is None for failures in (1, 2, 3, 4)] == [False] * 3 + [True]
     assert RetryPolicy(max_retries=0).delay(1) is None
+
+
+def test_the_schedule_is_as_a_sorted_list() -> None:
+    def check(seed: int) -> None:
+        rng = random.Random(seed)
+        schedule, model, now = RetrySchedule(), dict[int, tuple[float, int]](), 0.0
+        for number in range(500):
+            act, key = rng.random(), rng.randrange(20)
+            if act < 0.5:
+                due_at = now + rng.choice([0.0, 1.0, rng.random() * 5])
+                schedule.put(key, due_at)
+                model[key] = (due_at, number)
+            elif act < 0.6:
+                assert schedule.remove(key) == (model.pop(key, None) is not None)
+            else:
+                now += rng.choice([0.0, 1.0, rng.random()])
+                limit = rng.randrange(1, 6)
+                ready = sorted((due, key) for key, due in model.items() if due[0] <= now)[:limit]
+                assert schedule.take(now, limit) == [key for _, key in ready]
+                for _, key in ready:
+                    del model[key]
+            assert len(schedule) == len(model)
+            assert all((key in schedule) == (key in model) for key in range(20))
+
+    each_seed(check)
 
 
 def test_a_retry_waits_for_its_delay_and_new_messages_do_not() -> None:
