@@ -9,9 +9,12 @@ import pytest
 
 from acker_cli.demo import spark_word_count
 from acker_cli.demo.chaos import Chaos, Victim
+from acker_cli.demo.pace import Pace
+from acker_cli.demo.report import Comparison, DemoReport
 from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words
 from acker_cli.demo.verification import Verification
 from acker_cli.demo.word_count import SPLIT, Parameters, topology
+from acker_cli.snapshot import TopologySnapshot
 from spout_sdk import Stats
 from tests.seeds import each_seed
 
@@ -28,6 +31,14 @@ def test_its_topology_is_that_of_the_parameters(tmp_path: Path, monkeypatch: pyt
     assert [bolt.subscriptions for bolt in spark.bolts] == [bolt.subscriptions for bolt in plain.bolts]
     assert (spark.topology, [part.name for part in spark.components if part.external]) == ("words-1", [SPLIT])
     assert list(tmp_path.iterdir()) == [], "building it leaves nothing behind"
+
+
+def test_the_pace_makes_up_for_nothing() -> None:
+    now = 100.0
+    pace = Pace(4.0, lambda: now)
+    assert [pace.allows() for _ in range(3)] == [True, False, False]
+    now += 60
+    assert [pace.allows() for _ in range(3)] == [True, False, False]
 
 
 @dataclass
@@ -77,6 +88,23 @@ def test_a_place_in_the_text_counts_once(tmp_path: Path) -> None:
     for store in (new, other):
         store.close()
     assert counted_words(tmp_path) == Counter({"a": 3, "b": 1})
+
+
+def report(lines_acked: int = 10, counted: str = "a b b") -> DemoReport:
+    last = TopologySnapshot(seconds=12.0, spouts=frozenset({"lines"}), components={})
+    comparison = Comparison(Counter(["a", "b", "b"]), Counter(counted.split()))
+    return DemoReport(last, 10, lines_acked, seconds=4.0, comparison=comparison, acker_kills=1, bolt_kills=0)
+
+
+def test_it_is_right_only_if_all_lines_are_acked_and_counts_match() -> None:
+    assert report().is_right
+    assert not report(lines_acked=9).is_right
+    assert not report(counted="a b").is_right
+    # The totals are equal, and the words are not.
+    comparison = Comparison(Counter(a=2, b=1, c=5), Counter(a=1, b=2, c=5))
+    assert not comparison.matches
+    assert comparison.differences() == [("a", 2, 1), ("b", 1, 2)]
+    assert "'a' 1 instead of 2" in comparison.in_words()
 
 
 class World:

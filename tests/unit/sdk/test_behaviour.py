@@ -10,6 +10,7 @@ from spout_sdk import (
     BatchBolt,
     Bolt,
     ComponentError,
+    DeliveryError,
     OutputCollector,
     TaskContext,
     TooManyFailuresError,
@@ -164,6 +165,11 @@ def test_an_exception_may_make_the_tuple_a_dead_letter() -> None:
     assert bench.sink.checksums() == {2: 12 ^ sent.edges[2]}
     assert (bench.sink.failed(), bench.counters.dead_letters, bench.counters.errors) == ({}, 1, 1)
     bench.sink.deliver_all()
+    assert task.committable == 1
+    feed(bench, task, "bad", {3: 12})
+    bench.sink.to(".dead-letters")[-1].deliver("no leader")
+    with pytest.raises(DeliveryError, match="a dead letter"):
+        task.tick(bench.clock.now)
     assert task.committable == 1
 
 

@@ -3,7 +3,10 @@
 from collections import Counter
 from typing import Any
 
-from spout_sdk import EmitInfo, Failure, TaskContext, TaskHook, TaskId, TopologyBuilder, Tuple
+import pytest
+
+from spout_sdk import EmitInfo, Failure, TaskContext, TaskHook, TaskId, TooManyFailuresError, TopologyBuilder, Tuple
+from spout_sdk.counters import SAMPLE
 from tests.unit.sdk import test_spout_task as spouts
 from tests.unit.sdk.bolt_rig import Lines, Sink, Split, feed, rig
 from tests.unit.sdk.memory import Bench, made
@@ -98,3 +101,20 @@ def test_an_exception_of_a_hook_counts_as_one_of_the_bolt() -> None:
     task.flush()
     assert bench.sink.failed() == {0: "OSError: no disk", 2: "ValueError: a bad word"}
     assert (task.committable, bench.counters.errors) == (3, 7)
+    bench, task, _ = rig(BrokenlyHooked, max_consecutive_failures=3)
+    for line in ("a", "a bad one"):
+        feed(bench, task, line, {7: 9})
+    with pytest.raises(TooManyFailuresError, match="no disk"):
+        feed(bench, task, "a", {7: 9})
+
+
+def test_one_execution_in_twenty_is_timed() -> None:
+    bench, task, bolt = rig()
+    for _ in range(2 * SAMPLE + 1):
+        feed(bench, task, "a", {7: 9})
+    assert bench.counters.execute_latency.total == 3
+    bench.clock.advance(1.0)
+    for tuple_ in bolt.tuples:
+        bolt.collector.ack(tuple_)
+    process = bolt.collector.metrics.process_latency
+    assert (process.total, process.seconds) == (3, pytest.approx(3.0, rel=1 / 16))
