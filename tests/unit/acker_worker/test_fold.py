@@ -1,7 +1,7 @@
 """The fold around the ledger: the spout of each outcome, bad records, and time."""
 
-from acker_worker.fold import PartitionFold
-from tests.unit.acker_worker.folding import SETTINGS, Log, column, new_fold, outcomes
+from acker_worker.fold import LogRecord, PartitionFold
+from tests.unit.acker_worker.folding import SETTINGS, TICK_MS, Log, column, new_fold, outcomes
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import AckBatch
@@ -24,6 +24,19 @@ def test_records_that_cannot_be_used_are_rejected_and_the_fold_goes_on() -> None
     assert [(rejected.record, rejected.reason) for rejected in step.rejected] == list(zip(bad, values, strict=True))
     assert [outcome for _, _, outcome in outcomes(step)] == ["ack"]
     assert fold.counters.rejected == len(values)
+
+
+def test_time_is_that_of_the_records_and_never_goes_back() -> None:
+    log, fold = Log(), new_fold()
+    fold.apply([log.say(inits=[(1, 1)])])
+    log.tick(2)
+    fold.apply([log.say(writer="c/0")])
+    late = LogRecord(2, log.now_ms - 5 * TICK_MS, log.say(inits=[(2, 2)]).value)
+    fold.apply([late])
+    assert fold.clock_ms == log.now_ms
+    log.tick(1)
+    # The first was last heard of three ticks ago. The second came with a clock that was behind, but only just now.
+    assert [(root, outcome) for _, root, outcome in outcomes(fold.apply([log.say(writer="c/0")]))] == [(1, "timeout")]
 
 
 def test_counters() -> None:

@@ -27,3 +27,12 @@ def test_the_idle_clock_goes_on_from_the_last_append() -> None:
     owned.fold.advance(START_MS + 200)
     owned.read(10.2)
     assert owned.now_ms(10.25) == START_MS + 250
+
+
+def test_nothing_lags_where_everything_is_read() -> None:
+    log, owned = Log(), Owned(new_fold(), None, since=0)
+    assert owned.clock_lag_ms(START_MS + 9_000) == 0
+    owned.fold.apply([log.say(inits=[(1, 1)])])
+    assert owned.clock_lag_ms(START_MS + 9_000) == 9_000
+    owned.end = 1
+    assert owned.clock_lag_ms(START_MS + 9_000) == 0

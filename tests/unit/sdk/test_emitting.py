@@ -16,10 +16,11 @@ from spout_sdk import (
     TaskContext,
     TaskId,
     TopologyBuilder,
+    Tuple,
     TupleAlreadyDoneError,
     declare,
 )
-from tests.unit.sdk.bolt_rig import Manual, Sink, feed, rig
+from tests.unit.sdk.bolt_rig import Lines, Manual, Sink, feed, rig
 from tests.unit.sdk.memory import Bench, made
 
 
@@ -119,6 +120,27 @@ def test_a_direct_emit_reaches_the_one_task() -> None:
     assert (untracked.topic, untracked.partition, untracked.edges) == ("words.tuples.every", 1, {})
     task.flush()
     assert bench.sink.checksums() == tracked.edges
+
+
+def test_a_direct_emit_of_a_bolt_is_anchored() -> None:
+    class Chooser(Manual):
+        streams = (declare({"word": str}, direct=True),)
+
+        def execute(self, tuple_: Tuple) -> None:
+            self.collector.emit_direct(TaskId("count", 1), (tuple_["line"],), anchors=tuple_)
+            self.collector.ack(tuple_)
+
+    builder = TopologyBuilder("words", ack_partitions=3)
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("split", Chooser, tasks=2).shuffle_grouping("lines")
+    builder.set_bolt("count", Sink, tasks=2).direct_grouping("split")
+    bench = Bench(builder.build())
+    task = bench.bolt("split", 1)
+    feed(bench, task, "a", {7: 9})
+    task.flush()
+    (sent,) = bench.sink.tuples
+    assert (sent.partition, list(sent.edges)) == (1, [7])
+    assert bench.sink.checksums() == {7: 9 ^ sent.edges[7]}
 
 
 def test_invalid_emits_of_a_spout_are_refused_before_anything_is_sent() -> None:
