@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from examples import trending_words
-from spout_sdk import Bolt, Spout, TopologyBuilder, TopologyError, Tuple, WindowedBolt, declare, sliding, tumbling
+from spout_sdk import Spout, TopologyBuilder, TopologyError, WindowedBolt, declare, sliding, tumbling
 from tests.pages import ROOT, names_of
+from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, made
 
 PAGE = (ROOT / "docs" / "windows.md").read_text()
@@ -19,11 +20,6 @@ class Source(Spout):
 
     def next_tuple(self) -> None:
         """Has nothing to emit."""
-
-
-class Sink(Bolt):
-    def execute(self, tuple_: Tuple) -> None:
-        """Is never run here."""
 
 
 @pytest.fixture

@@ -1,24 +1,10 @@
 """The fold around the ledger: the spout of each outcome, bad records, and time."""
 
-import numpy as np
-
 from acker_worker.fold import LogRecord, PartitionFold
 from tests.unit.acker_worker.folding import SETTINGS, TICK_MS, Log, column, new_fold, outcomes
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import IdColumn
-from tuple_tree.messages import AckBatch, SpoutTask
-
-FIRST, SECOND = SpoutTask("t.notices.s", 0, 200), SpoutTask("t.notices.r", 5, 200)
-
-
-def test_outcomes_go_to_the_spout_task_that_owns_the_tree() -> None:
-    log, fold = Log(), new_fold()
-    fold.apply(
-        [log.say(inits=[(n, n) for n in (1, 2, 3)], spout=FIRST), log.say(inits=[(n, n) for n in (4, 5)], spout=SECOND)]
-    )
-    step = fold.apply([log.say(acks=[(n, n) for n in (4, 1, 5, 2)], fails=[3])])
-    told = {spout: (np.concatenate(t.acked).tolist(), [f[0] for f in t.failed]) for spout, t in step.told.items()}
-    assert told == {FIRST: ([1, 2], [3]), SECOND: ([4, 5], [])}
+from tuple_tree.messages import AckBatch
 
 
 def unusable(**columns: IdColumn) -> bytes:

@@ -16,28 +16,6 @@ def random_ids(rng: np.random.Generator, count: int) -> Ids:
     return rng.integers(0, 2**64, size=count, dtype=np.uint64)
 
 
-def test_a_million_random_trees_shuffled_are_a_million_acks() -> None:
-    """Each tree has a spout tuple and a child; its three messages are dealt into three shuffled hands."""
-    seed, total, block = 20, 1_000_000, 250_000
-    rng = np.random.default_rng(seed)
-    ledger = Ledger(SETTINGS)
-    acked = 0
-    xor_of_acked = xor_of_roots = np.uint64(0)
-    for _ in range(total // block):
-        roots, edges, children = (random_ids(rng, block) for _ in range(3))
-        xor_of_roots ^= np.bitwise_xor.reduce(roots)
-        hands = [(roots, edges, True), (roots, edges ^ children, False), (roots, children, False)]
-        for which in rng.permutation(3):
-            order = rng.permutation(block)
-            mine, vals, init = hands[which]
-            outcomes = ledger.init(mine[order], vals[order], SPOUT) if init else ledger.ack(mine[order], vals[order])
-            assert (outcomes.kinds == kernels.ACKED).all()
-            acked += len(outcomes)
-            xor_of_acked ^= np.bitwise_xor.reduce(outcomes.roots, initial=np.uint64(0))
-    assert (acked, len(ledger)) == (total, 0), f"seed {seed}"
-    assert xor_of_acked == xor_of_roots
-
-
 def test_grows_and_shrinks_and_keeps_every_record() -> None:
     """Of roots of one residue class, as a partition of the ack log has them."""
     rng = np.random.default_rng(7)

@@ -8,26 +8,17 @@ import pytest
 from acker_worker.errors import TopicError
 from acker_worker.served import OnStats, Served
 from acker_worker.stats import WorkerStats
+from tests.manifests import bolt, manifest, spout
 from tests.waiting import eventually
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
-from tuple_tree.streams import declare
+from tuple_tree.manifest import Manifest
 
 
 def manifest_of(
     ack_partitions: int = 2, tick_ms: int = 1_000, timeout_ms: int = 30_000, guarantee: str = "at_least_once"
 ) -> Manifest:
-    subscription = Subscription(source="lines", stream="default", grouping="shuffle")
-    return Manifest.of(
-        topology="words",
-        guarantee=guarantee,
-        ack_partitions=ack_partitions,
-        tick_ms=tick_ms,
-        max_tree_age_ms=300_000,
-        components=(
-            SpoutManifest(name="lines", streams=(declare(["line"]),), timeout_ms=timeout_ms),
-            BoltManifest(name="count", subscriptions=(subscription,)),
-        ),
-    )
+    lines = spout("lines", timeout_ms=timeout_ms)
+    count = bolt("count", "lines")
+    return manifest(lines, count, guarantee=guarantee, ack_partitions=ack_partitions, tick_ms=tick_ms)
 
 
 class PlayedWorker:

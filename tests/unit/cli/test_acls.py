@@ -6,11 +6,12 @@ import pytest
 
 from acker_cli.acls import Principals, as_json, chosen_roles, commands
 from acker_cli.errors import SettingsError
+from tests.manifests import manifest as manifest_of
+from tests.manifests import spout
 from tests.pages import ROOT
 from tests.unit.cli.running import call_acker
-from tests.unit.tuple_tree.test_access import WORD, manifest
+from tests.unit.tuple_tree.test_access import manifest
 from tuple_tree.access import component_role, operator_role, roles
-from tuple_tree.manifest import Manifest, SpoutManifest
 
 COMMAND = ("kafka-acls",)
 
@@ -45,9 +46,7 @@ def test_principals_and_roles_that_are_refused() -> None:
     assert [role.name for role in chosen_roles(roles(manifest()), ["d", "acker"])] == ["acker", "d"]
     with pytest.raises(SettingsError, match="no role 'x': the topology has a, acker, b, c, d, operator"):
         chosen_roles(roles(manifest()), ["x"])
-    named = roles(
-        Manifest.of(topology="t", max_tree_age_ms=300_000, components=(SpoutManifest(name="operator", streams=WORD),))
-    )
+    named = roles(manifest_of(spout("operator"), topology="t"))
     with pytest.raises(SettingsError, match="--operator PRINCIPAL"):
         Principals("t").checked(named)
     alice = Principals("t", operator="User:alice").checked(named)

@@ -4,35 +4,20 @@ from collections.abc import Iterable
 
 from acker_worker.stats import WorkerStats
 from spout_sdk.stats import Stats
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tests.manifests import bolt, spout
+from tests.manifests import manifest as manifest_of
+from tuple_tree.manifest import Manifest
 from tuple_tree.process_stats import StatsRecord
-from tuple_tree.streams import Field, Stream
+from tuple_tree.streams import declare
 
 NOW = 1_760_000_000_000
 
 
 def manifest(**bolts: tuple[str, ...]) -> Manifest:
     """A spout `lines` of two tasks, and bolts that receive the default streams of others."""
-    stream = Stream(name="default", fields=(Field(name="word", type="string"),))
     receivers = bolts or {"split": ("lines",)}
-    return Manifest.of(
-        topology="words",
-        ack_partitions=2,
-        max_tree_age_ms=300_000,
-        components=(
-            SpoutManifest(name="lines", tasks=2, streams=(stream,)),
-            *(
-                BoltManifest(
-                    name=name,
-                    streams=(stream,),
-                    subscriptions=tuple(
-                        Subscription(source=source, stream="default", grouping="shuffle") for source in sources
-                    ),
-                )
-                for name, sources in receivers.items()
-            ),
-        ),
-    )
+    receiving = (bolt(name, *sources, streams=(declare("word"),)) for name, sources in receivers.items())
+    return manifest_of(spout("lines", tasks=2), *receiving, ack_partitions=2)
 
 
 def said(stats: Stats, uptime_s: float, at_ms: int, *, ended: bool = False, run: str = "a") -> StatsRecord:

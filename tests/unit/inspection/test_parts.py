@@ -13,28 +13,19 @@ from inspection.moments import since_ms
 from inspection.trace.errors import RootFormError
 from inspection.trace.roots import parse_root, positions_of_message, show_root
 from inspection.trace.sightings import Sightings
+from tests.manifests import bolt, spout
+from tests.manifests import manifest as manifest_of
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import signed
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
+from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, SpoutTask
-from tuple_tree.streams import declare
 
 ROOT = 0x0123456789ABCDEF
 SPOUT = SpoutTask("t.notices.lines", 0, 30_000)
 
 
 def manifest() -> Manifest:
-    shuffled = Subscription(source="lines", stream="default", grouping="shuffle")
-    return Manifest.of(
-        topology="t",
-        ack_partitions=2,
-        max_tree_age_ms=300_000,
-        components=(
-            SpoutManifest(name="other", streams=(declare(["x"]),)),
-            SpoutManifest(name="lines", streams=(declare({"line": str, "number": int}, codec="json"),)),
-            BoltManifest(name="split", subscriptions=(shuffled,)),
-        ),
-    )
+    return manifest_of(spout("other"), spout("lines"), bolt("split", "lines"), topology="t", ack_partitions=2)
 
 
 def ids(*values: int) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":

@@ -13,9 +13,6 @@ from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
 from tuple_tree.manifest import Guarantee
 from tuple_tree.streams import payload_codec
 
-LOST_SECONDS = 8 + 2
-"""The largest tree age and a message timeout."""
-
 
 class Rig:
     """One task of a spout `lines` over `topics`, with more arguments of `KafkaSpout`; another spout is before it."""

@@ -3,13 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spout_sdk.ack_buffer import FULL, LINGER_SECONDS, MAX_MESSAGE, AckBuffer
-from spout_sdk.ack_entries import Entries, split
 from spout_sdk.errors import DeliveryError
 from spout_sdk.input_offsets import InputOffsets
 from tests.unit.sdk.memory import MemorySink
@@ -31,20 +27,6 @@ class Rig:
             self.inputs.start(root)
             self.acks.ack(root, 1, root)
         self.acks.flush()
-
-
-def test_a_session_opens_on_every_partition_and_sequences_rise_there() -> None:
-    rig = Rig()
-    rig.acks.open()
-    assert [sent.partition for sent in rig.sink.reported] == [0, 1, 2, 3]
-    for batch in rig.sink.all_batches:
-        assert (batch.writer, batch.session, batch.sequence, batch.opens) == ("split/0", SESSION, 0, True)
-        assert len(batch) == 0
-    for root in (4, 8, 5, 12):
-        rig.acks.reset(root)
-        rig.acks.flush()
-    sent = zip(rig.sink.reported, rig.sink.all_batches, strict=True)
-    assert [(record.partition, batch.sequence) for record, batch in sent][4:] == [(0, 1), (0, 2), (1, 1), (0, 3)]
 
 
 def test_a_full_batch_goes_out_at_once() -> None:
@@ -141,27 +123,3 @@ def test_an_ack_that_comes_while_a_batch_waits_for_room_does_not_overtake_it() -
         # An acker drops a batch with a lower number as a repeat.
         assert [batch.sequence for batch in batches] == list(range(len(batches)))
     assert sum(len(batch.ack_roots) for batch in sink.batches) == rig.inputs.committable == 2 * FULL
-
-
-ROOTS = st.lists(st.integers(0, 2**64 - 1), max_size=10)
-
-
-@given(st.integers(1, 9), ROOTS, ROOTS, ROOTS, ROOTS)
-def test_entries_are_shared_out_by_root_mod_partitions_unsigned_and_keep_their_order(
-    partitions: int, inits: list[int], acks: list[int], fails: list[int], resets: list[int]
-) -> None:
-    def column(roots: list[int], less: int = 0) -> Any:
-        return np.array([root ^ less for root in roots], dtype=np.uint64)
-
-    init_columns, ack_columns = (column(inits), column(inits, 1)), (column(acks), column(acks, 2))
-    entries = Entries(*init_columns, *ack_columns, column(fails), (*map(str, fails),), column(resets))
-    shares = split(entries, partitions)
-    if partitions > 1:
-        said = {root % partitions for root in (*inits, *acks, *fails, *resets)}
-        assert [partition for partition, _ in shares] == sorted(said)
-    for partition, share in shares:
-        mine = [[root for root in roots if root % partitions == partition] for roots in (inits, acks, fails, resets)]
-        assert [share.init_roots.tolist(), (share.init_vals ^ np.uint64(1)).tolist()] == [mine[0]] * 2
-        assert [share.ack_roots.tolist(), (share.ack_vals ^ np.uint64(2)).tolist()] == [mine[1]] * 2
-        assert [share.fail_roots.tolist(), [*map(int, share.fail_messages)]] == [mine[2]] * 2
-        assert share.reset_roots.tolist() == mine[3]

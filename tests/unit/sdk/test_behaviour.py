@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from spout_sdk import (
-    BasicBolt,
-    BasicCollector,
     BatchBolt,
     Bolt,
     ComponentError,
@@ -175,24 +173,6 @@ def test_an_exception_may_make_the_tuple_a_dead_letter() -> None:
     assert task.committable == 1
 
 
-def test_the_text_of_an_exception_may_be_no_unicode(caplog: pytest.LogCaptureFixture) -> None:
-    # pytest-xdist cannot send a captured log with such a text.
-    caplog.set_level(logging.CRITICAL, "spout_sdk.bolt")
-
-    class Files(BasicBolt):
-        streams = WORD
-
-        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-            raise OSError("no file bad\udcff.txt")
-
-    bench, task, _ = rig(Files, on_exception="dead_letter")
-    feed(bench, task, "bad", {2: 12})
-    task.flush()
-    (letter,) = bench.sink.to(".dead-letters")
-    assert letter.header["dead-letter.detail"] == b"OSError: no file bad\\udcff.txt"
-    assert task.committable == 1
-
-
 def test_too_many_exceptions_in_a_row_stop_the_component() -> None:
     bench, task, _ = rig(Split, max_consecutive_failures=3)
     for number, line in enumerate(["bad", "bad", "good", "bad", "bad"]):
@@ -234,9 +214,10 @@ def test_invalid_options_are_refused() -> None:
         ),
         ({"tick_interval": 0}, "tick_interval of bolt 'split' is 0: it must be a finite number"),
         ({"tick_interval": float("nan")}, "tick_interval of bolt 'split' is nan"),
+        ({"bolt": Together, "tick_interval": 1.0}, "called with batches only"),
     ]
     for options, message in refusals:
         with pytest.raises(TopologyError, match=message):
-            rig(Split, **options)
+            rig(**{"bolt": Split, **options})
     with pytest.raises(TopologyError, match="only bolts of the SDK have: leave them out"):
         TopologyBuilder("words").set_bolt("split", lambda rows: rows, external=True, on_exception="crash")

@@ -171,12 +171,6 @@ class Rig:
             collector.ack(tuple_)
 
 
-def test_reads_grow_while_they_are_full_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig(monkeypatch, [40_000])
-    rig.loop.run()
-    assert rig.consumer.limits[:15] == [2**power for power in range(14)] + [10_000]
-
-
 def test_a_slow_bolt_never_has_a_large_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first read included: 500 inputs of 0.6 s each would exceed max.poll.interval.ms."""
     # Quick reads of a few records say nothing of how long a full one would take.
@@ -250,13 +244,6 @@ def reader(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, taken: list[int]
     def ignore(_partitions: Sequence[int]) -> None: ...
 
     return KafkaReader({}, "topic", "group", from_end=True, on_assigned=taken.extend, on_revoked=ignore, on_lost=ignore)
-
-
-def test_a_partition_without_a_leader_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[int] = []
-    consumer = Consumer(errors=[KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION])
-    assert reader(monkeypatch, consumer, taken).read(1) == []
-    assert (consumer.assigned, taken) == ([17], [0])
 
 
 def test_an_error_while_partitions_are_assigned_is_raised_by_read(monkeypatch: pytest.MonkeyPatch) -> None:

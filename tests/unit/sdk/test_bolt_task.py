@@ -1,16 +1,13 @@
 """A bolt's task, driven record by record without Kafka; the contract in memory shows the plain cases."""
 
-import random
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from confluent_kafka import KafkaError
 
-from spout_sdk import DeliveryError, OutputCollector, Stats, Tuple, TupleAlreadyDoneError
-from tests.seeds import each_seed
-from tests.unit.sdk.bolt_rig import Split, feed, rig
+from spout_sdk import DeliveryError, OutputCollector, Tuple, TupleAlreadyDoneError
+from tests.unit.sdk.bolt_rig import feed, rig
 from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER
 
 
@@ -27,36 +24,6 @@ def test_a_tuple_has_its_values_and_its_address() -> None:
     assert repr(tuple_) == "<Tuple lines/default words.tuples.split[1]@1 line='a line'>"
     with pytest.raises(KeyError, match="has no field 'word': it has line"):
         tuple_["word"]
-
-
-def test_every_tree_of_a_random_graph_completes() -> None:
-    """Multi-anchoring, shared roots and the same anchor twice: the checksum of each root ends at zero."""
-
-    def check(seed: int) -> None:
-        rng = random.Random(seed)
-        bench, task, bolt = rig(counts=2)
-        expected: dict[int, int] = {}
-        for _ in range(8):
-            edges = {root: rng.getrandbits(64) for root in rng.sample(range(1, 6), rng.randint(0, 3))}
-            for root, edge in edges.items():
-                expected[root] = expected.get(root, 0) ^ edge  # what the sender has put in
-            feed(bench, task, "x", edges)
-        for _ in range(12):
-            anchors = rng.choices(bolt.tuples, k=rng.randint(0, 4))
-            # A generator can be read once only.
-            bolt.collector.emit(("w",), anchors=anchors if rng.random() < 0.5 else (each for each in anchors))
-        rng.shuffle(bolt.tuples)
-        for tuple_ in bolt.tuples:
-            bolt.collector.ack(tuple_)
-        task.flush()
-        sums = bench.sink.checksums()
-        # The recipients: two tasks, each with edges of its own.
-        for sent in bench.sink.tuples:
-            for root, edge in sent.edges.items():
-                sums[root] = sums.get(root, 0) ^ edge
-        assert {root: val for root, val in sums.items() if val} == {r: val for r, val in expected.items() if val}
-
-    each_seed(check)
 
 
 def test_acking_or_failing_twice_raises_and_names_the_tuple() -> None:
@@ -98,52 +65,6 @@ def test_failing_and_resetting_name_every_root_and_a_fail_may_have_an_exception(
     assert bench.sink.failed() == {7: "no room", 8: "no room", 4: "OSError: no disk", 5: "404"}
     assert sorted(root for batch in bench.sink.batches for root in batch.reset_roots.tolist()) == [7, 8]
     assert (bench.sink.checksums(), bench.counters.failed, task.committable) == ({6: 9}, {"failed": 3}, 4)
-
-
-def test_offsets_are_committable_up_to_the_first_input_whose_ack_is_not_delivered() -> None:
-    bench, task, bolt = rig(holds_back=True)
-    for offset in range(4):
-        feed(bench, task, "a", {3 * offset: 9})
-    assert (task.committable, task.open_inputs) == (0, 4)
-    for index in (1, 0, 3):
-        bolt.collector.ack(bolt.tuples[index])
-    task.flush()
-    assert task.committable == 0
-    bench.sink.reported[-1].deliver()
-    assert (task.committable, task.open_inputs) == (2, 1)
-    bolt.collector.ack(bolt.tuples[2])
-    task.flush()
-    bench.sink.reported[-1].deliver()
-    assert (task.committable, task.open_inputs) == (4, 0)
-
-
-def test_with_at_most_once_not_even_a_session_is_opened() -> None:
-    bench, task, bolt = rig(guarantee="at_most_once")
-    feed(bench, task, "a", {7: 9})  # of an earlier life of the topology
-    bolt.collector.ack(bolt.tuples[0])
-    task.flush()
-    task.tick(1.0)
-    assert (bench.sink.reported, bolt.tuples[0].is_tracked, task.committable) == ([], False, 1)
-
-
-def test_a_basic_bolt_anchors_and_acks_by_itself() -> None:
-    bench, task, _ = rig(Split)
-    feed(bench, task, "two words", {7: 9})
-    task.flush()
-    first, second = bench.sink.tuples
-    assert bench.sink.checksums() == {7: 9 ^ first.edges[7] ^ second.edges[7]}
-    assert (bench.counters.emitted, bench.counters.executed, bench.counters.acked) == (2, 1, 1)
-    assert task.committable == 1
-
-
-def test_user_counters_are_in_the_stats() -> None:
-    bench, _, bolt = rig()
-    for more in (1, 4, np.array([1, 2]).sum()):
-        bolt.context.count("words", more)
-    stats = Stats.snapshot("split", 1, (1,), 0, bench.counters)
-    assert Stats.from_json(stats.to_json()).counters == {"words": 8}
-    context = bolt.context
-    assert (context.topology, context.component, context.task, context.tasks) == ("words", "split", 1, 2)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from spout_sdk import (
     BasicCollector,
     Bolt,
     ComponentRunner,
+    RetryPolicy,
     Spout,
     Stream,
     Topology,
@@ -110,10 +111,8 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str]]:
         made.set_spout("spark", given, external=True, streams=streams)
 
     return [
-        (lambda made: split(made).shuffle_grouping("line"), "has no component 'line': it has lines, split"),
         (lambda made: split(made).shuffle_grouping("lines", "other"), "has no stream 'other': it declares default"),
         (lambda made: split(made).fields_grouping("lines", ["word"]), "groups by field 'word', which stream"),
-        (lambda made: split(made).fields_grouping("lines", []), "but names none"),
         (lambda made: split(made).fields_grouping("lines", "weight"), "by 'weight', whose type is double"),
         (lambda made: split(made).direct_grouping("lines"), "is not direct: use another grouping"),
         (lambda made: split(made).shuffle_grouping("lines", "to"), "which is direct: use a direct grouping"),
@@ -122,7 +121,6 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str]]:
         (lambda made: split(made), "bolt 'split' receives nothing: call shuffle_grouping"),
         (lambda made: split(made).shuffle_grouping("lines").all_grouping("lines"), "keep one grouping"),
         (lambda made: made.set_bolt("split.words", Split).shuffle_grouping("lines"), "must start with a letter"),
-        (lambda made: made.set_bolt("acker", Split).shuffle_grouping("lines"), "choose another"),
         (lambda made: split(made, tasks=0).shuffle_grouping("lines"), "tasks of bolt 'split' is 0"),
         (lambda made: split(made, Split()).shuffle_grouping("lines"), "is given a Split: pass its class"),
         (lambda made: split(made, Lines).shuffle_grouping("lines"), "makes a Lines, which is no Bolt"),
@@ -132,8 +130,18 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str]]:
         (lambda _: builder(max_tree_age=1).build(), "raise max_tree_age"),
         (lambda _: TopologyBuilder("words").build(), "has no spout: add one with set_spout"),
         (lambda _: TopologyBuilder("a b"), "topology name 'a b' cannot be used"),
-        (lambda _: builder(message_timeout=0), "it must be at least"),
+        (lambda _: builder(message_timeout=float("inf")), "finite number of seconds"),
+        (lambda _: builder(message_timeout="5"), "'5'"),
+        (lambda _: builder(message_timeout=0), "at least a millisecond"),
+        (lambda _: builder(tick=True), "finite number"),
         (lambda _: builder(tick=-1), "it must be at least"),
+        (lambda _: builder(ack_partitions=1.5), "whole number"),
+        (lambda _: builder(max_spout_pending="9"), "whole number"),
+        (lambda _: RetryPolicy(initial_delay=-1.0), "initial_delay of a RetryPolicy is -1.0: it must be"),
+        (lambda _: RetryPolicy(delay_period=float("nan")), "delay_period of a RetryPolicy is nan"),
+        (lambda _: RetryPolicy(max_delay=float("inf")), "max_delay of a RetryPolicy is inf"),
+        (lambda _: RetryPolicy(max_retries=-1), "max_retries of a RetryPolicy is -1"),
+        (lambda _: RetryPolicy(max_retries=2.5), "whole number"),  # type: ignore[arg-type]
         (lambda _: builder(ack_partitions=0), "it must be at least"),
         (lambda made: made.set_spout("more", "my-topic"), "add external=True if something else"),
         (lambda made: external(made, "my topic"), "spout 'spark' reads no topic: topic name 'my topic' cannot be used"),
@@ -158,6 +166,36 @@ def test_a_mistake_is_refused_with_advice() -> None:
     for spoil, message in refusals():
         with pytest.raises(TopologyError, match=re.escape(message)):
             attempt(spoil)
+
+
+def grouped(field: Any) -> None:
+    class Emits(Lines):
+        streams = (declare({"field": field}),)
+
+    made = TopologyBuilder("words")
+    made.set_spout("lines", Emits)
+    made.set_bolt("sink", Sink).fields_grouping("lines", "field")
+    made.build()
+
+
+def test_only_types_with_one_form_in_every_language_are_grouped_by() -> None:
+    enum = {"type": "enum", "name": "e", "symbols": ["A"]}
+    accepted: list[Any] = [str, int, bool, bytes, ["null", "string"], enum]
+    for field in accepted:
+        grouped(field)
+    array, time = {"type": "array", "items": "string"}, {"type": "long", "logicalType": "timestamp-millis"}
+    rejected: list[Any] = [float, ["null", "double"], array, time]
+    for field in rejected:
+        with pytest.raises(TopologyError, match="groups 'lines' by 'field'"):
+            grouped(field)
+
+
+def test_the_default_tick_is_a_part_of_the_smallest_timeout() -> None:
+    for timeout, tick_ms in ((10.5, 955), (30, 1_000), (0.4, 400)):
+        made = builder(message_timeout=timeout)
+        made.set_spout("slow", Lines, message_timeout=100)
+        made.set_bolt("sink", Sink).shuffle_grouping("lines").shuffle_grouping("slow")
+        assert made.build().manifest.tick_ms == tick_ms
 
 
 @pytest.mark.parametrize("given", ["my-topic", source])

@@ -17,6 +17,7 @@ from spout_sdk import (
     TaskId,
     TopologyBuilder,
     Tuple,
+    TupleAlreadyDoneError,
     declare,
 )
 from tests.unit.sdk.bolt_rig import Lines, Manual, Sink, feed, rig
@@ -84,6 +85,27 @@ def test_a_bolt_gets_the_tasks_that_receive_and_its_tuple_has_an_edge_for_each()
     bolt.collector.ack(bolt.tuples[0])
     task.flush()
     assert bench.sink.checksums() == {7: 9 ^ first.edges[7] ^ second.edges[7]}
+
+
+def test_an_emit_without_anchors_warns_once_unless_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    _, _, bolt = rig()
+    for _ in range(2):
+        bolt.collector.emit(("w",), anchors=())
+    assert caplog.messages == []
+    for _ in range(2):
+        bolt.collector.emit(("w",))
+    assert [said.split(":")[0] for said in caplog.messages] == ["split/1 emits without anchors"]
+
+
+def test_an_emit_after_the_ack_fails_the_tree() -> None:
+    bench, task, bolt = rig()
+    feed(bench, task, "a", {7: 9})
+    bolt.collector.ack(bolt.tuples[0])
+    with pytest.raises(TupleAlreadyDoneError):
+        bolt.collector.emit(("w",), anchors=bolt.tuples[0])
+    task.flush()
+    assert (bench.sink.tuples, bench.sink.checksums()) == ([], {})
+    assert "acked or failed before" in bench.sink.failed()[7]
 
 
 def test_a_direct_emit_reaches_the_one_task() -> None:

@@ -30,16 +30,3 @@ def test_an_input_older_than_any_tree_is_settled_counted_and_logged(caplog: pyte
     assert "1 inputs of forgetful.tuples.does[0] were neither acked nor failed" in record.getMessage()
     assert "the first at offset 1." in record.getMessage()
     assert record.getMessage().endswith("acker trace --tuple does/0@1")
-
-
-def test_a_late_ack_of_a_settled_input_is_harmless() -> None:
-    builder = TopologyBuilder("late", message_timeout=2, max_tree_age=10)
-    messages, _ = alone(builder, Hold("late"))
-    messages.say("late")
-    with SimulatedCluster(builder.build()) as cluster:
-        cluster.advance(14)
-        messages.say("release")
-        cluster.advance(2)
-        assert cluster.committed("does") == {0: 2}
-    assert messages.acked_ids == ["release"]
-    assert messages.failed_ids == ["late"]

@@ -11,16 +11,6 @@ from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
 from tests.unit.sdk.memory_source import MemoryTopics
 
 
-def test_the_acked_prefix_is_committed_whatever_the_order() -> None:
-    rig = Rig(filled(0, 1, 2, 5, 6))
-    rig.work()
-    assert rig.offsets() == [0, 1, 2, 5, 6]
-    for acked, committed in (((1, 2, 6), 0), ((0,), 3), ((5,), 7)):
-        rig.notify(*acked)
-        rig.work(2)
-        assert rig.topics.committed("source") == committed
-
-
 def test_a_commit_that_fails_is_repeated() -> None:
     rig = Rig(filled(0, 1))
     rig.work()
@@ -61,21 +51,6 @@ def test_the_next_owner_reads_on_from_the_acked_prefix_that_a_clean_end_commits(
     rig.restart()
     rig.work()
     assert rig.offsets() == [2, 3, 4, 5]
-
-
-def test_outcomes_of_an_earlier_owner_are_ignored() -> None:
-    rig = Rig(filled(*range(3)))
-    rig.work()
-    before = [rig.root(sent) for sent in rig.bench.sink.tuples]
-    rig.restart()
-    rig.work()
-    assert not set(before) & {rig.root(sent) for sent in rig.bench.sink.tuples[3:]}
-    rig.task.handle(notice(before))
-    rig.work(2)
-    assert (rig.topics.committed("source"), rig.bench.counters.ignored_notices) == (0, 3)
-    rig.notify(0, 1, 2)
-    rig.work(2)
-    assert rig.topics.committed("source") == 3
 
 
 def test_messages_of_a_topic_that_was_created_again_have_other_roots() -> None:

@@ -1,11 +1,15 @@
 """A Kafka spout's task: what is delivered again, under which root, and until when; what limits it."""
 
+import random
+
 import pytest
 
 from spout_sdk import DeliveryError, FailReason, RetryPolicy
 from spout_sdk.errors import UnsupportedVersionError
+from spout_sdk.kafka_spout.retry import RetrySchedule
 from spout_sdk.kafka_spout.source import Commit, SourcePartition
-from tests.unit.sdk.kafka_spout_rig import LOST_SECONDS, Rig, filled
+from tests.seeds import each_seed
+from tests.unit.sdk.kafka_spout_rig import Rig, filled
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=2)
 FOR_EVER = RetryPolicy(initial_delay=0, delay_period=0, max_retries=None)
@@ -29,13 +33,38 @@ def test_a_failed_message_is_read_again_and_delivered_under_another_root() -> No
     assert rig.topics.committed("source") == 3
 
 
-def test_without_any_outcome_it_is_lost_and_delivered_again() -> None:
-    rig = Rig(filled(0), retry=AT_ONCE)
-    rig.work()
-    for _ in range(3):
-        rig.work(LOST_SECONDS / 2)
-    assert rig.positions() == [(0, 0, 0), (0, 0, 1)]
-    assert rig.bench.counters.failed == {"lost": 1}
+def test_delays_back_off_exponentially_up_to_the_cap_until_the_last_retry() -> None:
+    policy = RetryPolicy(initial_delay=0, delay_period=4, max_delay=30, max_retries=None)
+    assert [policy.delay(failures) for failures in (*range(1, 6), 100_000)] == [0, 8, 16, 30, 30, 30]
+    assert RetryPolicy(initial_delay=0.5, delay_period=4, max_delay=10).delay(1) == 0.5
+    assert RetryPolicy(initial_delay=60, max_delay=10).delay(1) == 10
+    assert [RetryPolicy(max_retries=3).delay(failures) is None for failures in (1, 2, 3, 4)] == [False] * 3 + [True]
+    assert RetryPolicy(max_retries=0).delay(1) is None
+
+
+def test_the_schedule_is_as_a_sorted_list() -> None:
+    def check(seed: int) -> None:
+        rng = random.Random(seed)
+        schedule, model, now = RetrySchedule(), dict[int, tuple[float, int]](), 0.0
+        for number in range(500):
+            act, key = rng.random(), rng.randrange(20)
+            if act < 0.5:
+                due_at = now + rng.choice([0.0, 1.0, rng.random() * 5])
+                schedule.put(key, due_at)
+                model[key] = (due_at, number)
+            elif act < 0.6:
+                assert schedule.remove(key) == (model.pop(key, None) is not None)
+            else:
+                now += rng.choice([0.0, 1.0, rng.random()])
+                limit = rng.randrange(1, 6)
+                ready = sorted((due, key) for key, due in model.items() if due[0] <= now)[:limit]
+                assert schedule.take(now, limit) == [key for _, key in ready]
+                for _, key in ready:
+                    del model[key]
+            assert len(schedule) == len(model)
+            assert all((key in schedule) == (key in model) for key in range(20))
+
+    each_seed(check)
 
 
 def test_a_retry_waits_for_its_delay_and_new_messages_do_not() -> None:

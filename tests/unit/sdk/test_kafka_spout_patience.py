@@ -1,16 +1,11 @@
 """Without `max_retries` a message is retried until it is acked; only what is declared invalid is set aside."""
 
-from typing import ClassVar
-
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
-    FailTupleError,
     InvalidMessageError,
     KafkaSpout,
     Record,
-    RetryPolicy,
-    TaskContext,
     TopologyBuilder,
     Tuple,
 )
@@ -82,46 +77,3 @@ def test_an_exception_in_translate_is_retried_unless_the_message_is_declared_inv
         )
         cluster.advance(2)
         assert cluster.uncommitted("lines") == {"text[0]": 0}
-
-
-class Seen(BasicBolt):
-    times: ClassVar[list[float]] = []
-
-    def prepare(self, context: TaskContext) -> None:
-        self.context = context
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        self.times.append(self.context.now())
-        raise FailTupleError("never")
-
-
-def test_a_simulated_cluster_is_idle_only_when_no_retry_is_due() -> None:
-    for policy, seconds, attempts in (
-        (RetryPolicy(initial_delay=0, delay_period=0, max_delay=0, max_retries=5), 0.1, 6),
-        (RetryPolicy(initial_delay=0.1, delay_period=0.1, max_retries=5), 0.1 + 0.2 + 0.4 + 0.8 + 1.6, 6),
-    ):
-        Seen.times = []
-        builder = TopologyBuilder("due")
-        builder.set_spout("lines", KafkaSpout("text", retry=policy))
-        builder.set_bolt("seen", Seen).shuffle_grouping("lines")
-        with SimulatedCluster(builder.build()) as cluster:
-            cluster.produce("text", "a")
-            cluster.advance(0.1)
-            cluster.advance(seconds)
-            assert len(Seen.times) == attempts
-
-
-def test_at_most_once_commits_before_it_executes_in_a_simulated_cluster_too() -> None:
-    builder = TopologyBuilder("once", guarantee="at_most_once")
-    builder.set_spout("lines", KafkaSpout("text", translate=lambda record: None if record.offset() == 0 else ("b",)))
-    builder.set_bolt("seen", Seen).shuffle_grouping("lines")
-    Seen.times = []
-    with SimulatedCluster(builder.build()) as cluster:
-        cluster.produce("text", "a")
-        cluster.produce("text", "b")
-        cluster.advance(0.1)
-        cluster.run_until(lambda: Seen.times)
-        assert cluster.committed("seen") == {0: 1}
-        cluster.kill("seen")
-        cluster.advance(5)
-        assert len(Seen.times) == 1

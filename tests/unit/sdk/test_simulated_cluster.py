@@ -4,15 +4,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pytest
 
 from spout_sdk import (
-    BasicBolt,
-    BasicCollector,
     Bolt,
     FailReason,
     Failure,
@@ -30,19 +27,6 @@ def test_the_sdk_does_not_import_the_kit() -> None:
     kit = ("spout_sdk.testing", "acker_worker", "numba")
     code = f"import sys, spout_sdk; sys.exit(any(module in sys.modules for module in {kit}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_emissions_have_anchors_and_recipients() -> None:
-    with fed("a b", "c") as cluster:
-        cluster.run_until_idle()
-        first, second = cluster.emissions("lines")
-        assert (first.values, first.stream, first.task, first.message_id) == (("a b",), "default", 0, 0)
-        assert [bolt for bolt, _ in (*first.recipients, *second.recipients)] == ["split", "split"]
-        assert len({*first.roots, *second.roots}) == 2
-        a = next(one for one in cluster.emissions("split") if one.values == ("a",))
-        assert (a.roots, [anchor["line"] for anchor in a.anchors]) == (first.roots, ["a b"])
-        assert sorted(cluster.emitted("split", "default")) == [("a",), ("b",), ("c",)]
-        assert cluster.emitted("split", "other") == []
 
 
 def test_what_was_executed_acked_and_failed_is_shown() -> None:
@@ -91,31 +75,6 @@ def test_sources_replace_a_spout_and_are_not_replayed() -> None:
         assert sorted(map(str, cluster.acked("lines"))) == ["0", "mine"]
 
 
-def test_bolts_and_external_components_are_replaced() -> None:
-    @dataclass(frozen=True)
-    class Whole(BasicBolt):
-        times: int
-
-        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-            for _ in range(self.times):
-                collector.emit((tuple_["line"],))
-
-    Whole.streams = Split.streams
-    builder = TopologyBuilder("mixed")
-    builder.set_spout("lines", "a-topic", external=True, streams=[declare({"line": str})])
-    streams = [declare({"word": str})]
-    builder.set_bolt("split", lambda rows: rows, external=True, streams=streams).shuffle_grouping("lines")
-    builder.set_bolt("count", Count).fields_grouping("split", "word")
-    external = builder.build()
-    for topology in (words(), external):
-        done = complete_topology(topology, sources={"lines": [("a b",)]}, bolts={"split": partial(Whole, 2)})
-        assert (done.executed("count"), done.acked("lines")) == ([("a b",), ("a b",)], [0])
-    with pytest.raises(SimulationError, match=r"'lines' is external.*sources={'lines': ...}"):
-        SimulatedCluster(external)
-    with pytest.raises(SimulationError, match=r"'split' is external.*bolts={'split': ...}"):
-        SimulatedCluster(external, sources={"lines": []})
-
-
 class KeepTheFirst(Bolt):
     streams = Split.streams
 
@@ -149,6 +108,11 @@ def test_without_ackers_the_spout_gives_up_by_itself() -> None:
 
 
 def test_mistakes_are_refused() -> None:
+    builder = TopologyBuilder("mixed")
+    streams = [declare({"word": str})]
+    builder.set_spout("lines", "a-topic", external=True, streams=streams)
+    builder.set_bolt("split", lambda rows: rows, external=True, streams=streams).shuffle_grouping("lines")
+    external = builder.build()
     with fed() as cluster:
         refusals: list[tuple[Callable[[], object], str]] = [
             *(
@@ -163,6 +127,8 @@ def test_mistakes_are_refused() -> None:
             (lambda: cluster.broker.records("nothing"), "there is no topic 'nothing'"),
             (lambda: cluster.broker.append("words.acks", 8, None, b"", None), "has no partition 8: it has 8"),
             (lambda: cluster.advance(-1), "seconds is -1"),
+            (lambda: SimulatedCluster(external), r"'lines' is external.*sources={'lines': ...}"),
+            (lambda: SimulatedCluster(external, sources={"lines": []}), r"'split' is external.*bolts={'split': ...}"),
             (lambda: SimulatedCluster(words(), step=0), "step is 0: it must be"),
             (lambda: SimulatedCluster(words(), sources={"nobody": []}), "no spout 'nobody' to replace: it has"),
             (lambda: SimulatedCluster(words(), bolts={"nobody": Count}), "no bolt 'nobody' to replace: it has"),

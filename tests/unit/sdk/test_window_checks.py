@@ -90,6 +90,8 @@ def test_bolts_that_cannot_work_are_refused() -> None:
         (Total, "at_least_once", r"bolt 'held' cannot be made .* missing .* 'window'; what it needs"),
         (partial(Total, tumbling(count=2)), "exactly_once", "in the transaction that read it: use at_least_once"),
     ]
+    with pytest.raises(TopologyError, match="its window sets"):
+        builder().set_bolt("held", Minute, tick_interval=1.0)
     for bolt, guarantee, message in refusals:
         with pytest.raises(TopologyError, match=message):
             held(builder(guarantee=guarantee), bolt).build()

@@ -2,45 +2,20 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spout_sdk import TopologyError, WindowSpec, sliding, tumbling
-from spout_sdk.windows.policies import SECOND
-from tests.unit.sdk.windows_rig import Driven
+from tests.unit.sdk.windowed_bolt_rig import Rig, Total, numbers
 
-
-def test_a_tick_that_is_late_moves_no_tuple_into_another_window() -> None:
-    driven = Driven(tumbling(seconds=1)).come()
-    # No tick for 3.5 seconds; then a tuple comes.
-    driven.at(3.5).come()
-    assert [(window.tuples, window.end) for window in driven.windows] == [([0], 1.0)]
-    driven.at(4.0)
-    assert [(window.tuples, window.start, window.end) for window in driven.windows[1:]] == [([1], 3.0, 4.0)]
-
-
-def test_empty_windows_are_not_handed_over_however_long_it_is_quiet() -> None:
-    driven = Driven(tumbling(seconds=0.001)).come()
-    driven.at(1e9).come()
-    driven.at(2e9)
-    assert [window.tuples for window in driven.windows] == [[0], [1]]
-    assert driven.windows[1].expired == [0]
-
-
-def test_cleared_tuples_are_in_no_window() -> None:
-    driven = Driven(sliding(count=4, every=2)).come(3)
-    assert [tuple_["n"] for tuple_ in driven.manager.clear()] == [0, 1, 2]
-    driven.come(3)
-    assert driven.windows[1].expired == []
-    assert set(driven.windows[1].tuples) <= {3, 4, 5}
-
-
-TENTH = SECOND // 10
 LENGTHS = st.integers(1, 12)
-GAPS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=60)
-"""Steps: tenths of a second that pass, and how many tuples come then; none is a tick."""
+GAPS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=40)
+"""Steps: eighths of a second that pass, and how many tuples come then."""
+BEGIN = 100 * 8
+"""When the rig's clock begins, in eighths of a second."""
 
 
 def interval_of(kind: Callable[[int, int], WindowSpec]) -> st.SearchStrategy[WindowSpec]:
@@ -48,100 +23,95 @@ def interval_of(kind: Callable[[int, int], WindowSpec]) -> st.SearchStrategy[Win
     return pairs.map(lambda pair: kind(pair[1], pair[0]))
 
 
-def run(spec: WindowSpec, gaps: list[tuple[int, int]]) -> tuple[Driven, list[int]]:
-    """Drives a manager; returns it and when each tuple came, in tenths of a second."""
-    driven = Driven(spec)
-    tenths = 0
-    came = []
+def run(spec: WindowSpec, gaps: list[tuple[int, int]]) -> tuple[Rig, list[int], int]:
+    """Feeds a bolt; the only tick comes two seconds after the last step.
+
+    Returns:
+        The rig, when each tuple came, and when the tick did, in eighths of a second.
+    """
+    rig = Rig(partial(Total, spec))
+    now, came = BEGIN, list[int]()
     for gap, tuples in gaps:
-        tenths += gap
-        driven.at(tenths / 10).come(tuples)
-        came += [tenths] * tuples
-    return driven, came
+        now += gap
+        rig.bench.clock.now = now / 8
+        rig.feed(*range(len(came), len(came) + tuples))
+        came += [now] * tuples
+    rig.tick(2)
+    return rig, came, now + 16
 
 
-def check_hold(driven: Driven, unseen: int = 0) -> None:
-    """Every tuple left once and in order, or is held; and it left after its last window, at once."""
-    gone = len(driven.left)
-    assert driven.left == list(range(gone))
-    assert driven.manager.held == driven.came - gone
-    seen: set[int] = set()
+def windows_of(rig: Rig) -> list[list[int]]:
+    return [numbers(window.tuples) for window in rig.bolt.windows]
+
+
+def check_hold(rig: Rig, came: list[int], acked: int) -> None:
+    """The first so many tuples were acked, none before its last window, and those that were in none were counted."""
+    assert rig.acked() == list(range(acked))
+    assert rig.task.open_inputs == len(came) - acked
+    assert rig.bench.sink.failed() == {}, "a window's emit is anchored to all its tuples"
     before: set[int] = set()
-    for number, window in enumerate(driven.windows):
-        assert window.tuples == sorted(window.tuples)
-        assert set(window.new) == set(window.tuples) - before
-        assert set(window.expired) == before - set(window.tuples)
-        before = set(window.tuples)
-        for n in window.tuples:
-            assert driven.left_after.get(n, len(driven.windows)) > number
-        seen |= before
-    assert len(set(driven.left) - seen) == driven.manager.unseen == unseen
+    for window, tuples in zip(rig.bolt.windows, windows_of(rig), strict=True):
+        assert set(numbers(window.new)) == set(tuples) - before
+        assert set(numbers(window.expired)) == before - set(tuples)
+        before = set(tuples)
+    seen = {n for tuples in windows_of(rig) for n in tuples}
+    assert rig.bench.counters.users.get("in no window", 0) == len(set(range(acked)) - seen)
 
 
 @given(interval_of(lambda length, every: sliding(count=length, every=every)), GAPS)
 def test_by_count_every_kind_is_as_defined(spec: WindowSpec, gaps: list[tuple[int, int]]) -> None:
-    driven, came = run(spec, gaps)
+    rig, came, _ = run(spec, gaps)
     length, every = spec.count or 0, spec.every_count or 0
     ends = range(every, len(came) + 1, every)
-    assert [window.tuples for window in driven.windows] == [list(range(max(0, end - length), end)) for end in ends]
-    check_hold(driven)
-    # As soon as a tuple is in no further window, it is not held any more.
+    assert windows_of(rig) == [list(range(max(0, end - length), end)) for end in ends]
     next_end = (len(came) // every + 1) * every
-    assert driven.left == list(range(max(0, next_end - length)))
+    check_hold(rig, came, max(0, next_end - length))
 
 
-@given(interval_of(lambda length, every: sliding(seconds=length / 10, every=every / 10)), GAPS)
+@given(interval_of(lambda length, every: sliding(seconds=length / 8, every=every / 8)), GAPS)
 def test_by_time_every_kind_is_as_defined(spec: WindowSpec, gaps: list[tuple[int, int]]) -> None:
-    driven, came = run(spec, gaps)
-    length, every = round((spec.seconds or 0) * 10), round((spec.every_seconds or 0) * 10)
-    now = sum(gap for gap, _ in gaps)
+    rig, came, now = run(spec, gaps)
+    length, every = round((spec.seconds or 0) * 8), round((spec.every_seconds or 0) * 8)
     windows = []
-    for end in range(every, now + 1, every):
-        held = [n for n, tenths in enumerate(came) if end - length <= tenths < end]
+    for end in range(BEGIN // every * every, now + 1, every):
+        held = [n for n, at in enumerate(came) if end - length <= at < end]
         if held:
-            windows.append((held, (end - length) * TENTH / SECOND, end * TENTH / SECOND))
-    assert [(window.tuples, window.start, window.end) for window in driven.windows] == windows
-    check_hold(driven)
+            windows.append((held, (end - length) / 8, end / 8))
+    assert [(numbers(window.tuples), window.start, window.end) for window in rig.bolt.windows] == windows
     next_end = (now // every + 1) * every
-    assert driven.left == [n for n, tenths in enumerate(came) if tenths < next_end - length]
+    check_hold(rig, came, sum(at < next_end - length for at in came))
 
 
 @given(LENGTHS, LENGTHS, GAPS)
 def test_a_count_by_the_clock_is_as_defined(count: int, every: int, gaps: list[tuple[int, int]]) -> None:
-    driven, came = run(sliding(count=count, every_seconds=every / 10), gaps)
-    now = sum(gap for gap, _ in gaps)
+    rig, came, now = run(sliding(count=count, every_seconds=every / 8), gaps)
     windows = []
-    for end in range(every, now + 1, every):
-        held = [n for n, tenths in enumerate(came) if tenths < end][-count:]
+    for end in range(BEGIN // every * every, now + 1, every):
+        held = [n for n, at in enumerate(came) if at < end][-count:]
         if held:
             windows.append(held)
-    assert [window.tuples for window in driven.windows] == windows
-    assert driven.left == list(range(max(0, len(came) - count)))
-    check_hold(driven, len(set(driven.left) - {n for held in windows for n in held}))
+    assert windows_of(rig) == windows
+    check_hold(rig, came, max(0, len(came) - count))
 
 
 @given(LENGTHS, LENGTHS, GAPS)
 def test_a_time_by_count_is_as_defined(length: int, every: int, gaps: list[tuple[int, int]]) -> None:
-    driven, came = run(sliding(seconds=length / 10, every_count=every), gaps)
-    now = sum(gap for gap, _ in gaps)
-    windows = [
-        [n for n in range(end) if came[n] > came[end - 1] - length] for end in range(every, len(came) + 1, every)
-    ]
-    assert [window.tuples for window in driven.windows] == windows
-    assert driven.left == [n for n, tenths in enumerate(came) if tenths <= now - length]
-    check_hold(driven, len(set(driven.left) - {n for held in windows for n in held}))
+    rig, came, now = run(sliding(seconds=length / 8, every_count=every), gaps)
+    ends = range(every, len(came) + 1, every)
+    assert windows_of(rig) == [[n for n in range(end) if came[n] > came[end - 1] - length] for end in ends]
+    check_hold(rig, came, sum(at <= now - length for at in came))
 
 
 @given(LENGTHS, LENGTHS, GAPS)
 def test_flushed_windows_hold_every_tuple_once_and_not_for_long(
     count: int, flush: int, gaps: list[tuple[int, int]]
 ) -> None:
-    driven, came = run(tumbling(count=count, flush_after=flush / 10), gaps)
-    now = sum(gap for gap, _ in gaps)
-    assert [n for window in driven.windows for n in window.tuples] == driven.left
-    assert all(1 <= len(window.tuples) <= count for window in driven.windows)
-    assert all(now - came[n] < flush for n in range(len(driven.left), len(came)))
-    check_hold(driven)
+    rig, came, now = run(tumbling(count=count, flush_after=flush / 8), gaps)
+    windows = windows_of(rig)
+    assert all(1 <= len(tuples) <= count for tuples in windows)
+    in_windows = [n for tuples in windows for n in tuples]
+    assert all(now - at < flush for at in came[len(in_windows) :])
+    check_hold(rig, came, len(in_windows))
 
 
 def test_invalid_windows_are_refused() -> None:

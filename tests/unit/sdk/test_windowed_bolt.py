@@ -19,19 +19,7 @@ from spout_sdk import (
     sliding,
     tumbling,
 )
-from tests.unit.sdk.windowed_bolt_rig import Rig, Total
-from tests.unit.sdk.windows_rig import numbers
-
-
-def test_a_tuple_is_acked_after_its_last_window_and_the_ack_covers_all_that_was_emitted() -> None:
-    rig = Rig(partial(Total, sliding(count=4, every=2)))
-    for ns, totals, acked in (((0, 1), [1], []), ((2, 3), [1, 6], [0, 1]), ((4, 5), [1, 6, 14], [0, 1, 2, 3])):
-        rig.feed(*ns)
-        assert (rig.totals(), rig.acked(), rig.task.committable) == (totals, acked, len(acked))
-    assert (rig.task.open_inputs, rig.bench.counters.acked) == (2, 4)
-    children = rig.edges()
-    assert [set(edges) for edges in children[:2]] == [{1000, 1001}, {1000, 1001, 1002, 1003}]
-    assert rig.bench.sink.checksums()[1002] == 2002 ^ children[1][1002] ^ children[2][1002]
+from tests.unit.sdk.windowed_bolt_rig import Rig, Total, numbers
 
 
 def test_an_emit_may_name_its_anchors_and_outside_of_a_window_there_are_none() -> None:
@@ -121,14 +109,6 @@ def test_failed_windows_may_stop_the_component() -> None:
     rig.feed(2)
     with pytest.raises(TooManyFailuresError):
         rig.feed(3)
-
-
-def test_tuples_of_no_window_are_acked_and_counted() -> None:
-    rig = Rig(partial(Total, sliding(count=2, every_seconds=10)))
-    rig.feed(0, 1, 2, 3, 4)
-    rig.tick(10)
-    assert (rig.totals(), rig.acked()) == ([7], [0, 1, 2])
-    assert rig.bench.counters.users == {"in no window": 3}
 
 
 def test_untracked_tuples_are_in_windows_and_with_at_most_once_all_are() -> None:

@@ -1,12 +1,16 @@
 """A windowed bolt that adds up, and its task on a bench."""
 
+from collections.abc import Iterable
 from typing import Any
 
-from spout_sdk import Spout, TopologyBuilder, Window, WindowedBolt, WindowSpec, declare
+from spout_sdk import Spout, TopologyBuilder, Tuple, Window, WindowedBolt, WindowSpec, declare
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, made
-from tests.unit.sdk.windows_rig import numbers
 from tuple_tree.manifest import Guarantee
+
+
+def numbers(tuples: Iterable[Tuple]) -> list[int]:
+    return [tuple_["n"] for tuple_ in tuples]
 
 
 class Numbers(Spout):

@@ -11,8 +11,8 @@ from spark_jobs.kafka_options import sink_options, source_options
 from spark_jobs.kafka_security import security_options
 from spark_jobs.spout_landing import replay_topic
 from tests.certificates import Authority, Identity
+from tests.manifests import manifest, spout
 from tuple_tree.access import component_role
-from tuple_tree.manifest import Manifest, SpoutManifest
 
 SCRAM = {
     "security.protocol": "sasl_ssl",
@@ -156,7 +156,5 @@ def test_a_key_that_java_does_not_read_says_how_to_convert_it(authority: Authori
 
 
 def test_the_role_of_a_spout_lands_its_rows_where_the_job_does() -> None:
-    manifest = Manifest.of(
-        topology="t", max_tree_age_ms=300_000, components=(SpoutManifest(name="files", external=True),)
-    )
-    assert replay_topic("t", "files") in component_role(manifest, "files").topics
+    of_files = manifest(spout("files", external=True), topology="t")
+    assert replay_topic("t", "files") in component_role(of_files, "files").topics

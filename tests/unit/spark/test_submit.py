@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 import spark_jobs
-from spark_jobs.declared import declared
 from spark_jobs.main import explained, kafka_settings, load
 from spark_jobs.source import source_of
 from spark_jobs.submit import SubmitPlan
@@ -73,14 +72,6 @@ def test_what_the_driver_is_given(tmp_path: Path) -> None:
     for file, environment in ((None, {}), (None, {"ACKER_SPARK_KAFKA": "["}), (str(tmp_path / "none"), {})):
         with pytest.raises(spark_jobs.SubmitError):
             kafka_settings(file, environment)
-
-
-def test_what_is_declared_for_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(submitted.NAME, "declared")
-    topology = submitted.topology()
-    component, code = declared(topology, "lines")
-    assert (component.name, code) == ("lines", submitted.source_topic())
-    assert declared(topology, "shouted")[1] is submitted.shouted
 
 
 def test_sources_that_cannot_be_used() -> None:

@@ -1,5 +1,7 @@
 """What each role needs; that it suffices, and that nothing less does, is tested on a broker."""
 
+from tests.manifests import bolt, spout
+from tests.manifests import manifest as manifest_of
 from tuple_tree.access import (
     CLUSTER,
     Operation,
@@ -12,28 +14,15 @@ from tuple_tree.access import (
     shortfall,
     viewer_role,
 )
-from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest, Subscription
+from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.names import transactional_id
 from tuple_tree.streams import declare
 
-WORD = (declare(["word"]),)
-
 
 def manifest(*, guarantee: Guarantee = "at_least_once", external: bool = False) -> Manifest:
-    def receives(*sources: str) -> tuple[Subscription, ...]:
-        return tuple(Subscription(source=source, stream="default", grouping="shuffle") for source in sources)
-
-    return Manifest.of(
-        topology="t",
-        guarantee=guarantee,
-        max_tree_age_ms=300_000,
-        components=(
-            SpoutManifest(name="a", streams=WORD, external=external),
-            SpoutManifest(name="b", streams=WORD),
-            BoltManifest(name="c", streams=WORD, subscriptions=receives("a", "b", "c"), external=external),
-            BoltManifest(name="d", subscriptions=receives("c")),
-        ),
-    )
+    c = bolt("c", "a", "b", "c", streams=(declare("word"),), external=external)
+    components = (spout("a", external=external), spout("b"), c, bolt("d", "c"))
+    return manifest_of(*components, topology="t", guarantee=guarantee)
 
 
 def uses(role: Role) -> dict[str, str]:

@@ -14,17 +14,6 @@ def _started(*offsets: int) -> OffsetManager:
     return manager
 
 
-def test_storms_case_a_gap_in_the_log_does_not_stop_it_and_is_not_skipped() -> None:
-    manager = _started(0, 1, 2, 5, 6)
-    for offset in (0, 1, 2, 6):
-        manager.done(offset)
-    assert manager.committable == 3
-    assert manager.open_count == 1
-    manager.done(5)
-    manager.start(9)
-    assert (manager.committable, manager.open_count) == (7, 1)
-
-
 def test_offsets_must_rise() -> None:
     with pytest.raises(ValueError, match="offset 3 was started after offset 3"):
         _started(3).start(3)

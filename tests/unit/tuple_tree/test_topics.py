@@ -1,24 +1,13 @@
 """The topics of a topology, as the wire contract has them."""
 
-from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest, Subscription
-from tuple_tree.streams import declare
+from tests.manifests import bolt, manifest, spout
+from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.topics import TopicSpec, short_retention, topic_specs
 
 
 def _manifest(*, guarantee: Guarantee = "at_least_once", max_tree_age_ms: int = 300_000) -> Manifest:
-    lines = Subscription(source="lines", stream="default", grouping="shuffle")
-    return Manifest.of(
-        topology="words",
-        guarantee=guarantee,
-        ack_partitions=5,
-        max_tree_age_ms=max_tree_age_ms,
-        components=(
-            SpoutManifest(name="lines", tasks=2, streams=(declare(["line"]),)),
-            SpoutManifest(name="more", tasks=1),
-            BoltManifest(name="split", tasks=3, subscriptions=(lines,)),
-            BoltManifest(name="count", tasks=4, subscriptions=(lines,)),
-        ),
-    )
+    components = (spout("lines", tasks=2), spout("more"), bolt("split", "lines"), bolt("count", "lines"))
+    return manifest(*components, guarantee=guarantee, max_tree_age_ms=max_tree_age_ms)
 
 
 def _specs(*, guarantee: Guarantee = "at_least_once", max_tree_age_ms: int = 300_000) -> dict[str, TopicSpec]:

@@ -1,17 +1,15 @@
 """What `schemas/README.md` promises to other languages is what the code does."""
 
-import re
 from pathlib import Path
 from typing import Final
 
 import xxhash
 
+from tests.manifests import bolt, manifest, spout
 from tuple_tree.codec import ACK_BATCH, NOTICE_BATCH, schema_directory
 from tuple_tree.ids import Position, position_of, positional_root, topic_key
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
 from tuple_tree.names import TOPOLOGIES_TOPIC
 from tuple_tree.routing import fields_task
-from tuple_tree.streams import declare
 from tuple_tree.topics import topic_specs
 
 _TEXT: Final = (Path(__file__).parents[3] / "schemas" / "README.md").read_text()
@@ -78,18 +76,7 @@ def test_fields_grouping() -> None:
 
 
 def test_topics() -> None:
-    stream = declare(["line"])
-    manifest = Manifest.of(
-        topology="T",
-        max_tree_age_ms=300_000,
-        ack_partitions=5,
-        components=(
-            SpoutManifest(name="S", tasks=2, streams=(stream,)),
-            BoltManifest(
-                name="B", tasks=3, subscriptions=(Subscription(source="S", stream="default", grouping="shuffle"),)
-            ),
-        ),
-    )
+    described = manifest(spout("S", tasks=2), bolt("B", "S", tasks=3), topology="T", ack_partitions=5)
     partitions = {"P": 5, "tasks of the spout": 2, "tasks of the bolt": 3, "1": 1}
     said = {
         row[0].format(topology="T", spout="S", bolt="B"): (
@@ -98,17 +85,5 @@ def test_topics() -> None:
         )
         for row in _table("topic")
     }
-    assert said == {spec.name: (spec.partitions, spec.required) for spec in topic_specs(manifest)}
+    assert said == {spec.name: (spec.partitions, spec.required) for spec in topic_specs(described)}
     assert TOPOLOGIES_TOPIC in said
-
-
-def _reasons(path: Path) -> set[str]:
-    return set(re.findall(r"WireError\(\s*\"([a-z-]+)\"", path.read_text()))
-
-
-def test_every_reason_of_a_wire_error_is_documented() -> None:
-    documented = set(re.findall(r"`([a-z-]+)`", _TEXT))
-    for module in ("codec", "ids", "anchors", "streams"):
-        raised = _reasons(Path(__file__).parents[3] / "tuple_tree" / f"{module}.py")
-        assert raised
-        assert raised <= documented

@@ -12,8 +12,8 @@ from inspection.dead_letters import (
     why_not,
 )
 from inspection.dead_letters.letter import Header
+from tests.manifests import bolt, manifest, spout
 from tuple_tree.dead_letters import dead_letter_headers, replay_marker
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
 from tuple_tree.names import tuples_topic
 from tuple_tree.streams import declare, payload_codec
 
@@ -21,15 +21,7 @@ INBOX = tuples_topic("words", "split")
 OWN: tuple[Header, ...] = (("anchors", b"\x00" * 16), ("source", b"lines/default"), ("empty", None))
 TOPICS = {INBOX: 2, "lines": 3, "words.acks": 8, "words.dead-letters": 1}
 LINE = declare({"line": str, "number": int})
-MANIFEST = Manifest.of(
-    topology="words",
-    ack_partitions=2,
-    max_tree_age_ms=300_000,
-    components=(
-        SpoutManifest(name="lines", streams=(LINE,)),
-        BoltManifest(name="split", subscriptions=(Subscription(source="lines", stream="default", grouping="shuffle"),)),
-    ),
-)
+MANIFEST = manifest(spout("lines", {"line": str, "number": int}), bolt("split", "lines"))
 TUPLE = payload_codec(LINE).encode(("a\x1b", 7))
 
 

@@ -13,7 +13,9 @@ from inspection.doctor import (
     TopicFacts,
     TopologyFacts,
 )
-from tuple_tree.manifest import BoltManifest, Guarantee, Manifest, SpoutManifest, Subscription
+from tests.manifests import bolt, spout
+from tests.manifests import manifest as manifest_of
+from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.streams import declare
 from tuple_tree.topics import topic_specs
 
@@ -23,22 +25,13 @@ SERVERS = "kafka:9092"
 def manifest(
     *, guarantee: Guarantee = "at_least_once", external: bool = False, tasks: int = 2, max_tree_age_ms: int = 300_000
 ) -> Manifest:
-    stream = declare(["word"])
-    return Manifest.of(
-        topology="words",
+    split = bolt("split", "lines", tasks=tasks, streams=(declare("word"),), external=external)
+    return manifest_of(
+        spout("lines", external=external),
+        split,
         guarantee=guarantee,
         ack_partitions=3,
         max_tree_age_ms=max_tree_age_ms,
-        components=(
-            SpoutManifest(name="lines", streams=(stream,), timeout_ms=30_000, external=external),
-            BoltManifest(
-                name="split",
-                tasks=tasks,
-                streams=(stream,),
-                external=external,
-                subscriptions=(Subscription(source="lines", stream="default", grouping="shuffle"),),
-            ),
-        ),
     )
 
 

@@ -1,12 +1,10 @@
 """`acker otel` against a collector: what arrives, and what is printed where there is none, or no OpenTelemetry."""
 
-import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.pages import ROOT
 from tests.unit.cli.running import call_acker, one_line
 from tests.unit.inspection.otel.collector import collecting
 
@@ -32,13 +30,3 @@ def test_errors_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     missing = call_acker("otel", cwd=tmp_path, given=PRINTED)
     assert "pip install 'kafka-acker[otel]'" in one_line(missing)
-
-
-def test_only_the_export_imports_opentelemetry() -> None:
-    """It is an extra, so the other modules have to do without it."""
-    packages = ("tuple_tree", "acker_worker", "spout_sdk", "spark_jobs", "local_kafka", "inspection", "acker_cli")
-    files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
-    importing = [
-        path for path in files if re.search(r"^\s*(import|from) opentelemetry", path.read_text(), re.MULTILINE)
-    ]
-    assert importing == [ROOT / "inspection" / "otel" / "export.py"]
