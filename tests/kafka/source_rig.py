@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
 from acker_worker.catalogue import Catalogue
 from spout_sdk import Topology, load_topology
-from tests.kafka.sdk_rig import Cluster
+from tests.kafka.sdk_rig import Cluster, progress
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.names import component_group
-from tuple_tree.watermarks import watermarks
 
 MODULE = "tests.kafka.source_topologies"
 
@@ -47,18 +46,10 @@ class Source(Cluster):
             self._producer.poll(0)
         assert self._producer.flush(60) == 0
 
-    def lag(self) -> dict[tuple[str, int], int]:
-        """How far the group is behind the end of each partition; the whole partition where nothing is committed."""
-        partitions = [TopicPartition(name, p) for name, count in self.topics.items() for p in range(count)]
-        consumer = Consumer({**self.bootstrap, "group.id": self.group})
-        try:
-            behind = {}
-            for found in consumer.committed(partitions, timeout=60):
-                low, high = watermarks(consumer, TopicPartition(found.topic, found.partition), 60)
-                behind[found.topic, found.partition] = high - (found.offset if found.offset >= 0 else low)
-            return behind
-        finally:
-            consumer.close()
+    def lag(self) -> list[int]:
+        """How far the group is behind the end of each partition."""
+        found = [progress(self.bootstrap, self.group, topic) for topic in self.topics]
+        return [end - committed for of_topic in found for committed, end in of_topic.values()]
 
     def await_all_committed(self, deadline_s: float = 90.0) -> None:
-        eventually(lambda: not any(self.lag().values()), "the group's offset at the end of all partitions", deadline_s)
+        eventually(lambda: not any(self.lag()), "the group's offset at the end of all partitions", deadline_s)

@@ -1,7 +1,6 @@
 """The three guarantees where processes join and leave in order, and what Kafka's transactions promise."""
 
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -41,11 +40,6 @@ def each_once(messages: int) -> Counter[Any]:
 def say(messages: Messages, first: int, end: int, **options: Any) -> None:
     for number in range(first, end):
         messages.say(str(number), **options)
-
-
-@pytest.fixture
-def world(bootstrap_servers: str) -> RealWorld:
-    return RealWorld(bootstrap_servers)
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.smoke)])
@@ -108,34 +102,6 @@ def test_an_aborted_transaction_is_invisible_and_done_again(world: RealWorld, mo
     assert not messages.failed
 
 
-@pytest.mark.parametrize("guarantee", ["at_most_once", "at_least_once", "exactly_once"])
-def test_a_clean_stop_loses_and_repeats_nothing(world: RealWorld, guarantee: Guarantee) -> None:
-    stopped, gate, committed = threading.Event(), threading.Event(), dict[int, int]()
-
-    def stop_amid(tuple_: Tuple, collector: OutputCollector) -> None:
-        if tuple_["word"] == "150" and not stopped.is_set():
-            stopped.set()
-            assert gate.wait(60)
-        copy(tuple_, collector)
-
-    builder = world.builder(guarantee=guarantee)
-    messages, one, _ = line(builder, stop_amid)
-    say(messages, 0, 1_000, message_id=None)
-    with world.run(builder.build()) as running:
-        assert stopped.wait(60)
-        committed.update(running.committed("one"))
-        running.runners["one"].stop()
-        gate.set()
-        running.threads["one"].join()
-        assert len(one.seen) < 1_000
-        running.start("one")
-        running.eventually(lambda: len(one.seen) == 1_000, "every input executed")
-        running.eventually(lambda: outputs(running) == each_once(1_000), "every output, each once")
-    assert len(one.seen) == 1_000
-    # What is being executed was committed before, or is not committed yet.
-    assert (committed[0] > 150) == (guarantee == "at_most_once")
-
-
 @pytest.mark.smoke
 def test_what_is_not_acked_at_a_clean_stop_is_not_committed_and_read_again(world: RealWorld) -> None:
     hold = Hold("a", "c")
@@ -167,7 +133,7 @@ def test_what_the_broker_refuses_each_time_ends_the_process(world: RealWorld) ->
     topology = builder.build()
     topic = tuples_topic(topology.name, "two")
     with world.run(topology) as running:
-        running.cluster.limit_records(topic, 500)
+        running.cluster.set_config(topic, "max.message.bytes", "500")
         messages.say("large", message_id=None)
         said = running.threads["one"].last_words()
     assert "one could not commit 5 times in a row: " in said

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spout_sdk import BrokerError, Record, TopicsError
@@ -24,21 +24,6 @@ class Topic:
         self.at = SourcePartition(f"source-{uuid.uuid4().hex[:8]}", 0)
         self._admin = AdminClient(self.kafka)
         create_topics(self.kafka, [NewTopic(self.at.topic, 1, 1)])
-
-    def create_again(self) -> None:
-        name = self.at.topic
-        self._admin.delete_topics([name])[name].result(60)
-
-        def created() -> bool:
-            try:
-                create_topics(self.kafka, [NewTopic(name, 1, 1)])
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise
-                return False
-            return True
-
-        eventually(created, "the topic to be deleted")
 
     def fill(self, count: int) -> None:
         producer = Producer(self.kafka)
@@ -149,12 +134,6 @@ def test_wanted_offsets_are_read_by_position_gone_or_unread(topic: Topic, source
     assert offsets(last) == [99]
     assert source.fetched(ROUND_SECONDS) == Fetched([], [], [(topic.at, 100), (topic.at, 500)])
     assert source.fetched(ROUND_SECONDS) is None
-
-
-def test_a_topic_that_is_created_again_has_another_id(topic: Topic, source: KafkaSource) -> None:
-    before = source.topic_id(topic.at.topic)
-    topic.create_again()
-    assert len({before, source.topic_id(topic.at.topic)}) == 2
 
 
 def test_markers_and_aborted_messages_are_harmless(topic: Topic, source: KafkaSource) -> None:

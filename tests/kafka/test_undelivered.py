@@ -2,17 +2,10 @@
 
 import os
 
-import pytest
-
 from spout_sdk import FailReason
 from tests.contract.components import ack, alone
 from tests.contract.real import RealWorld
 from tuple_tree.names import acks_topic, tuples_topic
-
-
-@pytest.fixture
-def world(bootstrap_servers: str) -> RealWorld:
-    return RealWorld(bootstrap_servers)
 
 
 def test_a_tuple_that_the_broker_refuses_fails_its_tree_and_no_other(world: RealWorld) -> None:
@@ -21,7 +14,7 @@ def test_a_tuple_that_the_broker_refuses_fails_its_tree_and_no_other(world: Real
     messages.say("short")
     topology = builder.build()
     with world.run(topology) as running:
-        running.cluster.limit_records(tuples_topic(topology.name, "does"), 2_000)
+        running.cluster.set_config(tuples_topic(topology.name, "does"), "max.message.bytes", "2000")
         running.eventually(lambda: messages.acked, "the first message acked")
         messages.say(os.urandom(4_000).hex(), message_id="long")
         running.eventually(lambda: messages.failed, "the long one failed")
@@ -41,7 +34,7 @@ def test_an_ack_batch_that_the_broker_refuses_stops_the_process(world: RealWorld
     topology = builder.build()
     with world.run(topology) as running:
         running.eventually(lambda: running.committed("does") == {0: 1}, "the bolt at work")
-        running.cluster.limit_records(acks_topic(topology.name), 10)
+        running.cluster.set_config(acks_topic(topology.name), "max.message.bytes", "10")
         messages.say("tracked")
         for component in ("does", "says"):
             said = running.threads[component].last_words()

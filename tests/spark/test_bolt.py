@@ -286,6 +286,21 @@ def test_groupings_codecs_and_streams(spark: SparkSession, bootstrap_servers: st
     assert stage.outcome().acked == set(roots)
 
 
+def test_a_sink_acks_what_it_has_written(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    def write(rows: DataFrame) -> DataFrame:
+        rows.select("line").write.mode("append").text(str(tmp_path / "written"))
+        return rows.select("_tracking")
+
+    sink = BoltManifest(name="split", subscriptions=(subscription("lines"),), external=True)
+    spout, *_ = manifest_of(topology_name()).components
+    manifest = Manifest.of(topology=topology_name(), max_tree_age_ms=1_200_000, components=(spout, sink))
+    stage = Stage(bootstrap_servers, manifest, tmp_path)
+    roots = stage.send([(line,) for line in LINES])
+    stage.drain(spark, write)
+    assert stage.outcome().acked == set(roots)
+    assert Counter(row.value for row in spark.read.text(str(tmp_path / "written")).collect()) == Counter(LINES)
+
+
 @pytest.mark.exhaustive
 def test_behind_transactions_in_an_untracked_topology(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
@@ -318,3 +333,21 @@ def test_behind_transactions_in_an_untracked_topology(
     assert sorted(stage.values()) == [("a",), ("c",), ("f",)]
     assert all(set(headers_of(record)) == {"source"} for record in stage.received())
     assert not stage.dead_letters()
+
+
+def test_the_rows_of_a_cached_explode_cancel_nothing(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """Four equal rows of each input: with one edge for all of them, their edges would cancel out."""
+
+    def cached(rows: DataFrame) -> DataFrame:
+        return rows.select(F.explode(F.split("line", " ")).alias("word"), "_tracking").cache()
+
+    stage = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path)
+    roots = stage.send([("same same same same",)] * 50)
+    stage.drain(spark, cached)
+    edges = [edge for record in stage.received() for edge in unpack_anchors(headers_of(record)["anchors"]).values()]
+    assert len(set(edges)) == len(edges) == 200
+    assert not stage.outcome().acked, "no tuple was processed yet"
+    stage.ack_received()
+    assert stage.outcome().acked == set(roots)

@@ -21,12 +21,10 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import spark_jobs
-from acker_worker.catalogue import Catalogue
-from tests.kafka.sdk_rig import Cluster, headers_of
+from tests.kafka.sdk_rig import Cluster, headers_of, in_threads, progress
 from tests.spark import submitted
 from tests.spark.conftest import SETTINGS
-from tests.spark.rig import InThread, Stage, topology_name
-from tests.spark.spout_rig import acker_of, committed
+from tests.spark.rig import Stage, topology_name
 from tests.spark.submitted import source_topic, words
 from tests.spark.test_bolt import explode
 from tests.spark.topologies import manifest_of
@@ -73,39 +71,37 @@ def test_killed_drivers_lose_nothing(bootstrap_servers: str, tmp_path: Path, mon
     built = words()
     cluster = Cluster(bootstrap_servers, built.manifest)
     cluster.create_topics()
-    Catalogue(cluster.bootstrap).publish(built.manifest)
     create_topics(cluster.bootstrap, [NewTopic(source_topic(), 2, 1)])
     producer = Producer(cluster.bootstrap)
     for number in range(MESSAGES):
         producer.produce(source_topic(), f"a{number} b{number}".encode(), partition=number % 2)
     assert producer.flush(30) == 0
 
-    acker = acker_of(built.name, cluster.bootstrap)
-    acker.start()
-    with InThread(built, "count", cluster.kafka) as count:
+    with in_threads(built, cluster.bootstrap, ("count",)) as sdk:
 
         def await_progress(process: "subprocess.Popen[bytes]", words: int, what: str) -> None:
-            eventually(lambda: process.poll() is not None or count.stats.executed >= words, f"{what}, seed {seed}", 300)
+            eventually(
+                lambda: process.poll() is not None or sdk.stats["count"].executed >= words, f"{what}, seed {seed}", 300
+            )
             assert process.poll() is None, "the driver ended by itself"
 
         for kill in range(KILLS):
-            after = count.stats.executed + rng.randrange(1, 600)
+            after = sdk.stats["count"].executed + rng.randrange(1, 600)
             with driver(bootstrap_servers, tmp_path) as process:
                 await_progress(process, after, f"word {after} before kill {kill}")
         with driver(bootstrap_servers, tmp_path) as process:
             spout = component_group(built.name, "lines")
-            done = dict.fromkeys(range(2), MESSAGES // 2)
+            done = dict.fromkeys(range(2), (MESSAGES // 2, MESSAGES // 2))
             eventually(
-                lambda: process.poll() is not None or committed(cluster.bootstrap, spout, source_topic(), 2) == done,
+                lambda: process.poll() is not None or progress(cluster.bootstrap, spout, source_topic()) == done,
                 f"all messages to be acked, seed {seed}",
                 300,
             )
             assert process.poll() is None, "the driver ended by itself"
             os.kill(process.pid, signal.SIGTERM)
             assert process.wait(60) == 0
-    acker.stop()
     expected = {f"{letter}{number}" for letter in "ab" for number in range(MESSAGES)}
-    assert count.stats.counters.keys() == expected, f"seed {seed}"
+    assert sdk.stats["count"].counters.keys() == expected, f"seed {seed}"
 
 
 def test_a_write_that_is_cut_off_is_made_again(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
 import spark_jobs
-from acker_worker.catalogue import Catalogue
 from acker_worker.worker import AckerWorker
 from spark_jobs.kafka_options import check_access, check_topics, source_options
 from spout_sdk import ComponentRunner, Topology
@@ -42,9 +41,7 @@ def topology(secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> Topology
     """With its topics, and messages in its source."""
     monkeypatch.setenv(submitted.NAME, topology_name())
     built = submitted.words()
-    catalogue = Catalogue(secured.super_user)
-    catalogue.create_topics(built.manifest)
-    catalogue.publish(built.manifest)
+    secured.publish(built.manifest)
     source = submitted.source_topic()
     create_topics(secured.super_user, [NewTopic(source, 2, 1)])
     producer = Producer(secured.super_user)

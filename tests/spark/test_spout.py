@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import spark_jobs
 from tests.kafka.sdk_rig import headers_of, value
 from tests.spark.figures import last_figures
-from tests.spark.rig import forget_commit
-from tests.spark.spout_rig import PARTITIONS, PlayedBolt, SpoutStage, await_done, lines, spout_manifest
+from tests.spark.rig import Stage, forget_commit, topology_name
+from tests.spark.spout_rig import PARTITIONS, SpoutStage, await_done, lines, spout_manifest
+from tests.spark.topologies import manifest_of
 from tests.waiting import eventually
 from tuple_tree.anchors import unpack_anchors
 from tuple_tree.codec import encode_notice_batch
@@ -55,7 +56,7 @@ def test_messages_are_delivered_until_acked_or_dead(
 
     notices = notices_topic(stage.manifest.topology, "lines")
     roots = [positional_root(Position(*each), stage.topic_key) for each in ((0, 0, 0), (1, 99, 0))] + [12345]
-    with stage, PlayedBolt(stage, judge) as bolt:
+    with stage.played(judge) as bolt:
         running = stage.start(spark, retry_limit=2)
         stage.cluster.produce(notices, 0, b"nonsense", [])
         stage.cluster.produce(
@@ -101,12 +102,12 @@ def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: 
     stop(running)
     assert running.query.exception() is None
     assert len(stage.received()) == 90
-    assert stage.committed() == dict.fromkeys(range(PARTITIONS), 0)
+    assert stage.committed() == [0] * PARTITIONS
 
     def judge(root: int, payload: bytes) -> str | None:
         return "once" if payload == b"line 11" and not position_of(root, stage.topic_key).attempt else None
 
-    with stage, PlayedBolt(stage, judge) as bolt:
+    with stage.played(judge) as bolt:
         # These outcomes come while no spout runs.
         eventually(lambda: len(bolt.deliveries) == 90, "the tuples of the first run")
         running = stage.start(spark)
@@ -133,7 +134,7 @@ def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers:
     eventually(lambda: len(stage.received()) == 400 and running.written(0), "the micro-batch again")
     roots = Counter(root for record in stage.received() for root in unpack_anchors(headers_of(record)["anchors"]))
     assert set(roots.values()) == {2}, "the same roots, twice"
-    with stage, PlayedBolt(stage) as bolt:
+    with stage.played() as bolt:
         await_done(stage, running)
         stop(running)
     assert set(bolt.values) == set(lines(200)), "every message, some of them more than once"
@@ -148,7 +149,7 @@ def test_what_has_no_outcome_is_lost_and_replayed(spark: SparkSession, bootstrap
     running = stage.start(spark, retry_limit=30)
     # There is no acker yet.
     eventually(lambda: running.outcomes.lost >= 20 and len(stage.received()) >= 40, "trees to be lost")
-    with stage, PlayedBolt(stage) as bolt:
+    with stage.played() as bolt:
         await_done(stage, running)
         stop(running)
     assert set(bolt.values) == set(lines(20))
@@ -166,7 +167,7 @@ def test_messages_that_cannot_be_read_are_dead_letters(
     stage = SpoutStage(bootstrap_servers, tmp_path, manifest)
     stage.produce([b'{"n": 0, "offset": "passed over"}'] * PARTITIONS)
     stage.drain(spark, starting_offsets="latest")
-    assert stage.committed() == dict.fromkeys(range(PARTITIONS), 1)
+    assert stage.committed() == [1] * PARTITIONS
     stage.produce([b'{"n": 1, "offset": "a"}', b"{", None, b'{"n": 2, "offset": "b"}'])
     stage.drain(spark, starting_offsets="latest")
     assert sorted(map(value, stage.received())) == [b'{"n":1,"offset":"a"}', b'{"n":2,"offset":"b"}']
@@ -197,7 +198,7 @@ def test_rows_of_a_data_frame_land_and_are_delivered_until_acked(
     def judge(root: int, payload: bytes) -> str | None:
         return "not yet" if payload == b"a" and not position_of(root, stage.topic_key).attempt else None
 
-    with stage, PlayedBolt(stage, judge) as bolt:
+    with stage.played(judge) as bolt:
         assert spark_jobs.spout(spark, stage.manifest, "lines", rows, **settings).wait(120)
         assert sorted(bolt.values) == [b"a", b"a", b"b"]
         (files / "two.json").write_text('{"n": 4, "word": "c"}\n')
@@ -217,3 +218,35 @@ def test_a_landing_that_fails_ends_the_spout(spark: SparkSession, bootstrap_serv
     )
     with pytest.raises(Exception, match="out of rows"):
         eventually(lambda: running.wait(1), "the end of the spout")
+
+
+def test_rows_that_a_job_emits_become_trees_and_the_same_ones_again(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
+    source, rows = tmp_path / "source", ["one", "two", "one", "three", "one"]
+    source.mkdir()
+    (source / "lines.txt").write_text("\n".join(rows))
+    written: list[spark_jobs.Written] = []
+
+    def run() -> None:
+        def each(batch: DataFrame, number: int) -> None:
+            lines = batch.select(F.col("value").alias("line")).orderBy(F.rand())
+            written.append(spark_jobs.emit(lines, number, stage.manifest, "lines", kafka=stage.kafka))
+
+        stream: Any = spark.readStream.text(str(source)).writeStream.foreachBatch(each)
+        query = stream.option("checkpointLocation", str(stage.checkpoint)).trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+
+    run()
+    roots = stage.anchored("split")
+    assert Counter(line for (line,) in stage.values("split", "lines")) == Counter(rows)
+    assert len(roots) == len(stage.received("split")) == written[0].tuples == 5
+    assert not stage.outcome().acked
+    forget_commit(stage.checkpoint)
+    run()
+    assert len(stage.received("split")) == 10
+    assert stage.anchored("split") == roots, "whatever the order of the rows"
+    assert not stage.outcome().acked
+    stage.ack_received("split")
+    assert stage.outcome().acked == roots
