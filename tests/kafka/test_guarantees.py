@@ -1,5 +1,6 @@
-"""The three guarantees where processes join and leave in order, and what Kafka's transactions promise."""
+"""The guarantees where processes join and leave in order or records are refused, and what transactions promise."""
 
+import os
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -8,15 +9,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from spout_sdk import OutputCollector, Tuple
+from spout_sdk import FailReason, OutputCollector, Tuple
 from spout_sdk.counters import Counters
 from spout_sdk.errors import BrokerError
 from spout_sdk.transactional_sink import TransactionalSink
-from tests.contract.components import CODEC, Hold, Messages, alone, line
+from tests.contract.components import CODEC, Hold, Messages, ack, alone, line
 from tests.contract.real import Real, RealWorld
 from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee
-from tuple_tree.names import tuples_topic
+from tuple_tree.names import acks_topic, tuples_topic
 
 COPIES = 2
 
@@ -121,6 +122,42 @@ def test_what_is_not_acked_at_a_clean_stop_is_not_committed_and_read_again(world
         running.eventually(lambda: running.committed("does") == {0: 5}, "all committed")
     assert sorted(messages.acked_ids) == [*"abcd", "release"]
     assert not messages.failed
+
+
+def test_a_tuple_that_the_broker_refuses_fails_its_tree_and_no_other(world: RealWorld) -> None:
+    builder = world.builder()
+    messages, does = alone(builder, ack)
+    messages.say("short")
+    topology = builder.build()
+    with world.run(topology) as running:
+        running.cluster.set_config(tuples_topic(topology.name, "does"), "max.message.bytes", "2000")
+        running.eventually(lambda: messages.acked, "the first message acked")
+        messages.say(os.urandom(4_000).hex(), message_id="long")
+        running.eventually(lambda: messages.failed, "the long one failed")
+        messages.say("short again")
+        running.eventually(lambda: len(messages.acked) == 2, "another one acked")
+        assert running.stats("says").undelivered == 1
+    assert does.words == messages.acked_ids == ["short", "short again"]
+    ((_, message_id, failure),) = messages.failed
+    assert (message_id, failure.reason) == ("long", FailReason.FAILED)
+    assert failure.message.startswith("a tuple of says was not delivered: ")
+
+
+def test_an_ack_batch_that_the_broker_refuses_stops_the_process(world: RealWorld) -> None:
+    builder = world.builder(ack_partitions=1)
+    messages, does = alone(builder, ack)
+    messages.say("untracked", message_id=None)
+    topology = builder.build()
+    with world.run(topology) as running:
+        running.eventually(lambda: running.committed("does") == {0: 1}, "the bolt at work")
+        running.cluster.set_config(acks_topic(topology.name), "max.message.bytes", "10")
+        messages.say("tracked")
+        for component in ("does", "says"):
+            said = running.threads[component].last_words()
+            assert "was not delivered" in said
+            assert "restart the process" in said
+        assert does.words == ["untracked", "tracked"]
+        assert running.committed("does") == {0: 1}
 
 
 def test_what_the_broker_refuses_each_time_ends_the_process(world: RealWorld) -> None:

@@ -28,7 +28,6 @@ from local_kafka import LocalKafka
 from tests.kafka.ack_log import FAST, AckLog, Clock, manifest_of, settled
 from tests.kafka.sdk_rig import Threaded
 from tests.waiting import eventually
-from tuple_tree import topic_watch
 from tuple_tree.broker_sight import BrokerSight
 from tuple_tree.client_settings import for_admin
 from tuple_tree.messages import SpoutTask
@@ -140,24 +139,6 @@ def test_topologies_that_come_and_go_are_served(servers: str, caplog: pytest.Log
         assert is_committed(kept)
         group = acker_group(kept.topology)
         assert admin.describe_consumer_groups([group])[group].result().members == []
-
-
-def test_a_topology_whose_ack_log_is_deleted_ends_alone_and_comes_back(
-    servers: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(topic_watch, "WATCH_SECONDS", 0.5)
-    with AckLog(servers) as broken, AckLog(servers) as other, running(servers) as service:
-        broken.complete(2)
-        other.complete(2)
-        broken.delete_topic(broken.topic)
-        served = service.service.topologies()[broken.topology]
-        eventually(lambda: served.problem, "the worker to notice", 120)
-        assert f"topic {broken.topic}" in served.problem
-        is_logged(caplog, f"topology {broken.topology} is not served, tried again in ")
-        other.complete(4)
-        broken.catalogue.create_topics(broken.manifest)
-        eventually(lambda: service.of(broken).partitions == 2 and not served.problem, "it to be served again", 120)
-        broken.complete(4)
 
 
 def test_what_a_client_does_not_recover_from_starts_the_worker_again(
