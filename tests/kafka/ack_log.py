@@ -49,14 +49,7 @@ def manifest_of(topology: str, partitions: int = 2, tick_ms: int = 200, timeout_
 
 
 class AckLog(Cluster):
-    """A topology whose spouts and bolts are played by the test; withdrawn at the end.
-
-    Args:
-        bootstrap_servers: of the broker.
-        partitions: of the ack log.
-        tick_ms: width of a bucket.
-        timeout_ms: of the spout.
-    """
+    """A topology whose spouts and bolts are played by the test; withdrawn at the end."""
 
     def __init__(
         self, bootstrap_servers: str, partitions: int = 2, tick_ms: int = 200, timeout_ms: int = PATIENT_MS

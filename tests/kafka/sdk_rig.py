@@ -1,7 +1,7 @@
 """What tests on a broker share: the topics of a topology, and its components in threads."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
@@ -130,6 +130,35 @@ def progress(kafka: Mapping[str, Any], group: str, topic: str) -> dict[int, tupl
         return {at.partition: (max(0, at.offset), watermarks(consumer, at, 60)[1]) for at in committed}
     finally:
         consumer.close()
+
+
+def write(
+    kafka: Mapping[str, Any],
+    topic: str,
+    values: Iterable[bytes | str | None],
+    partitions: int = 1,
+    headers: Headers = (),
+) -> None:
+    """Writes values round the partitions of a topic."""
+    producer = Producer({**kafka, "linger.ms": 5})
+    for number, each in enumerate(values):
+        producer.produce(topic, each, partition=number % partitions, headers=[*headers])
+        if number % 10_000 == 9_999:
+            assert producer.flush(60) == 0
+    assert producer.flush(60) == 0
+
+
+def write_in_transactions(
+    kafka: Mapping[str, Any], topic: str, records: Iterable[tuple[bytes | str, bool]], headers: Headers = ()
+) -> None:
+    """Writes values to partition 0, each in a transaction of its own, which is committed or, if False, aborted."""
+    producer = Producer({**kafka, "transactional.id": topic})
+    producer.init_transactions(60)
+    for each, commits in records:
+        producer.begin_transaction()
+        producer.produce(topic, each, partition=0, headers=[*headers])
+        assert producer.flush(60) == 0
+        (producer.commit_transaction if commits else producer.abort_transaction)(60)
 
 
 class Service(Protocol):

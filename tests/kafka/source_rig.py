@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from acker_worker.catalogue import Catalogue
 from spout_sdk import Topology, load_topology
-from tests.kafka.sdk_rig import Cluster, progress
+from tests.kafka.sdk_rig import Cluster, progress, write
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.names import component_group
@@ -16,13 +14,7 @@ MODULE = "tests.kafka.source_topologies"
 
 
 class Source(Cluster):
-    """The topics of a topology, and those that its spout reads.
-
-    Args:
-        bootstrap_servers: of the broker.
-        topology: a function of `source_topologies`, or what it returns.
-        topics: source topic → partitions.
-    """
+    """The topics of a topology, which may be a function of `source_topologies`, and those that its spout reads."""
 
     def __init__(self, bootstrap_servers: str, topology: str | Topology, topics: dict[str, int]) -> None:
         self.reference = f"{MODULE}:{topology}"
@@ -31,8 +23,6 @@ class Source(Cluster):
         self.topics = topics
         create_topics(self.bootstrap, [NewTopic(name, n, 1) for name, n in topics.items()])
         self.create_topics()
-        Catalogue(self.bootstrap).publish(self.manifest)
-        self._producer = Producer(self.bootstrap)
 
     @property
     def group(self) -> str:
@@ -41,10 +31,7 @@ class Source(Cluster):
     def feed(self, values: Sequence[str], topic: str | None = None) -> None:
         """Writes values round the partitions of a topic, the first one unless named."""
         name = topic or next(iter(self.topics))
-        for number, value in enumerate(values):
-            self._producer.produce(name, value.encode(), partition=number % self.topics[name])
-            self._producer.poll(0)
-        assert self._producer.flush(60) == 0
+        write(self.bootstrap, name, values, self.topics[name])
 
     def lag(self) -> list[int]:
         """How far the group is behind the end of each partition."""

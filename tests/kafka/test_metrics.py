@@ -150,6 +150,8 @@ DONE = {
 def test_one_port_shows_all_that_a_command_runs(use: Use, bootstrap_servers: str, tmp_path: Path) -> None:
     """A bolt that does not return, or a child process that is stopped, makes its command unhealthy."""
     cluster = use("words")
+    catalogue = Catalogue(cluster.bootstrap)
+    catalogue.publish(cluster.manifest)
     hold = tmp_path / "hold"
     hold.touch()
     stuck = ("--set", f"metrics.stuck_after_s={STUCK_AFTER_S}", "--metrics-port", "0")
@@ -169,4 +171,4 @@ def test_one_port_shows_all_that_a_command_runs(use: Use, bootstrap_servers: str
             os.kill(child, signal.SIGCONT)
         endpoint.regains_health()
         assert command.end(signal.SIGTERM) == 0
-    Catalogue(cluster.bootstrap).withdraw(cluster.manifest.topology)
+    catalogue.withdraw(cluster.manifest.topology)

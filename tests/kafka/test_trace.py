@@ -14,7 +14,7 @@ from inspection.trace.tree import State, Status
 from inspection.trace_reader import TraceReader
 from spout_sdk import load_topology
 from tests.kafka.ack_log import AckLog
-from tests.kafka.sdk_rig import Cluster, Use, headers_of, in_threads, progress, value
+from tests.kafka.sdk_rig import Cluster, Use, headers_of, in_threads, progress, value, write_in_transactions
 from tests.kafka.sdk_topologies import LINES, NAME, STUCK
 from tests.kafka.source_rig import Source
 from tests.kafka.source_topologies import SOURCE
@@ -176,8 +176,6 @@ def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
         log.say(root, init=edge)
     log.flush()
     inbox = tuples_topic(log.topology, "b")
-    producer = Producer({**log.kafka, "transactional.id": f"{log.topology}.b.test"})
-    producer.init_transactions(30)
     all_headers: tuple[list[tuple[str, str | bytes | None]], ...] = (
         [
             ("anchors", pack_anchors({2: 0xA, 4: 0xB})),
@@ -188,16 +186,11 @@ def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
         [("anchors", b"ragged"), ("source", b"s/default")],
         [],
     )
-    producer.begin_transaction()
     for headers in all_headers:
-        producer.produce(inbox, b"\x02a", partition=0, headers=headers)
-    producer.commit_transaction(30)
-    producer.begin_transaction()
-    producer.produce(inbox, b"\x02a", partition=0, headers=all_headers[0])
-    assert producer.flush(30) == 0
-    producer.abort_transaction(30)
+        write_in_transactions(log.kafka, inbox, [(b"\x02a", True)], headers)
+    write_in_transactions(log.kafka, inbox, [(b"\x02a", False)], all_headers[0])
     # So that a marker is all that follows.
-    eventually(lambda: progress(log.kafka, f"{log.topology}.b", inbox)[0][1] == 7, "the marker of the abort")
+    eventually(lambda: progress(log.kafka, f"{log.topology}.b", inbox)[0][1] == 10, "the marker of the abort")
     with TraceReader(log.kafka, log.manifest) as reader:
         since = log.append_ms(0) - 60_000
         trees = reader.trees([4, 2], since)

@@ -46,20 +46,32 @@ class Outcome:
         self.failed: dict[int, str] = {}
 
 
-class Stage:
-    """The topics of a topology, with one bolt in Spark.
+class Topics(Cluster):
+    """The topics of a topology with one component in Spark."""
+
+    def __init__(self, bootstrap_servers: str, manifest: Manifest, tmp_path: Path) -> None:
+        super().__init__(bootstrap_servers, manifest)
+        self.create_topics()
+        self.kafka: dict[str, Any] = {**self.bootstrap, "log_level": 2}
+        self.checkpoint = tmp_path / "checkpoint"
+
+    def received(self, bolt: str = "count") -> list[Message]:
+        """What lies in the inbox of a bolt, played or not."""
+        return self.records(tuples_topic(self.manifest.topology, bolt))
+
+    def dead_letters(self) -> list[Message]:
+        return self.records(dead_letters_topic(self.manifest.topology))
+
+
+class Stage(Topics):
+    """One bolt is in Spark, all others are played.
 
     Attributes:
         roots: of the tuples that were sent, in order.
     """
 
-    def __init__(self, bootstrap_servers: str, manifest: Manifest, tmp_path: Path, bolt: str = "split") -> None:
-        self.manifest = manifest
-        self.bolt = bolt
-        self.cluster = Cluster(bootstrap_servers, manifest)
-        self.cluster.create_topics()
-        self.kafka = {"bootstrap.servers": bootstrap_servers}
-        self.checkpoint = tmp_path / "checkpoint"
+    def __init__(self, bootstrap_servers: str, manifest: Manifest, tmp_path: Path) -> None:
+        super().__init__(bootstrap_servers, manifest, tmp_path)
         self.roots: list[int] = []
         self._acked: set[tuple[int, int]] = set()
         self._sequences: dict[tuple[str, int], int] = defaultdict(int)
@@ -83,9 +95,9 @@ class Stage:
         headers = [("anchors", anchors)] if anchors else []
         if source is not None:
             headers.append(("source", source.encode()))
-        tasks = self.manifest.component(self.bolt).tasks
+        tasks = self.manifest.component("split").tasks
         partition = next_id() % tasks if task is None else task
-        topic = tuples_topic(self.manifest.topology, self.bolt)
+        topic = tuples_topic(self.manifest.topology, "split")
         self._produce(topic, partition, payload, headers)
 
     def init(self, trees: Iterable[Edges]) -> None:
@@ -105,7 +117,7 @@ class Stage:
         return spark_jobs.bolt(
             spark,
             self.manifest,
-            self.bolt,
+            "split",
             transform,
             **{"kafka": self.kafka, "checkpoint": str(self.checkpoint), **settings},
         )
@@ -116,17 +128,10 @@ class Stage:
         assert query.wait(120)
         return query
 
-    def received(self, bolt: str = "count") -> list[Message]:
-        """What lies in the inbox of a bolt, played or not."""
-        return self.cluster.records(tuples_topic(self.manifest.topology, bolt))
-
     def values(self, bolt: str = "count", source: str = "split", stream: str = "default") -> list[Any]:
         """The payloads of a bolt's inbox."""
         decode = payload_codec(self.manifest.stream(source, stream)).decode
         return [decode(value(record)) for record in self.received(bolt)]
-
-    def dead_letters(self) -> list[Message]:
-        return self.cluster.records(dead_letters_topic(self.manifest.topology))
 
     def ack_received(self, *bolts: str) -> None:
         """Acks everything in the inboxes of these bolts as an SDK bolt would, each edge once."""
@@ -148,7 +153,7 @@ class Stage:
         outcome = Outcome()
         settings = LedgerSettings(self.manifest.tick_ms, self.manifest.max_tree_age_ms, TIMEOUT_MS)
         logs: dict[int, list[LogRecord]] = defaultdict(list)
-        for record in self.cluster.records(acks_topic(self.manifest.topology)):
+        for record in self.records(acks_topic(self.manifest.topology)):
             offset, partition = record.offset(), record.partition()
             assert offset is not None
             assert partition is not None

@@ -6,21 +6,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Message, Producer
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from spark_jobs.kafka_options import topic_id
 from spark_jobs.spout import RunningSpout, spout
 from spout_sdk import Bolt, OutputCollector, TaskContext, Topology, Tuple
-from tests.kafka.sdk_rig import Cluster, in_threads, progress
-from tests.spark.rig import topology_name
+from tests.kafka.sdk_rig import in_threads, progress, write
+from tests.spark.rig import Topics, topology_name
 from tests.spark.topologies import LINE, TIMEOUT_MS, subscription
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.ids import position_of, topic_key
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
-from tuple_tree.names import component_group, dead_letters_topic, tuples_topic
+from tuple_tree.names import component_group
 from tuple_tree.streams import Stream
 
 PARTITIONS = 3
@@ -98,7 +97,7 @@ class PlayedBolt(Bolt):
         return found
 
 
-class SpoutStage:
+class SpoutStage(Topics):
     """The topics of such a topology.
 
     Attributes:
@@ -106,27 +105,18 @@ class SpoutStage:
     """
 
     def __init__(self, bootstrap_servers: str, tmp_path: Path, manifest: Manifest | None = None) -> None:
-        self.manifest = manifest or spout_manifest()
-        self.kafka: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "log_level": 2}
-        self.cluster = Cluster(bootstrap_servers, self.manifest)
-        self.cluster.create_topics()
+        super().__init__(bootstrap_servers, manifest or spout_manifest(), tmp_path)
         self.source = f"{self.manifest.topology}-source"
         create_topics(self.kafka, [NewTopic(self.source, PARTITIONS, 1)])
-        self.checkpoint = tmp_path / "checkpoint"
-        self._producer = Producer({**self.kafka, "linger.ms": 5})
 
     @cached_property
     def topic_key(self) -> int:
         """Of the source, once a spout reads it."""
         return topic_key(topic_id(self.kafka, self.source))
 
-    def produce(self, values: Iterable[bytes | None]) -> None:
+    def feed(self, values: Iterable[bytes | None]) -> None:
         """Appends messages to the source, partition by partition in turn."""
-        for number, each in enumerate(values):
-            self._producer.produce(self.source, each, partition=number % PARTITIONS, headers=[("mine", b"kept")])
-            if number % 10_000 == 9_999:
-                assert self._producer.flush(30) == 0
-        assert self._producer.flush(30) == 0
+        write(self.kafka, self.source, values, PARTITIONS, [("mine", b"kept")])
 
     def start(self, spark: SparkSession, **settings: Any) -> RunningSpout:
         return spout(
@@ -150,21 +140,15 @@ class SpoutStage:
         with in_threads(Topology(self.manifest, {"count": lambda: bolt}), self.kafka, ("count",)):
             yield bolt
 
-    def progress(self) -> dict[int, tuple[int, int]]:
-        """Partition of the source → the offset that the spout's group has committed, and the end."""
-        return progress(self.kafka, component_group(self.manifest.topology, "lines"), self.source)
-
     def committed(self) -> list[int]:
-        return [committed for committed, _ in self.progress().values()]
+        """How far the spout's group is in each partition of the source."""
+        return [committed for committed, _ in self._of_source().values()]
 
     def ends(self) -> list[int]:
-        return [end for _, end in self.progress().values()]
+        return [end for _, end in self._of_source().values()]
 
-    def received(self) -> list[Message]:
-        return self.cluster.records(tuples_topic(self.manifest.topology, "count"))
-
-    def dead_letters(self) -> list[Message]:
-        return self.cluster.records(dead_letters_topic(self.manifest.topology))
+    def _of_source(self) -> dict[int, tuple[int, int]]:
+        return progress(self.kafka, component_group(self.manifest.topology, "lines"), self.source)
 
 
 def lines(count: int, start: int = 0) -> list[bytes]:

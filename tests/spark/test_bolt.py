@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas import functions as pandas_functions
 
 from spark_jobs import mark_failed, merge_tracking
-from tests.kafka.sdk_rig import headers_of, value
+from tests.kafka.sdk_rig import headers_of, value, write_in_transactions
 from tests.spark.figures import last_figures
 from tests.spark.rig import Stage, forget_commit, next_id, topology_name
 from tests.spark.topologies import manifest_of, subscription
@@ -309,26 +309,14 @@ def test_behind_transactions_in_an_untracked_topology(
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), guarantee="at_most_once"), tmp_path)
     # As of a cluster whose other consumers read everything.
     stage.kafka["isolation.level"] = "read_uncommitted"
-    topic = tuples_topic(stage.manifest.topology, stage.bolt)
-    producer = Producer({**stage.kafka, "transactional.id": topic, "log_level": 2})
-    producer.init_transactions(30)
-
-    def write(line: str, *, commits: bool) -> None:
-        producer.begin_transaction()
-        headers: list[tuple[str, str | bytes | None]] = [
-            ("anchors", pack_anchors({1: 2})),
-            ("source", b"lines/default"),
-        ]
-        producer.produce(topic, bytes([2 * len(line)]) + line.encode(), partition=0, headers=headers)
-        assert producer.flush(30) == 0
-        (producer.commit_transaction if commits else producer.abort_transaction)(30)
-
-    for line, commits in (("a", True), ("b", False), ("c", True), ("d", False)):
-        write(line, commits=commits)
+    topic = tuples_topic(stage.manifest.topology, "split")
+    headers = [("anchors", pack_anchors({1: 2})), ("source", b"lines/default")]
+    write_in_transactions(
+        stage.kafka, topic, [(b"\x02a", True), (b"\x02b", False), (b"\x02c", True), (b"\x02d", False)], headers
+    )
     stage.drain(spark, renamed, max_rows=3)
     assert sorted(stage.values()) == [("a",), ("c",)]
-    write("e", commits=False)
-    write("f", commits=True)
+    write_in_transactions(stage.kafka, topic, [(b"\x02e", False), (b"\x02f", True)], headers)
     stage.drain(spark, renamed)
     assert sorted(stage.values()) == [("a",), ("c",), ("f",)]
     assert all(set(headers_of(record)) == {"source"} for record in stage.received())

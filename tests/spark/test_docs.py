@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 import spark_jobs
 from spout_sdk import Topology, TopologyBuilder, declare
-from tests.kafka.sdk_rig import Cluster, in_threads
+from tests.kafka.sdk_rig import Cluster, in_threads, write
 from tests.pages import blocks
 from tests.spark.rig import Stage, topology_name
 from tests.spark.test_bolt import LINES, WORDS
@@ -38,10 +37,7 @@ def test_the_topology_counts_words(page: dict[str, Any], bootstrap_servers: str,
     cluster = Cluster(bootstrap_servers, topology.manifest)
     cluster.create_topics()
     create_topics(cluster.bootstrap, [NewTopic(page["topic"], 2, 1)])
-    producer = Producer(cluster.bootstrap)
-    for number, line in enumerate(LINES):
-        producer.produce(page["topic"], line.encode(), partition=number % 2)
-    assert producer.flush(30) == 0
+    write(cluster.bootstrap, page["topic"], LINES, 2)
 
     with in_threads(topology, cluster.bootstrap, ("count",)) as sdk:
         spout, bolt = page["start"](topology, cluster.bootstrap, str(tmp_path))

@@ -15,13 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import spark_jobs
-from tests.kafka.sdk_rig import Cluster, headers_of, in_threads, progress
+from tests.kafka.sdk_rig import Cluster, headers_of, in_threads, progress, write
 from tests.spark import submitted
 from tests.spark.conftest import SETTINGS
 from tests.spark.rig import Stage, topology_name
@@ -72,10 +71,7 @@ def test_killed_drivers_lose_nothing(bootstrap_servers: str, tmp_path: Path, mon
     cluster = Cluster(bootstrap_servers, built.manifest)
     cluster.create_topics()
     create_topics(cluster.bootstrap, [NewTopic(source_topic(), 2, 1)])
-    producer = Producer(cluster.bootstrap)
-    for number in range(MESSAGES):
-        producer.produce(source_topic(), f"a{number} b{number}".encode(), partition=number % 2)
-    assert producer.flush(30) == 0
+    write(cluster.bootstrap, source_topic(), [f"a{number} b{number}" for number in range(MESSAGES)], 2)
 
     with in_threads(built, cluster.bootstrap, ("count",)) as sdk:
 
@@ -110,12 +106,12 @@ def test_a_write_that_is_cut_off_is_made_again(spark: SparkSession, bootstrap_se
     roots = stage.send([(f"a{number} b{number} c{number}",) for number in range(30_000)])
     since = next_task(spark)
     running = stage.start(spark, explode, trigger={"availableNow": True})
-    eventually(lambda: sum(end for _, end in stage.cluster.progress("count").values()), "its write to begin")
+    eventually(lambda: sum(end for _, end in stage.progress("count").values()), "its write to begin")
     killed = kill_running_tasks(spark, since)
     assert running.wait(120)
     edges = Counter(
         pair
-        for record in stage.cluster.records(tuples_topic(stage.manifest.topology, "count"))
+        for record in stage.records(tuples_topic(stage.manifest.topology, "count"))
         for pair in unpack_anchors(headers_of(record)["anchors"]).items()
     )
     assert edges.total() > 3 * len(roots), f"the {killed} tasks that were killed had written nothing"

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import spark_jobs
-from tests.kafka.sdk_rig import headers_of, value
+from tests.kafka.sdk_rig import headers_of, value, write_in_transactions
 from tests.spark.figures import last_figures
 from tests.spark.rig import Stage, forget_commit, topology_name
 from tests.spark.spout_rig import PARTITIONS, SpoutStage, await_done, lines, spout_manifest
@@ -37,15 +36,10 @@ def test_messages_are_delivered_until_acked_or_dead(
     stage = SpoutStage(bootstrap_servers, tmp_path)
     stage.kafka["isolation.level"] = "read_committed"
     # A message that was aborted, and its marker, are offsets without a message.
-    producer = Producer({**stage.kafka, "transactional.id": stage.source})
-    producer.init_transactions()
-    producer.begin_transaction()
-    producer.produce(stage.source, b"aborted", partition=0)
-    assert producer.flush(30) == 0
-    producer.abort_transaction()
+    write_in_transactions(stage.kafka, stage.source, [(b"aborted", False)])
     # The broker answers before it has written the marker.
     eventually(lambda: stage.ends()[0] == 2, "the marker of the aborted transaction")
-    stage.produce(lines(300))
+    stage.feed(lines(300))
 
     def judge(root: int, payload: bytes) -> str | None:
         if payload in (b"line 5", b"line 30"):
@@ -58,8 +52,8 @@ def test_messages_are_delivered_until_acked_or_dead(
     roots = [positional_root(Position(*each), stage.topic_key) for each in ((0, 0, 0), (1, 99, 0))] + [12345]
     with stage.played(judge) as bolt:
         running = stage.start(spark, retry_limit=2)
-        stage.cluster.produce(notices, 0, b"nonsense", [])
-        stage.cluster.produce(
+        stage.produce(notices, 0, b"nonsense", [])
+        stage.produce(
             notices, 0, encode_notice_batch(NoticeBatch(0, 0, acked_roots=np.array(roots, dtype=np.uint64))), []
         )
         await_done(stage, running)
@@ -94,7 +88,7 @@ def test_messages_are_delivered_until_acked_or_dead(
 def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """Stopped while it waits for room, it goes on from its checkpoint; without one, from the offsets of its group."""
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(max_pending=90))
-    stage.produce(lines(150))
+    stage.feed(lines(150))
     running = stage.start(spark)
     eventually(lambda: len(stage.received()) == 90, "as many tuples as may be open")
     # Two micro-batches are half of what may be open each; the third one waits for room.
@@ -116,7 +110,7 @@ def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: 
         assert running.outcomes.most <= 90
         assert Counter(bolt.values) == Counter([*lines(150), b"line 11"])
         assert bolt.attempts()[2, 3] == [0, 1]
-        stage.produce(lines(30, start=150))
+        stage.feed(lines(30, start=150))
         stage.checkpoint = tmp_path / "another"
         stage.drain(spark)
     assert Counter(bolt.values) == Counter([*lines(180), b"line 11"])
@@ -125,7 +119,7 @@ def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: 
 def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """The driver died between the write and Spark's commit: the same roots again, and what stays open is replayed."""
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=2_000, max_tree_age_ms=60_000))
-    stage.produce(lines(200))
+    stage.feed(lines(200))
     running = stage.start(spark)
     eventually(lambda: len(stage.received()) == 200 and running.written(0), "the first micro-batch")
     stop(running)
@@ -145,7 +139,7 @@ def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers:
 @pytest.mark.exhaustive
 def test_what_has_no_outcome_is_lost_and_replayed(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=1_000, max_tree_age_ms=2_000))
-    stage.produce(lines(20))
+    stage.feed(lines(20))
     running = stage.start(spark, retry_limit=30)
     # There is no acker yet.
     eventually(lambda: running.outcomes.lost >= 20 and len(stage.received()) >= 40, "trees to be lost")
@@ -165,10 +159,10 @@ def test_messages_that_cannot_be_read_are_dead_letters(
     stream = declare({"n": int, "offset": str}, codec="json")
     manifest = spout_manifest(stream=stream, group_by="offset", guarantee="at_most_once")
     stage = SpoutStage(bootstrap_servers, tmp_path, manifest)
-    stage.produce([b'{"n": 0, "offset": "passed over"}'] * PARTITIONS)
+    stage.feed([b'{"n": 0, "offset": "passed over"}'] * PARTITIONS)
     stage.drain(spark, starting_offsets="latest")
     assert stage.committed() == [1] * PARTITIONS
-    stage.produce([b'{"n": 1, "offset": "a"}', b"{", None, b'{"n": 2, "offset": "b"}'])
+    stage.feed([b'{"n": 1, "offset": "a"}', b"{", None, b'{"n": 2, "offset": "b"}'])
     stage.drain(spark, starting_offsets="latest")
     assert sorted(map(value, stage.received())) == [b'{"n":1,"offset":"a"}', b'{"n":2,"offset":"b"}']
     for record in stage.received():
@@ -204,7 +198,7 @@ def test_rows_of_a_data_frame_land_and_are_delivered_until_acked(
         (files / "two.json").write_text('{"n": 4, "word": "c"}\n')
         assert spark_jobs.spout(spark, stage.manifest, "lines", rows, **settings).wait(120)
     assert sorted(bolt.values) == [b"a", b"a", b"b", b"c"], "what has landed does not land again"
-    assert len(stage.cluster.records(stage.source)) == 4
+    assert len(stage.records(stage.source)) == 4
     assert len(stage.dead_letters()) == 1, "the row without a word"
 
 

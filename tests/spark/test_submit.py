@@ -102,7 +102,7 @@ def spout_of(stage: SpoutStage, *arguments: str, component: str = "lines", **spa
 
 @pytest.mark.exhaustive
 def test_a_driver_ends_with_the_killed_command(stage: SpoutStage) -> None:
-    stage.produce(lines(1_000))
+    stage.feed(lines(1_000))
     with stage.played() as bolt:
         with spout_of(stage, "--max-rows", "200") as command:
             await_while_it_runs(command, lambda: len(bolt.deliveries) > 300, "some micro-batches")
@@ -121,7 +121,7 @@ def test_a_driver_ends_with_the_killed_command(stage: SpoutStage) -> None:
 
 @pytest.mark.exhaustive
 def test_ctrl_c_ends_a_spout_that_waits_for_room(stage: SpoutStage) -> None:
-    stage.produce(lines(3_000))
+    stage.feed(lines(3_000))
     # Nothing is acked: two micro-batches are all that may be open, and the third one has begun.
     with spout_of(stage, component="shouted") as command:
         await_while_it_runs(command, lambda: (stage.checkpoint / "offsets" / "2").exists(), "three micro-batches")
