@@ -3,21 +3,20 @@
 import os
 import subprocess
 import sys
-import threading
 import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from acker_worker.catalogue import Catalogue
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker, WorkerSettings
+from tests.kafka.sdk_rig import Cluster, Threaded, headers_of, progress
 from tests.unit.acker_worker.folding import column
 from tests.waiting import eventually
 from tuple_tree.codec import decode_notice_batch, encode_ack_batch
@@ -26,15 +25,16 @@ from tuple_tree.messages import AckBatch, FailReason, SpoutTask
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic, notices_topic
 from tuple_tree.routing import acker_partition
 from tuple_tree.streams import declare
-from tuple_tree.watermarks import watermarks
 
-FAST: Final[dict[str, str | int | float | bool]] = {"log_level": 2, "reconnect.backoff.max.ms": 300}
+FAST: Final[dict[str, Any]] = {"log_level": 2, "reconnect.backoff.max.ms": 300}
 """A client that looks for a broker that was away as soon as it may be back."""
+PATIENT_MS: Final = 120_000
+"""A tree that nobody forgets does not time out, however slow the machine is."""
 Notices = dict[int, list[str]]
 """Root → its outcomes, in the order in which they came."""
 
 
-def manifest_of(topology: str, partitions: int = 2, tick_ms: int = 200, timeout_ms: int = 400) -> Manifest:
+def manifest_of(topology: str, partitions: int = 2, tick_ms: int = 200, timeout_ms: int = PATIENT_MS) -> Manifest:
     stream = declare(["word"])
     return Manifest.of(
         topology=topology,
@@ -48,20 +48,15 @@ def manifest_of(topology: str, partitions: int = 2, tick_ms: int = 200, timeout_
     )
 
 
-class AckLog:
-    """A topology whose spouts and bolts are played by the test.
+class AckLog(Cluster):
+    """A topology whose spouts and bolts are played by the test; withdrawn at the end."""
 
-    Args:
-        bootstrap_servers: of the broker.
-        partitions: of the ack log.
-        tick_ms: width of a bucket.
-        timeout_ms: of the spout.
-    """
-
-    def __init__(self, bootstrap_servers: str, partitions: int = 2, tick_ms: int = 200, timeout_ms: int = 400) -> None:
-        self.kafka: dict[str, str | int | float | bool] = {**FAST, "bootstrap.servers": bootstrap_servers}
+    def __init__(
+        self, bootstrap_servers: str, partitions: int = 2, tick_ms: int = 200, timeout_ms: int = PATIENT_MS
+    ) -> None:
         self.topology = f"t-{uuid.uuid4().hex[:12]}"
-        self.manifest = manifest_of(self.topology, partitions, tick_ms, timeout_ms)
+        super().__init__(bootstrap_servers, manifest_of(self.topology, partitions, tick_ms, timeout_ms))
+        self.kafka: dict[str, Any] = {**FAST, **self.bootstrap}
         self.catalogue = Catalogue(self.kafka)
         self.catalogue.create_topics(self.manifest)
         self.catalogue.publish(self.manifest)
@@ -71,14 +66,8 @@ class AckLog:
         self._sequences: dict[int, int] = defaultdict(lambda: -1)
         self._session = uuid.uuid4().bytes
         self._notices: Notices = defaultdict(list)
-        self._consumer = Consumer(
-            {
-                **self.kafka,
-                "group.id": f"{self.topology}-test",
-                "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": 20,
-            }
-        )
+        settings = {"group.id": f"{self.topology}-test", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 20}
+        self._consumer = Consumer({**self.kafka, **settings})
         self._consumer.assign([TopicPartition(self.spout.topic, task, 0) for task in range(4)])
 
     def __enter__(self) -> "AckLog":
@@ -86,6 +75,7 @@ class AckLog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._consumer.close()
+        self.catalogue.withdraw(self.topology)
 
     def say(
         self,
@@ -124,17 +114,6 @@ class AckLog:
         self._producer.produce(self.topic, value, partition=partition, on_delivery=on_delivery or _must_arrive)
         self._producer.poll(0)
 
-    def append_to(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> None:
-        """Writes a record into another topic, and waits until it is there."""
-        self._producer.produce(topic, value, key, partition=partition, on_delivery=_must_arrive)
-        self.flush()
-
-    def delete_topic(self, topic: str) -> None:
-        """Deletes a topic, and waits until it is gone."""
-        admin = AdminClient(self.kafka)
-        admin.delete_topics([topic])[topic].result()
-        eventually(lambda: topic not in self.catalogue.topics(), f"{topic} to be gone")
-
     def flush(self) -> None:
         assert self._producer.flush(30) == 0
 
@@ -153,6 +132,12 @@ class AckLog:
         tick = self.append_ms(partition) // tick_ms + ticks
         eventually(lambda: self.append_ms(partition) // tick_ms >= tick, f"tick {tick} of the broker's time")
 
+    def complete(self, root: int) -> None:
+        """Says init and ack of a root, and waits until it is acked."""
+        self.say(root, init=5)
+        self.say(root, ack=5)
+        assert self.await_notices([root])[root] == ["ack"]
+
     def read_notices(self) -> Notices:
         """All notices so far, those that just came included."""
         for message in self._consumer.consume(500, 0.02):
@@ -166,31 +151,18 @@ class AckLog:
         return self._notices
 
     def await_notices(self, roots: Iterable[int], deadline_s: float = 60.0) -> Notices:
+        """Waits until what was said has arrived, and for the notices of these roots."""
+        self.flush()
         wanted = set(roots)
         eventually(lambda: wanted <= self.read_notices().keys(), f"notices for {len(wanted)} roots", deadline_s)
         return self._notices
 
     def dead_letters(self) -> list[tuple[bytes | None, dict[str, str]]]:
         """The dead letters so far: value and headers."""
-        topic = dead_letters_topic(self.topology)
-        consumer = Consumer({**self.kafka, "group.id": f"{self.topology}-dead", "enable.partition.eof": True})
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        found: list[tuple[bytes | None, dict[str, str]]] = []
-        try:
-            while True:
-                for message in consumer.consume(100, 0.1):
-                    if message.error() is not None:
-                        return found
-                    value, headers = message.value(), message.headers() or []
-                    assert isinstance(headers, list)
-                    found.append(
-                        (
-                            value.encode() if isinstance(value, str) else value,
-                            {name: text.decode() for name, text in headers if isinstance(text, bytes)},
-                        )
-                    )
-        finally:
-            consumer.close()
+        return [
+            (record.value(), {name: text.decode() for name, text in headers_of(record).items()})
+            for record in self.records(dead_letters_topic(self.topology))
+        ]
 
     def committed(self) -> dict[int, tuple[int, str]]:
         """Offset and metadata that the ackers' group has committed, by partition."""
@@ -202,17 +174,16 @@ class AckLog:
             consumer.close()
 
     def end_offsets(self) -> dict[int, int]:
-        return {
-            partition: watermarks(self._consumer, TopicPartition(self.topic, partition), 30)[1]
-            for partition in range(self.manifest.ack_partitions)
-        }
+        ends = progress(self.bootstrap, acker_group(self.topology), self.topic)
+        return {partition: end for partition, (_, end) in ends.items()}
 
     @contextmanager
     def worker(self, clock: Callable[[], float] = time.monotonic) -> Iterator["WorkerThread"]:
-        """A worker in a thread of the test; stopped cleanly at the end."""
+        """A worker in a thread of the test, once all that was said has arrived; stopped cleanly at the end."""
+        self.flush()
         thread = WorkerThread(self, clock)
         try:
-            thread.start()
+            thread.await_partitions()
             yield thread
         finally:
             thread.stop()
@@ -254,23 +225,18 @@ class WorkerThread:
     def __init__(self, log: AckLog, clock: Callable[[], float] = time.monotonic) -> None:
         self.stats = WorkerStats()
         self.snapshots = 0
-        self.error: BaseException | None = None
         # It is never killed, so the group must not miss it in a pause of the machine.
         kafka = {"heartbeat.interval.ms": 300, **log.kafka, "session.timeout.ms": 12_000}
         settings = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
-        self._worker = AckerWorker(log.topology, kafka, settings, self._keep, clock)
-        self._thread = threading.Thread(target=self._run, name=f"worker of {log.topology}", daemon=True)
+        self._thread = Threaded(AckerWorker(log.topology, kafka, settings, self._keep, clock))
 
-    def start(self) -> None:
-        self._thread.start()
-        eventually(lambda: self.error or self.stats.partitions, "the worker to own partitions")
-        assert self.error is None, self.error
+    def await_partitions(self) -> None:
+        """Waits until it works."""
+        eventually(lambda: self._thread.error or self.stats.partitions, "the worker to own partitions")
 
     def stop(self) -> None:
-        self._worker.stop()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
-        assert self.error is None, self.error
+        self._thread.stop()
+        self._thread.join()
 
     def await_pending(self, trees: int) -> None:
         """Waits until everything is read and committed, and so many trees are open."""
@@ -284,12 +250,6 @@ class WorkerThread:
     def _keep(self, stats: WorkerStats) -> None:
         self.stats = stats
         self.snapshots += 1
-
-    def _run(self) -> None:
-        try:
-            self._worker.run()
-        except BaseException as error:  # noqa: BLE001  # kept for the test's own thread
-            self.error = error
 
 
 def settled(stats: WorkerStats, trees: int) -> bool:

@@ -11,7 +11,6 @@ from typing import Final
 
 import pytest
 
-from acker_worker.catalogue import Catalogue
 from spout_sdk import Exit, Stats, TopologyRunner, load_topology
 from tests.kafka.guarantee_topologies import ARMED, COPIES, DIRECTORY, ENOUGH, NAME, SIGNAL
 from tests.kafka.sdk_rig import Cluster, value
@@ -119,9 +118,7 @@ def starter(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, directory: 
         reference = f"{MODULE}:{topology}"
         cluster = Cluster(servers, load_topology(reference).manifest)
         cluster.kafka.update({"transaction.timeout.ms": TRANSACTION_MS, **kafka})
-        catalogue = Catalogue(cluster.bootstrap)
-        catalogue.create_topics(cluster.manifest)
-        catalogue.publish(cluster.manifest)
+        cluster.create_topics()
         return Run(cluster, directory, reference, processes)
 
     return start

@@ -1,4 +1,4 @@
-"""Writes dead letters, and reads what is committed in a topic.
+"""Writes dead letters.
 
 As a program: a replay that kills itself at its n-th commit, `before` or `after` it.
 """
@@ -8,14 +8,12 @@ import signal
 import sys
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from acker_cli import replaying
 from inspection.dead_letters import Replayer, Selection
-from tests.waiting import eventually
 from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.names import dead_letters_topic
-from tuple_tree.watermarks import watermarks
 
 ANCHORS: Final = bytes(range(16))
 
@@ -46,40 +44,6 @@ def write_dead_letters(
             ],
         )
     assert producer.flush(30) == 0
-
-
-def committed(kafka: dict[str, Any], topic: str, partition: int = 0) -> list[Message]:
-    """The records of a partition that are committed, once no transaction is open there."""
-    consumer = Consumer(
-        {**kafka, "group.id": "replaying-test", "enable.partition.eof": True, "isolation.level": "read_committed"}
-    )
-    at = TopicPartition(topic, partition, 0)
-    consumer.assign([at])
-    found: list[Message] = []
-
-    def is_at_the_end() -> bool:
-        for message in consumer.consume(1_000, 0.1):
-            error = message.error()
-            if error is None:
-                found.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                probe = Consumer({**kafka, "group.id": "replaying-test", "isolation.level": "read_uncommitted"})
-                try:
-                    if message.offset() == watermarks(probe, at, 30)[1]:
-                        return True
-                finally:
-                    probe.close()
-        return False
-
-    try:
-        eventually(is_at_the_end, f"the end of {topic}")
-    finally:
-        consumer.close()
-    return found
-
-
-def values(messages: list[Message]) -> list[bytes | str | None]:
-    return [message.value() for message in messages]
 
 
 def _die_at(moment: str, number: int) -> type[Replayer]:

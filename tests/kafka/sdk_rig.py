@@ -1,12 +1,10 @@
-"""What the tests of the SDK share: topics of a topology, components in threads, a toy acker that keeps every edge."""
+"""What tests on a broker share: the topics of a topology, and its components in threads."""
 
 import threading
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
-import numpy as np
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -17,16 +15,20 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from acker_worker.catalogue import Catalogue
 from acker_worker.worker import AckerWorker, WorkerSettings
-from spout_sdk import ComponentRunner
+from spout_sdk import ComponentRunner, Stats, Topology
 from tests.topics import create_topics
 from tests.waiting import eventually
-from tuple_tree.codec import decode_ack_batch, encode_notice_batch
+from tuple_tree.access import ACKER
+from tuple_tree.codec import decode_ack_batch
 from tuple_tree.manifest import Manifest
-from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutTask
-from tuple_tree.names import acks_topic, component_group
+from tuple_tree.messages import AckBatch
+from tuple_tree.names import acks_topic, component_group, tuples_topic
 from tuple_tree.topics import topic_specs
 from tuple_tree.watermarks import watermarks
+
+Headers = Sequence[tuple[str, str | bytes | None]]
 
 
 class Cluster:
@@ -53,97 +55,142 @@ class Cluster:
         create_topics(self.bootstrap, wanted)
 
     def delete_topic(self, topic: str) -> None:
-        for future in self._admin.delete_topics([topic]).values():
-            future.result(60)
+        """Deletes a topic, and waits until it is gone."""
+        self._admin.delete_topics([topic])[topic].result(60)
+        eventually(lambda: topic not in self._admin.list_topics(timeout=60).topics, f"{topic} to be gone")
 
-    def limit_records(self, topic: str, size: int) -> None:
-        """Limits the size of a topic's records, and waits until the broker reports that."""
-        entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-        for future in self._admin.incremental_alter_configs([resource]).values():
+    def set_config(self, topic: str, key: str, value: str) -> None:
+        """Changes a setting of a topic, and waits until it is in force."""
+        entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        changed = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        for future in self._admin.incremental_alter_configs([changed]).values():
             future.result(60)
 
         def in_force() -> bool:
-            described = ConfigResource(ResourceType.TOPIC, topic)
-            (future,) = self._admin.describe_configs([described]).values()
-            return bool(future.result(60)["max.message.bytes"].value == str(size))
+            (future,) = self._admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+            return bool(future.result(60)[key].value == value)
 
-        eventually(in_force, "the limit in force")
+        eventually(in_force, f"{key} of {topic} in force")
 
     def records(self, topic: str) -> list[Message]:
         """Everything that is committed in a topic, partition by partition."""
-        # All partitions at once, and answers that wait for nothing more: what is there takes no time to read.
-        settings = {"enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 10}
-        consumer = Consumer({**self.bootstrap, "group.id": "reader", **settings})
-        try:
-            partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
-            found: dict[int | None, list[Message]] = {partition: [] for partition in sorted(partitions)}
-            unread = {*found}
-            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
-
-            def read() -> bool:
-                while unread and (message := consumer.poll(0.5)) is not None:
-                    error = message.error()
-                    if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                        unread.discard(message.partition())
-                        continue
-                    assert error is None
-                    if message.partition() in unread:
-                        found[message.partition()].append(message)
-                return not unread
-
-            eventually(read, f"the end of {topic}")
-            return [message for messages in found.values() for message in messages]
-        finally:
-            consumer.close()
+        return records(self.bootstrap, topic)
 
     def batches(self) -> list[AckBatch]:
         return [decode_ack_batch(value(record)) for record in self.records(acks_topic(self.manifest.topology))]
 
     def progress(self, bolt: str) -> dict[int, tuple[int, int]]:
-        """task → committed offset and end of its inbox."""
-        topic = f"{self.manifest.topology}.tuples.{bolt}"
-        tasks = self.manifest.component(bolt).tasks
-        consumer = Consumer({**self.bootstrap, "group.id": component_group(self.manifest.topology, bolt)})
-        try:
-            committed = consumer.committed([TopicPartition(topic, task) for task in range(tasks)], timeout=60)
-            return {
-                position.partition: (
-                    max(0, position.offset),
-                    watermarks(consumer, TopicPartition(topic, position.partition), 60)[1],
-                )
-                for position in committed
-            }
-        finally:
-            consumer.close()
+        """Task → committed offset and end of its inbox."""
+        name = self.manifest.topology
+        return progress(self.bootstrap, component_group(name, bolt), tuples_topic(name, bolt))
 
     def produce(
-        self, topic: str, partition: int, value: bytes | None, headers: list[tuple[str, str | bytes | None]]
+        self, topic: str, partition: int, value: bytes | None, headers: Headers = (), *, key: bytes | None = None
     ) -> None:
+        """Writes a record, and waits until it is there."""
         producer = Producer(self.bootstrap)
-        producer.produce(topic, value, partition=partition, headers=headers)
+        producer.produce(topic, value, key, partition=partition, headers=[*headers])
         assert producer.flush(60) == 0
 
 
-class Threaded:
-    """A component or an acker worker in a thread of the test, as if it were a process of its own."""
+def records(kafka: Mapping[str, Any], topic: str) -> list[Message]:
+    """Everything that is committed in a topic, partition by partition."""
+    # All partitions at once, and answers that wait for nothing more: what is there takes no time to read.
+    settings = {"enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 10}
+    consumer = Consumer({**kafka, "group.id": "reader", **settings})
+    try:
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+        found: dict[int | None, list[Message]] = {partition: [] for partition in sorted(partitions)}
+        unread = {*found}
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
 
-    def __init__(self, service: ComponentRunner | AckerWorker) -> None:
+        def read() -> bool:
+            while unread and (message := consumer.poll(0.5)) is not None:
+                error = message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    unread.discard(message.partition())
+                    continue
+                assert error is None
+                if message.partition() in unread:
+                    found[message.partition()].append(message)
+            return not unread
+
+        eventually(read, f"the end of {topic}")
+        return [message for messages in found.values() for message in messages]
+    finally:
+        consumer.close()
+
+
+def progress(kafka: Mapping[str, Any], group: str, topic: str) -> dict[int, tuple[int, int]]:
+    """Partition → the offset that a group has committed, 0 where there is none, and the end."""
+    consumer = Consumer({**kafka, "group.id": group})
+    try:
+        partitions = sorted(consumer.list_topics(topic, timeout=60).topics[topic].partitions)
+        committed = consumer.committed([TopicPartition(topic, partition) for partition in partitions], timeout=60)
+        return {at.partition: (max(0, at.offset), watermarks(consumer, at, 60)[1]) for at in committed}
+    finally:
+        consumer.close()
+
+
+def write(
+    kafka: Mapping[str, Any],
+    topic: str,
+    values: Iterable[bytes | str | None],
+    partitions: int = 1,
+    headers: Headers = (),
+) -> None:
+    """Writes values round the partitions of a topic."""
+    producer = Producer({**kafka, "linger.ms": 5})
+    for number, each in enumerate(values):
+        producer.produce(topic, each, partition=number % partitions, headers=[*headers])
+        if number % 10_000 == 9_999:
+            assert producer.flush(60) == 0
+    assert producer.flush(60) == 0
+
+
+def write_in_transactions(
+    kafka: Mapping[str, Any], topic: str, records: Iterable[tuple[bytes | str, bool]], headers: Headers = ()
+) -> None:
+    """Writes values to partition 0, each in a transaction of its own, which is committed or, if False, aborted."""
+    producer = Producer({**kafka, "transactional.id": topic})
+    producer.init_transactions(60)
+    for each, commits in records:
+        producer.begin_transaction()
+        producer.produce(topic, each, partition=0, headers=[*headers])
+        assert producer.flush(60) == 0
+        (producer.commit_transaction if commits else producer.abort_transaction)(60)
+
+
+class Service(Protocol):
+    """A component, an acker worker, or one of all topologies."""
+
+    def run(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Threaded:
+    """A service in a thread of the test, as if it were a process of its own.
+
+    Attributes:
+        error: what it raised.
+    """
+
+    def __init__(self, service: Service) -> None:
         self.stop = service.stop
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, args=(service,), daemon=True)
         self._thread.start()
 
     def join(self) -> None:
         """Waits for its end; raises what it raised."""
         self._join()
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
 
     def last_words(self) -> str:
         """Waits for its end; returns the text of what it raised."""
         self._join()
-        error, self._error = self._error, None
+        error, self.error = self.error, None
         assert error is not None
         return str(error)
 
@@ -151,28 +198,72 @@ class Threaded:
         self._thread.join(120)
         assert not self._thread.is_alive()
 
-    def _run(self, service: ComponentRunner | AckerWorker) -> None:
+    def _run(self, service: Service) -> None:
         try:
             service.run()
         except BaseException as error:  # noqa: BLE001 - raised again by `join`
-            self._error = error
+            self.error = error
+
+
+class InThreads:
+    """Components of a topology and an acker worker, all in threads of the test.
+
+    Attributes:
+        stats: component → what it reported last.
+    """
+
+    def __init__(self, topology: Topology, users: Mapping[str, Mapping[str, Any]]) -> None:
+        # No member may lose its place in its group because the machine is busy.
+        patient = {"log_level": 2, "session.timeout.ms": 45_000}
+        self.stats = {name: Stats(name) for name in users if name != ACKER}
+        services: list[Service] = [
+            ComponentRunner(topology, name, {**users[name], **patient}, on_stats=self._keep) for name in self.stats
+        ]
+        if ACKER in users:
+            quick = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
+            services.append(AckerWorker(topology.name, {**users[ACKER], **patient}, quick))
+        self._threads = [Threaded(service) for service in services]
+
+    def stop(self) -> None:
+        """Stops all; raises what one of them raised."""
+        for thread in self._threads:
+            thread.stop()
+        for thread in self._threads:
+            thread.join()
+
+    def _keep(self, stats: Stats) -> None:
+        self.stats[stats.component] = stats
 
 
 @contextmanager
-def acking(cluster: Cluster) -> Iterator[None]:
-    """A real acker worker beside the topology."""
-    # It must stay a member on a busy machine.
-    worker = AckerWorker(
-        cluster.manifest.topology,
-        {**cluster.bootstrap, "session.timeout.ms": 45_000},
-        WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05),
-    )
-    thread = Threaded(worker)
+def in_threads(
+    topology: Topology,
+    kafka: Mapping[str, Any],
+    components: tuple[str, ...] | None = None,
+    *,
+    users: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Iterator[InThreads]:
+    """Publishes a topology whose topics exist, and runs it with an acker worker; withdraws it at the end.
+
+    Args:
+        topology: as built.
+        kafka: settings of all that is run.
+        components: those to run; all unless given.
+        users: component, or `acker` → settings, if each runs as a user of its own.
+    """
+    Catalogue(dict(kafka)).publish(topology.manifest)
+    chosen = [each.name for each in topology.manifest.components] if components is None else components
+    running = InThreads(topology, users or dict.fromkeys([*chosen, ACKER], kafka))
     try:
-        yield
+        yield running
     finally:
-        worker.stop()
-        thread.join()
+        running.stop()
+        Catalogue(dict(kafka)).withdraw(topology.name)
+
+
+def acking(cluster: Cluster) -> AbstractContextManager[InThreads]:
+    """An acker worker beside a topology that runs elsewhere."""
+    return in_threads(Topology(cluster.manifest, {}), cluster.bootstrap, ())
 
 
 class Use(Protocol):
@@ -194,84 +285,3 @@ def headers_of(record: Message) -> dict[str, bytes]:
         assert isinstance(header[1], bytes)
         read[header[0]] = header[1]
     return read
-
-
-class ToyAcker:
-    """An acker in thirty lines of Python: no time-outs, no sessions, never forgets.
-
-    Attributes:
-        sums: root → XOR of everything heard.
-        acked: roots that completed.
-    """
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self.sums: dict[int, int] = defaultdict(int)
-        self.spouts: dict[int, SpoutTask] = {}
-        self.failed: dict[int, str] = {}
-        self.acked: set[int] = set()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> "ToyAcker":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    @property
-    def open(self) -> set[int]:
-        """The roots whose sum is not zero."""
-        # A copy, since the thread goes on.
-        return {root for root, val in dict(self.sums).items() if val}
-
-    def _run(self) -> None:
-        topic = acks_topic(self._cluster.manifest.topology)
-        producer = Producer({**self._cluster.bootstrap, "linger.ms": 0})
-        consumer = Consumer({**self._cluster.bootstrap, "group.id": "toy", "enable.auto.commit": False})
-        partitions = range(self._cluster.manifest.ack_partitions)
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        try:
-            while not self._stopping.is_set():
-                message = consumer.poll(0.02)
-                if message is not None:
-                    assert message.error() is None
-                    self._apply(decode_ack_batch(value(message)), producer)
-                producer.poll(0)
-        finally:
-            consumer.close()
-            producer.flush(60)
-
-    def _apply(self, batch: AckBatch, producer: Producer) -> None:
-        touched = set()
-        for roots, vals in ((batch.init_roots, batch.init_vals), (batch.ack_roots, batch.ack_vals)):
-            for root, val in zip(roots.tolist(), vals.tolist(), strict=True):
-                self.sums[root] ^= val
-                touched.add(root)
-        if batch.spout is not None:
-            self.spouts.update(dict.fromkeys(batch.init_roots.tolist(), batch.spout))
-        for root, message in zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True):
-            self.failed[root] = message
-            touched.add(root)
-        for root in touched & self.spouts.keys() - self.acked:
-            if self.sums[root] == 0:
-                self.acked.add(root)
-                self._tell(producer, self.spouts[root], acked_roots=_ids(root))
-            elif root in self.failed:
-                self._tell(
-                    producer,
-                    self.spouts.pop(root),
-                    failed_roots=_ids(root),
-                    fail_reasons=np.array([FailReason.FAILED], dtype=np.uint8),
-                    fail_messages=(self.failed[root],),
-                )
-
-    def _tell(self, producer: Producer, spout: SpoutTask, **said: Any) -> None:
-        notice = NoticeBatch(acks_partition=0, acks_offset=0, **said)
-        producer.produce(spout.topic, encode_notice_batch(notice), partition=spout.task)
-
-
-def _ids(root: int) -> Any:
-    return np.array([root], dtype=np.uint64)

@@ -5,6 +5,7 @@ They are functions, so that each test gives the topology a name of its own, thro
 
 import itertools
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -32,8 +33,10 @@ from spout_sdk import (
 
 NAME = "SDK_TEST_TOPOLOGY"
 RELEASE = "SDK_TEST_RELEASE"
+HOLD = "SDK_TEST_HOLD"
 LINES = 60
 LINES_A_WINDOW = 50
+STUCK = "7"
 WORDS = ("alpha", "beta", "gamma", "delta")
 
 
@@ -84,11 +87,14 @@ class Endless(Lines):
 
 
 class Split(BasicBolt):
-    """Fails the first attempt at every tenth line."""
+    """Fails the first attempt at every tenth line; stands still at the first line while a file exists."""
 
     streams = (declare({"word": str}),)
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        hold = os.environ.get(HOLD)
+        while tuple_["number"] == 0 and hold and Path(hold).exists():
+            threading.Event().wait(0.05)
         if tuple_["number"] % 10 == 0 and tuple_["attempt"] == 0:
             raise FailTupleError("not yet")
         for word in tuple_["line"].split():
@@ -105,6 +111,14 @@ class Count(Bolt):
         self.collector.ack(tuple_)
 
 
+class Forgetful(Count):
+    """Forgets to ack one word, which is in one line alone."""
+
+    def execute(self, tuple_: Tuple) -> None:
+        if tuple_["word"] != STUCK:
+            super().execute(tuple_)
+
+
 class Hold(Bolt):
     """Holds every line until a file appears; then acks all."""
 
@@ -119,11 +133,6 @@ class Hold(Bolt):
             for held in self.held:
                 self.collector.ack(held)
             self.held.clear()
-
-
-class Broken(BasicBolt):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        raise OSError("no disk")
 
 
 class Batch(WindowedBolt):
@@ -145,20 +154,28 @@ def _builder(**settings: Any) -> TopologyBuilder:
     return TopologyBuilder(os.environ[NAME], ack_partitions=3, **settings)
 
 
-def words() -> Topology:
-    builder = _builder()
-    builder.set_spout("lines", Lines, tasks=2)
+def _words(lines: type[Lines] = Lines, count: type[Count] = Count, **settings: Any) -> Topology:
+    builder = _builder(**settings)
+    builder.set_spout("lines", lines, tasks=2)
     builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
-    builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
+    builder.set_bolt("count", count, tasks=2).fields_grouping("split", "word")
     return builder.build()
+
+
+def words() -> Topology:
+    return _words(message_timeout=600)
 
 
 def endless() -> Topology:
-    builder = _builder(max_spout_pending=50)
-    builder.set_spout("lines", Endless, tasks=2)
-    builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
-    builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
-    return builder.build()
+    return _words(Endless, max_spout_pending=50)
+
+
+def forgetful() -> Topology:
+    return _words(count=Forgetful, message_timeout=600)
+
+
+def exactly_once() -> Topology:
+    return _words(guarantee="exactly_once")
 
 
 def holding() -> Topology:
@@ -168,15 +185,8 @@ def holding() -> Topology:
     return builder.build()
 
 
-def broken() -> Topology:
-    builder = _builder()
-    builder.set_spout("lines", Lines)
-    builder.set_bolt("hold", Broken, max_consecutive_failures=5).shuffle_grouping("lines")
-    return builder.build()
-
-
 def batches() -> Topology:
-    builder = _builder()
+    builder = _builder(message_timeout=600)
     builder.set_spout("lines", Lines)
     builder.set_bolt("batch", Batch).global_grouping("lines")
     builder.set_bolt("keep", Keep).shuffle_grouping("batch")

@@ -2,28 +2,19 @@
 
 from collections.abc import Sequence
 
-from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from acker_worker.catalogue import Catalogue
 from spout_sdk import Topology, load_topology
-from tests.kafka.sdk_rig import Cluster
+from tests.kafka.sdk_rig import Cluster, progress, write
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.names import component_group
-from tuple_tree.watermarks import watermarks
 
 MODULE = "tests.kafka.source_topologies"
 
 
 class Source(Cluster):
-    """The topics of a topology, and those that its spout reads.
-
-    Args:
-        bootstrap_servers: of the broker.
-        topology: a function of `source_topologies`, or what it returns.
-        topics: source topic → partitions.
-    """
+    """The topics of a topology, which may be a function of `source_topologies`, and those that its spout reads."""
 
     def __init__(self, bootstrap_servers: str, topology: str | Topology, topics: dict[str, int]) -> None:
         self.reference = f"{MODULE}:{topology}"
@@ -32,8 +23,6 @@ class Source(Cluster):
         self.topics = topics
         create_topics(self.bootstrap, [NewTopic(name, n, 1) for name, n in topics.items()])
         self.create_topics()
-        Catalogue(self.bootstrap).publish(self.manifest)
-        self._producer = Producer(self.bootstrap)
 
     @property
     def group(self) -> str:
@@ -42,23 +31,12 @@ class Source(Cluster):
     def feed(self, values: Sequence[str], topic: str | None = None) -> None:
         """Writes values round the partitions of a topic, the first one unless named."""
         name = topic or next(iter(self.topics))
-        for number, value in enumerate(values):
-            self._producer.produce(name, value.encode(), partition=number % self.topics[name])
-            self._producer.poll(0)
-        assert self._producer.flush(60) == 0
+        write(self.bootstrap, name, values, self.topics[name])
 
-    def lag(self) -> dict[tuple[str, int], int]:
-        """How far the group is behind the end of each partition; the whole partition where nothing is committed."""
-        partitions = [TopicPartition(name, p) for name, count in self.topics.items() for p in range(count)]
-        consumer = Consumer({**self.bootstrap, "group.id": self.group})
-        try:
-            behind = {}
-            for found in consumer.committed(partitions, timeout=60):
-                low, high = watermarks(consumer, TopicPartition(found.topic, found.partition), 60)
-                behind[found.topic, found.partition] = high - (found.offset if found.offset >= 0 else low)
-            return behind
-        finally:
-            consumer.close()
+    def lag(self) -> list[int]:
+        """How far the group is behind the end of each partition."""
+        found = [progress(self.bootstrap, self.group, topic) for topic in self.topics]
+        return [end - committed for of_topic in found for committed, end in of_topic.values()]
 
     def await_all_committed(self, deadline_s: float = 90.0) -> None:
-        eventually(lambda: not any(self.lag().values()), "the group's offset at the end of all partitions", deadline_s)
+        eventually(lambda: not any(self.lag()), "the group's offset at the end of all partitions", deadline_s)

@@ -48,20 +48,21 @@ class HandOn(BasicBolt):
             collector.emit((f"{tuple_['value']} {copy} {tuple_.traceparent}",))
 
 
-def _topology(tasks: int = 1, settings: dict[str, Any] | None = None, **spout: Any) -> Topology:
-    builder = TopologyBuilder(
-        os.environ[NAME], ack_partitions=2, **{"message_timeout": 120.0, "tick": 0.5, **(settings or {})}
-    )
-    topics = os.environ[SOURCE].split(",")
-    builder.set_spout("lines", KafkaSpout(topics, **{"retry": QUICKLY, **spout}), tasks=tasks)
+def _builder(tasks: int = 1, **settings: Any) -> TopologyBuilder:
+    builder = TopologyBuilder(os.environ[NAME], ack_partitions=2, message_timeout=120.0, tick=0.5, **settings)
+    builder.set_spout("lines", KafkaSpout(os.environ[SOURCE].split(","), retry=QUICKLY), tasks=tasks)
+    return builder
+
+
+def _topology(tasks: int = 1, **settings: Any) -> Topology:
+    builder = _builder(tasks, **settings)
     builder.set_bolt("see", See, tasks=2).shuffle_grouping("lines")
     return builder.build()
 
 
 def three_steps() -> Topology:
     """Lines, two copies of each, and a count."""
-    builder = TopologyBuilder(os.environ[NAME], ack_partitions=2, message_timeout=120.0, tick=0.5)
-    builder.set_spout("lines", KafkaSpout(os.environ[SOURCE].split(","), retry=QUICKLY))
+    builder = _builder()
     builder.set_bolt("hand-on", HandOn).shuffle_grouping("lines")
     builder.set_bolt("see", See).shuffle_grouping("hand-on")
     return builder.build()
@@ -72,12 +73,4 @@ def one_task() -> Topology:
 
 
 def two_tasks() -> Topology:
-    return _topology(2, {"max_spout_pending": 100})
-
-
-def at_most_once() -> Topology:
-    return _topology(2, mode="at_most_once")
-
-
-def untracked() -> Topology:
-    return _topology(2, {"guarantee": "at_most_once"})
+    return _topology(2, max_spout_pending=100)

@@ -10,13 +10,13 @@ from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_cli.errors import ProcessError
 from acker_worker.catalogue import Catalogue
-from tests.kafka.cli_rig import NO_BROKER, call_acker, parsed
 from tests.kafka.sdk_topologies import NAME
-from tests.unit.cli.running import Acker, Run, one_line
+from tests.unit.cli.running import Acker, one_line, said
 from tuple_tree.names import acks_topic
 
-TOPOLOGY = "tests.kafka.numbers_topology:topology"
-WIDE = "tests.kafka.numbers_topology:wide"
+NO_BROKER = "127.0.0.1:1"
+TOPOLOGY = "tests.kafka.sdk_topologies:words"
+OTHER = "tests.kafka.sdk_topologies:holding"
 
 
 @pytest.fixture
@@ -24,14 +24,6 @@ def name(monkeypatch: pytest.MonkeyPatch) -> str:
     name = f"cli-{uuid.uuid4().hex[:8]}"
     monkeypatch.setenv(NAME, name)
     return name
-
-
-@pytest.fixture
-def acker(bootstrap_servers: str) -> Acker:
-    def run(*arguments: str, servers: str = bootstrap_servers) -> Run:
-        return call_acker(*arguments, servers=servers)
-
-    return run
 
 
 def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_servers: str) -> None:
@@ -48,38 +40,30 @@ def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_
     too_many = ("--wait", "1", "--set", "topics.replication_factor=500")
     assert "brokers needed: 500; found after 1 s: " in one_line(acker("topics", "create", TOPOLOGY, *too_many))
     one_copy = ("--wait", "30", "--set", "topics.replication_factor=1")
-    created = parsed(acker("topics", "create", TOPOLOGY, "--json", *one_copy))
+    created = said(acker("topics", "create", TOPOLOGY, "--json", *one_copy))
     assert created["topology"] == name
     assert acks_topic(name) in created["created"]
     again = acker("topics", "create", TOPOLOGY)
     assert again.returncode == 0
-    assert f"exists  {acks_topic(name)}  2 partitions\n" in again.stdout
-    rows = parsed(acker("topics", "show", TOPOLOGY, "--json"))["topics"]
+    assert f"exists  {acks_topic(name)}  3 partitions\n" in again.stdout
+    rows = said(acker("topics", "show", TOPOLOGY, "--json"))["topics"]
     assert {row["name"]: row["partitions"] for row in rows} == {
         "acker.topologies": 1,
-        f"{name}.acks": 2,
-        f"{name}.notices.numbers": 1,
-        f"{name}.tuples.sink": 1,
+        f"{name}.acks": 3,
+        f"{name}.notices.lines": 2,
+        f"{name}.tuples.split": 2,
+        f"{name}.tuples.count": 2,
         f"{name}.dead-letters": 1,
         f"{name}.stats": 1,
     }
     assert not any(row["problems"] for row in rows)
-    assert f"{name}.acks has 2 partitions\n" in acker("topics", "show", TOPOLOGY).stdout
+    assert f"{name}.acks has 3 partitions\n" in acker("topics", "show", TOPOLOGY).stdout
     catalogue = Catalogue({"bootstrap.servers": bootstrap_servers})
     assert catalogue.manifest(name).topology == name
-    assert "has 1 partitions, but the manifest says 10" in one_line(acker("topics", "create", WIDE))
+    assert "has 2 partitions, but the manifest says 1" in one_line(acker("topics", "create", OTHER))
     catalogue.withdraw(name)
     nowhere = one_line(acker("topics", "create", TOPOLOGY, "--wait", "0.5", servers=NO_BROKER))
     assert "brokers needed: 1; found after 0.5 s: " in nowhere
-
-
-@pytest.mark.exhaustive
-@pytest.mark.usefixtures("name")
-def test_a_broker_that_does_not_answer_is_one_line(acker: Acker) -> None:
-    for command in (("topologies", "list"), ("run", TOPOLOGY), ("worker",)):
-        said = one_line(acker(*command, servers=NO_BROKER))
-        assert NO_BROKER in said
-        assert "ACKER_KAFKA__BOOTSTRAP_SERVERS" in said
 
 
 def test_workers_that_cannot_start_say_why(bootstrap_servers: str) -> None:

@@ -3,7 +3,7 @@
 import base64
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,23 +13,17 @@ from confluent_kafka import Message, Producer
 from acker_cli.replaying import Wanted, replay_letters
 from inspection.dead_letters import DeadLetterLog, DeadLettersError, Replayer, Selection
 from tests.kafka.ack_log import AckLog
-from tests.kafka.cli_rig import ROOT, call_acker, parsed, set_config
-from tests.kafka.replaying import ANCHORS, committed, values, write_dead_letters
+from tests.kafka.replaying import ANCHORS, write_dead_letters
 from tests.kafka.sdk_rig import headers_of
-from tests.unit.cli.running import Acker, Run, running_acker
+from tests.pages import ROOT
+from tests.unit.cli.running import Acker, Run, call_acker, running_acker, said
+from tests.waiting import eventually
 from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
 
 
 @pytest.fixture
 def acker(bootstrap_servers: str) -> Acker:
-    return lambda *arguments: call_acker("dead-letters", *arguments, servers=bootstrap_servers)
-
-
-@pytest.fixture
-def log(bootstrap_servers: str) -> Iterator[AckLog]:
-    with AckLog(bootstrap_servers) as log:
-        yield log
-        log.catalogue.withdraw(log.topology)
+    return partial(call_acker, "dead-letters", servers=bootstrap_servers)
 
 
 @pytest.fixture
@@ -42,8 +36,11 @@ def refused(run: Run) -> str:
     return run.stderr
 
 
-def in_inbox(log: AckLog) -> list[Message]:
-    return committed(log.kafka, tuples_topic(log.topology, "b"))
+def await_inbox(log: AckLog, *values: bytes) -> list[Message]:
+    """Waits until these are in the inbox, and no others: a transaction may end a moment after the answer."""
+    inbox = tuples_topic(log.topology, "b")
+    eventually(lambda: tuple(record.value() for record in log.records(inbox)) == values, f"{len(values)} records")
+    return log.records(inbox)
 
 
 def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLog, inbox: str) -> None:
@@ -52,7 +49,7 @@ def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLo
     write_dead_letters(log.kafka, name, inbox, [b'{"word": "to"}', b"\xff\x00\xff"])
     write_dead_letters(log.kafka, name, acks_topic(name), [b"\xc3"], reason="truncated", by="acker")
     write_dead_letters(log.kafka, name, inbox, [b"\x04to"])
-    listed = parsed(acker("list", name, "--json"))
+    listed = said(acker("list", name, "--json"))
     assert listed["total"] == 4
     assert [(each["offset"], each["reason"], each["by"], each["preview"]) for each in listed["dead_letters"]] == [
         (0, "exception", "b/0", '{"word": "to"}'),
@@ -65,7 +62,7 @@ def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLo
         (["--topic", inbox, "--since", "1h", "--limit", "1"], [3]),
         (["--since", "2100-01-01"], []),
     ):
-        found = parsed(acker("list", name, "--json", *filters))["dead_letters"]
+        found = said(acker("list", name, "--json", *filters))["dead_letters"]
         assert [each["offset"] for each in found] == offsets, filters
     plain = acker("list", name, "--limit", "3").stdout
     assert f"{inbox}[0]@1" in plain
@@ -74,7 +71,7 @@ def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLo
     none = "no dead letters that the filters take; those that were read have the reasons exception (3), truncated (1)\n"
     assert acker("list", name, "--reason", "excption").stdout == none
 
-    shown = parsed(acker("show", name, "1", "--json"))
+    shown = said(acker("show", name, "1", "--json"))
     assert (base64.b64decode(shown["value"]), base64.b64decode(shown["key"])) == (b"\xff\x00\xff", b"key")
     assert [header for header, _ in shown["headers"]] == ["anchors", "source", "traceparent"]
     assert (shown["replayed_ms"], shown["preview"]) == (None, "ff00ff")
@@ -87,7 +84,7 @@ def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLo
     assert "no topology 'no-such'" in refused(acker("list", "no-such"))
     # Without the manifest the fields are unknown, so the bytes are shown.
     log.catalogue.withdraw(name)
-    assert parsed(acker("show", name, "3", "--json"))["preview"] == "04746f"
+    assert said(acker("show", name, "3", "--json"))["preview"] == "04746f"
 
 
 @pytest.mark.smoke
@@ -96,28 +93,27 @@ def test_a_dead_letter_is_replayed_as_it_was_and_once(acker: Acker, log: AckLog,
     write_dead_letters(log.kafka, name, inbox, [b"zero", b"one"])
     assert "Give a filter" in refused(acker("replay", name, "--yes"))
     assert "--yes replays without asking" in refused(acker("replay", name, "--offset", "1"))
-    dry = parsed(acker("replay", name, "--offset", "1", "--dry-run", "--json"))
+    dry = said(acker("replay", name, "--offset", "1", "--dry-run", "--json"))
     assert (dry["chosen"], dry["replayed"]) == ([1], [])
-    assert in_inbox(log) == []
+    assert log.records(inbox) == []
 
-    done = parsed(acker("replay", name, "--offset", "1", "--yes", "--json"))
+    done = said(acker("replay", name, "--offset", "1", "--yes", "--json"))
     assert done["replayed"] == [{"offset": 1, "topic": inbox, "partition": 0, "position": 0}]
-    (record,) = in_inbox(log)
-    assert (record.value(), record.key()) == (b"one", b"key")
+    (record,) = await_inbox(log, b"one")
+    assert record.key() == b"key"
     # Without its anchors: its trees failed long ago.
     assert headers_of(record) == {"source": b"s/default", "traceparent": b"00-1"}
-    assert parsed(acker("list", name, "--json"))["dead_letters"][1]["replayed_ms"] is not None
+    assert said(acker("list", name, "--json"))["dead_letters"][1]["replayed_ms"] is not None
 
     second = refused(acker("replay", name, "--offset", "1", "--offset", "0", "--yes"))
     assert "dead letter 1 was replayed before: --again" in second
-    assert values(in_inbox(log)) == [b"one"]
-    rest = parsed(acker("replay", name, "--all", "--yes", "--json"))
+    await_inbox(log, b"one")
+    rest = said(acker("replay", name, "--all", "--yes", "--json"))
     assert (rest["chosen"], rest["replayed_before"]) == ([0], [1])
     assert acker("replay", name, "--all", "--yes").stdout.endswith("put back 0 dead letters\n")
-    again = parsed(acker("replay", name, "--offset", "1", "--again", "--keep-anchors", "--yes", "--json"))
+    again = said(acker("replay", name, "--offset", "1", "--again", "--keep-anchors", "--yes", "--json"))
     assert again["chosen"] == [1]
-    records = in_inbox(log)
-    assert values(records) == [b"one", b"zero", b"one"]
+    records = await_inbox(log, b"one", b"zero", b"one")
     assert headers_of(records[2]) == {"anchors": ANCHORS, "source": b"s/default", "traceparent": b"00-1"}
 
 
@@ -128,7 +124,7 @@ def test_what_cannot_be_replayed_is_left_out_and_reported(
     write_dead_letters(log.kafka, name, acks_topic(name), [b"\xc3"], reason="truncated", by="acker")
     write_dead_letters(log.kafka, name, inbox, [None, b"good"])
     write_dead_letters(log.kafka, name, inbox, [b"elsewhere"], partition=9)
-    done = parsed(acker("replay", name, "--all", "--yes", "--json"))
+    done = said(acker("replay", name, "--all", "--yes", "--json"))
     assert [each["offset"] for each in done["replayed"]] == [2]
     assert [each["offset"] for each in done["refused"]] == [0, 1, 3]
     assert "has only 1 partitions: it lay in 9" in refused(acker("replay", name, "--offset", "3", "--yes"))
@@ -140,7 +136,7 @@ def test_what_cannot_be_replayed_is_left_out_and_reported(
             assert len(list(second.replay(letters))) == 1
         with pytest.raises(DeadLettersError, match="has begun and put an end to this one"):
             list(first.replay(letters))
-    assert values(in_inbox(log)) == [b"good", b"good"]
+    await_inbox(log, b"good", b"good")
 
     # A cluster that creates topics by itself would create the inbox again, and the letter would count as replayed.
     write_dead_letters(log.kafka, name, inbox, [b"late"])
@@ -151,7 +147,7 @@ def test_what_cannot_be_replayed_is_left_out_and_reported(
 
     monkeypatch.setattr("acker_cli.replaying.typer.confirm", confirmed)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
-    last = max(letter["offset"] for letter in parsed(acker("list", name, "--json"))["dead_letters"])
+    last = max(letter["offset"] for letter in said(acker("list", name, "--json"))["dead_letters"])
     wanted = Wanted(name, Selection(offsets=frozenset({last})), 10)
     with pytest.raises(DeadLettersError, match=r"cannot be replayed: topic .* does not exist any more"):
         replay_letters(log.kafka, wanted, dry_run=False, yes=False, as_json=False)
@@ -162,13 +158,13 @@ def test_what_cannot_be_replayed_is_left_out_and_reported(
 def test_a_record_that_is_refused_undoes_its_whole_batch(acker: Acker, log: AckLog, inbox: str) -> None:
     """It is larger than the topic takes, so its transaction is aborted."""
     write_dead_letters(log.kafka, log.topology, inbox, [b"small", b"x" * 20_000])
-    set_config(log.kafka, inbox, "max.message.bytes", "10000")
+    log.set_config(inbox, "max.message.bytes", "10000")
     error = refused(acker("replay", log.topology, "--all", "--yes"))
     assert f"dead letter 1 was refused by {inbox}" in error
     assert "0 of 2 are known to be back" in error
-    assert in_inbox(log) == []
-    assert len(parsed(acker("replay", log.topology, "--offset", "0", "--yes", "--json"))["replayed"]) == 1
-    assert values(in_inbox(log)) == [b"small"]
+    assert log.records(inbox) == []
+    assert len(said(acker("replay", log.topology, "--offset", "0", "--yes", "--json"))["replayed"]) == 1
+    await_inbox(log, b"small")
 
 
 @pytest.mark.exhaustive
@@ -191,7 +187,7 @@ def test_a_note_behind_an_open_transaction_is_waited_for(log: AckLog, inbox: str
         bolt.abort_transaction(30)
         second.wait_for("dead letter 0 was replayed before")
         assert second.ended() == 1
-    assert values(in_inbox(log)) == [b"zero"]
+    await_inbox(log, b"zero")
 
 
 @pytest.mark.exhaustive
@@ -205,6 +201,6 @@ def test_each_letter_is_replayed_once_although_a_replay_is_killed(
         command = [sys.executable, "-m", "tests.kafka.replaying", bootstrap_servers, log.topology, moment, number]
         child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
         assert child.returncode == -9, child.stderr
-    rest = parsed(acker("replay", log.topology, "--all", "--yes", "--json"))
+    rest = said(acker("replay", log.topology, "--all", "--yes", "--json"))
     assert (len(rest["replayed_before"]), len(rest["replayed"])) == (200, 100)
-    assert values(in_inbox(log)) == wanted
+    await_inbox(log, *wanted)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka.cli_rig import ROOT
+from tests.pages import ROOT
 from tests.unit.cli.running import PATIENCE, descendants, is_alive, running_acker
 from tests.waiting import eventually
 
@@ -34,13 +34,6 @@ def first_topology(tmp_path: Path) -> Path:
     (block,) = re.findall(r"```python\n(# first\.py\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (tmp_path / "first.py").write_text(block)
     return tmp_path
-
-
-def test_the_topology_of_the_readme_runs_until_it_is_stopped(first_topology: Path) -> None:
-    with running_acker("run", "first:topology", "--local", cwd=first_topology) as command:
-        command.wait_until(lambda: bool(re.search(r"acked [1-9].*failed [1-9].*replayed [1-9]", command.said)), "acks")
-        assert command.end(signal.SIGTERM) == 0
-        assert "Traceback" not in command.said
 
 
 def test_nothing_outlives_a_command_that_is_killed(first_topology: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,26 +14,15 @@ from acker_cli.topology_removal import Removal
 from acker_worker.catalogue import Catalogue
 from local_kafka import LocalKafka
 from tests.kafka.ack_log import AckLog
-from tests.kafka.cli_rig import call_acker, parsed
 from tests.kafka.test_metrics import Endpoint
-from tests.unit.cli.running import Acker, Run, one_line, running_acker
+from tests.unit.cli.running import Acker, call_acker, one_line, running_acker, said
 from tests.waiting import eventually
 from tuple_tree.names import acker_group, component_group, tuples_topic
 
 
 @pytest.fixture
 def acker(bootstrap_servers: str) -> Acker:
-    def run(*arguments: str, servers: str = bootstrap_servers) -> Run:
-        return call_acker("topologies", *arguments, servers=servers)
-
-    return run
-
-
-@pytest.fixture
-def log(bootstrap_servers: str) -> Iterator[AckLog]:
-    with AckLog(bootstrap_servers, timeout_ms=120_000) as log:
-        yield log
-        log.catalogue.withdraw(log.topology)
+    return partial(call_acker, "topologies", servers=bootstrap_servers)
 
 
 def member_of(servers: str, log: AckLog) -> Consumer:
@@ -52,8 +40,8 @@ def test_list_and_show_say_what_exists_and_what_waits(acker: Acker, log: AckLog)
     for root in range(2, 12, 2):
         log.say(root, init=5)
         log.flush()
-    log.append_to(tuples_topic(name, "b"), 0, b"{}")
-    (row,) = (row for row in parsed(acker("list", "--json"))["topologies"] if row["topology"] == name)
+    log.produce(tuples_topic(name, "b"), 0, b"{}")
+    (row,) = (row for row in said(acker("list", "--json"))["topologies"] if row["topology"] == name)
     assert row == {
         "topology": name,
         "guarantee": "at_least_once",
@@ -67,7 +55,7 @@ def test_list_and_show_say_what_exists_and_what_waits(acker: Acker, log: AckLog)
     }
     with log.worker():
         eventually(lambda: log.committed()[0][0] == 5, "the commit")
-        shown = parsed(acker("show", name, "--json"))
+        shown = said(acker("show", name, "--json"))
         assert ", 1 acker\n" in acker("show", name).stdout
     assert (shown["topology"], shown["ackers"]) == (name, 1)
     assert [component["name"] for component in shown["components"]] == ["s", "b"]
@@ -86,7 +74,7 @@ def test_list_and_show_say_what_exists_and_what_waits(acker: Acker, log: AckLog)
     missing = acker("show", name)
     assert missing.returncode == 1
     assert "does not exist" in missing.stdout
-    (row,) = (row for row in parsed(acker("list", "--json"))["topologies"] if row["topology"] == name)
+    (row,) = (row for row in said(acker("list", "--json"))["topologies"] if row["topology"] == name)
     assert row["missing_topics"] == [tuples_topic(name, "b")]
 
 
@@ -130,23 +118,16 @@ def test_a_topology_is_deleted_unless_it_runs(
         assert f"Stop the acker workers that were started with --topology {name}" in stuck
         assert name not in catalogue.manifests()
         assert log.topic in catalogue.topics()
-    done = parsed(acker("delete", name, "--yes", "--json"))
-    assert (done["withdrawn"], done["left"]) == (False, [])
-    assert log.topic in done["topics"]
-    # A broker goes on showing a topic for a moment after it has confirmed the deletion.
-    eventually(lambda: log.topic not in catalogue.topics(), "the topic is gone")
-
-
-@pytest.mark.exhaustive
-def test_a_forced_deletion_leaves_the_group_that_has_a_member(
-    acker: Acker, log: AckLog, bootstrap_servers: str
-) -> None:
+    # By force, although the bolt is there again: its group stays.
     bolt = member_of(bootstrap_servers, log)
     try:
-        forced = acker("delete", log.topology, "--yes", "--force")
-        assert forced.returncode == 0, forced.stderr
-        assert f"not deleted: group {log.topology}.b" in forced.stderr
-        eventually(lambda: log.topic not in Catalogue(log.kafka).topics(), "the topic is gone")
+        done = said(acker("delete", name, "--yes", "--force", "--json"))
+        assert not done["withdrawn"]
+        (left,) = done["left"]
+        assert f"group {name}.b" in left
+        assert log.topic in done["topics"]
+        # A broker goes on showing a topic for a moment after it has confirmed the deletion.
+        eventually(lambda: log.topic not in catalogue.topics(), "the topic is gone")
     finally:
         bolt.close()
 
@@ -156,43 +137,24 @@ def test_a_worker_serves_what_is_published_until_it_is_deleted(acker: Acker, tmp
     """On a broker of its own: it serves every topology that it finds."""
     with LocalKafka() as kafka:
         servers = kafka.bootstrap_servers
-        assert parsed(acker("list", "--json", servers=servers)) == {"topologies": []}
         assert acker("list", servers=servers).stdout == "no topologies in acker.topologies\n"
         arguments = ("worker", "--json", "--metrics-port", "0", "--bootstrap-servers", servers)
         with (
-            AckLog(servers, timeout_ms=120_000) as log,
+            AckLog(servers) as log,
             running_acker(*arguments, cwd=tmp_path) as worker,
-            AckLog(servers, timeout_ms=120_000) as late,
+            AckLog(servers) as late,
         ):
             both = {log.topology, late.topology}
             for topology in (log, late):
-                topology.say(2, init=5)
-                topology.say(2, ack=5)
-                topology.flush()
-                assert topology.await_notices([2])[2] == ["ack"]
+                topology.complete(2)
             endpoint = Endpoint(worker)
-
-            def shown(name: str) -> dict[str, float]:
-                return endpoint.by_topology(name)
-
-            eventually(lambda: shown("acker_notices_total") == dict.fromkeys(both, 1), "both in the metrics")
-            assert shown("acker_serving") == dict.fromkeys(both, 1)
-            endpoint.regains_health()
-
+            told = "acker_notices_total"
+            eventually(lambda: endpoint.by_topology(told) == dict.fromkeys(both, 1), "both in the metrics")
             deleted = acker("delete", late.topology, "--yes", servers=servers)
-            assert deleted.returncode == 0, deleted.stderr
-            assert "withdrawn from acker.topologies\n" in deleted.stdout
-            assert f"deleted topic {late.topic}\n" in deleted.stdout
-            worker.wait_for(f"acker worker of {late.topology} stopped, its partitions are released")
-            eventually(lambda: shown("acker_serving") == {log.topology: 1}, "the metrics without it")
-            log.say(4, init=5)
-            log.say(4, ack=5)
-            log.flush()
-            assert log.await_notices([4])[4] == ["ack"]
-
+            assert f"deleted topic {late.topic}\n" in deleted.stdout, deleted.stderr
+            eventually(lambda: endpoint.by_topology("acker_serving") == {log.topology: 1}, "the metrics without it")
+            log.complete(4)
             worker.process.send_signal(signal.SIGTERM)
             assert worker.ended() == 0
             assert "Traceback" not in worker.said
-            lines = [json.loads(line) for line in worker.out]
-            assert {line["topology"] for line in lines} == both
-            assert [line for line in lines if line["topology"] == log.topology][-1]["notices"] == 2
+            assert {json.loads(line)["topology"] for line in worker.out} == both

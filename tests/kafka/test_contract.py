@@ -3,16 +3,11 @@
 import pytest
 
 from tests.contract.outcomes import Outcomes, SlowOutcomes
-from tests.contract.real import RealWorld
 from tests.contract.records import Records
 from tests.contract.world import World
 
 
 class TestReal(Records, Outcomes):
-    @pytest.fixture
-    def world(self, bootstrap_servers: str) -> RealWorld:
-        return RealWorld(bootstrap_servers)
-
     @pytest.mark.smoke
     def test_the_wire(self, world: World) -> None:
         super().test_the_wire(world)
@@ -20,6 +15,4 @@ class TestReal(Records, Outcomes):
 
 @pytest.mark.exhaustive
 class TestRealAndSlow(SlowOutcomes):
-    @pytest.fixture
-    def world(self, bootstrap_servers: str) -> RealWorld:
-        return RealWorld(bootstrap_servers)
+    """Those that take long."""

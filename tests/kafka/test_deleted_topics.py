@@ -1,16 +1,12 @@
 """A topic that is deleted ends the components and workers that use it, with a line that says so."""
 
-import uuid
-
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker
 from spout_sdk import ComponentRunner, load_topology
 from tests.kafka.ack_log import AckLog
-from tests.kafka.sdk_rig import Cluster, Threaded
-from tests.kafka.sdk_topologies import NAME
+from tests.kafka.sdk_rig import Threaded, Use
 from tests.waiting import eventually
 
 
@@ -27,14 +23,9 @@ def _short_watch(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("notices.lines", ("lines",), marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_component_ends(
-    bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, used: str, components: tuple[str, ...]
-) -> None:
+def test_a_component_ends(use: Use, used: str, components: tuple[str, ...]) -> None:
     """Also one that has nothing to do: without `lines` no tuple reaches `count`."""
-    monkeypatch.setenv(NAME, f"deleted-{uuid.uuid4().hex[:8]}")
-    topology = load_topology("tests.kafka.sdk_topologies:endless")
-    cluster = Cluster(bootstrap_servers, topology.manifest)
-    cluster.create_topics()
+    cluster, topology = use("endless"), load_topology("tests.kafka.sdk_topologies:endless")
     runners = [ComponentRunner(topology, name, cluster.bootstrap) for name in components]
     threads = [Threaded(runner) for runner in runners]
     try:
@@ -52,23 +43,19 @@ def test_a_component_ends(
 
 
 @pytest.mark.parametrize("is_made_anew", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
-def test_a_worker_ends(bootstrap_servers: str, is_made_anew: bool) -> None:
-    with AckLog(bootstrap_servers, timeout_ms=30_000) as log:
-        heard: list[WorkerStats] = []
-        worker = AckerWorker(log.topology, log.kafka, on_stats=heard.append)
-        admin = AdminClient(log.kafka)
-        log.say(2, init=5)
-        log.flush()
-        thread = Threaded(worker)
-        try:
-            eventually(lambda: bool(heard) and heard[-1].pending == 1, "an open tree")
-            admin.delete_topics([log.topic])[log.topic].result(30)
-            if is_made_anew:
-                eventually(lambda: log.topic not in log.catalogue.topics(), "the topic to be gone")
-                log.catalogue.create_topics(log.manifest)
-            said = thread.last_words()
-        finally:
-            thread.stop()
-        # A commit may notice it first.
-        assert said.startswith((f"topic {log.topic} was deleted", f"topic {log.topic} is gone"))
-        assert "acker topics create MODULE:TOPOLOGY" in said
+def test_a_worker_ends(log: AckLog, is_made_anew: bool) -> None:
+    heard: list[WorkerStats] = []
+    log.say(2, init=5)
+    log.flush()
+    thread = Threaded(AckerWorker(log.topology, log.kafka, on_stats=heard.append))
+    try:
+        eventually(lambda: bool(heard) and heard[-1].pending == 1, "an open tree")
+        log.delete_topic(log.topic)
+        if is_made_anew:
+            log.catalogue.create_topics(log.manifest)
+        said = thread.last_words()
+    finally:
+        thread.stop()
+    # A commit may notice it first.
+    assert said.startswith((f"topic {log.topic} was deleted", f"topic {log.topic} is gone"))
+    assert "acker topics create MODULE:TOPOLOGY" in said

@@ -1,7 +1,7 @@
-"""The three guarantees where processes join and leave in order, and what Kafka's transactions promise."""
+"""The guarantees where processes join and leave in order or records are refused, and what transactions promise."""
 
+import os
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from spout_sdk import OutputCollector, Tuple
+from spout_sdk import FailReason, OutputCollector, Tuple
 from spout_sdk.counters import Counters
 from spout_sdk.errors import BrokerError
 from spout_sdk.transactional_sink import TransactionalSink
-from tests.contract.components import CODEC, Hold, Messages, alone, line
+from tests.contract.components import CODEC, Hold, Messages, ack, alone, line
 from tests.contract.real import Real, RealWorld
 from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee
-from tuple_tree.names import tuples_topic
+from tuple_tree.names import acks_topic, tuples_topic
 
 COPIES = 2
 
@@ -41,11 +41,6 @@ def each_once(messages: int) -> Counter[Any]:
 def say(messages: Messages, first: int, end: int, **options: Any) -> None:
     for number in range(first, end):
         messages.say(str(number), **options)
-
-
-@pytest.fixture
-def world(bootstrap_servers: str) -> RealWorld:
-    return RealWorld(bootstrap_servers)
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.smoke)])
@@ -108,34 +103,6 @@ def test_an_aborted_transaction_is_invisible_and_done_again(world: RealWorld, mo
     assert not messages.failed
 
 
-@pytest.mark.parametrize("guarantee", ["at_most_once", "at_least_once", "exactly_once"])
-def test_a_clean_stop_loses_and_repeats_nothing(world: RealWorld, guarantee: Guarantee) -> None:
-    stopped, gate, committed = threading.Event(), threading.Event(), dict[int, int]()
-
-    def stop_amid(tuple_: Tuple, collector: OutputCollector) -> None:
-        if tuple_["word"] == "150" and not stopped.is_set():
-            stopped.set()
-            assert gate.wait(60)
-        copy(tuple_, collector)
-
-    builder = world.builder(guarantee=guarantee)
-    messages, one, _ = line(builder, stop_amid)
-    say(messages, 0, 1_000, message_id=None)
-    with world.run(builder.build()) as running:
-        assert stopped.wait(60)
-        committed.update(running.committed("one"))
-        running.runners["one"].stop()
-        gate.set()
-        running.threads["one"].join()
-        assert len(one.seen) < 1_000
-        running.start("one")
-        running.eventually(lambda: len(one.seen) == 1_000, "every input executed")
-        running.eventually(lambda: outputs(running) == each_once(1_000), "every output, each once")
-    assert len(one.seen) == 1_000
-    # What is being executed was committed before, or is not committed yet.
-    assert (committed[0] > 150) == (guarantee == "at_most_once")
-
-
 @pytest.mark.smoke
 def test_what_is_not_acked_at_a_clean_stop_is_not_committed_and_read_again(world: RealWorld) -> None:
     hold = Hold("a", "c")
@@ -157,6 +124,42 @@ def test_what_is_not_acked_at_a_clean_stop_is_not_committed_and_read_again(world
     assert not messages.failed
 
 
+def test_a_tuple_that_the_broker_refuses_fails_its_tree_and_no_other(world: RealWorld) -> None:
+    builder = world.builder()
+    messages, does = alone(builder, ack)
+    messages.say("short")
+    topology = builder.build()
+    with world.run(topology) as running:
+        running.cluster.set_config(tuples_topic(topology.name, "does"), "max.message.bytes", "2000")
+        running.eventually(lambda: messages.acked, "the first message acked")
+        messages.say(os.urandom(4_000).hex(), message_id="long")
+        running.eventually(lambda: messages.failed, "the long one failed")
+        messages.say("short again")
+        running.eventually(lambda: len(messages.acked) == 2, "another one acked")
+        assert running.stats("says").undelivered == 1
+    assert does.words == messages.acked_ids == ["short", "short again"]
+    ((_, message_id, failure),) = messages.failed
+    assert (message_id, failure.reason) == ("long", FailReason.FAILED)
+    assert failure.message.startswith("a tuple of says was not delivered: ")
+
+
+def test_an_ack_batch_that_the_broker_refuses_stops_the_process(world: RealWorld) -> None:
+    builder = world.builder(ack_partitions=1)
+    messages, does = alone(builder, ack)
+    messages.say("untracked", message_id=None)
+    topology = builder.build()
+    with world.run(topology) as running:
+        running.eventually(lambda: running.committed("does") == {0: 1}, "the bolt at work")
+        running.cluster.set_config(acks_topic(topology.name), "max.message.bytes", "10")
+        messages.say("tracked")
+        for component in ("does", "says"):
+            said = running.threads[component].last_words()
+            assert "was not delivered" in said
+            assert "restart the process" in said
+        assert does.words == ["untracked", "tracked"]
+        assert running.committed("does") == {0: 1}
+
+
 def test_what_the_broker_refuses_each_time_ends_the_process(world: RealWorld) -> None:
     def enlarge(tuple_: Tuple, collector: OutputCollector) -> None:
         collector.emit((random.randbytes(2_000).hex(), 0), anchors=tuple_)
@@ -167,7 +170,7 @@ def test_what_the_broker_refuses_each_time_ends_the_process(world: RealWorld) ->
     topology = builder.build()
     topic = tuples_topic(topology.name, "two")
     with world.run(topology) as running:
-        running.cluster.limit_records(topic, 500)
+        running.cluster.set_config(topic, "max.message.bytes", "500")
         messages.say("large", message_id=None)
         said = running.threads["one"].last_words()
     assert "one could not commit 5 times in a row: " in said

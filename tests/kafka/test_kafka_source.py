@@ -5,13 +5,14 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spout_sdk import BrokerError, Record, TopicsError
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.kafka_spout.position_reader import ROUND_SECONDS
 from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
+from tests.kafka.sdk_rig import write, write_in_transactions
 from tests.topics import create_topics
 from tests.waiting import eventually
 
@@ -25,39 +26,8 @@ class Topic:
         self._admin = AdminClient(self.kafka)
         create_topics(self.kafka, [NewTopic(self.at.topic, 1, 1)])
 
-    def create_again(self) -> None:
-        name = self.at.topic
-        self._admin.delete_topics([name])[name].result(60)
-
-        def created() -> bool:
-            try:
-                create_topics(self.kafka, [NewTopic(name, 1, 1)])
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise
-                return False
-            return True
-
-        eventually(created, "the topic to be deleted")
-
     def fill(self, count: int) -> None:
-        producer = Producer(self.kafka)
-        for number in range(count):
-            producer.produce(self.at.topic, str(number), partition=0)
-        assert producer.flush(30) == 0
-
-    def fill_in_transactions(self, count: int) -> None:
-        """One message a transaction, each followed by a marker; every other one is aborted."""
-        producer = Producer({**self.kafka, "transactional.id": self.at.topic})
-        producer.init_transactions(30)
-        for number in range(count):
-            producer.begin_transaction()
-            producer.produce(self.at.topic, str(number), partition=0)
-            producer.flush(30)
-            if number % 2:
-                producer.abort_transaction(30)
-            else:
-                producer.commit_transaction(30)
+        write(self.kafka, self.at.topic, map(str, range(count)))
 
     def delete_before(self, offset: int) -> None:
         self._admin.delete_records([TopicPartition(*self.at, offset)])[TopicPartition(*self.at)].result(60)
@@ -151,14 +121,8 @@ def test_wanted_offsets_are_read_by_position_gone_or_unread(topic: Topic, source
     assert source.fetched(ROUND_SECONDS) is None
 
 
-def test_a_topic_that_is_created_again_has_another_id(topic: Topic, source: KafkaSource) -> None:
-    before = source.topic_id(topic.at.topic)
-    topic.create_again()
-    assert len({before, source.topic_id(topic.at.topic)}) == 2
-
-
 def test_markers_and_aborted_messages_are_harmless(topic: Topic, source: KafkaSource) -> None:
-    topic.fill_in_transactions(6)
+    write_in_transactions(topic.kafka, topic.at.topic, [(str(number), number % 2 == 0) for number in range(6)])
     source.start({topic.at: 0})
     assert read(source, 8)[0] == [0, 4, 8]
     found = fetch(source, topic.at, [0, 2, 8])

@@ -24,21 +24,15 @@ Use = Callable[..., Source]
 
 
 class InThreads(Source):
-    """Topics, and the topology of a world whose spout `lines` reads them.
+    """Topics with so many partitions, and a topology whose spout `lines` reads them and whose bolt executes this."""
 
-    Args:
-        bootstrap_servers: of the broker.
-        partitions: of each source topic.
-        execute: what the bolt does.
-        tasks: of the spout.
-    """
-
-    def __init__(self, bootstrap_servers: str, partitions: Sequence[int], execute: Execute, tasks: int = 1) -> None:
-        self.world = RealWorld(bootstrap_servers)
+    def __init__(
+        self, world: RealWorld, servers: str, partitions: Sequence[int], execute: Execute, tasks: int = 1
+    ) -> None:
         unique = uuid.uuid4().hex[:8]
         topics = {f"source-{number}-{unique}": count for number, count in enumerate(partitions)}
         self.seen = Executed(execute)
-        builder = self.world.builder(ack_partitions=2, message_timeout=120, tick=0.5)
+        builder = world.builder(ack_partitions=2, message_timeout=120, tick=0.5)
         spout = KafkaSpout(
             [*topics],
             streams=STREAMS,
@@ -48,15 +42,13 @@ class InThreads(Source):
         builder.set_spout("lines", spout, tasks=tasks)
         builder.set_bolt("see", partial(Does, self.seen)).shuffle_grouping("lines")
         self.topology: Topology = builder.build()
-        super().__init__(bootstrap_servers, self.topology, topics)
-
-    def behind(self) -> list[int]:
-        """How far the group is behind the end of each partition."""
-        return [*self.lag().values()]
+        super().__init__(servers, self.topology, topics)
 
 
 @pytest.mark.smoke
-def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(bootstrap_servers: str) -> None:
+def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(
+    world: RealWorld, bootstrap_servers: str
+) -> None:
     roots: dict[str, list[int]] = defaultdict(list)
 
     def execute(tuple_: Tuple, collector: OutputCollector) -> None:
@@ -66,11 +58,11 @@ def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(bootstra
             raise FailTupleError("it does not work")
         collector.ack(tuple_)
 
-    source = InThreads(bootstrap_servers, (3, 2), execute)
+    source = InThreads(world, bootstrap_servers, (3, 2), execute)
     values = [f"{n} {'never' if n % 50 == 7 else 'once' if n % 10 == 0 else ''}" for n in range(120)]
     source.feed(values[:60])
     source.feed(values[60:], [*source.topics][1])
-    with source.world.run(source.topology) as running:
+    with world.run(source.topology) as running:
         source.await_all_committed()
         letters = source.records(dead_letters_topic(source.topology.name))
         stats = running.stats("lines")
@@ -89,28 +81,8 @@ def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(bootstra
         assert headers["dead-letter.by"] == b"lines/0"
 
 
-def test_the_acked_prefix_is_committed_and_the_next_owner_reads_on_from_there(bootstrap_servers: str) -> None:
-    hold = Hold("3")
-    source = InThreads(bootstrap_servers, (1,), hold)
-    source.feed([str(number) for number in range(10)])
-    with source.world.run(source.topology) as running:
-        eventually(lambda: source.behind() == [7], "the acked prefix committed")
-        eventually(lambda: running.stats("lines").acked == 9, "all others acked")
-        running.runners["lines"].stop()
-        running.threads["lines"].join()
-        assert source.behind() == [7]
-        assert source.seen.words == [*"0123456789"]
-        hold.held.clear()
-        successor, _ = running.start("lines")
-        eventually(lambda: hold.held, "the message that had no outcome delivered again")
-        source.feed(["release"])
-        source.await_all_committed()
-        assert successor.stats.failed == {}
-    assert source.seen.words == [*"0123456789", *"3456789", "release"]
-
-
-def test_two_processes_share_the_tasks_and_take_over_from_each_other(bootstrap_servers: str) -> None:
-    source = InThreads(bootstrap_servers, (4,), Hold(), tasks=2)
+def test_two_processes_share_the_tasks_and_take_over_from_each_other(world: RealWorld, bootstrap_servers: str) -> None:
+    source = InThreads(world, bootstrap_servers, (4,), Hold(), tasks=2)
     fed: list[str] = []
 
     def feed_until(condition: Callable[[], Any], what: str) -> None:
@@ -124,7 +96,7 @@ def test_two_processes_share_the_tasks_and_take_over_from_each_other(bootstrap_s
 
         eventually(more, what)
 
-    with source.world.run(source.topology) as running:
+    with world.run(source.topology) as running:
         first = running.runners["lines"]
         feed_until(lambda: len(first.stats.tasks) == 2 and first.stats.acked > 0, "one process has both tasks")
         second, thread = running.start("lines")
@@ -178,24 +150,6 @@ def test_killed_again_and_again_it_loses_nothing(use: Use, processes: int) -> No
     assert lines.dead_letters == 0
     # An owner's roots are not those of the one before: no tree that it opens waits for a time-out.
     assert lines.failed.get("timeout", 0) == 0
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("topology", "processes"), [("at_most_once", 1), ("untracked", 2)])
-def test_at_most_once_emits_nothing_twice(use: Use, topology: str, processes: int) -> None:
-    source = use(topology)
-    values = [str(n) for n in range(5_000)]
-    with TopologyRunner(source.reference, source.kafka, {"lines": processes}) as runner:
-        for number in range(4):
-            kill_at_work(runner, source, values[number * 1_000 : (number + 1) * 1_000])
-        source.feed(values[4_000:])
-        source.await_all_committed()
-        last = set(values[4_000:])
-        eventually(lambda: last <= runner.stats()["see"].counters.keys(), "what came after the kills")
-        runner.stop()
-        stats = runner.stats()
-    assert set(stats["see"].counters.values()) == {1}
-    assert stats["lines"].failed == {}
 
 
 @pytest.mark.exhaustive

@@ -21,7 +21,7 @@ from local_kafka.distribution import (
     provide_distribution,
 )
 from local_kafka.java import find_java
-from tests.kafka.replaying import committed, values
+from tests.kafka.sdk_rig import records
 from tests.unit.cli.running import is_alive
 from tests.waiting import eventually
 
@@ -73,7 +73,7 @@ def test_its_records_outlast_a_kill_and_its_processes_do_not_outlast_a_stop(tmp_
         assert not is_alive(pid)
         kafka.start()
         assert kafka.bootstrap_servers == address
-        assert values(committed({"bootstrap.servers": address}, TOPIC)) == [b"before the kill"]
+        assert [record.value() for record in records({"bootstrap.servers": address}, TOPIC)] == [b"before the kill"]
         pid = running_pid(kafka)
         os.kill(parent_of(pid), signal.SIGKILL)
         eventually(lambda: not is_alive(pid), "java to end with its guardian")

@@ -6,7 +6,6 @@ On a broker of its own, because it serves all topologies of a cluster, and becau
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,8 +26,8 @@ from acker_worker.stats import WorkerStats
 from acker_worker.worker import WorkerSettings
 from local_kafka import LocalKafka
 from tests.kafka.ack_log import FAST, AckLog, Clock, manifest_of, settled
+from tests.kafka.sdk_rig import Threaded
 from tests.waiting import eventually
-from tuple_tree import topic_watch
 from tuple_tree.broker_sight import BrokerSight
 from tuple_tree.client_settings import for_admin
 from tuple_tree.messages import SpoutTask
@@ -57,8 +56,7 @@ class ServiceThread:
         self.stats: dict[str, WorkerStats] = {}
         self.turns = 0
         self.snapshots = 0
-        self.error: BaseException | None = None
-        kafka: dict[str, str | int | float | bool] = {
+        kafka: dict[str, Any] = {
             **FAST,
             "bootstrap.servers": servers,
             "session.timeout.ms": session_ms,
@@ -67,11 +65,15 @@ class ServiceThread:
         }
         settings = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
         self.service = AckerService(kafka, settings, self._keep, self._turn, clock)
-        self.thread = threading.Thread(target=self._run, name="service")
+        self.thread = Threaded(self.service)
 
     def of(self, log: AckLog) -> WorkerStats:
         """The last statistics of its worker of a topology; zeros before there are any."""
         return self.stats.get(log.topology) or WorkerStats()
+
+    def stop(self) -> None:
+        self.thread.stop()
+        self.thread.join()
 
     def _keep(self, topology: str, stats: WorkerStats) -> None:
         self.stats[topology] = stats
@@ -80,46 +82,18 @@ class ServiceThread:
     def _turn(self) -> None:
         self.turns += 1
 
-    def _run(self) -> None:
-        try:
-            self.service.run()
-        except BaseException as error:  # noqa: BLE001  # kept for the test's own thread
-            self.error = error
-
 
 @contextmanager
 def running(
     servers: str, clock: Callable[[], float] = time.monotonic, session_ms: int = 12_000
 ) -> Iterator[ServiceThread]:
     """The service in a thread; stopped cleanly at the end."""
-    thread = ServiceThread(servers, clock, session_ms)
-    thread.thread.start()
+    service = ServiceThread(servers, clock, session_ms)
     try:
-        eventually(lambda: thread.turns or thread.error, "the service to start")
-        yield thread
+        eventually(lambda: service.turns or service.thread.error, "the service to start")
+        yield service
     finally:
-        thread.service.stop()
-        thread.thread.join(60)
-    assert not thread.thread.is_alive()
-    assert thread.error is None, thread.error
-
-
-@contextmanager
-def topology_of(servers: str) -> Iterator[AckLog]:
-    """A topology that is withdrawn at the end, so that no later test serves it."""
-    with AckLog(servers, timeout_ms=120_000) as log:
-        try:
-            yield log
-        finally:
-            log.catalogue.withdraw(log.topology)
-
-
-def is_served(log: AckLog, root: int) -> None:
-    """Waits until a tree of the topology has had its outcome."""
-    log.say(root, init=5)
-    log.say(root, ack=5)
-    log.flush()
-    assert log.await_notices([root])[root] == ["ack"]
+        service.stop()
 
 
 def is_logged(caplog: pytest.LogCaptureFixture, text: str, times: int = 1) -> None:
@@ -138,14 +112,14 @@ def test_topologies_that_come_and_go_are_served(servers: str, caplog: pytest.Log
     if TOPOLOGIES_TOPIC in catalogue.topics():
         admin.delete_topics([TOPOLOGIES_TOPIC])[TOPOLOGIES_TOPIC].result()
         eventually(lambda: TOPOLOGIES_TOPIC not in catalogue.topics(), "the topic to be gone")
-    with running(servers) as service, topology_of(servers) as kept:
+    with running(servers) as service, AckLog(servers) as kept:
         served = service.service.topologies
-        is_served(kept, 2)
-        with topology_of(servers) as gone:
-            is_served(gone, 2)
+        kept.complete(2)
+        with AckLog(servers) as gone:
+            gone.complete(2)
             kept.catalogue.publish(manifest_of("untracked").model_copy(update={"guarantee": "at_most_once"}))
             for times, value in enumerate([b"no manifest", manifest_of("another-name").to_json()], start=1):
-                kept.append_to(TOPOLOGIES_TOPIC, 0, value, key=b"broken")
+                kept.produce(TOPOLOGIES_TOPIC, 0, value, key=b"broken")
                 is_logged(caplog, "topology broken cannot be served as it was published", times)
             assert set(served()) == {kept.topology, gone.topology, "broken"}
             eventually(lambda: [service.of(log).trees_acked for log in (kept, gone)] == [1, 1], "the counts of both")
@@ -153,55 +127,36 @@ def test_topologies_that_come_and_go_are_served(servers: str, caplog: pytest.Log
                 gone.catalogue.withdraw(topology)
             eventually(lambda: set(served()) == set(service.service.silences()) == {kept.topology}, "the others to end")
             assert is_committed(gone)
-            is_served(kept, 4)
+            kept.complete(4)
             gone.catalogue.publish(gone.manifest)
-            is_served(gone, 4)
+            gone.complete(4)
             assert gone.read_notices()[2] == ["ack"], "no outcome is repeated"
         kept.delete_topic(TOPOLOGIES_TOPIC)
-        with topology_of(servers) as new:
-            is_served(new, 2)
-            is_served(kept, 6)
-        service.service.stop()
-        service.thread.join(60)
+        with AckLog(servers) as new:
+            new.complete(2)
+            kept.complete(6)
+        service.stop()
         assert is_committed(kept)
         group = acker_group(kept.topology)
         assert admin.describe_consumer_groups([group])[group].result().members == []
-
-
-def test_a_topology_whose_ack_log_is_deleted_ends_alone_and_comes_back(
-    servers: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(topic_watch, "WATCH_SECONDS", 0.5)
-    with topology_of(servers) as broken, topology_of(servers) as other, running(servers) as service:
-        is_served(broken, 2)
-        is_served(other, 2)
-        broken.delete_topic(broken.topic)
-        served = service.service.topologies()[broken.topology]
-        eventually(lambda: served.problem, "the worker to notice", 120)
-        assert f"topic {broken.topic}" in served.problem
-        is_logged(caplog, f"topology {broken.topology} is not served, tried again in ")
-        is_served(other, 4)
-        broken.catalogue.create_topics(broken.manifest)
-        eventually(lambda: service.of(broken).partitions == 2 and not served.problem, "it to be served again", 120)
-        is_served(broken, 4)
 
 
 def test_what_a_client_does_not_recover_from_starts_the_worker_again(
     servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It happens when a broker goes or comes at the wrong moment, which no broker does on demand."""
-    with topology_of(servers) as log, running(servers) as service:
-        is_served(log, 2)
+    with AckLog(servers) as log, running(servers) as service:
+        log.complete(2)
         with monkeypatch.context() as patched:
             patched.setattr(worker, "ANSWER_S", 1.0)
             patched.setattr(AckLogReader, "unanswered_s", 5.0)
             is_logged(caplog, "a commit has had no answer for 5 s")
-        is_served(log, 4)
+        log.complete(4)
         with monkeypatch.context() as patched:
             patched.setattr(BrokerSight, "lost", True)
             is_logged(caplog, "its client has lost all brokers, as librdkafka may")
             is_logged(caplog, f"{TOPOLOGIES_TOPIC} is read anew")
-        is_served(log, 6)
+        log.complete(6)
         caplog.clear()
         caplog.set_level("INFO")
         log.say(8, init=5)
@@ -211,7 +166,6 @@ def test_what_a_client_does_not_recover_from_starts_the_worker_again(
         log.catalogue.publish(log.manifest.model_copy(update={"tick_ms": 100}))
         eventually(lambda: f"acker worker of {log.topology} started" in caplog.messages, "the new worker")
         log.say(8, ack=5)
-        log.flush()
         assert log.await_notices([8])[8] == ["ack"]
 
 
@@ -257,7 +211,7 @@ class Forgetful(Catalogue):
 
 def test_outcomes_wait_for_a_spout_that_a_broker_does_not_know_for_a_moment(servers: str) -> None:
     clock = Clock()
-    with topology_of(servers) as log:
+    with AckLog(servers) as log:
         notifier = Notifier(log.topology, log.kafka, Forgetful(log.kafka, 2), clock)
         for root in (2, 4):
             notifier.tell(0, 7, {log.spout: acked(root)})
@@ -315,12 +269,12 @@ def test_workers_and_outcomes_wait_for_the_broker_and_do_not_storm_it(
     # Longer than the broker is away, so that the worker keeps its partitions.
     serving = running(servers, clock, session_ms=120_000)
     with (
-        topology_of(servers) as log,
-        topology_of(servers) as other,
+        AckLog(servers) as log,
+        AckLog(servers) as other,
         serving as service,
         reading_lags(servers, other.topology) as answers,
     ):
-        is_served(log, 3)
+        log.complete(3)
         next(answers)
         log.say(2, init=5, spout=SpoutTask(log.spout.topic, log.spout.task, 30_000))
         log.flush()
@@ -355,6 +309,5 @@ def test_workers_and_outcomes_wait_for_the_broker_and_do_not_storm_it(
         assert (notifier.notices, notifier.undeliverable, notifier.dead_letters) == (3, 1, 1)
         assert other.await_notices([2, 4, 6]) == {2: ["ack"], 4: ["ack"], 6: ["ack"]}
         log.say(5, init=0)
-        log.flush()
         told = log.await_notices([2, 5])
         assert (set(told[2]), set(told[5])) == ({"timeout"}, {"ack"})

@@ -19,10 +19,9 @@ from inspection.dashboard.kafka_source import KafkaSource
 from inspection.stats_log import StatsLog
 from inspection.view import TopologyView
 from spout_sdk import Stats, load_topology
-from tests.kafka.cli_rig import call_acker, in_threads, parsed
-from tests.kafka.sdk_rig import Cluster, Use
+from tests.kafka.sdk_rig import Cluster, Use, in_threads
 from tests.kafka.sdk_topologies import LINES
-from tests.unit.cli.running import Acker, one_line, running_acker
+from tests.unit.cli.running import Acker, one_line, running_acker, said
 from tests.unit.dashboard.http import Events, request
 from tests.waiting import eventually
 from tuple_tree.names import stats_topic
@@ -30,11 +29,6 @@ from tuple_tree.names import stats_topic
 WORDS = "tests.kafka.sdk_topologies:words"
 ENDLESS = "tests.kafka.sdk_topologies:endless"
 TOKEN = "a-token-of-our-own"
-
-
-@pytest.fixture
-def acker(bootstrap_servers: str) -> Acker:
-    return lambda *arguments: call_acker(*arguments, servers=bootstrap_servers)
 
 
 @pytest.fixture
@@ -89,7 +83,7 @@ def test_the_figures_are_those_of_the_work_that_was_done(use: Use, acker: Acker)
             return found if is_settled else None
 
         def printed() -> dict[str, Any] | None:
-            view: dict[str, Any] = parsed(acker("top", name, "--once", "--json"))
+            view: dict[str, Any] = said(acker("top", name, "--once", "--json"))
             return view if settled(view) else None
 
         view = eventually(printed, "the figures of the end")

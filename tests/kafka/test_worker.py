@@ -4,20 +4,17 @@ import json
 import random
 import signal
 import threading
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 from confluent_kafka import Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AdminClient
 
 from acker_worker.ack_log import AckLogReader
 from acker_worker.catalogue import Catalogue
-from acker_worker.errors import AckerWorkerError, BrokerUnreachableError, TopicError, UnknownTopologyError
+from acker_worker.errors import AckerWorkerError, BrokerUnreachableError, UnknownTopologyError
 from acker_worker.notifier import Notifier
 from acker_worker.worker import AckerWorker
-from tests.acking_cases import Case
 from tests.kafka.ack_log import AckLog, Clock, manifest_of
 from tests.waiting import eventually
 from tuple_tree.codec import decode_notice_batch, encode_ack_batch
@@ -26,39 +23,6 @@ from tuple_tree.names import notices_topic
 
 MINUTES_S = 600.0
 """More than any tree's time-out here."""
-
-
-@pytest.fixture
-def log(bootstrap_servers: str) -> Iterator[AckLog]:
-    """Its trees do not time out, however slow the machine is."""
-    with AckLog(bootstrap_servers, timeout_ms=120_000) as log:
-        yield log
-
-
-@pytest.mark.smoke
-def test_the_rules_hold_through_a_broker(log: AckLog) -> None:
-    """A root each for some of the cases; all of them are tested against the fold."""
-    ids = {"a": 0xA5, "b": 0xB00, "c": 2**63}
-    played = {
-        0: Case("I(a) A(a)", ("ack",)),
-        2**63: Case("A(a) F I(a)", ("ack",)),
-        2**64 - 1: Case("A(c) I(a) A(a^b^c) A(b)", ("ack",)),
-        7: Case("F I(a)", ("failed",)),
-        8: Case("R I(a) I(a) A(a)", ("ack",)),
-        9: Case("A(a)", ()),
-        12: Case("I(0)", ("ack",)),
-        13: Case("I(0)", ("ack",)),
-    }
-    rules = {"I": "init", "A": "ack", "F": "fail", "R": "reset"}
-    with log.worker():
-        log.say(10, init=5, spout=SpoutTask(log.spout.topic, log.spout.task, 400))
-        for root, case in played.items():
-            for message in case.messages():
-                said: dict[str, Any] = {"F": "no", "R": True}
-                log.say(root, **{rules[message.kind]: said.get(message.kind, message.val(ids))})
-        log.flush()
-        told = log.await_notices([10, 12, 13])
-    assert told == {10: ["timeout"], **{root: [*case.outcomes] for root, case in played.items() if case.outcomes}}
 
 
 def big_batch(*, vals: int) -> bytes:
@@ -88,7 +52,6 @@ def test_what_cannot_be_decoded_or_delivered_is_a_dead_letter_and_the_worker_goe
         producer.produce(log.topic, largest, partition=0)
         assert producer.flush(30) == 0
         log.say(2, ack=9)
-        log.flush()
         assert log.await_notices([2]) == {2: ["ack"]}
         eventually(lambda: worker.stats.dead_letters == len(GARBAGE) + 1, "all dead letters")
         assert worker.stats.orphans == 56_000, "a batch of 900 kB is folded"
@@ -109,20 +72,6 @@ def test_what_cannot_be_decoded_or_delivered_is_a_dead_letter_and_the_worker_goe
     assert {headers["dead-letter.reason"] for _, headers in outcomes} == {"unknown-spout"}
 
 
-def set_topic(log: AckLog, key: str, value: str) -> None:
-    """Changes a setting of the ack log, and waits until it is in force."""
-    topic, admin = (ResourceType.TOPIC, log.topic), AdminClient(log.kafka)
-    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-    for changed in admin.incremental_alter_configs([ConfigResource(*topic, incremental_configs=[entry])]).values():
-        changed.result()
-
-    def current() -> str:
-        (described,) = admin.describe_configs([ConfigResource(*topic)]).values()
-        return str(described.result()[key].value)
-
-    eventually(lambda: current() == value, "the setting to be in force")
-
-
 def test_what_it_cannot_work_with_is_refused(log: AckLog) -> None:
     def refused() -> str:
         with pytest.raises(AckerWorkerError) as raised:
@@ -136,9 +85,9 @@ def test_what_it_cannot_work_with_is_refused(log: AckLog) -> None:
         Catalogue({"bootstrap.servers": "127.0.0.1:1"}, contact_s=0.2).manifest("t")
     settings = {"message.timestamp.type": ("CreateTime", "LogAppendTime"), "cleanup.policy": ("compact", "delete")}
     for key, (wrong, right) in settings.items():
-        set_topic(log, key, wrong)
+        log.set_config(log.topic, key, wrong)
         assert f"has {key}={wrong}, but it must be" in refused()
-        set_topic(log, key, right)
+        log.set_config(log.topic, key, right)
     log.catalogue.publish(manifest_of(log.topology, partitions=3))
     assert "has 2 partitions, but the manifest says 3" in refused()
     log.catalogue.publish(log.manifest.model_copy(update={"guarantee": "at_most_once"}))
@@ -150,7 +99,7 @@ def test_what_it_cannot_work_with_is_refused(log: AckLog) -> None:
 
 def test_settings_that_the_guarantees_rest_on_cannot_be_changed(log: AckLog, caplog: pytest.LogCaptureFixture) -> None:
     """Short retention is a warning only, because it costs replays and no more."""
-    set_topic(log, "retention.ms", "3000000")
+    log.set_config(log.topic, "retention.ms", "3000000")
     log.kafka |= {
         "enable.auto.commit": True,
         "auto.commit.interval.ms": 10,
@@ -160,33 +109,12 @@ def test_settings_that_the_guarantees_rest_on_cannot_be_changed(log: AckLog, cap
         "partition.assignment.strategy": "range",
     }
     log.say(2, init=5)
-    log.flush()
     with log.worker() as worker:
         worker.await_pending(1)
     assert "rebuild_from" in log.committed()[0][1]
     (said,) = [each for each in caplog.messages if "retention.ms=3000000" in each]
     assert f"topic {log.topic} has retention.ms=3000000, but trees may live for 6000000 ms" in said
     assert "--add-config retention.ms=18000000" in said
-
-
-def test_topics_are_created_once_and_a_broken_manifest_does_not_hide_the_others(log: AckLog) -> None:
-    assert log.catalogue.create_topics(log.manifest) == []
-    with pytest.raises(TopicError, match="has 2 partitions, but the manifest says 5"):
-        log.catalogue.create_topics(manifest_of(log.topology, partitions=5))
-    topology, admin = f"{log.topology}-made", AdminClient(log.kafka)
-    inbox = f"{topology}.tuples.b"
-    admin.create_topics([NewTopic(inbox, 1)])[inbox].result()
-    eventually(lambda: inbox in log.catalogue.topics(), "the topic")
-    created = log.catalogue.create_topics(manifest_of(topology))
-    assert (f"{topology}.acks" in created, inbox in created) == (True, False)
-
-    broken = f"{log.topology}-broken"
-    log.append_to("acker.topologies", 0, b"{}", key=broken.encode())
-    found = log.catalogue.manifests()
-    assert found[log.topology] == log.manifest
-    assert "topology" in str(found[broken])
-    log.catalogue.withdraw(broken)
-    assert broken not in log.catalogue.manifests()
 
 
 @pytest.mark.smoke
@@ -198,7 +126,6 @@ def test_sigterm_commits_and_releases_and_nothing_is_told_twice(log: AckLog) -> 
             log.say(root, init=root + 1)
             if root % 4 >= 2:
                 log.say(root, ack=root + 1)
-        log.flush()
         log.await_notices({*range(200)} - {*left_open})
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
@@ -209,7 +136,6 @@ def test_sigterm_commits_and_releases_and_nothing_is_told_twice(log: AckLog) -> 
         worker.await_pending(len(left_open))
         for root in left_open:
             log.say(root, ack=root + 1)
-        log.flush()
         told = log.await_notices(range(200))
     assert told == {root: ["ack"] for root in range(200)}
 
@@ -256,6 +182,7 @@ def test_before_anything_expires_the_end_of_the_log_is_asked_for(log: AckLog, mo
         assert log.await_notices([4]) == {2: ["ack"], 4: ["timeout"]}
 
 
+@pytest.mark.smoke
 def test_an_open_transaction_is_not_the_end_of_the_partition(log: AckLog) -> None:
     """An ack that lies in an open transaction is appended, but cannot be read yet: its tree must not time out."""
     producer, clock = Producer({**log.kafka, "transactional.id": log.topology}), Clock()
@@ -286,13 +213,11 @@ def test_a_worker_that_was_stopped_reads_before_it_judges(bootstrap_servers: str
     ):
         # A tree's time runs from its init, and not from when the worker has started.
         log.say(0, init=0)
-        log.flush()
         log.await_notices([0])
         for attempt in range(2):
             root, warm = 100 + 2 * attempt, 1_000 + 2 * attempt
             log.say(root, init=7)
             log.say(warm, init=0)
-            log.flush()
             log.await_notices([warm])
             process.send_signal(signal.SIGSTOP)
             log.say(root, ack=7)
@@ -306,7 +231,7 @@ def test_a_worker_that_was_stopped_reads_before_it_judges(bootstrap_servers: str
 
 @pytest.mark.smoke
 def test_workers_share_the_partitions_and_take_over(bootstrap_servers: str) -> None:
-    with AckLog(bootstrap_servers, partitions=4, timeout_ms=120_000) as log, log.worker() as first:
+    with AckLog(bootstrap_servers, partitions=4) as log, log.worker() as first:
         eventually(lambda: first.stats.partitions == 4, "all partitions")
         with log.worker() as second:
             eventually(lambda: first.stats.partitions == second.stats.partitions == 2, "half of them each")
@@ -317,14 +242,12 @@ def test_workers_share_the_partitions_and_take_over(bootstrap_servers: str) -> N
         eventually(lambda: first.stats.pending == 100, "the other half to be rebuilt")
         for root in range(100):
             log.say(root, ack=root + 1)
-        log.flush()
         assert log.await_notices(range(100)) == {root: ["ack"] for root in range(100)}
 
 
 def test_a_truncated_log_is_said_and_survived(log: AckLog, caplog: pytest.LogCaptureFixture) -> None:
     log.say(2, init=5)
     log.say(4, init=5)
-    log.flush()
     with log.worker() as worker:
         worker.await_pending(2)
     admin = AdminClient(log.kafka)
@@ -363,12 +286,10 @@ def test_a_worker_that_ends_between_telling_and_committing_changes_no_outcome(
             log.say(2, init=5)
             log.say(2, ack=5)
             log.say(4, init=5)
-            log.flush()
             log.await_notices([2])
             eventually(lambda: "not acknowledged yet, so nothing is committed" in caplog.text, "a commit to be due")
     assert log.committed()[0][0] < 0
     with log.worker() as worker:
         worker.await_pending(1)
         log.say(4, ack=5)
-        log.flush()
         assert log.await_notices([4]) == {2: ["ack", "ack"], 4: ["ack"]}

@@ -1,9 +1,8 @@
 """A topology around a Spark bolt whose spout, receivers and ackers are played by the test."""
 
-import threading
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,11 @@ from pyspark.sql import SparkSession
 import spark_jobs
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
-from spout_sdk import ComponentRunner, Stats, Topology
 from tests.kafka.sdk_rig import Cluster, headers_of, value
 from tests.spark.topologies import TIMEOUT_MS
 from tuple_tree.anchors import Edges, pack_anchors, unpack_anchors
 from tuple_tree.codec import encode_ack_batch
-from tuple_tree.ids import IdColumn, random_ids
+from tuple_tree.ids import random_ids
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, SpoutTask
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic, tuples_topic
@@ -32,36 +30,12 @@ def topology_name() -> str:
     return f"spark-{uuid.uuid4().hex[:12]}"
 
 
-def column(ids: Iterable[int]) -> IdColumn:
-    return np.array(list(ids), dtype=np.uint64)
-
-
 def forget_commit(checkpoint: Path) -> None:
     """Removes the last commit from a checkpoint, as if the driver had died just before it."""
     commits = checkpoint / "commits"
     last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
     (commits / str(last)).unlink()
     (commits / f".{last}.crc").unlink(missing_ok=True)
-
-
-class InThread:
-    """A component of the SDK in a thread of this process, with its last figures."""
-
-    def __init__(self, topology: Topology, component: str, kafka: Mapping[str, Any]) -> None:
-        self.stats = Stats(component)
-        self._runner = ComponentRunner(topology, component, kafka, on_stats=self._keep)
-        self._thread = threading.Thread(target=self._runner.run)
-
-    def __enter__(self) -> "InThread":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._runner.stop()
-        self._thread.join(60)
-
-    def _keep(self, stats: Stats) -> None:
-        self.stats = stats
 
 
 class Outcome:
@@ -72,20 +46,32 @@ class Outcome:
         self.failed: dict[int, str] = {}
 
 
-class Stage:
-    """The topics of a topology, with one bolt in Spark.
+class Topics(Cluster):
+    """The topics of a topology with one component in Spark."""
+
+    def __init__(self, bootstrap_servers: str, manifest: Manifest, tmp_path: Path) -> None:
+        super().__init__(bootstrap_servers, manifest)
+        self.create_topics()
+        self.kafka: dict[str, Any] = {**self.bootstrap, "log_level": 2}
+        self.checkpoint = tmp_path / "checkpoint"
+
+    def received(self, bolt: str = "count") -> list[Message]:
+        """What lies in the inbox of a bolt, played or not."""
+        return self.records(tuples_topic(self.manifest.topology, bolt))
+
+    def dead_letters(self) -> list[Message]:
+        return self.records(dead_letters_topic(self.manifest.topology))
+
+
+class Stage(Topics):
+    """One bolt is in Spark, all others are played.
 
     Attributes:
         roots: of the tuples that were sent, in order.
     """
 
-    def __init__(self, bootstrap_servers: str, manifest: Manifest, tmp_path: Path, bolt: str = "split") -> None:
-        self.manifest = manifest
-        self.bolt = bolt
-        self.cluster = Cluster(bootstrap_servers, manifest)
-        self.cluster.create_topics()
-        self.kafka = {"bootstrap.servers": bootstrap_servers}
-        self.checkpoint = tmp_path / "checkpoint"
+    def __init__(self, bootstrap_servers: str, manifest: Manifest, tmp_path: Path) -> None:
+        super().__init__(bootstrap_servers, manifest, tmp_path)
         self.roots: list[int] = []
         self._acked: set[tuple[int, int]] = set()
         self._sequences: dict[tuple[str, int], int] = defaultdict(int)
@@ -109,9 +95,9 @@ class Stage:
         headers = [("anchors", anchors)] if anchors else []
         if source is not None:
             headers.append(("source", source.encode()))
-        tasks = self.manifest.component(self.bolt).tasks
+        tasks = self.manifest.component("split").tasks
         partition = next_id() % tasks if task is None else task
-        topic = tuples_topic(self.manifest.topology, self.bolt)
+        topic = tuples_topic(self.manifest.topology, "split")
         self._produce(topic, partition, payload, headers)
 
     def init(self, trees: Iterable[Edges]) -> None:
@@ -120,13 +106,8 @@ class Stage:
         self.roots += [root for root, _ in inits]
         spout = SpoutTask(notices_topic(self.manifest.topology, "lines"), 0, TIMEOUT_MS)
         for partition, some in self._by_partition(inits):
-            self._batch(
-                partition,
-                "lines/0",
-                spout=spout,
-                init_roots=column(root for root, _ in some),
-                init_vals=column(edge for _, edge in some),
-            )
+            init_roots, init_vals = np.array(some, dtype=np.uint64).T
+            self._batch(partition, "lines/0", spout=spout, init_roots=init_roots, init_vals=init_vals)
 
     def flush(self) -> None:
         assert self._producer.flush(30) == 0
@@ -136,7 +117,7 @@ class Stage:
         return spark_jobs.bolt(
             spark,
             self.manifest,
-            self.bolt,
+            "split",
             transform,
             **{"kafka": self.kafka, "checkpoint": str(self.checkpoint), **settings},
         )
@@ -147,17 +128,10 @@ class Stage:
         assert query.wait(120)
         return query
 
-    def received(self, bolt: str = "count") -> list[Message]:
-        """What lies in the inbox of a bolt, played or not."""
-        return self.cluster.records(tuples_topic(self.manifest.topology, bolt))
-
     def values(self, bolt: str = "count", source: str = "split", stream: str = "default") -> list[Any]:
         """The payloads of a bolt's inbox."""
         decode = payload_codec(self.manifest.stream(source, stream)).decode
         return [decode(value(record)) for record in self.received(bolt)]
-
-    def dead_letters(self) -> list[Message]:
-        return self.cluster.records(dead_letters_topic(self.manifest.topology))
 
     def ack_received(self, *bolts: str) -> None:
         """Acks everything in the inboxes of these bolts as an SDK bolt would, each edge once."""
@@ -170,12 +144,8 @@ class Stage:
         acks = [pair for pair in dict.fromkeys(found) if pair not in self._acked]
         self._acked.update(acks)
         for partition, some in self._by_partition(acks):
-            self._batch(
-                partition,
-                "count/0",
-                ack_roots=column(root for root, _ in some),
-                ack_vals=column(edge for _, edge in some),
-            )
+            ack_roots, ack_vals = np.array(some, dtype=np.uint64).T
+            self._batch(partition, "count/0", ack_roots=ack_roots, ack_vals=ack_vals)
         self.flush()
 
     def outcome(self) -> Outcome:
@@ -183,7 +153,7 @@ class Stage:
         outcome = Outcome()
         settings = LedgerSettings(self.manifest.tick_ms, self.manifest.max_tree_age_ms, TIMEOUT_MS)
         logs: dict[int, list[LogRecord]] = defaultdict(list)
-        for record in self.cluster.records(acks_topic(self.manifest.topology)):
+        for record in self.records(acks_topic(self.manifest.topology)):
             offset, partition = record.offset(), record.partition()
             assert offset is not None
             assert partition is not None

@@ -1,53 +1,28 @@
 """What tests of a Spark spout share: a source topic, a real acker, and a receiving bolt that the test plays."""
 
-import threading
-import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace, TracebackType
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
-from acker_worker.catalogue import Catalogue
 from spark_jobs.kafka_options import topic_id
 from spark_jobs.spout import RunningSpout, spout
-from tests.kafka.ack_log import AckLog, WorkerThread
-from tests.kafka.sdk_rig import Cluster, headers_of, value
-from tests.spark.rig import topology_name
+from spout_sdk import Bolt, OutputCollector, TaskContext, Topology, Tuple
+from tests.kafka.sdk_rig import in_threads, progress, write
+from tests.spark.rig import Topics, topology_name
 from tests.spark.topologies import LINE, TIMEOUT_MS, subscription
 from tests.topics import create_topics
 from tests.waiting import eventually
-from tuple_tree.anchors import unpack_anchors
-from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import position_of, topic_key
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
-from tuple_tree.messages import AckBatch
-from tuple_tree.names import acks_topic, component_group, dead_letters_topic, tuples_topic
-from tuple_tree.routing import acker_partition
-from tuple_tree.streams import Stream, payload_codec
-from tuple_tree.watermarks import watermarks
+from tuple_tree.names import component_group
+from tuple_tree.streams import Stream
 
 PARTITIONS = 3
-
-
-def acker_of(topology: str, kafka: Mapping[str, Any]) -> WorkerThread:
-    """A real acker for a topology, in a thread."""
-    return WorkerThread(cast(AckLog, SimpleNamespace(topology=topology, kafka=kafka)))
-
-
-def committed(kafka: Mapping[str, Any], group: str, topic: str, partitions: int) -> dict[int, int]:
-    """The offsets that a group has committed."""
-    consumer = Consumer({**kafka, "group.id": group})
-    try:
-        asked = [TopicPartition(topic, partition) for partition in range(partitions)]
-        return {each.partition: each.offset for each in consumer.committed(asked, timeout=60)}
-    finally:
-        consumer.close()
 
 
 def spout_manifest(
@@ -80,7 +55,49 @@ def spout_manifest(
     )
 
 
-class SpoutStage:
+Judge = Callable[[int, bytes], str | None]
+"""Root and payload of a tuple → why it is failed, or None to ack it."""
+
+
+class PlayedBolt(Bolt):
+    """The bolt: acks or fails what it receives.
+
+    Attributes:
+        deliveries: root and payload of all tuples, in order.
+    """
+
+    def __init__(self, judge: Judge, topic_key: Callable[[], int]) -> None:
+        self._judge = judge
+        self._topic_key = topic_key
+        self.deliveries: list[tuple[int, bytes]] = []
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self._collector = collector
+
+    def execute(self, tuple_: Tuple) -> None:
+        (root,), said = tuple_.roots, tuple_.values[-1]
+        payload = said if isinstance(said, bytes) else str(said).encode()
+        self.deliveries.append((root, payload))
+        why = self._judge(root, payload)
+        if why is None:
+            self._collector.ack(tuple_)
+        else:
+            self._collector.fail(tuple_, why)
+
+    @property
+    def values(self) -> list[bytes]:
+        return [payload for _, payload in self.deliveries]
+
+    def attempts(self) -> dict[tuple[int, int], list[int]]:
+        """(partition, offset) → the attempts that were delivered, in order."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for root, _ in self.deliveries:
+            position = position_of(root, self._topic_key())
+            found.setdefault((position.partition, position.offset), []).append(position.attempt)
+        return found
+
+
+class SpoutStage(Topics):
     """The topics of such a topology.
 
     Attributes:
@@ -88,29 +105,18 @@ class SpoutStage:
     """
 
     def __init__(self, bootstrap_servers: str, tmp_path: Path, manifest: Manifest | None = None) -> None:
-        self.manifest = manifest or spout_manifest()
-        self.kafka: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "log_level": 2}
-        self.cluster = Cluster(bootstrap_servers, self.manifest)
-        self.cluster.create_topics()
-        Catalogue(self.kafka).publish(self.manifest)
+        super().__init__(bootstrap_servers, manifest or spout_manifest(), tmp_path)
         self.source = f"{self.manifest.topology}-source"
         create_topics(self.kafka, [NewTopic(self.source, PARTITIONS, 1)])
-        self.checkpoint = tmp_path / "checkpoint"
-        self._producer = Producer({**self.kafka, "linger.ms": 5})
-        self._worker: WorkerThread | None = None
 
     @cached_property
     def topic_key(self) -> int:
         """Of the source, once a spout reads it."""
         return topic_key(topic_id(self.kafka, self.source))
 
-    def produce(self, values: Iterable[bytes | None]) -> None:
+    def feed(self, values: Iterable[bytes | None]) -> None:
         """Appends messages to the source, partition by partition in turn."""
-        for number, each in enumerate(values):
-            self._producer.produce(self.source, each, partition=number % PARTITIONS, headers=[("mine", b"kept")])
-            if number % 10_000 == 9_999:
-                assert self._producer.flush(30) == 0
-        assert self._producer.flush(30) == 0
+        write(self.kafka, self.source, values, PARTITIONS, [("mine", b"kept")])
 
     def start(self, spark: SparkSession, **settings: Any) -> RunningSpout:
         return spout(
@@ -127,138 +133,22 @@ class SpoutStage:
         assert running.wait(120), f"{running.outcomes.outstanding} trees are open"
         return running
 
-    def __enter__(self) -> "SpoutStage":
-        self._worker = acker_of(self.manifest.topology, self.kafka)
-        self._worker.start()
-        return self
+    @contextmanager
+    def played(self, judge: Judge = lambda _root, _payload: None) -> Iterator[PlayedBolt]:
+        """An acker, and the bolt; one instance stands for both tasks."""
+        bolt = PlayedBolt(judge, lambda: self.topic_key)
+        with in_threads(Topology(self.manifest, {"count": lambda: bolt}), self.kafka, ("count",)):
+            yield bolt
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._worker is not None
-        self._worker.stop()
+    def committed(self) -> list[int]:
+        """How far the spout's group is in each partition of the source."""
+        return [committed for committed, _ in self._of_source().values()]
 
-    @property
-    def acker(self) -> WorkerThread:
-        assert self._worker is not None
-        return self._worker
+    def ends(self) -> list[int]:
+        return [end for _, end in self._of_source().values()]
 
-    def committed(self) -> dict[int, int]:
-        """The offsets of the spout's group on the source."""
-        return committed(self.kafka, component_group(self.manifest.topology, "lines"), self.source, PARTITIONS)
-
-    def ends(self) -> dict[int, int]:
-        """The end offsets of the source."""
-        consumer = Consumer({**self.kafka, "group.id": "ends"})
-        try:
-            return {
-                partition: watermarks(consumer, TopicPartition(self.source, partition), 30)[1]
-                for partition in range(PARTITIONS)
-            }
-        finally:
-            consumer.close()
-
-    def received(self) -> list[Message]:
-        return self.cluster.records(tuples_topic(self.manifest.topology, "count"))
-
-    def dead_letters(self) -> list[Message]:
-        return self.cluster.records(dead_letters_topic(self.manifest.topology))
-
-
-Judge = Callable[[int, bytes], str | None]
-"""Root and payload of a tuple → why it is failed, or None to ack it."""
-
-
-class PlayedBolt:
-    """The bolt: acks or fails what it receives, in a thread.
-
-    Args:
-        stage: where it plays.
-        judge: says what to do with a tuple.
-
-    Attributes:
-        deliveries: root and payload of all tuples, in order.
-    """
-
-    def __init__(self, stage: SpoutStage, judge: Judge = lambda _root, _payload: None) -> None:
-        self._stage = stage
-        self._judge = judge
-        self.deliveries: list[tuple[int, bytes]] = []
-        self._stopping = threading.Event()
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="played bolt")
-        self._session = uuid.uuid4().bytes
-        self._sequence = 0
-
-    def __enter__(self) -> "PlayedBolt":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join(30)
-        assert self._error is None, self._error
-
-    @property
-    def values(self) -> list[bytes]:
-        return [payload for _, payload in self.deliveries]
-
-    def attempts(self) -> dict[tuple[int, int], list[int]]:
-        """(partition, offset) → the attempts that were delivered, in order."""
-        found: dict[tuple[int, int], list[int]] = {}
-        for root, _ in self.deliveries:
-            position = position_of(root, self._stage.topic_key)
-            found.setdefault((position.partition, position.offset), []).append(position.attempt)
-        return found
-
-    def _run(self) -> None:
-        try:
-            self._play()
-        except BaseException as error:  # noqa: BLE001  # kept for the test's own thread
-            self._error = error
-
-    def _play(self) -> None:
-        stage = self._stage
-        producer = Producer({**stage.kafka, "linger.ms": 0})
-        settings = {**stage.kafka, "group.id": f"{stage.manifest.topology}-played", "fetch.wait.max.ms": 20}
-        consumer = Consumer({**settings, "auto.offset.reset": "earliest", "enable.auto.commit": False})
-        topic = tuples_topic(stage.manifest.topology, "count")
-        consumer.assign([TopicPartition(topic, task, 0) for task in range(2)])
-        decode = payload_codec(stage.manifest.stream("lines", "default")).decode
-        try:
-            while not self._stopping.is_set():
-                messages = consumer.consume(500, 0.02)
-                received: list[tuple[int, int, bytes]] = []
-                for message in messages:
-                    assert message.error() is None, message.error()
-                    said = decode(value(message))[-1]
-                    payload = said if isinstance(said, bytes) else str(said).encode()
-                    ((root, edge),) = unpack_anchors(headers_of(message)["anchors"]).items()
-                    self.deliveries.append((root, payload))
-                    received.append((root, edge, payload))
-                if received:
-                    self._answer(producer, received)
-        finally:
-            consumer.close()
-            producer.flush(10)
-
-    def _answer(self, producer: Producer, chosen: list[tuple[int, int, bytes]]) -> None:
-        manifest = self._stage.manifest
-        for partition in range(manifest.ack_partitions):
-            mine = [each for each in chosen if acker_partition(each[0], manifest.ack_partitions) == partition]
-            judged = [(root, edge, self._judge(root, payload)) for root, edge, payload in mine]
-            acks = [(root, edge) for root, edge, why in judged if why is None]
-            fails = [(root, why) for root, _, why in judged if why is not None]
-            self._sequence += 1
-            batch = AckBatch(
-                "count/0",
-                self._session,
-                self._sequence,
-                ack_roots=np.array([root for root, _ in acks], dtype=np.uint64),
-                ack_vals=np.array([edge for _, edge in acks], dtype=np.uint64),
-                fail_roots=np.array([root for root, _ in fails], dtype=np.uint64),
-                fail_messages=tuple(why for _, why in fails),
-            )
-            producer.produce(acks_topic(manifest.topology), encode_ack_batch(batch), partition=partition)
-        producer.poll(0)
+    def _of_source(self) -> dict[int, tuple[int, int]]:
+        return progress(self.kafka, component_group(self.manifest.topology, "lines"), self.source)
 
 
 def lines(count: int, start: int = 0) -> list[bytes]:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas import functions as pandas_functions
 
 from spark_jobs import mark_failed, merge_tracking
-from tests.kafka.sdk_rig import headers_of, value
+from tests.kafka.sdk_rig import headers_of, value, write_in_transactions
 from tests.spark.figures import last_figures
 from tests.spark.rig import Stage, forget_commit, next_id, topology_name
 from tests.spark.topologies import manifest_of, subscription
@@ -286,6 +286,21 @@ def test_groupings_codecs_and_streams(spark: SparkSession, bootstrap_servers: st
     assert stage.outcome().acked == set(roots)
 
 
+def test_a_sink_acks_what_it_has_written(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    def write(rows: DataFrame) -> DataFrame:
+        rows.select("line").write.mode("append").text(str(tmp_path / "written"))
+        return rows.select("_tracking")
+
+    sink = BoltManifest(name="split", subscriptions=(subscription("lines"),), external=True)
+    spout, *_ = manifest_of(topology_name()).components
+    manifest = Manifest.of(topology=topology_name(), max_tree_age_ms=1_200_000, components=(spout, sink))
+    stage = Stage(bootstrap_servers, manifest, tmp_path)
+    roots = stage.send([(line,) for line in LINES])
+    stage.drain(spark, write)
+    assert stage.outcome().acked == set(roots)
+    assert Counter(row.value for row in spark.read.text(str(tmp_path / "written")).collect()) == Counter(LINES)
+
+
 @pytest.mark.exhaustive
 def test_behind_transactions_in_an_untracked_topology(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
@@ -294,27 +309,33 @@ def test_behind_transactions_in_an_untracked_topology(
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), guarantee="at_most_once"), tmp_path)
     # As of a cluster whose other consumers read everything.
     stage.kafka["isolation.level"] = "read_uncommitted"
-    topic = tuples_topic(stage.manifest.topology, stage.bolt)
-    producer = Producer({**stage.kafka, "transactional.id": topic, "log_level": 2})
-    producer.init_transactions(30)
-
-    def write(line: str, *, commits: bool) -> None:
-        producer.begin_transaction()
-        headers: list[tuple[str, str | bytes | None]] = [
-            ("anchors", pack_anchors({1: 2})),
-            ("source", b"lines/default"),
-        ]
-        producer.produce(topic, bytes([2 * len(line)]) + line.encode(), partition=0, headers=headers)
-        assert producer.flush(30) == 0
-        (producer.commit_transaction if commits else producer.abort_transaction)(30)
-
-    for line, commits in (("a", True), ("b", False), ("c", True), ("d", False)):
-        write(line, commits=commits)
+    topic = tuples_topic(stage.manifest.topology, "split")
+    headers = [("anchors", pack_anchors({1: 2})), ("source", b"lines/default")]
+    write_in_transactions(
+        stage.kafka, topic, [(b"\x02a", True), (b"\x02b", False), (b"\x02c", True), (b"\x02d", False)], headers
+    )
     stage.drain(spark, renamed, max_rows=3)
     assert sorted(stage.values()) == [("a",), ("c",)]
-    write("e", commits=False)
-    write("f", commits=True)
+    write_in_transactions(stage.kafka, topic, [(b"\x02e", False), (b"\x02f", True)], headers)
     stage.drain(spark, renamed)
     assert sorted(stage.values()) == [("a",), ("c",), ("f",)]
     assert all(set(headers_of(record)) == {"source"} for record in stage.received())
     assert not stage.dead_letters()
+
+
+def test_the_rows_of_a_cached_explode_cancel_nothing(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """Four equal rows of each input: with one edge for all of them, their edges would cancel out."""
+
+    def cached(rows: DataFrame) -> DataFrame:
+        return rows.select(F.explode(F.split("line", " ")).alias("word"), "_tracking").cache()
+
+    stage = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path)
+    roots = stage.send([("same same same same",)] * 50)
+    stage.drain(spark, cached)
+    edges = [edge for record in stage.received() for edge in unpack_anchors(headers_of(record)["anchors"]).values()]
+    assert len(set(edges)) == len(edges) == 200
+    assert not stage.outcome().acked, "no tuple was processed yet"
+    stage.ack_received()
+    assert stage.outcome().acked == set(roots)

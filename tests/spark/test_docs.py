@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 import spark_jobs
 from spout_sdk import Topology, TopologyBuilder, declare
-from tests.kafka.sdk_rig import Cluster, ToyAcker
+from tests.kafka.sdk_rig import Cluster, in_threads, write
 from tests.pages import blocks
-from tests.spark.rig import InThread, Stage, topology_name
+from tests.spark.rig import Stage, topology_name
 from tests.spark.test_bolt import LINES, WORDS
 from tests.spark.topologies import manifest_of
 from tests.topics import create_topics
@@ -38,19 +37,16 @@ def test_the_topology_counts_words(page: dict[str, Any], bootstrap_servers: str,
     cluster = Cluster(bootstrap_servers, topology.manifest)
     cluster.create_topics()
     create_topics(cluster.bootstrap, [NewTopic(page["topic"], 2, 1)])
-    producer = Producer(cluster.bootstrap)
-    for number, line in enumerate(LINES):
-        producer.produce(page["topic"], line.encode(), partition=number % 2)
-    assert producer.flush(30) == 0
+    write(cluster.bootstrap, page["topic"], LINES, 2)
 
-    with ToyAcker(cluster), InThread(topology, "count", cluster.kafka) as count:
+    with in_threads(topology, cluster.bootstrap, ("count",)) as sdk:
         spout, bolt = page["start"](topology, cluster.bootstrap, str(tmp_path))
         eventually(lambda: spout.outcomes.acked == len(LINES), "all lines to be acked", 120)
         for running in (spout, bolt):
             running.stop()
             assert running.wait(30)
     assert spout.outcomes.failed == 0
-    assert Counter(count.stats.counters) == WORDS
+    assert Counter(sdk.stats["count"].counters) == WORDS
 
 
 @pytest.mark.exhaustive

@@ -15,18 +15,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import spark_jobs
-from acker_worker.catalogue import Catalogue
-from tests.kafka.sdk_rig import Cluster, headers_of
+from tests.kafka.sdk_rig import Cluster, headers_of, in_threads, progress, write
 from tests.spark import submitted
 from tests.spark.conftest import SETTINGS
-from tests.spark.rig import InThread, Stage, topology_name
-from tests.spark.spout_rig import acker_of, committed
+from tests.spark.rig import Stage, topology_name
 from tests.spark.submitted import source_topic, words
 from tests.spark.test_bolt import explode
 from tests.spark.topologies import manifest_of
@@ -73,39 +70,34 @@ def test_killed_drivers_lose_nothing(bootstrap_servers: str, tmp_path: Path, mon
     built = words()
     cluster = Cluster(bootstrap_servers, built.manifest)
     cluster.create_topics()
-    Catalogue(cluster.bootstrap).publish(built.manifest)
     create_topics(cluster.bootstrap, [NewTopic(source_topic(), 2, 1)])
-    producer = Producer(cluster.bootstrap)
-    for number in range(MESSAGES):
-        producer.produce(source_topic(), f"a{number} b{number}".encode(), partition=number % 2)
-    assert producer.flush(30) == 0
+    write(cluster.bootstrap, source_topic(), [f"a{number} b{number}" for number in range(MESSAGES)], 2)
 
-    acker = acker_of(built.name, cluster.bootstrap)
-    acker.start()
-    with InThread(built, "count", cluster.kafka) as count:
+    with in_threads(built, cluster.bootstrap, ("count",)) as sdk:
 
         def await_progress(process: "subprocess.Popen[bytes]", words: int, what: str) -> None:
-            eventually(lambda: process.poll() is not None or count.stats.executed >= words, f"{what}, seed {seed}", 300)
+            eventually(
+                lambda: process.poll() is not None or sdk.stats["count"].executed >= words, f"{what}, seed {seed}", 300
+            )
             assert process.poll() is None, "the driver ended by itself"
 
         for kill in range(KILLS):
-            after = count.stats.executed + rng.randrange(1, 600)
+            after = sdk.stats["count"].executed + rng.randrange(1, 600)
             with driver(bootstrap_servers, tmp_path) as process:
                 await_progress(process, after, f"word {after} before kill {kill}")
         with driver(bootstrap_servers, tmp_path) as process:
             spout = component_group(built.name, "lines")
-            done = dict.fromkeys(range(2), MESSAGES // 2)
+            done = dict.fromkeys(range(2), (MESSAGES // 2, MESSAGES // 2))
             eventually(
-                lambda: process.poll() is not None or committed(cluster.bootstrap, spout, source_topic(), 2) == done,
+                lambda: process.poll() is not None or progress(cluster.bootstrap, spout, source_topic()) == done,
                 f"all messages to be acked, seed {seed}",
                 300,
             )
             assert process.poll() is None, "the driver ended by itself"
             os.kill(process.pid, signal.SIGTERM)
             assert process.wait(60) == 0
-    acker.stop()
     expected = {f"{letter}{number}" for letter in "ab" for number in range(MESSAGES)}
-    assert count.stats.counters.keys() == expected, f"seed {seed}"
+    assert sdk.stats["count"].counters.keys() == expected, f"seed {seed}"
 
 
 def test_a_write_that_is_cut_off_is_made_again(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
@@ -114,12 +106,12 @@ def test_a_write_that_is_cut_off_is_made_again(spark: SparkSession, bootstrap_se
     roots = stage.send([(f"a{number} b{number} c{number}",) for number in range(30_000)])
     since = next_task(spark)
     running = stage.start(spark, explode, trigger={"availableNow": True})
-    eventually(lambda: sum(end for _, end in stage.cluster.progress("count").values()), "its write to begin")
+    eventually(lambda: sum(end for _, end in stage.progress("count").values()), "its write to begin")
     killed = kill_running_tasks(spark, since)
     assert running.wait(120)
     edges = Counter(
         pair
-        for record in stage.cluster.records(tuples_topic(stage.manifest.topology, "count"))
+        for record in stage.records(tuples_topic(stage.manifest.topology, "count"))
         for pair in unpack_anchors(headers_of(record)["anchors"]).items()
     )
     assert edges.total() > 3 * len(roots), f"the {killed} tasks that were killed had written nothing"

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
 import spark_jobs
-from acker_worker.catalogue import Catalogue
 from acker_worker.worker import AckerWorker
 from spark_jobs.kafka_options import check_access, check_topics, source_options
 from spout_sdk import ComponentRunner, Topology
+from tests.kafka.sdk_rig import write
 from tests.kafka.security.secured import HERE, SecuredKafka, bindings_of, command_lines, environment_of
 from tests.spark import submitted
 from tests.spark.figures import figures
 from tests.spark.rig import topology_name
+from tests.spark.spout_rig import lines
 from tests.topics import create_topics
 from tests.unit.cli.running import RunningAcker, running_acker
 from tests.waiting import eventually
@@ -42,15 +42,10 @@ def topology(secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> Topology
     """With its topics, and messages in its source."""
     monkeypatch.setenv(submitted.NAME, topology_name())
     built = submitted.words()
-    catalogue = Catalogue(secured.super_user)
-    catalogue.create_topics(built.manifest)
-    catalogue.publish(built.manifest)
+    secured.publish(built.manifest)
     source = submitted.source_topic()
     create_topics(secured.super_user, [NewTopic(source, 2, 1)])
-    producer = Producer(secured.super_user)
-    for number in range(MESSAGES):
-        producer.produce(source, f"line {number}".encode(), partition=number % 2)
-    assert producer.flush(30) == 0
+    write(secured.super_user, source, lines(MESSAGES), 2)
     return built
 
 

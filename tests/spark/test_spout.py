@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from confluent_kafka import Producer
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import spark_jobs
-from tests.kafka.sdk_rig import headers_of, value
+from tests.kafka.sdk_rig import headers_of, value, write_in_transactions
 from tests.spark.figures import last_figures
-from tests.spark.rig import forget_commit
-from tests.spark.spout_rig import PARTITIONS, PlayedBolt, SpoutStage, await_done, lines, spout_manifest
+from tests.spark.rig import Stage, forget_commit, topology_name
+from tests.spark.spout_rig import PARTITIONS, SpoutStage, await_done, lines, spout_manifest
+from tests.spark.topologies import manifest_of
 from tests.waiting import eventually
 from tuple_tree.anchors import unpack_anchors
 from tuple_tree.codec import encode_notice_batch
@@ -36,15 +36,10 @@ def test_messages_are_delivered_until_acked_or_dead(
     stage = SpoutStage(bootstrap_servers, tmp_path)
     stage.kafka["isolation.level"] = "read_committed"
     # A message that was aborted, and its marker, are offsets without a message.
-    producer = Producer({**stage.kafka, "transactional.id": stage.source})
-    producer.init_transactions()
-    producer.begin_transaction()
-    producer.produce(stage.source, b"aborted", partition=0)
-    assert producer.flush(30) == 0
-    producer.abort_transaction()
+    write_in_transactions(stage.kafka, stage.source, [(b"aborted", False)])
     # The broker answers before it has written the marker.
     eventually(lambda: stage.ends()[0] == 2, "the marker of the aborted transaction")
-    stage.produce(lines(300))
+    stage.feed(lines(300))
 
     def judge(root: int, payload: bytes) -> str | None:
         if payload in (b"line 5", b"line 30"):
@@ -55,10 +50,10 @@ def test_messages_are_delivered_until_acked_or_dead(
 
     notices = notices_topic(stage.manifest.topology, "lines")
     roots = [positional_root(Position(*each), stage.topic_key) for each in ((0, 0, 0), (1, 99, 0))] + [12345]
-    with stage, PlayedBolt(stage, judge) as bolt:
+    with stage.played(judge) as bolt:
         running = stage.start(spark, retry_limit=2)
-        stage.cluster.produce(notices, 0, b"nonsense", [])
-        stage.cluster.produce(
+        stage.produce(notices, 0, b"nonsense", [])
+        stage.produce(
             notices, 0, encode_notice_batch(NoticeBatch(0, 0, acked_roots=np.array(roots, dtype=np.uint64))), []
         )
         await_done(stage, running)
@@ -93,7 +88,7 @@ def test_messages_are_delivered_until_acked_or_dead(
 def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """Stopped while it waits for room, it goes on from its checkpoint; without one, from the offsets of its group."""
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(max_pending=90))
-    stage.produce(lines(150))
+    stage.feed(lines(150))
     running = stage.start(spark)
     eventually(lambda: len(stage.received()) == 90, "as many tuples as may be open")
     # Two micro-batches are half of what may be open each; the third one waits for room.
@@ -101,12 +96,12 @@ def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: 
     stop(running)
     assert running.query.exception() is None
     assert len(stage.received()) == 90
-    assert stage.committed() == dict.fromkeys(range(PARTITIONS), 0)
+    assert stage.committed() == [0] * PARTITIONS
 
     def judge(root: int, payload: bytes) -> str | None:
         return "once" if payload == b"line 11" and not position_of(root, stage.topic_key).attempt else None
 
-    with stage, PlayedBolt(stage, judge) as bolt:
+    with stage.played(judge) as bolt:
         # These outcomes come while no spout runs.
         eventually(lambda: len(bolt.deliveries) == 90, "the tuples of the first run")
         running = stage.start(spark)
@@ -115,7 +110,7 @@ def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: 
         assert running.outcomes.most <= 90
         assert Counter(bolt.values) == Counter([*lines(150), b"line 11"])
         assert bolt.attempts()[2, 3] == [0, 1]
-        stage.produce(lines(30, start=150))
+        stage.feed(lines(30, start=150))
         stage.checkpoint = tmp_path / "another"
         stage.drain(spark)
     assert Counter(bolt.values) == Counter([*lines(180), b"line 11"])
@@ -124,7 +119,7 @@ def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: 
 def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """The driver died between the write and Spark's commit: the same roots again, and what stays open is replayed."""
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=2_000, max_tree_age_ms=60_000))
-    stage.produce(lines(200))
+    stage.feed(lines(200))
     running = stage.start(spark)
     eventually(lambda: len(stage.received()) == 200 and running.written(0), "the first micro-batch")
     stop(running)
@@ -133,7 +128,7 @@ def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers:
     eventually(lambda: len(stage.received()) == 400 and running.written(0), "the micro-batch again")
     roots = Counter(root for record in stage.received() for root in unpack_anchors(headers_of(record)["anchors"]))
     assert set(roots.values()) == {2}, "the same roots, twice"
-    with stage, PlayedBolt(stage) as bolt:
+    with stage.played() as bolt:
         await_done(stage, running)
         stop(running)
     assert set(bolt.values) == set(lines(200)), "every message, some of them more than once"
@@ -144,11 +139,11 @@ def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers:
 @pytest.mark.exhaustive
 def test_what_has_no_outcome_is_lost_and_replayed(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=1_000, max_tree_age_ms=2_000))
-    stage.produce(lines(20))
+    stage.feed(lines(20))
     running = stage.start(spark, retry_limit=30)
     # There is no acker yet.
     eventually(lambda: running.outcomes.lost >= 20 and len(stage.received()) >= 40, "trees to be lost")
-    with stage, PlayedBolt(stage) as bolt:
+    with stage.played() as bolt:
         await_done(stage, running)
         stop(running)
     assert set(bolt.values) == set(lines(20))
@@ -164,10 +159,10 @@ def test_messages_that_cannot_be_read_are_dead_letters(
     stream = declare({"n": int, "offset": str}, codec="json")
     manifest = spout_manifest(stream=stream, group_by="offset", guarantee="at_most_once")
     stage = SpoutStage(bootstrap_servers, tmp_path, manifest)
-    stage.produce([b'{"n": 0, "offset": "passed over"}'] * PARTITIONS)
+    stage.feed([b'{"n": 0, "offset": "passed over"}'] * PARTITIONS)
     stage.drain(spark, starting_offsets="latest")
-    assert stage.committed() == dict.fromkeys(range(PARTITIONS), 1)
-    stage.produce([b'{"n": 1, "offset": "a"}', b"{", None, b'{"n": 2, "offset": "b"}'])
+    assert stage.committed() == [1] * PARTITIONS
+    stage.feed([b'{"n": 1, "offset": "a"}', b"{", None, b'{"n": 2, "offset": "b"}'])
     stage.drain(spark, starting_offsets="latest")
     assert sorted(map(value, stage.received())) == [b'{"n":1,"offset":"a"}', b'{"n":2,"offset":"b"}']
     for record in stage.received():
@@ -197,13 +192,13 @@ def test_rows_of_a_data_frame_land_and_are_delivered_until_acked(
     def judge(root: int, payload: bytes) -> str | None:
         return "not yet" if payload == b"a" and not position_of(root, stage.topic_key).attempt else None
 
-    with stage, PlayedBolt(stage, judge) as bolt:
+    with stage.played(judge) as bolt:
         assert spark_jobs.spout(spark, stage.manifest, "lines", rows, **settings).wait(120)
         assert sorted(bolt.values) == [b"a", b"a", b"b"]
         (files / "two.json").write_text('{"n": 4, "word": "c"}\n')
         assert spark_jobs.spout(spark, stage.manifest, "lines", rows, **settings).wait(120)
     assert sorted(bolt.values) == [b"a", b"a", b"b", b"c"], "what has landed does not land again"
-    assert len(stage.cluster.records(stage.source)) == 4
+    assert len(stage.records(stage.source)) == 4
     assert len(stage.dead_letters()) == 1, "the row without a word"
 
 
@@ -217,3 +212,35 @@ def test_a_landing_that_fails_ends_the_spout(spark: SparkSession, bootstrap_serv
     )
     with pytest.raises(Exception, match="out of rows"):
         eventually(lambda: running.wait(1), "the end of the spout")
+
+
+def test_rows_that_a_job_emits_become_trees_and_the_same_ones_again(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
+    source, rows = tmp_path / "source", ["one", "two", "one", "three", "one"]
+    source.mkdir()
+    (source / "lines.txt").write_text("\n".join(rows))
+    written: list[spark_jobs.Written] = []
+
+    def run() -> None:
+        def each(batch: DataFrame, number: int) -> None:
+            lines = batch.select(F.col("value").alias("line")).orderBy(F.rand())
+            written.append(spark_jobs.emit(lines, number, stage.manifest, "lines", kafka=stage.kafka))
+
+        stream: Any = spark.readStream.text(str(source)).writeStream.foreachBatch(each)
+        query = stream.option("checkpointLocation", str(stage.checkpoint)).trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+
+    run()
+    roots = stage.anchored("split")
+    assert Counter(line for (line,) in stage.values("split", "lines")) == Counter(rows)
+    assert len(roots) == len(stage.received("split")) == written[0].tuples == 5
+    assert not stage.outcome().acked
+    forget_commit(stage.checkpoint)
+    run()
+    assert len(stage.received("split")) == 10
+    assert stage.anchored("split") == roots, "whatever the order of the rows"
+    assert not stage.outcome().acked
+    stage.ack_received("split")
+    assert stage.outcome().acked == roots

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from spout_sdk import Topology
-from tests.kafka.sdk_rig import Cluster, ToyAcker
+from tests.kafka.sdk_rig import Cluster, in_threads
 from tests.spark import submitted
-from tests.spark.rig import InThread, topology_name
-from tests.spark.spout_rig import PlayedBolt, SpoutStage, lines
+from tests.spark.rig import topology_name
+from tests.spark.spout_rig import SpoutStage, lines
 from tests.unit.cli.running import RunningAcker, descendants, is_alive, running_acker
 from tests.waiting import eventually
 
@@ -74,16 +74,14 @@ def test_a_bolt_between_components_of_the_sdk(
         submit(
             f"{__name__}:example", "split", tmp_path / "checkpoint", bootstrap_servers, "--max-rows", "5000"
         ) as command,
-        ToyAcker(cluster),
-        InThread(topology, "count", cluster.kafka) as count,
-        InThread(topology, "lines", cluster.kafka) as spout,
+        in_threads(topology, cluster.bootstrap, ("count", "lines")) as sdk,
     ):
-        await_while_it_runs(command, lambda: spout.stats.acked >= word_count.LINES, "all lines to be acked")
-        eventually(lambda: count.stats.executed >= word_count.WORDS.total(), "all words to be counted")
+        await_while_it_runs(command, lambda: sdk.stats["lines"].acked >= word_count.LINES, "all lines to be acked")
+        eventually(lambda: sdk.stats["count"].executed >= word_count.WORDS.total(), "all words to be counted")
         assert command.end(signal.SIGTERM) == 0, command.said
-    counted = Counter({word: count.stats.counters[word] for word in word_count.WORDS})
+    counted = Counter({word: sdk.stats["count"].counters[word] for word in word_count.WORDS})
     # A line that timed out on a machine with more to do is emitted again.
-    assert counted == word_count.WORDS or (spout.stats.failed and counted > word_count.WORDS)
+    assert counted == word_count.WORDS or (sdk.stats["lines"].failed and counted > word_count.WORDS)
     assert BOLT_LINE.search(command.said), command.said
     assert "Traceback" not in command.said, command.said
 
@@ -104,8 +102,8 @@ def spout_of(stage: SpoutStage, *arguments: str, component: str = "lines", **spa
 
 @pytest.mark.exhaustive
 def test_a_driver_ends_with_the_killed_command(stage: SpoutStage) -> None:
-    stage.produce(lines(1_000))
-    with stage, PlayedBolt(stage) as bolt:
+    stage.feed(lines(1_000))
+    with stage.played() as bolt:
         with spout_of(stage, "--max-rows", "200") as command:
             await_while_it_runs(command, lambda: len(bolt.deliveries) > 300, "some micro-batches")
             family = descendants(command.process.pid)
@@ -123,7 +121,7 @@ def test_a_driver_ends_with_the_killed_command(stage: SpoutStage) -> None:
 
 @pytest.mark.exhaustive
 def test_ctrl_c_ends_a_spout_that_waits_for_room(stage: SpoutStage) -> None:
-    stage.produce(lines(3_000))
+    stage.feed(lines(3_000))
     # Nothing is acked: two micro-batches are all that may be open, and the third one has begun.
     with spout_of(stage, component="shouted") as command:
         await_while_it_runs(command, lambda: (stage.checkpoint / "offsets" / "2").exists(), "three micro-batches")

@@ -21,11 +21,13 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from acker_worker.catalogue import Catalogue
 from local_kafka import LocalKafka, Security
 from tests.certificates import Authority
 from tests.unit.cli.running import RunningAcker, descendants
 from tests.waiting import eventually
 from tuple_tree.access import Role
+from tuple_tree.manifest import Manifest
 
 HERE = Path(__file__).parents[3]
 """Where the modules of the tests are found."""
@@ -63,6 +65,12 @@ class SecuredKafka:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.broker.stop()
+
+    def publish(self, manifest: Manifest) -> None:
+        """Creates the topics of a topology, and publishes it."""
+        catalogue = Catalogue(self.super_user)
+        catalogue.create_topics(manifest)
+        catalogue.publish(manifest)
 
     def with_certificate(self, user: str) -> dict[str, Any]:
         """Settings of a user with a certificate."""

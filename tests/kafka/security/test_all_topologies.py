@@ -12,9 +12,8 @@ from acker_worker.catalogue import Catalogue
 from acker_worker.errors import AccessError, TopicError
 from acker_worker.service import AckerService
 from tests.kafka.ack_log import manifest_of
-from tests.kafka.cli_rig import call_acker
 from tests.kafka.security.secured import SecuredKafka, binding, bindings_of, environment_of
-from tests.unit.cli.running import Run
+from tests.unit.cli.running import Run, call_acker
 from tests.waiting import eventually
 from tuple_tree.access import acker_role
 from tuple_tree.manifest import Manifest
@@ -25,14 +24,12 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("secured")]
 
 @pytest.fixture
 def topologies(secured: SecuredKafka) -> Iterator[list[Manifest]]:
-    catalogue = Catalogue(secured.super_user)
     manifests = [manifest_of(f"all-{uuid.uuid4().hex[:8]}") for _ in range(2)]
     for manifest in manifests:
-        catalogue.create_topics(manifest)
-        catalogue.publish(manifest)
+        secured.publish(manifest)
     yield manifests
     for manifest in manifests:
-        catalogue.withdraw(manifest.topology)
+        Catalogue(secured.super_user).withdraw(manifest.topology)
 
 
 def allowed(user: str, kind: str, name: str, operation: str, *, prefixed: bool = False) -> list[AclBinding]:

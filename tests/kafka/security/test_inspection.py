@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from acker_cli.doctor_gathering import look_at_all
-from acker_worker.catalogue import Catalogue
 from inspection.dashboard.kafka_source import KafkaSource
 from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError, Replayer
 from inspection.dead_letters.replay import replay_id
@@ -16,9 +15,11 @@ from inspection.doctor import Severity, examine
 from inspection.trace.errors import RootNotFoundError
 from inspection.trace_reader import TraceReader
 from spout_sdk import load_topology
-from tests.kafka.replaying import committed, values, write_dead_letters
+from tests.kafka.replaying import write_dead_letters
+from tests.kafka.sdk_rig import records
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.security.secured import SecuredKafka, bindings_of
+from tests.waiting import eventually
 from tuple_tree.access import Operation, Permission, Role, acker_role, viewer_role
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import dead_letters_topic, tuples_topic
@@ -32,9 +33,7 @@ CATALOGUE = Permission("group", "acker.catalogue", (Operation.READ,))
 def manifest(secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> Manifest:
     monkeypatch.setenv(NAME, f"inspected-{uuid.uuid4().hex[:8]}")
     manifest = load_topology("tests.kafka.sdk_topologies:endless").manifest
-    catalogue = Catalogue(secured.super_user)
-    catalogue.create_topics(manifest)
-    catalogue.publish(manifest)
+    secured.publish(manifest)
     return manifest
 
 
@@ -99,4 +98,5 @@ def test_a_replay_needs_each_of_its_acls(secured: SecuredKafka, manifest: Manife
     writes = Permission("topic", inbox, (Operation.WRITE,))
     with Replayer(user(secured, looks, transactions, writes), name) as replayer:
         assert len(list(replayer.replay(found))) == 2
-    assert values(committed(secured.super_user, inbox)) == [b"x", b"y"]
+    # Its transaction may end a moment after the answer.
+    eventually(lambda: [each.value() for each in records(secured.super_user, inbox)] == [b"x", b"y"], "both letters")

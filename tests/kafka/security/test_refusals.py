@@ -38,9 +38,7 @@ def topology(secured: SecuredKafka) -> Topology:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv(NAME, f"refusing-{uuid.uuid4().hex[:8]}")
         built = load_topology("tests.kafka.sdk_topologies:endless")
-    catalogue = Catalogue(secured.super_user)
-    catalogue.create_topics(built.manifest)
-    catalogue.publish(built.manifest)
+    secured.publish(built.manifest)
     return built
 
 

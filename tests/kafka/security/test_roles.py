@@ -3,24 +3,20 @@
 import signal
 import uuid
 from collections.abc import Mapping
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from confluent_kafka import (
-    Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
-    Producer,
     TopicCollection,
-    TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from acker_worker.catalogue import Catalogue
 from spout_sdk import load_topology
-from tests.kafka.cli_rig import call_acker, in_threads
+from tests.kafka.sdk_rig import in_threads, progress, write
 from tests.kafka.sdk_topologies import LINES, NAME
 from tests.kafka.security.secured import (
     HERE,
@@ -31,9 +27,8 @@ from tests.kafka.security.secured import (
     printed_bindings,
 )
 from tests.kafka.source_topologies import SOURCE
-from tests.kafka.trace_topologies import LINES as FEW
 from tests.topics import create_topics
-from tests.unit.cli.running import Run, RunningAcker, one_line, running_acker
+from tests.unit.cli.running import Run, call_acker, one_line, running_acker
 from tests.waiting import eventually
 from tuple_tree.access import OPERATOR, Role, roles
 from tuple_tree.manifest import Manifest
@@ -42,6 +37,7 @@ from tuple_tree.topics import topic_specs
 pytestmark = pytest.mark.xdist_group("secured")
 
 WORDS = "tests.kafka.sdk_topologies:words"
+EXACTLY_ONCE = "tests.kafka.sdk_topologies:exactly_once"
 COMPONENTS = ("count", "split", "lines")
 
 
@@ -51,20 +47,21 @@ def acker(*arguments: str, kafka: Mapping[str, Any], name: str) -> Run:
     return run
 
 
+@pytest.mark.parametrize("reference", [WORDS, pytest.param(EXACTLY_ONCE, marks=pytest.mark.exhaustive)])
 def test_the_printed_acls_suffice_and_allow_nothing_more(
-    secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch
+    secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch, reference: str
 ) -> None:
     name = f"secured-{uuid.uuid4().hex[:8]}"
     monkeypatch.setenv(NAME, f"{name}-twin")
-    twin = load_topology(WORDS).manifest
+    twin = load_topology(reference).manifest
     Catalogue(secured.super_user).create_topics(twin)
     monkeypatch.setenv(NAME, name)
-    topology = load_topology(WORDS)
+    topology = load_topology(reference)
     users = {role: secured.with_certificate(f"{name}.{role}") for role in ("operator", "acker", *COMPONENTS)}
-    printed = acker("topics", "acls", WORDS, "--json", kafka=users["operator"], name=name)
+    printed = acker("topics", "acls", reference, "--json", kafka=users["operator"], name=name)
     secured.allow(printed_bindings(printed.stdout))
     for command in ("create", "show"):
-        acker("topics", command, WORDS, kafka=users["operator"], name=name)
+        acker("topics", command, reference, kafka=users["operator"], name=name)
     workers = {role: kafka for role, kafka in users.items() if role != "operator"}
     with in_threads(topology, secured.super_user, users=workers) as running:
         eventually(lambda: running.stats["lines"].acked == LINES, "all lines to be acked", 120)
@@ -119,38 +116,6 @@ def may_use(kafka: Mapping[str, Any], manifests: tuple[Manifest, ...]) -> set[st
 
 
 @pytest.mark.exhaustive
-def test_each_role_is_a_command_that_shows_no_secret(secured: SecuredKafka) -> None:
-    name, reference = f"secured-{uuid.uuid4().hex[:8]}", "tests.kafka.trace_topologies:exactly_once"
-    users = {role: secured.with_password(f"{name}.{role}") for role in ("operator", "acker", *COMPONENTS)}
-    printed = acker("topics", "acls", reference, "--json", kafka=users["operator"], name=name)
-    secured.allow(printed_bindings(printed.stdout))
-    created = acker("topics", "create", reference, kafka=users["operator"], name=name)
-    settings = acker("config", "show", kafka=users["lines"], name=name)
-    written, seen = [printed.stderr, created.stderr, settings.stdout, settings.stderr], ""
-    with ExitStack() as stack:
-
-        def start(role: str, *arguments: str) -> RunningAcker:
-            environment = {**environment_of(users[role]), NAME: name}
-            return stack.enter_context(running_acker(*arguments, cwd=HERE, environment=environment))
-
-        commands = [start("acker", "worker", "--topology", name)]
-        commands += [start(each, "run", reference, "--component", each) for each in COMPONENTS]
-        commands[-1].wait_for(f"acked {len(FEW)},")
-        for command in commands:
-            seen += command_lines(command)
-            command.process.send_signal(signal.SIGTERM)
-        for command in commands:
-            assert command.ended(120) == 0, command.said
-            written.append(command.said)
-            assert "Traceback" not in command.said, command.said
-            assert "uthoriz" not in command.said, command.said
-    assert "acker_cli" in seen
-    for user in users.values():
-        assert not any(user["sasl.password"] in each for each in (seen, *written))
-    assert "kafka.sasl.password = ********" in settings.stdout
-
-
-@pytest.mark.exhaustive
 def test_child_processes_get_the_settings_without_showing_them(secured: SecuredKafka) -> None:
     name = f"secured-{uuid.uuid4().hex[:8]}"
     user = secured.with_password(name)
@@ -164,7 +129,9 @@ def test_child_processes_get_the_settings_without_showing_them(secured: SecuredK
         assert command.end(signal.SIGTERM) == 0, command.said
     for started in ("spout_sdk.process", "acker_cli.acker_process"):
         assert started in seen
-    assert user["sasl.password"] not in seen + command.said
+    settings = acker("config", "show", kafka=user, name=name)
+    assert "kafka.sasl.password = ********" in settings.stdout
+    assert user["sasl.password"] not in seen + command.said + printed.stderr + settings.stdout
     assert "Traceback" not in command.said, command.said
 
 
@@ -177,14 +144,9 @@ def test_a_kafka_spout_runs_with_its_role_and_not_without_its_source(
     monkeypatch.setenv(SOURCE, source)
     reference = "tests.kafka.source_topologies:one_task"
     topology = load_topology(reference)
-    catalogue = Catalogue(secured.super_user)
-    catalogue.create_topics(topology.manifest)
-    catalogue.publish(topology.manifest)
-    producer = Producer(dict(secured.super_user))
+    secured.publish(topology.manifest)
     create_topics(secured.super_user, [NewTopic(source, 1, 1)])
-    for number in range(50):
-        producer.produce(source, str(number), partition=0)
-    assert producer.flush(30) == 0
+    write(secured.super_user, source, map(str, range(50)))
 
     users, bindings = {}, []
     for role in roles(topology.manifest, topology.sources):
@@ -196,8 +158,6 @@ def test_a_kafka_spout_runs_with_its_role_and_not_without_its_source(
     refused = one_line(call_acker("run", reference, "--component", "lines", environment=environment))
     assert f"topic {source} may not be seen by this user: allow it with what acker topics acls" in refused
     secured.allow(bindings)
-    reader = Consumer({**secured.super_user, "group.id": f"{name}.lines"})
     with in_threads(topology, secured.super_user, users=users):
-        at = [TopicPartition(source, 0)]
-        eventually(lambda: reader.committed(at, timeout=60)[0].offset == 50, "the offset of the source", 120)
-    reader.close()
+        at = {0: (50, 50)}
+        eventually(lambda: progress(secured.super_user, f"{name}.lines", source) == at, "the end of the source", 120)
