@@ -166,3 +166,8 @@ def test_a_topic_that_cannot_be_looked_up_is_named(source: KafkaSource, monkeypa
             unreachable.partitions("any")
     finally:
         unreachable.close()
+
+
+def test_a_topic_has_an_id_of_its_own(topic: Topic, source: KafkaSource) -> None:
+    other = Topic(str(topic.kafka["bootstrap.servers"]))
+    assert len({source.topic_id(each.at.topic) for each in (topic, topic, other)}) == 2
