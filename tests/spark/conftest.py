@@ -39,6 +39,8 @@ def spark() -> Iterator[SparkSession]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/spark/" in item.path.as_posix():
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            # What starts drivers of its own does not need to wait for the session.
+            group = "spark-submit" if item.path.stem == "test_submit" else "spark"
+            item.add_marker(pytest.mark.xdist_group(group))
             # PySpark leaves the sockets of `collect` and of its gateway to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
