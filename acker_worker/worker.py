@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 _DRAIN_S: Final = 1.0
 _LAST_DRAIN_S: Final = 10.0
+HELD_UP_S: Final = 10.0
+"""After how long without acknowledgements a warning is logged, and how often, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ class AckerWorker:
         self._clock = clock
         self._stopping = threading.Event()
         self._owned: dict[int, Owned] = {}
+        self._drained_at = clock()
+        self._held_up = Interval(HELD_UP_S, clock)
         self._past = Counters()
         self._rebuilds = 0
         self._rebuild_s = 0.0
@@ -277,11 +281,18 @@ class AckerWorker:
         """Commits what was folded and told, if that is acknowledged in time; otherwise it is committed later."""
         ahead = [self._owned[p] for p in partitions if p in self._owned and self._owned[p].ahead]
         if not ahead:
+            self._drained_at = self._clock()
             return
         reached = {owned.partition: owned.fold.progress for owned in ahead}
         if not self._notifier.drain(drain_s):
-            _log.warning("%s: notices are not acknowledged yet, so nothing is committed", self._topic)
+            seconds = self._clock() - self._drained_at
+            if seconds >= HELD_UP_S and self._held_up.due():
+                _log.warning(
+                    "%s: notices have not been acknowledged for %.0f s, so nothing is committed; check the brokers",
+                    *(self._topic, seconds),
+                )
             return
+        self._drained_at = self._clock()
         self._reader.commit(reached)
 
     def _on_committed(self, reached: Reached) -> None:
