@@ -6,9 +6,9 @@ nothing can interrupt it. Whatever it was about is in Kafka, where the process's
 """
 
 import logging
+import math
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -17,7 +17,16 @@ from typing import Final
 _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.5
-_running: Final[dict[object, tuple[float, float, str]]] = {}
+_running: Final[set["_Call"]] = set()
+
+
+class _Call:
+    """One that has not returned. Its time is counted in looks, so that it stands still while the process does."""
+
+    def __init__(self, seconds: float, what: str) -> None:
+        self.seconds = seconds
+        self.what = what
+        self.looks = math.ceil(seconds / _LOOK_S) + 1
 
 
 @contextmanager
@@ -29,12 +38,12 @@ def bounded(seconds: float, what: str) -> Iterator[None]:
         what: is called, for the log.
     """
     _watch()
-    call = object()
-    _running[call] = (time.monotonic() + seconds, seconds, what)
+    call = _Call(seconds, what)
+    _running.add(call)
     try:
         yield
     finally:
-        del _running[call]
+        _running.discard(call)
 
 
 @cache
@@ -45,13 +54,13 @@ def _watch() -> None:
 def _end_late() -> None:
     pause = threading.Event()
     while not pause.wait(_LOOK_S):
-        now = time.monotonic()
-        for deadline, seconds, what in list(_running.values()):
-            if now > deadline:
+        for call in list(_running):
+            call.looks -= 1
+            if not call.looks:
                 _log.critical(
                     "%s has not returned for %.0f s: the client hangs, and this process ends. Nothing is lost: start "
                     "it again, if its supervisor does not",
-                    *(what, seconds),
+                    *(call.what, call.seconds),
                 )
                 logging.shutdown()
                 os._exit(1)
