@@ -153,6 +153,8 @@ class ClusterStatus:
         places = [(name, number) for name in names for number in range(existing.get(name, 0))]
         begins = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         ends = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        # Without what was deleted meanwhile.
+        there = begins.keys() & ends.keys()
         groups = {group for of_topology in readers.values() for group in of_topology.values()}
         members = self.members(groups) if with_members else dict.fromkeys(groups)
         if with_members:
@@ -181,7 +183,11 @@ class ClusterStatus:
                         name,
                         expected,
                         group := readers[manifest.topology].get(name),
-                        tuple(partition(name, number, group) for number in range(existing.get(name, 0))),
+                        tuple(
+                            partition(name, number, group)
+                            for number in range(existing.get(name, 0))
+                            if (name, number) in there
+                        ),
                     )
                     for name, expected in _own_topics(manifest).items()
                 ),
@@ -255,10 +261,13 @@ class ClusterStatus:
 
 
 def _results(asked: Mapping[TopicPartition, Any]) -> Iterator[tuple[Place, int]]:
+    """The offsets of partitions that exist."""
     for at, answer in asked.items():
         try:
             yield (at.topic, at.partition), answer.result().offset
         except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                continue
             if error.args[0].code() in _REFUSED:
                 raise AccessError(
                     f"topic {at.topic} may not be described by this user: allow Describe for topics and groups that "

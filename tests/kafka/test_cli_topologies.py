@@ -12,12 +12,13 @@ from confluent_kafka import Consumer
 from acker_cli import topology_removal
 from acker_cli.topology_removal import Removal
 from acker_worker.catalogue import Catalogue
+from inspection.topology_status import ClusterStatus
 from local_kafka import LocalKafka
 from tests.kafka.ack_log import AckLog
 from tests.kafka.test_metrics import Endpoint
 from tests.unit.cli.running import Acker, call_acker, one_line, running_acker, said
 from tests.waiting import eventually
-from tuple_tree.names import acker_group, component_group, tuples_topic
+from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
 
 
 @pytest.fixture
@@ -33,6 +34,14 @@ def member_of(servers: str, log: AckLog) -> Consumer:
     consumer.subscribe([tuples_topic(log.topology, "b")])
     eventually(lambda: consumer.poll(0.1) is None and consumer.assignment(), "the member to own its task")
     return consumer
+
+
+def test_topics_that_were_deleted_since_they_were_listed_have_no_partitions(log: AckLog) -> None:
+    deleted = log.manifest.model_copy(update={"topology": f"{log.topology}-deleted"})
+    listed = dict.fromkeys((acks_topic(log.topology), acks_topic(deleted.topology)), 2)
+    status, gone = ClusterStatus(log.kafka).of([log.manifest, deleted], listed)
+    assert sum(len(topic.partitions) for topic in status.topics) == 2
+    assert not any(topic.partitions for topic in gone.topics)
 
 
 def test_list_and_show_say_what_exists_and_what_waits(acker: Acker, log: AckLog) -> None:
