@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import logging
-import secrets
 import signal
 import subprocess
 import sys
@@ -25,7 +24,6 @@ _STOP_SECONDS: Final = 20.0
 _FIRST_BACKOFF: Final = 0.2
 _LONGEST_BACKOFF: Final = 10.0
 _HEALTHY_SECONDS: Final = 30.0
-_INSTANCE_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +125,9 @@ class AckerChild:
 
 
 class _Slot:
-    """A place for one worker, whichever process fills it.
+    """A place for one worker, whichever process fills it."""
 
-    Args:
-        launch: what each of them has to know.
-    """
-
-    def __init__(self, launch: AckerLaunch) -> None:
-        # A static member of the group: a successor takes the partitions over without a session time-out.
-        kafka = {"group.instance.id": secrets.token_hex(_INSTANCE_BYTES), **launch.kafka}
-        self.launch = dataclasses.replace(launch, kafka=kafka)
+    def __init__(self) -> None:
         self.child: AckerChild | None = None
         self.backoff = _FIRST_BACKOFF
         self.start_at = 0.0
@@ -159,7 +150,8 @@ class AckerPool:
     """
 
     def __init__(self, launch: AckerLaunch, count: int) -> None:
-        self._slots = [_Slot(launch) for _ in range(count)]
+        self._launch = launch
+        self._slots = [_Slot() for _ in range(count)]
         self._past = WorkerStats()
         self._has_worked = False
 
@@ -181,7 +173,7 @@ class AckerPool:
             if slot.child is not None and slot.child.exit_code is not None:
                 self._bury(slot, slot.child, now)
             if slot.child is None and now >= slot.start_at:
-                slot.child = AckerChild(slot.launch, slot.hear)
+                slot.child = AckerChild(self._launch, slot.hear)
         self._has_worked = self._has_worked or any(worker.stats is not None for worker in self.workers())
 
     def workers(self) -> list[AckerSnapshot]:

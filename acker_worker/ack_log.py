@@ -13,7 +13,7 @@ from acker_worker.catalogue import KafkaSettings
 from acker_worker.errors import AccessError, AckerWorkerError, TopicError
 from acker_worker.progress import Progress
 from tuple_tree.access import ACKER, remedy
-from tuple_tree.bounded_calls import bounded
+from tuple_tree.bounded_calls import HANG_S, bounded
 from tuple_tree.broker_sight import BrokerSight
 from tuple_tree.client_logs import client_logger
 from tuple_tree.client_settings import for_consumer
@@ -26,9 +26,8 @@ CONTACT_S: Final = 5.0
 """How long a broker may take to answer, in seconds."""
 ANSWER_S: Final = 30.0
 """How long a commit may take while brokers answer, in seconds."""
-_CLOSE_S: Final = 20.0
 _STUCK_CLOSE_S: Final = 1.0
-"""How long a consumer may take to close, in seconds, and one that has lost a commit."""
+"""How long a consumer that has lost a commit may take to close, in seconds."""
 _POLL_S: Final = 0.02
 _POLL_RECORDS: Final = 500
 
@@ -249,9 +248,9 @@ class AckLogReader:
         A consumer that has lost a commit would wait for its answer for ever, and stay a member of its group: the
         process ends then.
         """
-        self._watermarks.close()
         is_stuck = self.unanswered_s > ANSWER_S or (self.lost and self.committing)
-        with bounded(_STUCK_CLOSE_S if is_stuck else _CLOSE_S, f"close() of the consumer of {self.topic}"):
+        with bounded(_STUCK_CLOSE_S if is_stuck else HANG_S, f"close() of the consumer of {self.topic}"):
+            self._watermarks.close()
             self._consumer.close()
 
     def _bounds(self, consumer: Consumer, partition: int) -> tuple[int, int]:

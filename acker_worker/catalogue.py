@@ -15,7 +15,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType, TopicD
 from acker_worker.contact import QUIET, REFUSED, Contact
 from acker_worker.errors import BrokerUnreachableError, TopicError, UnknownTopologyError
 from tuple_tree.access import ACKER, OPERATOR, Role, remedy, shortfall
-from tuple_tree.client_settings import for_producer
+from tuple_tree.client_settings import for_consumer, for_producer
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic
@@ -124,7 +124,9 @@ class Catalogue:
             for spec in missing
         ]
         if new:
-            for name, created in self._admin.create_topics(new, operation_timeout=self._contact_s).items():
+            for name, created in self._admin.create_topics(
+                new, operation_timeout=self._contact_s, request_timeout=3 * self._contact_s
+            ).items():
                 try:
                     created.result()
                 except KafkaException as error:
@@ -245,7 +247,7 @@ class Catalogue:
 
     def _write(self, topology: str, value: bytes | None) -> None:
         failures: list[KafkaError] = []
-        producer = Producer({**QUIET, **for_producer(self._kafka), "acks": "all"})
+        producer = Producer({**for_producer({**QUIET, **self._kafka}), "acks": "all"})
         producer.produce(
             TOPOLOGIES_TOPIC,
             key=topology.encode(),
@@ -293,8 +295,7 @@ class Catalogue:
         values: dict[str, bytes] = {}
         consumer = Consumer(
             {
-                **QUIET,
-                **self._kafka,
+                **for_consumer({**QUIET, **self._kafka}),
                 "group.id": self._group,
                 "enable.auto.commit": False,
                 "fetch.wait.max.ms": 50,
@@ -372,12 +373,12 @@ class Catalogue:
         """Waits until every broker that is asked describes the created topics: brokers learn of them one by one.
 
         Raises:
-            TopicError: if one of them is not described in time, or another one is not as it has to be.
+            TopicError: if one is not described in time, or one that was there is not as it has to be.
         """
         deadline = time.monotonic() + self._contact_s
         pause = threading.Event()
         while problems := self.problems(specs):
-            others = [each for each in problems if each.topic not in created]
+            others = [each for each in problems if not (each.topic in created or each.is_missing)]
             if others or time.monotonic() > deadline:
                 raise (others or problems)[0]
             pause.wait(_LOOK_S)
@@ -385,7 +386,7 @@ class Catalogue:
 
 def _missing(topic: str) -> TopicError:
     """The error of a topic that is not there."""
-    return TopicError(topic, "does not exist. Create it: acker topics create MODULE:TOPOLOGY")
+    return TopicError(topic, "does not exist. Create it: acker topics create MODULE:TOPOLOGY", is_missing=True)
 
 
 def _identity(answer: "Future[TopicDescription]") -> str | None:

@@ -36,7 +36,7 @@ class Contact:
     def __init__(self, kafka: Mapping[str, Any]) -> None:
         self._servers = kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
         self._heard: list[KafkaError] = []
-        settings: dict[str, Any] = {**QUIET, **for_admin(kafka), "error_cb": self._heard.append}
+        settings: dict[str, Any] = {**for_admin({**QUIET, **kafka}), "error_cb": self._heard.append}
         self.admin = forgettable(AdminClient)(settings)
 
     @contextmanager

@@ -40,11 +40,13 @@ class TopicError(AckerWorkerError):
 
     Attributes:
         topic: its name.
+        is_missing: whether it does not exist.
     """
 
-    def __init__(self, topic: str, problem: str) -> None:
+    def __init__(self, topic: str, problem: str, *, is_missing: bool = False) -> None:
         super().__init__(f"topic {topic} {problem}")
         self.topic = topic
+        self.is_missing = is_missing
 
 
 class AccessError(AckerWorkerError):

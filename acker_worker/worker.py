@@ -86,7 +86,7 @@ class AckerWorker:
         self._clock = clock
         self._stopping = threading.Event()
         self._owned: dict[int, Owned] = {}
-        self._drained_at = clock()
+        self._undrained_since: float | None = None
         self._held_up = Interval(HELD_UP_S, clock)
         self._past = Counters()
         self._rebuilds = 0
@@ -281,18 +281,20 @@ class AckerWorker:
         """Commits what was folded and told, if that is acknowledged in time; otherwise it is committed later."""
         ahead = [self._owned[p] for p in partitions if p in self._owned and self._owned[p].ahead]
         if not ahead:
-            self._drained_at = self._clock()
+            self._undrained_since = None
             return
         reached = {owned.partition: owned.fold.progress for owned in ahead}
         if not self._notifier.drain(drain_s):
-            seconds = self._clock() - self._drained_at
+            now = self._clock()
+            self._undrained_since = self._undrained_since or now
+            seconds = now - self._undrained_since
             if seconds >= HELD_UP_S and self._held_up.due():
                 _log.warning(
                     "%s: notices have not been acknowledged for %.0f s, so nothing is committed; check the brokers",
                     *(self._topic, seconds),
                 )
             return
-        self._drained_at = self._clock()
+        self._undrained_since = None
         self._reader.commit(reached)
 
     def _on_committed(self, reached: Reached) -> None:

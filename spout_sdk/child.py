@@ -23,7 +23,7 @@ class Child:
         component: what to run.
         kafka: librdkafka properties.
         tasks: which tasks of a spout to run, where there is no group.
-        slot: see `ComponentRunner`.
+        slot: the end of a bolt's transactional id.
         environment: variables to add to this process's.
         log_level: of its root logger.
     """

@@ -41,10 +41,9 @@ class ComponentRunner:
         kafka: librdkafka properties; they override the SDK's, but for the group.
         on_stats: called with a `Stats` about every half second and at the end, in the thread of `run`.
         tasks: which tasks of a spout to run with `at_most_once`, where there is no group; all unless given.
-        slot: a name that a process shares with its predecessor only. With it, the process is a static member of its
-            group (`group.instance.id`) and takes its predecessor's tasks over without a session time-out; with
-            `exactly_once` it is the end of the transactional id, so that the predecessor's transaction ends at once.
-            A dynamic member with an id of its own unless given.
+        slot: with `exactly_once`, the end of a bolt's transactional id. A process that is given that of one which died
+            ends its transaction at once, instead of after its time-out; two that run at a time must not share one.
+            Drawn unless given.
         clock: monotonic seconds.
         entropy: returns that many random bytes.
 
@@ -68,8 +67,7 @@ class ComponentRunner:
         topology.factory(component)
         self._topology = topology
         self._component = component
-        static = {} if slot is None else {"group.instance.id": slot}
-        self._kafka = {**static, **checked(kafka)}
+        self._kafka = checked(kafka)
         self._on_stats = on_stats
         self._tasks = tasks
         self._slot = slot or entropy(_SLOT_BYTES).hex()

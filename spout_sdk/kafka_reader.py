@@ -11,15 +11,13 @@ from spout_sdk.errors import AccessError, BrokerError, RolledBackError, SpoutSdk
 from spout_sdk.kafka_settings import KafkaSettings, consumer_settings
 from spout_sdk.kafka_spout.group_offsets import GroupOffsets
 from tuple_tree.access import remedy
-from tuple_tree.bounded_calls import bounded
+from tuple_tree.bounded_calls import HANG_S, bounded
 from tuple_tree.broker_sight import LOST, BrokerSight
 from tuple_tree.watermarks import watermarks
 
 logger = logging.getLogger("spout_sdk.kafka")
 
 ANSWER_SECONDS: Final = 10.0
-_CLOSE_SECONDS: Final = 40.0
-"""The last commit of what is still held included."""
 
 # What waiting does not cure.
 _FINAL: Final = frozenset(
@@ -123,7 +121,8 @@ class KafkaReader:
         deadline = time.monotonic() + seconds
         while offsets:
             try:
-                self._consumer.commit(offsets=self._positions(offsets), asynchronous=False)
+                with bounded(HANG_S, f"commit() for {self._topic}"):
+                    self._consumer.commit(offsets=self._positions(offsets), asynchronous=False)
                 return True
             except KafkaException as error:
                 if error.args[0].code() not in _REGROUPING or time.monotonic() >= deadline:
@@ -174,7 +173,7 @@ class KafkaReader:
 
     def close(self) -> None:
         """Leaves the group; partitions that are still held are reported as revoked."""
-        with bounded(_CLOSE_SECONDS, f"close() of the consumer of {self._topic}"):
+        with bounded(HANG_S, f"close() of the consumer of {self._topic}"):
             self._consumer.close()
         if self._raised is not None:
             logger.warning("while leaving %s: %s", self._topic, self._raised)

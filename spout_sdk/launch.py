@@ -32,7 +32,7 @@ class Launch:
         kafka: librdkafka properties.
         reports: file descriptor of the pipe that reports go to.
         tasks: which tasks of a spout to run, where there is no group; None for all.
-        slot: see `ComponentRunner`; the same for all processes that fill one place.
+        slot: the end of a bolt's transactional id, the same for all processes that fill one place.
         path: the supervisor's import path.
         log_level: of the root logger.
     """

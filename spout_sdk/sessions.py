@@ -6,8 +6,8 @@ from typing import Final, Protocol
 from spout_sdk.errors import BrokerError, DeliveryError
 from spout_sdk.kafka_sink import KafkaSink
 
-OPEN_SECONDS: Final = 30.0
-"""A broker that fails is replaced, or starts again, within this time."""
+OPEN_SECONDS: Final = 15.0
+"""A broker that fails is replaced within this time; and it is less than a process has to stop."""
 
 
 class Writer(Protocol):

@@ -1,6 +1,6 @@
 """Calls into librdkafka that may never return, made to end: the process ends, and its supervisor starts it again.
 
-A call that a broker's failure has caught does not always heed its timeout
+A call that is running when a broker fails may ignore its timeout
 (https://github.com/confluentinc/librdkafka/issues/5456, https://github.com/confluentinc/librdkafka/issues/5511), and
 nothing can interrupt it. Whatever it was about is in Kafka, where the process's successor goes on from.
 """
@@ -8,6 +8,7 @@ nothing can interrupt it. Whatever it was about is in Kafka, where the process's
 import logging
 import math
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from typing import Final
 
 _log = logging.getLogger(__name__)
 
+HANG_S: Final = 60.0
+"""After how long a call without a timeout of its own counts as hanging, in seconds."""
 _LOOK_S: Final = 0.5
 _running: Final[set["_Call"]] = set()
 
@@ -27,6 +30,8 @@ class _Call:
         self.seconds = seconds
         self.what = what
         self.looks = math.ceil(seconds / _LOOK_S) + 1
+        error = sys.exc_info()[1]
+        self.cause = "" if error is None else f". Before, the process was to end because of {error!r}"
 
 
 @contextmanager
@@ -59,8 +64,8 @@ def _end_late() -> None:
             if not call.looks:
                 _log.critical(
                     "%s has not returned for %.0f s: the client hangs, and this process ends. Nothing is lost: start "
-                    "it again, if its supervisor does not",
-                    *(call.what, call.seconds),
+                    "it again, if its supervisor does not%s",
+                    *(call.what, call.seconds, call.cause),
                 )
                 logging.shutdown()
                 os._exit(1)

@@ -8,11 +8,13 @@ from typing import Final
 
 _SECONDS: Final = 10.0
 _MOST_KINDS: Final = 1_000
-_NUMBERS: Final = re.compile(r"\d+")
+_NUMBERS: Final = re.compile(r"(?<![\w.:/#-])\d+")
 
 
 class RepeatedLines(logging.Filter):
-    """Passes the first of lines that differ in numbers only, and then one every ten seconds, with how many it left out.
+    """Passes the first of lines that are alike, and then one every ten seconds, with how many it left out.
+
+    Alike are those of one client about one broker that differ in other numbers, such as times.
 
     Args:
         clock: seconds, rising.

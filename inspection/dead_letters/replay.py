@@ -28,8 +28,8 @@ from tuple_tree.names import CATALOGUE_GROUP, dead_letters_topic, transactional_
 from tuple_tree.watermarks import watermarks
 
 # What goes wrong is told by an error; librdkafka's own words are for those who configure logging.
-_log = logging.getLogger(__name__)
-_log.addHandler(logging.NullHandler())
+_CLIENT_LOG: Final = client_logger("inspection")
+_CLIENT_LOG.addHandler(logging.NullHandler())
 
 TRANSACTION_S: Final = 10.0
 """How long a transaction may be open. One that a killed replay leaves holds back the bolt's readers for so long, unless
@@ -84,7 +84,7 @@ class Replayer:
         self._topic = dead_letters_topic(topology)
         settings: dict[str, Any] = {
             "linger.ms": 0,
-            "logger": client_logger("inspection"),
+            "logger": _CLIENT_LOG,
             "message.max.bytes": 100_000_000,
             **for_transactions(kafka),
             # A broker refuses a batch as a whole: alone, a record is refused for itself.

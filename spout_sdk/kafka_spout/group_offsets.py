@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from spout_sdk.errors import AccessError, BrokerError
 from spout_sdk.kafka_spout.source import Commit, SourcePartition
 from tuple_tree.access import remedy
+from tuple_tree.bounded_calls import HANG_S, bounded
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
 
@@ -80,7 +81,8 @@ class GroupOffsets:
         deadline = time.monotonic() + ANSWER_SECONDS
         while True:
             try:
-                answers = self._consumer.commit(offsets=_positions(commits), asynchronous=False) or ()
+                with bounded(HANG_S, f"commit() for group {self._group}"):
+                    answers = self._consumer.commit(offsets=_positions(commits), asynchronous=False) or ()
                 error = next((answer.error for answer in answers if answer.error is not None), None)
             except KafkaException as raised:
                 error = raised.args[0]

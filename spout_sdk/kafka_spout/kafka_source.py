@@ -15,6 +15,7 @@ from spout_sdk.kafka_spout.position_reader import PositionReader
 from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
 from spout_sdk.records import Record
 from tuple_tree.access import remedy
+from tuple_tree.bounded_calls import HANG_S, bounded
 from tuple_tree.broker_sight import LOST, BrokerSight
 from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.watermarks import watermarks
@@ -150,7 +151,8 @@ class KafkaSource:
 
     def close(self) -> None:
         """See `Source`."""
-        self._consumer.close()
+        with bounded(HANG_S, f"close() of the consumer of group {self._group}"):
+            self._consumer.close()
         if self._by_position is not None:
             self._by_position.close()
 

@@ -1,10 +1,12 @@
-"""Random faults over running topologies, with a checker that does not trust what they say of themselves.
+"""Random faults over running topologies, with a checker that is independent of what they publish.
 
-`python -m tests.chaos --minutes 10` or `make chaos SEED=… MINUTES=…`:
+`python -m tests.chaos --minutes 10` or `make chaos SEED=… MINUTES=… BROKERS=3 SPARK=1`:
 
 - `arena`: what happened to each message, in memory that all processes share and no kill takes away
 - `topologies`: the spouts and bolts under test, with each guarantee
-- `faults`: kills, stops and pauses of processes and of the broker
-- `checks`: what was promised, held against the arena and the topics
+- `targets`: a topology with everything that runs for it
+- `brokers`: one broker, or three in containers, and their faults
+- `faults`: draws kills, stops and pauses of processes and of brokers
+- `checks`: compares the arena and the topics with what was promised
 - `__main__`: the run, and its report as JSON
 """

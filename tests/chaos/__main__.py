@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -35,6 +36,7 @@ TOPOLOGIES: Final = (
     topologies.exactly_once,
     topologies.at_most_once,
 )
+BROKERS: Final[dict[int, type[Brokers]]] = {1: LocalBroker, 3: ThreeBrokers}
 KINDS: Final = sorted({*PROCESS_FAULTS, *LocalBroker.faults, *ThreeBrokers.faults})
 STUCK_SECONDS: Final = 120.0
 """After so long without an ack of a newer message, the run ends."""
@@ -78,7 +80,7 @@ def filler(targets: Sequence[Target], brokers: Brokers) -> Callable[[], None]:
         for target in targets:
             if target.has_source:
                 target.arena.emit(number, time.time())
-                producer.produce(topologies.source_of(target.topology.name), b"x", partition=partition)
+                producer.produce(target.source, b"x", partition=partition)
         number += 1
 
     return fill
@@ -102,15 +104,19 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
             stack.enter_context(target)
             stack.enter_context(looped(target.check, LOOK_SECONDS, errors))
         stack.enter_context(looped(filler(targets, kafka), 1 / topologies.RATE, errors))
-        eventually(lambda: all(target.arena.acked > 50 for target in tracked), "all topologies at work", 180)
+        eventually(lambda: all(target.arena.effects.sum() > 50 for target in targets), "all topologies at work", 180)
         began = time.time()
         draw = Faults(rng, kafka, targets, only)
         while time.time() - began < 60 * minutes and not stuck and not errors:
-            kafka.await_whole()
-            fault = draw.next()
-            say(f"{time.time() - began:6.1f} s  {fault.kind}, {fault.seconds:g} s")
-            start = time.time()
-            fault.happen()
+            try:
+                kafka.await_whole()
+                fault = draw.next()
+                say(f"{time.time() - began:6.1f} s  {fault.kind}, {fault.seconds:g} s")
+                start = time.time()
+                fault.happen()
+            except AssertionError as error:
+                errors.append(str(error))
+                break
             seconds = recovered(tracked, time.time(), stuck)
             without = [target.arena.longest_gap(start) for target in tracked]
             faults.append({"kind": fault.kind, "seconds": fault.seconds, "recovery": seconds, "gap": max(without)})
@@ -182,6 +188,10 @@ def main() -> int:
     parser.add_argument("--spark", action="store_true", help="a topology with a bolt in Spark as well")
     parser.add_argument("--only", choices=KINDS, help="one kind of faults (default: all)")
     given = parser.parse_args()
+    if given.only is not None and given.only not in (*PROCESS_FAULTS, *BROKERS[given.brokers].faults):
+        parser.error(f"with --brokers {given.brokers} there is no fault {given.only!r}")
+    # As Ctrl-C, so that all that was started is ended.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     log_to(given.log)
     say(f"seed {given.seed}: --seed {given.seed} draws these faults again")
     try:

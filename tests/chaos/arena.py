@@ -4,6 +4,7 @@ A write is seen by the others at once and outlives the process that made it, wha
 be false if an effect is missing when its spout's `ack` is called.
 """
 
+import time
 from pathlib import Path
 from typing import Final, Literal
 
@@ -74,4 +75,4 @@ class Arena:
         """The longest time without a first ack since then, in seconds."""
         acked = self.acked_at[: self.emitted]
         times = np.sort(acked[acked > since])
-        return round(float(np.diff(times, prepend=since).max(initial=0.0)), 2)
+        return round(float(np.diff(times, prepend=since, append=time.time()).max()), 2)

@@ -15,17 +15,18 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 from local_kafka import LocalKafka
 from local_kafka.ports import free_port
 from spout_sdk import Topology
-from tests.cluster.project import Project, running
+from tests.cluster.project import NAME, Project, running
 from tests.waiting import eventually
 from tuple_tree.names import acks_topic, component_group
 
 _OFFSETS: Final = "__consumer_offsets"
 _QUORUM: Final = "org.apache.kafka.tools.MetadataQuorumCommand"
 _CONFIGS: Final = "kafka.admin.ConfigCommand"
-_DATA: Final = "/var/lib/kafka/data"
+_FULL: Final = "/var/lib/kafka/data/full"
 _SLOW: Final = 20_000
 """Bytes a second that each client may produce under a quota."""
 _HERE: Final = Path(__file__).parent
+_PROJECT: Final = f"{NAME}-chaos"
 
 Actions = tuple[Callable[[], object], Callable[[], object]]
 """What begins a fault, and what ends it."""
@@ -102,10 +103,7 @@ class ThreeBrokers:
             value = f"producer_byte_rate={_SLOW}"
             return lambda: self._quota("--add-config", value), lambda: self._quota("--delete-config", value[:18])
         if kind == "fill a disk":
-            full = f"{_DATA}/full"
-            # The broker ends as soon as it writes; its container starts again with an empty disk.
-            fill = ("sh", "-c", f"dd if=/dev/zero of={full} bs=1M; true")
-            return lambda: self._in(3, *fill), lambda: self._in_if_running(3, "rm", "-f", full)
+            return self._fill, self._empty
         if kind == "kill two brokers":
             victims = rng.sample([1, 2, 3], 2)
         elif kind.endswith("controller"):
@@ -142,16 +140,23 @@ class ThreeBrokers:
         except KafkaException:
             return ClusterMetadata()
 
-    def _in(self, number: int, *command: str) -> str:
-        return self._project.docker("exec", self._ids[number], *command)
+    def _fill(self) -> None:
+        """The broker ends as soon as it writes, and again whenever it is started."""
+        said = self._project.compose(
+            "exec", "--no-TTY", "disk", "sh", "-c", f"dd if=/dev/zero of={_FULL} bs=1M 2>&1; true"
+        )
+        assert "No space left on device" in said, said
+        eventually(lambda: len(self._metadata().brokers) < self.replication, "the broker to end", 60)
 
-    def _in_if_running(self, number: int, *command: str) -> None:
-        self._project.attempt("exec", "--no-TTY", f"kafka-{number}", *command)
+    def _empty(self) -> None:
+        self._project.compose("exec", "--no-TTY", "disk", "rm", _FULL)
+        # The engine starts a container again later each time, up to a minute later.
+        self._back("restart", [3])
 
     def _java(self, main: str, *arguments: str) -> str:
         # Not every image has a script for each.
         line = f"java -Xmx128m -cp '/opt/kafka/libs/*' {main} --bootstrap-server 127.0.0.1:9092 {' '.join(arguments)}"
-        return self._in(1, "sh", "-c", line)
+        return self._project.docker("exec", self._ids[1], "sh", "-c", line)
 
     def _quota(self, *change: str) -> None:
         self._java(_CONFIGS, "--alter", "--entity-type", "clients", "--entity-default", *change)
@@ -191,9 +196,11 @@ def three_brokers() -> Iterator[Brokers]:
     ports: list[int] = []
     for _ in range(3):
         ports.append(free_port(taken=ports))
-    environment = {f"KAFKA_{number}_PORT": str(port) for number, port in enumerate(ports, 1)}
-    services = [f"kafka-{number}" for number in (1, 2, 3)]
-    with running(*services, files=[str(_HERE / "compose.yml")], environment=environment) as project:
-        for container in project.containers():
+    # What lies on a disk in memory counts as the container's memory.
+    environment = {"KAFKA_MEMORY": "6g", **{f"KAFKA_{number}_PORT": str(port) for number, port in enumerate(ports, 1)}}
+    brokers = [f"kafka-{number}" for number in (1, 2, 3)]
+    files = [str(_HERE / "compose.yml")]
+    with running("disk", *brokers, files=files, environment=environment, name=_PROJECT) as project:
+        for container in project.containers(*brokers):
             project.await_health(container)
         yield ThreeBrokers(project, ports)

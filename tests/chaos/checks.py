@@ -52,4 +52,5 @@ def summary(recoveries: Mapping[str, list[float]]) -> dict[str, dict[str, float]
     return {
         kind: {"count": len(each), "median": round(float(np.median(each)), 1), "worst": round(max(each), 1)}
         for kind, each in sorted(recoveries.items())
+        if each
     }

@@ -11,6 +11,7 @@ from typing import Final
 
 from tests.chaos.brokers import Brokers
 from tests.chaos.targets import Target
+from tests.waiting import eventually
 
 PROCESS_FAULTS: Final = ("kill", "kill", "stop", "kill acker", "stop acker")
 """As often as each is drawn; those without a name are of a component."""
@@ -59,25 +60,34 @@ class Faults:
         kind = self._only or rng.choice(kinds)
         if kind in self._brokers.faults:
             seconds = rng.choice(self._brokers.faults[kind])
-            begin, end = self._brokers.fault(kind, rng, rng.choice(self._targets).topology)
+            tracked = [each for each in self._targets if each.tracked]
+            begin, end = self._brokers.fault(kind, rng, rng.choice(tracked).topology)
             return Fault(kind, seconds, lambda: self._last(begin, seconds, end))
         target = rng.choice([each for each in self._targets if each.tracked or "acker" not in kind])
-        if kind.endswith("acker"):
-            pids = target.acker_pids()
-        else:
-            component = rng.choice(target.components)
-            pids = target.pids(component)
+        component = "acker" if kind.endswith("acker") else rng.choice(target.components)
+        if component != "acker":
             kind = f"{kind} {component}" if component not in target.in_spark else f"{kind} Spark {component}"
         if kind.startswith("kill"):
-            return Fault(kind, 0.0, lambda: _signal(pids, signal.SIGKILL))
+            return Fault(kind, 0.0, lambda: _signal(self._pids(target, component), signal.SIGKILL))
         seconds = rng.choice(_PAUSES)
-        stop, go_on = (lambda number=number: _signal(pids, number) for number in (signal.SIGSTOP, signal.SIGCONT))
-        return Fault(kind, seconds, lambda: self._last(stop, seconds, go_on))
+        pids: list[int] = []
+
+        def stop() -> None:
+            pids.extend(self._pids(target, component))
+            _signal(pids, signal.SIGSTOP)
+
+        return Fault(kind, seconds, lambda: self._last(stop, seconds, lambda: _signal(pids, signal.SIGCONT)))
+
+    def _pids(self, target: Target, component: str) -> list[int]:
+        """The processes of a component, once there are any: one that has ended starts again after a while."""
+        return eventually(lambda: target.pids(component), f"a process of {component}", 60)
 
     def _last(self, begin: Callable[[], object], seconds: float, end: Callable[[], object]) -> None:
-        begin()
-        self._pause.wait(seconds)
-        end()
+        try:
+            begin()
+            self._pause.wait(seconds)
+        finally:
+            end()
 
 
 def _signal(pids: Sequence[int], number: signal.Signals) -> None:

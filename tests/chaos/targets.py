@@ -20,9 +20,10 @@ from spout_sdk import Topology
 from tests.chaos import topologies
 from tests.chaos.arena import Arena
 from tests.chaos.brokers import Brokers
-from tests.kafka.sdk_rig import Cluster
+from tests.kafka.sdk_rig import Cluster, progress
 from tests.topics import create_topics
 from tests.unit.cli.running import descendants
+from tuple_tree.names import component_group
 
 _SPARK: Final = ("spark.sql.shuffle.partitions=2", "spark.ui.enabled=false")
 _STOP_SECONDS: Final = 120
@@ -85,13 +86,13 @@ class Target:
         reference = f"{topologies.__name__}:{make.__name__}"
         self.tracked = manifest.acking
         self.has_source = "numbers" in self.topology.kafka_sources
+        self.source = topologies.source_of(name)
         self.in_spark = [each.name for each in manifest.components if each.external]
         self.arena = Arena(topologies.directory() / f"{name}.arena", "w+")
         self.cluster = Cluster(brokers.bootstrap_servers, manifest)
         kafka = self.cluster.bootstrap
         if self.has_source:
-            source = topologies.source_of(name)
-            create_topics(kafka, [NewTopic(source, topologies.SOURCE_PARTITIONS, brokers.replication)])
+            create_topics(kafka, [NewTopic(self.source, topologies.SOURCE_PARTITIONS, brokers.replication)])
         catalogue = Catalogue(kafka)
         catalogue.create_topics(manifest, brokers.replication)
         catalogue.publish(manifest)
@@ -124,17 +125,18 @@ class Target:
             driver.check()
 
     def pids(self, component: str) -> list[int]:
-        """The processes of a component."""
+        """The processes of a component, or of the acker."""
+        if component == "acker":
+            assert self._processes.ackers is not None
+            return [worker.pid for worker in self._processes.ackers.workers()]
         driver = self._drivers.get(component)
         return self._processes.components.pids()[component] if driver is None else driver.pids()
-
-    def acker_pids(self) -> list[int]:
-        """The acker workers."""
-        assert self._processes.ackers is not None
-        return [worker.pid for worker in self._processes.ackers.workers()]
 
     def is_done(self) -> bool:
         """Whether nothing is left to do for it."""
         if self.tracked:
             return self.arena.acked == self.arena.emitted
-        return all(at == end for bolt in ("split", "sink") for at, end in self.cluster.progress(bolt).values())
+        source = progress(self.cluster.bootstrap, component_group(self.topology.name, "numbers"), self.source)
+        return all(at == end for at, end in source.values()) and all(
+            at == end for bolt in ("split", "sink") for at, end in self.cluster.progress(bolt).values()
+        )

@@ -44,10 +44,13 @@ class Project:
     Args:
         files: compose files besides those that every test has.
         environment: what `.env.example` lists.
+        name: of the project.
     """
 
-    def __init__(self, files: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> None:
-        self._line = ["docker", "compose", "--project-name", NAME, "--env-file", os.devnull]
+    def __init__(
+        self, files: Sequence[str] = (), environment: Mapping[str, str] | None = None, name: str = NAME
+    ) -> None:
+        self._line = ["docker", "compose", "--project-name", name, "--env-file", os.devnull]
         for file in (*_FILES, *files):
             self._line += ["--file", str(ROOT / file)]
         self.environment = {"ACKER_IMAGE": "kafka-acker:test", **(environment or {})}
@@ -125,10 +128,10 @@ class Project:
 
 @contextmanager
 def running(
-    *services: str, files: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    *services: str, files: Sequence[str] = (), environment: Mapping[str, str] | None = None, name: str = NAME
 ) -> Iterator[Project]:
     """Starts services and what they need, and removes all of it in the end; says what was wrong if something was."""
-    project = Project(files, environment)
+    project = Project(files, environment, name)
     project.remove()
     try:
         project.compose("up", "--detach", "--no-build", *services, seconds=600)

@@ -1,4 +1,4 @@
-"""Processes that take the place of their predecessor in the group."""
+"""Static members of a group: `group.instance.id` among the Kafka settings."""
 
 import uuid
 
@@ -29,8 +29,8 @@ def test_a_successor_has_the_tasks_at_once_and_fences_its_predecessor(bootstrap_
     topology = builder.build()
     cluster = Cluster(bootstrap_servers, topology.manifest)
     cluster.create_topics()
-    kafka = {**cluster.kafka, "session.timeout.ms": LONG_SESSION_MS}
-    first, second = (ComponentRunner(topology, "ignore", kafka, slot="one") for _ in range(2))
+    kafka = {**cluster.kafka, "session.timeout.ms": LONG_SESSION_MS, "group.instance.id": "one"}
+    first, second = (ComponentRunner(topology, "ignore", kafka) for _ in range(2))
     predecessor = Threaded(first)
     eventually(lambda: len(first.stats.tasks) == 2, "the tasks of the first")
     successor = Threaded(second)

@@ -13,14 +13,14 @@ def test_a_line_that_repeats_passes_every_ten_seconds_with_a_count() -> None:
         record = logging.LogRecord("client", logging.ERROR, "", 0, "%s", (line,), None)
         return record.getMessage() if filter_.filter(record) else None
 
-    assert passed("broker 1: Connection refused after 0ms") == "broker 1: Connection refused after 0ms"
-    assert passed("broker 1: Connection refused after 3ms") is None
-    assert passed("broker 1: timed out") == "broker 1: timed out"
+    assert passed("b-1:9092/1: Connection refused after 0ms") == "b-1:9092/1: Connection refused after 0ms"
+    assert passed("b-1:9092/1: Connection refused after 3ms") is None
+    assert passed("b-1:9092/1: timed out") == "b-1:9092/1: timed out"
     now = 9.0
-    assert passed("broker 1: Connection refused after 0ms") is None
+    assert passed("b-1:9092/1: Connection refused after 0ms") is None
     now = 10.0
-    assert passed("broker 2: Connection refused after 1ms") == (
-        "broker 2: Connection refused after 1ms (2 more lines like it in the last 10 s)"
+    assert passed("b-1:9092/1: Connection refused after 1ms") == (
+        "b-1:9092/1: Connection refused after 1ms (2 more lines like it in the last 10 s)"
     )
     now = 30.0
-    assert passed("broker 1: Connection refused after 0ms") == "broker 1: Connection refused after 0ms"
+    assert passed("b-1:9092/1: Connection refused after 0ms") == "b-1:9092/1: Connection refused after 0ms"
