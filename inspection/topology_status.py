@@ -1,6 +1,7 @@
 """What a cluster shows of topologies: their topics, who works for them, and how much waits."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,7 +18,9 @@ from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, acks_topic, component_group, notices_topic, tuples_topic
 from tuple_tree.topics import topic_specs
+from tuple_tree.watermarks import LEADERLESS
 
+_PAUSE_S: Final = 0.1
 _REFUSED: Final = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -242,7 +245,30 @@ class ClusterStatus:
         return found
 
     def _offsets(self, places: list[Place], which: OffsetSpec) -> dict[Place, int]:
-        return dict(_results(self._asked(places, which)))
+        """The offsets of partitions, without those that do not exist; waits for those that have no leader yet."""
+        found: dict[Place, int] = {}
+        deadline = time.monotonic() + CONTACT_S
+        while places:
+            left: list[Place] = []
+            for at, answer in self._asked(places, which).items():
+                place = (at.topic, at.partition)
+                try:
+                    found[place] = answer.result().offset
+                except KafkaException as error:
+                    code = error.args[0].code()
+                    if code in LEADERLESS and time.monotonic() < deadline:
+                        left.append(place)
+                    elif code in _REFUSED:
+                        raise AccessError(
+                            f"topic {at.topic} may not be described by this user: allow Describe for topics and "
+                            "groups that begin with the topology's name"
+                        ) from error
+                    elif code != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise _unreachable(error) from error
+            places = left
+            if places:
+                time.sleep(_PAUSE_S)
+        return found
 
     def _known_offsets(self, places: list[Place], which: OffsetSpec) -> dict[Place, int]:
         """The same, without the partitions that do not answer."""
@@ -258,22 +284,6 @@ class ClusterStatus:
         return self._admin.list_offsets(
             {TopicPartition(topic, number): which for topic, number in places}, request_timeout=CONTACT_S
         )
-
-
-def _results(asked: Mapping[TopicPartition, Any]) -> Iterator[tuple[Place, int]]:
-    """The offsets of partitions that exist."""
-    for at, answer in asked.items():
-        try:
-            yield (at.topic, at.partition), answer.result().offset
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                continue
-            if error.args[0].code() in _REFUSED:
-                raise AccessError(
-                    f"topic {at.topic} may not be described by this user: allow Describe for topics and groups that "
-                    "begin with the topology's name"
-                ) from error
-            raise _unreachable(error) from error
 
 
 def _unreachable(error: KafkaException) -> BrokerUnreachableError:

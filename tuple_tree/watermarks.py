@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 # While a topic is new, or a broker comes or goes, its partitions have no leader for a moment. The numbers are those of
 # Kafka's protocol: https://kafka.apache.org/protocol.html#protocol_error_codes
-_LEADERLESS: Final = frozenset(
+LEADERLESS: Final = frozenset(
     {
         5,  # LEADER_NOT_AVAILABLE
         6,  # NOT_LEADER_OR_FOLLOWER
@@ -17,6 +17,7 @@ _LEADERLESS: Final = frozenset(
         78,  # OFFSET_NOT_AVAILABLE
     }
 )
+"""Codes of errors that pass once a partition's leader is known."""
 _PAUSE_S: Final = 0.05
 
 _Place = TypeVar("_Place", contravariant=True)
@@ -45,7 +46,7 @@ def watermarks(consumer: HasWatermarks[_Place], partition: _Place, patience_s: f
         try:
             low, high = consumer.get_watermark_offsets(partition, timeout=patience_s, cached=False)
         except Exception as error:
-            if _code(error) not in _LEADERLESS or time.monotonic() >= deadline:
+            if _code(error) not in LEADERLESS or time.monotonic() >= deadline:
                 raise
             time.sleep(_PAUSE_S)
         else:

@@ -188,14 +188,20 @@ class Replayer:
             else:
                 failures.append((letter, error))
 
-        self._producer.produce(
-            letter.topic,
-            letter.value,
-            letter.key,
-            letter.partition,
-            delivered,
-            headers=list(restored_headers(letter, self._topology, keep_anchors=keep_anchors)),
-        )
+        try:
+            self._producer.produce(
+                letter.topic,
+                letter.value,
+                letter.key,
+                letter.partition,
+                delivered,
+                headers=list(restored_headers(letter, self._topology, keep_anchors=keep_anchors)),
+            )
+        except KafkaException as error:
+            # Of this record, where metadata says so already; a transaction that has failed takes none.
+            if error.args[0].code() != KafkaError._STATE:
+                failures.append((letter, error.args[0]))
+            raise
         self._producer.produce(self._topic, partition=0, headers=list(replay_marker(letter.offset)))
 
     def _commit(self) -> None:
