@@ -14,13 +14,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 _PARTS: Final = (("tests/unit", "-n", "3"), ("tests/kafka", "-n", "3"), ("tests/spark",))
+_AT_A_TIME: Final = 2
 _FAILED: Final = 1
 """Pytest's exit code when tests ran and some failed; others mean that the check itself is broken."""
 
@@ -273,24 +276,37 @@ def failures(output: str) -> list[str]:
     return [line.split(" ")[1] for line in output.splitlines() if line.startswith("FAILED ")]
 
 
-def check(checkout: Path, faults: Sequence[Fault]) -> int:
+def check(faults: Sequence[Fault]) -> int:
     """Runs for each fault the test that finds it; returns how many faults were not found."""
-    sound = run(checkout, *sorted({fault.test for fault in faults}))
-    if sound.returncode != 0:
-        print(sound.stdout, "the tests fail without any fault", sep="\n", file=sys.stderr)
-        return len(faults)
-    missed = 0
-    for fault in faults:
-        began = time.monotonic()
-        with broken(checkout, fault):
-            done = run(checkout, fault.test)
-        found = done.returncode == _FAILED
-        missed += not found
-        print(f"{'found ' if found else 'MISSED'} {time.monotonic() - began:5.1f} s  {fault.name}", flush=True)
-        if not found:
-            print(f"  {fault.test} ended with exit code {done.returncode}\n{done.stdout[-2000:]}", flush=True)
-    print(f"{len(faults) - missed} passed, {missed} failed")
-    return missed
+    with ExitStack() as stack:
+        checkouts = [stack.enter_context(copied_checkout()) for _ in range(_AT_A_TIME)]
+        sound = run(
+            checkouts[0], "-n", str(_AT_A_TIME), "--dist", "loadgroup", *sorted({fault.test for fault in faults})
+        )
+        if sound.returncode != 0:
+            print(sound.stdout, "the tests fail without any fault", sep="\n", file=sys.stderr)
+            return len(faults)
+        free: SimpleQueue[Path] = SimpleQueue()
+        for checkout in checkouts:
+            free.put(checkout)
+
+        def is_found(fault: Fault) -> bool:
+            checkout, began = free.get(), time.monotonic()
+            try:
+                with broken(checkout, fault):
+                    done = run(checkout, fault.test)
+            finally:
+                free.put(checkout)
+            found = done.returncode == _FAILED
+            print(f"{'found ' if found else 'MISSED'} {time.monotonic() - began:5.1f} s  {fault.name}", flush=True)
+            if not found:
+                print(f"  {fault.test} ended with exit code {done.returncode}\n{done.stdout[-2000:]}", flush=True)
+            return found
+
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            found = sum(pool.map(is_found, faults))
+    print(f"{found} passed, {len(faults) - found} failed")
+    return len(faults) - found
 
 
 def find(checkout: Path, faults: Iterable[Fault]) -> int:
@@ -315,8 +331,10 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="only faults whose names contain one of these")
     arguments = parser.parse_args()
     faults = [fault for fault in FAULTS if not arguments.names or any(name in fault.name for name in arguments.names)]
+    if not arguments.find:
+        return 1 if check(faults) else 0
     with copied_checkout() as checkout:
-        return 1 if (find if arguments.find else check)(checkout, faults) else 0
+        return 1 if find(checkout, faults) else 0
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from tuple_tree.names import component_group, tuples_topic
 
 pytestmark = pytest.mark.exhaustive
 
-KILLS = 3
+KILLS = 2
 MESSAGES = 2_000
 
 
