@@ -30,8 +30,7 @@ test: $(READY) ## Run the tests on a real Kafka and a real Spark: under five min
 test-all: $(READY) ## Run every test there is, with kills at random, in a browser and in containers: under 40 minutes; needs Docker
 	.ci/chromium
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --exhaustive $(PARTS)
-	$(MAKE) test-container test-cluster test-faults
-	$(MAKE) chaos MINUTES=5
+	$(MAKE) test-container test-cluster test-faults chaos
 
 test-container: $(READY) ## Run ten smoke tests on a Kafka in a container; needs Docker
 	ACKER_TEST_KAFKA=container $(BIN)/pytest tests/kafka -m smoke

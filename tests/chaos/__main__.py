@@ -38,6 +38,7 @@ TOPOLOGIES: Final = (
 )
 BROKERS: Final[dict[int, type[Brokers]]] = {1: LocalBroker, 3: ThreeBrokers}
 KINDS: Final = sorted({*PROCESS_FAULTS, *LocalBroker.faults, *ThreeBrokers.faults})
+STEADY_SECONDS: Final = 10.0
 STUCK_SECONDS: Final = 120.0
 """After so long without an ack of a newer message, the run ends."""
 
@@ -105,6 +106,7 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
             stack.enter_context(looped(target.check, LOOK_SECONDS, errors))
         stack.enter_context(looped(filler(targets, kafka), 1 / topologies.RATE, errors))
         eventually(lambda: all(target.arena.effects.sum() > 50 for target in targets), "all topologies at work", 400)
+        eventually(lambda: is_steady(tracked), "acks within seconds: Spark compiles its code for minutes", 600)
         began = time.time()
         draw = Faults(rng, kafka, targets, only)
         while time.time() - began < 60 * minutes and not stuck and not errors:
@@ -143,6 +145,12 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
         "seconds_without_acks": summary(gaps),
         "each": faults,
     }
+
+
+def is_steady(targets: Sequence[Target]) -> bool:
+    """Whether all topologies ack within seconds what they emit now."""
+    seconds = recovered(targets, time.time(), [])
+    return len(seconds) == len(targets) and max(seconds.values()) < STEADY_SECONDS
 
 
 def recovered(targets: Sequence[Target], end: float, stuck: list[str]) -> dict[str, float]:

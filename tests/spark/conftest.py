@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,6 +18,8 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
 }
+
+_OWN_DRIVERS: Final = ("test_submit", "test_examples", "test_kills")
 
 
 def pytest_configure() -> None:
@@ -40,7 +43,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/spark/" in item.path.as_posix():
             # What starts drivers of its own does not need to wait for the session.
-            group = "spark-submit" if item.path.stem == "test_submit" else "spark"
+            is_alone = item.path.stem in _OWN_DRIVERS and "spark" not in getattr(item, "fixturenames", ())
+            group = "spark-submit" if is_alone else "spark"
             item.add_marker(pytest.mark.xdist_group(group))
             # PySpark leaves the sockets of `collect` and of its gateway to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
