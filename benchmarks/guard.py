@@ -179,7 +179,7 @@ def checks() -> Sequence[Check]:
     tracked, untracked = (bolt_round(each, sdk.Basic) for each in ("at_least_once", "at_most_once"))
     return (
         Check("ledger / plain dict", ledger, plain, 8.0),
-        Check("fold of full batches / ledger", fold_round(ids, BATCH), ledger, 0.57),
+        Check("fold of full batches / ledger", fold_round(ids, BATCH), ledger, 0.45),
         Check(f"fold of batches of {SMALL} / reading them as Avro", fold_round(few, SMALL), read_as_avro, 0.18),
         Check("a bolt's task, tracked / untracked", tracked, untracked, TRACKED_FLOOR),
     )
