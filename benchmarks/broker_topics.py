@@ -1,13 +1,14 @@
 """Topics of a benchmark: made, filled, and watched from outside.
 
-Everything that is compared is measured here and in the same way, by what has arrived in a topic: how many records, and
-when the broker appended them. No program measures itself.
+Everything that is compared is measured here and in the same way, by what has arrived in a topic: how many records, or
+how many tuples are in them, and when the broker appended them. No program measures itself.
 """
 
 import itertools
+import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,8 +17,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.errors import BenchmarkError
 from benchmarks.processes import cpu_seconds
-from tuple_tree.anchors import pack_anchor
-from tuple_tree.ids import random_ids
+from tuple_tree.ids import pack_ids, random_ids
+from tuple_tree.packs import MAX_ROWS, PackCodec
+from tuple_tree.payloads import encode_tuples
+from tuple_tree.streams import Stream
 from tuple_tree.watermarks import watermarks
 
 PAYLOAD_BYTES: Final = 100
@@ -25,6 +28,7 @@ _ALPHABET: Final = b"abcdefghijklmnopqrstuvwxyz "
 _LOOK_SECONDS: Final = 0.02
 _WARM_SECONDS: Final = 1.0
 _WARM_SHARE: Final = 0.1
+_QUIET_SECONDS: Final = 1.0
 
 # Appended when it was appended, by the broker's clock: what is measured rests on it.
 APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
@@ -76,7 +80,16 @@ class Topics:
                 future.result(30)
 
     def fill(self, topic: str, records: int, headers: Callable[[], list[Any] | None] = lambda: None) -> None:
-        """Writes so many payloads into partition 0."""
+        """Writes so many payloads into partition 0, a record each."""
+        self._write(topic, ((value, headers()) for value in itertools.islice(itertools.cycle(payloads()), records)))
+
+    def fill_packs(self, topic: str, stream: Stream, tuples: int, source: bytes, *, tracked: bool) -> None:
+        """Writes so many payloads as tuples into partition 0, in full packs: the tuples are rounded up to these."""
+        pack = encode_tuples(PackCodec(stream), [(payload,) for payload in payloads(MAX_ROWS)])
+        headers = tracked_headers(source, MAX_ROWS) if tracked else untracked_headers(source)
+        self._write(topic, ((pack, headers()) for _ in range(0, tuples, MAX_ROWS)))
+
+    def _write(self, topic: str, records: Iterable[tuple[bytes, list[Any] | None]]) -> None:
         producer = Producer(
             {
                 "bootstrap.servers": self.servers,
@@ -86,10 +99,10 @@ class Topics:
                 "queue.buffering.max.messages": 500_000,
             }
         )
-        for value in itertools.islice(itertools.cycle(payloads()), records):
+        for value, headers in records:
             while True:
                 try:
-                    producer.produce(topic, value, partition=0, headers=headers())
+                    producer.produce(topic, value, partition=0, headers=headers)
                     break
                 except BufferError:
                     producer.poll(0.05)
@@ -99,6 +112,27 @@ class Topics:
     def end(self, topic: str) -> int:
         """The high watermark of partition 0."""
         return int(watermarks(self._reader, TopicPartition(topic, 0), 30)[1])
+
+    def tuples(self, topic: str, stream: Stream, first: int, end: int) -> int:
+        """How many tuples the packs from one offset of partition 0 to another have, that one excluded."""
+        codec, count = PackCodec(stream), 0
+        self._reader.assign([TopicPartition(topic, 0, first)])
+        heard = time.monotonic()
+        try:
+            while True:
+                messages = self._reader.consume(1_000, 0.1)
+                heard = time.monotonic() if messages else heard
+                if time.monotonic() - heard > 30:
+                    raise BenchmarkError(f"{topic} could not be read from offset {first} within 30 s")
+                for message in messages:
+                    error, offset = message.error(), message.offset()
+                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                        raise BenchmarkError(f"{topic} could not be read from offset {first}: {error}")
+                    if error is not None or (offset is not None and offset >= end):
+                        return count
+                    count += codec.decode_batch(message.value() or b"").num_rows
+        finally:
+            self._reader.unassign()
 
     def appended_at(self, topic: str, offset: int) -> float:
         """When the broker appended the record at an offset of partition 0; seconds since the epoch, to 1 ms.
@@ -151,7 +185,7 @@ class Flow:
     """What arrived while it was watched.
 
     Attributes:
-        records: how many.
+        records: how many, or how many tuples.
         seconds: between the first and the last of them, by the broker's append times.
         cpu: process → its CPU seconds meanwhile.
         progress: what else was counted → how much it grew.
@@ -168,7 +202,7 @@ class Flow:
         return self.records / self.seconds
 
     def cpu_us(self, process: str, records: int | None = None) -> float:
-        """CPU time of a process in microseconds a record."""
+        """CPU time of a process in microseconds a record, or a tuple."""
         return self.cpu[process] * 1e6 / (self.records if records is None else records)
 
 
@@ -185,22 +219,25 @@ def watch(
     topic: str,
     pids: Mapping[str, Sequence[int]],
     *,
-    records: int,
+    records: int | None,
     longest: float,
+    stream: Stream | None = None,
     patience: float = 120.0,
     progress: Callable[[], dict[str, int]] = dict,
     check: Callable[[], None] = lambda: None,
 ) -> Flow:
     """Watches records arrive in partition 0 of a topic.
 
-    The first tenth of the records, or the first second, is left out: it shows how something starts. So is what comes
-    after 95 % of the records: it shows how it ends.
+    The first tenth of the records, or of the time, or the first second, is left out: it shows how something starts. So
+    is what comes after 95 % of the records: it shows how it ends. How many packs a component makes of its tuples is not
+    known before; there the end is where no more come for a second.
 
     Args:
         topics: where.
         topic: which.
         pids: name → processes whose CPU time is summed.
-        records: how many are going to arrive.
+        records: how many are going to arrive; None if that is not known.
+        stream: of the tuples whose packs arrive: then it is tuples that are counted, when all is over.
         longest: seconds after which enough was seen.
         patience: seconds to wait for the first record.
         progress: what else is counted.
@@ -214,7 +251,8 @@ def watch(
 
     asked = time.monotonic()
     first = start = None
-    enough = before + int(records * 0.95)
+    enough = math.inf if records is None else before + int(records * 0.95)
+    latest, moved = None, asked
     while True:
         end = topics.end(topic)
         now = time.monotonic()
@@ -225,32 +263,64 @@ def watch(
         elif first is None:
             first = now
         if first is not None and start is None:
-            if end - before >= records * _WARM_SHARE or now - first >= _WARM_SECONDS:
+            warm = min(_WARM_SECONDS, longest * _WARM_SHARE)
+            if now - first >= warm or (records is not None and end - before >= records * _WARM_SHARE):
                 start = look(end)
         elif start is not None:
             if end >= enough or now - start.at >= longest:
                 last = look(end)
                 break
+            if records is None and (latest is None or end > latest.end):
+                latest, moved = look(end), now
+            elif latest is not None and now - moved >= _QUIET_SECONDS:
+                last = latest
+                break
             check()
         time.sleep(_LOOK_SECONDS)
     arrived = last.end - start.end
-    if arrived < records / 1000 or arrived < 2:
+    if arrived < (records or 0) / 1000 or arrived < 2:
         raise BenchmarkError(f"only {arrived} records arrived in {topic}: too few to say anything")
     seconds = topics.appended_at(topic, last.end - 1) - topics.appended_at(topic, start.end - 1)
     return Flow(
-        arrived,
+        arrived if stream is None else topics.tuples(topic, stream, start.end, last.end),
         max(seconds, 0.001),
         {name: last.cpu[name] - start.cpu[name] for name in last.cpu},
         {name: last.progress[name] - start.progress.get(name, 0) for name in last.progress},
     )
 
 
-def tracked_headers(source: bytes) -> Callable[[], list[Any]]:
-    """Headers of a tuple with one anchor, as a spout's task writes them; another root each time."""
-    draw = random_ids().__next__
-    return lambda: [("anchors", pack_anchor(draw(), draw())), ("source", source)]
+class ArrivedTuples:
+    """Counts the tuples that have arrived in partition 0 of a topic, and may be read.
+
+    Args:
+        kafka: librdkafka properties.
+        topic: of one stream's records.
+        stream: whose tuples these are, in packs.
+    """
+
+    def __init__(self, kafka: Mapping[str, Any], topic: str, stream: Stream) -> None:
+        self._codec = PackCodec(stream)
+        self._consumer = Consumer({**kafka, "group.id": "arrivals", "enable.auto.commit": False})
+        self._consumer.assign([TopicPartition(topic, 0, 0)])
+        self._count = 0
+
+    def count(self) -> int:
+        """How many there are, as far as they could be read at once."""
+        while records := self._consumer.consume(1_000, 0):
+            self._count += sum(self._codec.decode_batch(each.value() or b"").num_rows for each in records)
+        return self._count
+
+    def close(self) -> None:
+        """Lets go of the broker."""
+        self._consumer.close()
+
+
+def tracked_headers(source: bytes, tuples: int = 1) -> Callable[[], list[Any]]:
+    """Headers of a record of tuples with one anchor each, as a spout's task writes them; other roots each time."""
+    draw = random_ids()
+    return lambda: [("anchors", pack_ids(list(itertools.islice(draw, 2 * tuples)))), ("source", source)]
 
 
 def untracked_headers(source: bytes) -> Callable[[], list[Any]]:
-    """Headers of an untracked tuple."""
+    """Headers of a record of untracked tuples."""
     return lambda: [("source", source)]

@@ -10,6 +10,7 @@ spout, two bolts and acker, at a low rate: from the emit of the spout to the exe
 to the ack at the spout (complete).
 """
 
+import itertools
 import json
 import os
 import tempfile
@@ -20,12 +21,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_worker.catalogue import Catalogue
 from benchmarks import command
+from benchmarks.broker_topics import ArrivedTuples, tracked_headers, untracked_headers
 from benchmarks.errors import BenchmarkError
 from benchmarks.results import Spread, machine, publish, report
 from local_kafka import LocalKafka
@@ -43,12 +45,10 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, pack_anchors
-from tuple_tree.ids import random_ids
 from tuple_tree.manifest import Guarantee
-from tuple_tree.names import component_group, tuples_topic
-from tuple_tree.streams import payload_codec
-from tuple_tree.watermarks import watermarks
+from tuple_tree.names import tuples_topic
+from tuple_tree.packs import MAX_ROWS
+from tuple_tree.payloads import encode_tuples, payload_codec
 
 NAME: Final = "EXACTLY_ONCE_BENCHMARK"
 GUARANTEE: Final = "EXACTLY_ONCE_BENCHMARK_GUARANTEE"
@@ -125,17 +125,16 @@ def prepared(kafka: Mapping[str, Any], guarantee: Guarantee) -> Topology:
 
 
 def fill(kafka: Mapping[str, Any], built: Topology, messages: int) -> None:
-    """Fills the inbox of `transform`."""
-    topic = tuples_topic(built.name, "transform")
-    payload = payload_codec(built.manifest.stream("clocked", "default")).encode((1.0, "a line of text"))
-    next_id = random_ids().__next__
+    """Fills the inbox of `transform` with packs."""
+    topic, source = tuples_topic(built.name, "transform"), b"clocked/default"
+    codec = payload_codec(built.manifest.stream("clocked", "default"))
     producer = Producer({**kafka, "queue.buffering.max.messages": 10_000_000, "compression.type": "lz4"})
-    for _ in range(messages):
-        headers: list[tuple[str, str | bytes | None]] = [(SOURCE_HEADER, b"clocked/default")]
-        if built.manifest.acking:
-            # In the order in which the SDK writes them.
-            headers.insert(0, (ANCHORS_HEADER, pack_anchors({next_id(): next_id()})))
-        producer.produce(topic, payload, partition=0, headers=headers)
+    left = itertools.chain(itertools.repeat(MAX_ROWS, messages // MAX_ROWS), [messages % MAX_ROWS])
+    for tuples in filter(None, left):
+        headers = tracked_headers(source, tuples) if built.manifest.acking else untracked_headers(source)
+        producer.produce(
+            topic, encode_tuples(codec, [(1.0, "a line of text")] * tuples), partition=0, headers=headers()
+        )
     if producer.flush(300):
         raise BenchmarkError("the inbox could not be filled")
 
@@ -146,21 +145,19 @@ def throughput(kafka: Mapping[str, Any], guarantee: Guarantee, messages: int) ->
     fill(kafka, built, messages)
     runner = ComponentRunner(built, "transform", kafka)
     thread = threading.Thread(target=runner.run)
-    client = Consumer({**kafka, "group.id": component_group(built.name, "transform")})
-    inbox = TopicPartition(tuples_topic(built.name, "transform"), 0)
-    outputs = TopicPartition(tuples_topic(built.name, "arrivals"), 0)
+    outputs = built.manifest.stream("transform", "default")
+    arrived = ArrivedTuples(kafka, tuples_topic(built.name, "arrivals"), outputs)
 
     def is_done() -> bool:
         stats = runner.stats
         if stats.executed < messages or stats.pending:
             return False
-        if guarantee == "exactly_once":
-            return client.committed([inbox], timeout=30)[0].offset == messages
-        # Offsets are committed before, or once a second, which is no part of the work.
-        return watermarks(client, outputs, 30)[1] == messages
+        # With exactly_once, what may be read is committed. Else offsets are committed before or once a second: that
+        # is no part of the work.
+        return arrived.count() >= messages
 
     thread.start()
-    # Reads of 500 records: the first of them is all that is missed here.
+    # The first record is all that is missed here.
     while not runner.stats.executed:
         time.sleep(0.001)
     start = time.monotonic()
@@ -171,7 +168,7 @@ def throughput(kafka: Mapping[str, Any], guarantee: Guarantee, messages: int) ->
     seconds = time.monotonic() - start
     runner.stop()
     thread.join()
-    client.close()
+    arrived.close()
     return messages / seconds
 
 

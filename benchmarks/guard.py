@@ -28,12 +28,14 @@ from numpy.typing import NDArray
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import Ledger, warm_up
 from benchmarks import sdk
+from benchmarks.broker_topics import payloads
 from benchmarks.ledger_ids import BATCH, WindowIds
 from benchmarks.ledger_sides import SETTINGS, SPOUT, filled
 from spout_sdk.components import AnyBolt
 from tuple_tree.codec import encode_ack_batch, schema_directory
 from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import AckBatch
+from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 
 ROUNDS: Final = 9
 PENDING: Final = 100_000
@@ -44,7 +46,8 @@ SMALL: Final = 10
 """Entries of a small batch."""
 TUPLES: Final = 20_000
 """Of a round of a bolt."""
-TRACKED_FLOOR: Final = 0.56
+TRACKED_FLOOR: Final = 0.78
+ARROW_FLOOR: Final = 0.38
 _SMALL_TURNS: Final = 2 * BATCH
 
 Round = Callable[[], float]
@@ -75,6 +78,20 @@ class Check:
 def bolt_round(guarantee: Guarantee, kind: type[AnyBolt]) -> Round:
     """A bolt's task without Kafka, from the record to the ack batch."""
     return lambda: 1e6 / sdk.bolt(guarantee, kind, TUPLES)
+
+
+def arrow_round() -> Round:
+    """The library of packs alone: reads and writes those that a bolt's task gets."""
+    codec = payload_codec(sdk.STREAM)
+    pack = encode_tuples(codec, [(payload,) for payload in payloads(sdk.READ)])
+
+    def run() -> float:
+        began = time.process_time()
+        for _ in range(TUPLES // sdk.READ):
+            encode_tuples(codec, decode_tuples(codec, pack))
+        return TUPLES / (time.process_time() - began)
+
+    return run
 
 
 def ledger_round(ids: WindowIds) -> Round:
@@ -182,6 +199,7 @@ def checks() -> Sequence[Check]:
         Check("fold of full batches / ledger", fold_round(ids, BATCH), ledger, 0.45),
         Check(f"fold of batches of {SMALL} / reading them as Avro", fold_round(few, SMALL), read_as_avro, 0.18),
         Check("a bolt's task, tracked / untracked", tracked, untracked, TRACKED_FLOOR),
+        Check("a bolt's task, tracked / reading and writing its packs by Arrow", tracked, arrow_round(), ARROW_FLOOR),
     )
 
 

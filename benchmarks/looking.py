@@ -1,7 +1,7 @@
 """What being looked at costs: a bolt at its full rate with nobody looking, and with everybody.
 
     python -m benchmarks.looking
-    python -m benchmarks.looking --rounds 3 --records 500000
+    python -m benchmarks.looking --rounds 3 --tuples 3000000
     python -m benchmarks.looking --quick
 
 Alone, the topology has no `stats` topic, so its processes publish nothing, and no metrics are served. Watched, the bolt
@@ -19,9 +19,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from benchmarks import command, running
-from benchmarks.broker_topics import Flow, Topics, tracked_headers, watch
+from benchmarks.broker_topics import Flow, Topics, watch
 from benchmarks.errors import BenchmarkError
-from benchmarks.plans import REFERENCE, Plan
+from benchmarks.plans import REFERENCE, STREAM, Plan
 from benchmarks.results import Spread, machine, publish, report
 from local_kafka import LocalKafka
 from local_kafka.ports import free_port
@@ -40,16 +40,15 @@ class Rounds:
     Args:
         topics: of the broker.
         broker: its process id.
-        records: in each inbox.
+        tuples: in each inbox.
     """
 
-    def __init__(self, topics: Topics, broker: int, records: int) -> None:
+    def __init__(self, topics: Topics, broker: int, tuples: int) -> None:
         self._topics = topics
         self._broker = broker
-        self._records = records
         for plan in (ALONE, WATCHED):
             running.make_topics(topics, plan, without=() if plan is WATCHED else [stats_topic(plan.name)])
-            topics.fill(tuples_topic(plan.name, "transform"), records, tracked_headers(b"source/default"))
+            topics.fill_packs(tuples_topic(plan.name, "transform"), STREAM, tuples, b"source/default", tracked=True)
 
     def alone(self) -> Flow:
         """A round in which nobody looks."""
@@ -84,7 +83,8 @@ class Rounds:
             self._topics,
             tuples_topic(plan.name, "sink"),
             {"broker": [self._broker], **{process.name: [process.pid] for process in processes}},
-            records=self._records,
+            records=None,
+            stream=STREAM,
             longest=_LONGEST_SECONDS,
             check=check,
         )
@@ -152,11 +152,11 @@ def _row(side: str, flows: list[Flow]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = command.parser(__doc__, "few records, one round")
-    parser.add_argument("--records", type=int, help="in each inbox; 1,500,000 unless given")
+    parser = command.parser(__doc__, "few tuples, one round")
+    parser.add_argument("--tuples", type=int, help="in each inbox; 5,000,000 unless given")
     parser.add_argument("--rounds", type=int, help="9 unless given")
     given = parser.parse_args()
-    records = given.records or (200_000 if given.quick else 1_500_000)
+    tuples = given.tuples or (2_000_000 if given.quick else 5_000_000)
     rounds = given.rounds or (1 if given.quick else 9)
     host = machine()
     alone: list[Flow] = []
@@ -164,7 +164,7 @@ def main() -> None:
     with LocalKafka(jvm="server", heap="1g") as kafka:
         topics = Topics(kafka.bootstrap_servers)
         try:
-            turns = Rounds(topics, kafka.pid or 0, records)
+            turns = Rounds(topics, kafka.pid or 0, tuples)
             for number in range(rounds):
                 alone.append(turns.alone())
                 watched.append(turns.watched())
@@ -181,7 +181,7 @@ def main() -> None:
             rows[0]["cpu_us_per_tuple"].median / rows[1]["cpu_us_per_tuple"].median, 4
         ),
     }
-    settings = {"records": records, "rounds": rounds, "scrape_seconds": _SCRAPE_SECONDS}
+    settings = {"tuples": tuples, "rounds": rounds, "scrape_seconds": _SCRAPE_SECONDS}
     publish(report("looking", host, rows, settings, ratios=ratios), command.directory(given))
 
 

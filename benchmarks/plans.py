@@ -77,13 +77,14 @@ class Plan:
         return cls(**json.loads(os.environ[PLAN]))
 
 
-_STREAM: Final = declare("payload", codec="bytes")
+STREAM: Final = declare({"payload": bytes})
+"""Of every component: payloads, in packs."""
 
 
 class Prepared(Spout):
     """Payloads that are ready, as fast as they are taken: a source that costs nothing."""
 
-    streams = (_STREAM,)
+    streams = (STREAM,)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         self.collector = collector
@@ -109,7 +110,7 @@ class Paced(Spout):
     A source that waits for answers would be late where the system is slow, and would leave out just what was worst.
     """
 
-    streams = (_STREAM,)
+    streams = (STREAM,)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         self.plan = Plan.told()
@@ -182,7 +183,7 @@ class Endless(Prepared):
 class Transform(BasicBolt):
     """The work of every program that is compared: a payload in upper case."""
 
-    streams = (_STREAM,)
+    streams = (STREAM,)
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         collector.emit((tuple_.values[0].upper(),))
@@ -211,7 +212,7 @@ def of(plan: Plan) -> Topology:
         max_spout_pending=plan.max_spout_pending,
         message_timeout=60.0,
     )
-    spout = KafkaSpout(plan.topic, streams=(_STREAM,)) if plan.source == "topic" else _SOURCES[plan.source]
+    spout = KafkaSpout(plan.topic, streams=(STREAM,)) if plan.source == "topic" else _SOURCES[plan.source]
     builder.set_spout("source", spout)
     source = "source"
     for bolt in plan.bolts:

@@ -30,7 +30,7 @@ from typing import Any, Final
 from benchmarks import command, running
 from benchmarks.broker_topics import Topics, watch
 from benchmarks.errors import BenchmarkError
-from benchmarks.plans import Plan
+from benchmarks.plans import STREAM, Plan
 from benchmarks.processes import resident_bytes
 from benchmarks.results import machine, publish, report
 from local_kafka import LocalKafka
@@ -50,8 +50,7 @@ def top_rate(topics: Topics, seconds: float, pending: int, ack_partitions: int) 
     running.make_topics(topics, plan)
     with running.topology(topics.servers, plan) as ours:
         watched = tuples_topic(plan.name, "sink")
-        # As many records as can never be: it is the seconds that end it.
-        return watch(topics, watched, ours.pids(), records=10_000_000, longest=seconds, check=ours.check).rate
+        return watch(topics, watched, ours.pids(), records=None, stream=STREAM, longest=seconds, check=ours.check).rate
 
 
 class Soak:

@@ -30,7 +30,8 @@ from tuple_tree.anchors import pack_anchors
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
 from tuple_tree.names import tuples_topic
-from tuple_tree.streams import declare, payload_codec
+from tuple_tree.payloads import encode_tuples, payload_codec
+from tuple_tree.streams import declare
 from tuple_tree.topics import topic_specs
 
 PARTITIONS = 4
@@ -38,7 +39,7 @@ TEXT = "the quick brown fox jumps over the lazy dog, and then some more of it, u
 
 
 def manifest() -> Manifest:
-    stream = declare({"text": str, "number": int})
+    stream = declare({"text": str, "number": int}, codec="avro")
 
     def subscribed(source: str) -> tuple[Subscription]:
         return (Subscription(source=source, stream="default", grouping="shuffle"),)
@@ -63,13 +64,14 @@ def create_topics(servers: str, topology: Manifest, copy: str) -> None:
 
 def fill(servers: str, topology: Manifest, rows: int) -> None:
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "compression.type": "lz4"})
-    encode = payload_codec(topology.stream("lines", "default")).encode
+    codec = payload_codec(topology.stream("lines", "default"))
     topic, next_id = tuples_topic(topology.topology, "upper"), random_ids().__next__
     for number in range(rows):
         headers: Any = [("anchors", pack_anchors({next_id(): next_id()})), ("source", b"lines/default")]
         while True:
             try:
-                producer.produce(topic, encode((TEXT, number)), partition=number % PARTITIONS, headers=headers)
+                payload = encode_tuples(codec, [(TEXT, number)])
+                producer.produce(topic, payload, partition=number % PARTITIONS, headers=headers)
                 break
             except BufferError:
                 producer.poll(0.1)

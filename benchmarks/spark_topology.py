@@ -35,10 +35,10 @@ from local_kafka import LocalKafka
 from spark_jobs.kafka_options import topic_id
 from spout_sdk import load_topology
 from tuple_tree.anchors import ANCHORS_HEADER, unpack_anchors
-from tuple_tree.ids import position_of, topic_key
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
-from tuple_tree.streams import payload_codec
+from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
+from tuple_tree.positions import position_of, topic_key
 from tuple_tree.watermarks import watermarks
 
 PARTITIONS = 4
@@ -96,9 +96,10 @@ def fill(kafka: Mapping[str, Any], topic: str, messages: int) -> None:
     admin = AdminClient(dict(kafka))
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     producer = Producer({**kafka, "linger.ms": 20})
-    encode = payload_codec(words.LINE).encode
+    codec = payload_codec(words.LINE)
     for message in range(messages):
-        producer.produce(topic, encode((message, words.line(message))), partition=message % PARTITIONS)
+        payload = encode_tuples(codec, [(message, words.line(message))])
+        producer.produce(topic, payload, partition=message % PARTITIONS)
         if message % 10_000 == 9_999:
             producer.flush()
     if producer.flush(60):
@@ -108,7 +109,7 @@ def fill(kafka: Mapping[str, Any], topic: str, messages: int) -> None:
 def replays_of(kafka: Mapping[str, Any], manifest: Manifest, source: str) -> list[int]:
     """The messages of all tuples in the inbox of `split` that are not their first attempt, in rising order."""
     topic = tuples_topic(manifest.topology, "split")
-    decode = payload_codec(words.LINE).decode
+    codec = payload_codec(words.LINE)
     key = topic_key(topic_id(kafka, source))
     consumer = Consumer({**kafka, "group.id": "replays", "enable.auto.commit": False})
     found = []
@@ -127,8 +128,8 @@ def replays_of(kafka: Mapping[str, Any], manifest: Manifest, source: str) -> lis
                 assert isinstance(value, bytes)
                 assert isinstance(anchors, bytes)
                 (root,) = unpack_anchors(anchors)
-                if position_of(root, key).attempt:
-                    found.append(decode(value)[0])
+                if position_of(root, key, manifest.ack_partitions).attempt:
+                    found += [message for message, _ in decode_tuples(codec, value)]
     finally:
         consumer.close()
     return sorted(found)

@@ -10,8 +10,9 @@ Two comparisons, each alternating between its contestants round by round on one 
 **stage**: one process. It reads a topic of one partition that was filled beforehand, turns each payload of 100 bytes
 into upper case and writes it to another topic of one partition. That is all that the peers do, so it is what one
 process of ours is compared with: the process of a bolt, whose inbox was filled and which emits into the inbox of
-another. (The tuned plain loop runs once more on records with two headers, which it hands on: that is what the client
-alone takes for what a tuple carries.) What it does besides is its promise: the tracked bolt reads the anchors of each
+another. Its inbox holds the tuples in full packs of 1,000, and it packs what it emits as it does. (The tuned plain loop
+runs once more on records with two headers, which it hands on: that is what the client alone would take for a tuple in a
+record of its own.) What it does besides is its promise: the tracked bolt reads the anchors of each
 tuple, gives each new one an edge, and sends an ack batch before it commits; its inbox holds tuples with one anchor
 each, as a spout's task writes them. All commit what they have read after what they wrote was delivered, at least once,
 except `at_most_once`, which is the same bolt without trees. Nothing else runs, so each has the two cores of the
@@ -26,8 +27,9 @@ guarantee costs. Without trees there is no back-pressure on a spout, so its own 
 arrived at the end. The ack log has one partition, as there is one acker worker (`--ack-partitions`); what more of them
 cost on one machine is told in `docs/performance.md`.
 
-All are measured from outside and in the same way: records that arrived in the sink's topic over the broker's append
-times, without the first tenth and the last twentieth, and CPU time from `/proc`.
+All are measured from outside and in the same way: records, or the tuples in them, that arrived in the sink's topic over
+the broker's append times, without the first tenth and the last twentieth, or without the first second where the number
+of packs is not known before; and CPU time from `/proc`.
 """
 
 import argparse
@@ -39,18 +41,21 @@ from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from benchmarks import command, running
-from benchmarks.broker_topics import PAYLOAD_BYTES, Flow, Topics, tracked_headers, untracked_headers, watch
+from benchmarks.broker_topics import PAYLOAD_BYTES, Flow, Topics, tracked_headers, watch
 from benchmarks.errors import BenchmarkError
-from benchmarks.plans import Plan, Source
+from benchmarks.plans import STREAM, Plan, Source
 from benchmarks.results import Spread, machine, publish, report
 from benchmarks.setup import python_peers
 from local_kafka import LocalKafka
 from tuple_tree.manifest import Guarantee
 from tuple_tree.names import component_group, tuples_topic
+from tuple_tree.streams import Stream
 
 GUARANTEES: Final = get_args(Guarantee)
 SOURCE_TOPIC: Final = "bench.source"
 HEADERS_TOPIC: Final = "bench.source.headers"
+TUPLES_A_RECORD: Final = 3
+"""Of an inbox for each record of a source: a bolt takes packs faster than peers take records, and both take seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ class StageRounds:
     Args:
         topics: of the broker.
         broker: its process id.
-        records: in the source.
+        records: in the source; an inbox has three times as many tuples.
         longest: seconds that a process is watched.
         ack_partitions: of the ack log that the tracked bolt writes.
     """
@@ -104,7 +109,7 @@ class StageRounds:
         group = component_group(plan.name, "transform")
         self._topics.rewind(group, inbox)
         with running.component(self._topics.servers, plan, "transform") as process:
-            return self._watch(process, tuples_topic(plan.name, "sink"), 1.0)
+            return self._watch(process, tuples_topic(plan.name, "sink"), None, STREAM)
 
     def peer(self, peer: Contestant, *, tuned: bool) -> Flow:
         """A round of a contestant."""
@@ -121,14 +126,15 @@ class StageRounds:
         self._topics.create({name: 1})
         arguments = [self._topics.servers, source, name, name, *flags]
         with running.peer(peer.program, peer.framework, *arguments) as process:
-            return self._watch(process, name, peer.share)
+            return self._watch(process, name, int(self._records * peer.share))
 
-    def _watch(self, process: running.Process, topic: str, share: float) -> Flow:
+    def _watch(self, process: running.Process, topic: str, records: int | None, stream: Stream | None = None) -> Flow:
         return watch(
             self._topics,
             topic,
             {"process": [process.pid], "broker": [self._broker]},
-            records=int(self._records * share),
+            records=records,
+            stream=stream,
             longest=self._longest,
             check=process.check,
         )
@@ -138,8 +144,9 @@ class StageRounds:
             f"stage-{guarantee.replace('_', '-')}", guarantee, ack_partitions=self._ack_partitions
         )
         running.make_topics(self._topics, plan)
-        headers = (untracked_headers if guarantee == "at_most_once" else tracked_headers)(b"source/default")
-        self._topics.fill(tuples_topic(plan.name, "transform"), self._records, headers)
+        inbox, tracked = tuples_topic(plan.name, "transform"), guarantee != "at_most_once"
+        tuples = TUPLES_A_RECORD * self._records
+        self._topics.fill_packs(inbox, STREAM, tuples, b"source/default", tracked=tracked)
         return plan
 
 
@@ -224,7 +231,7 @@ def _one_pipeline(
         def progress() -> dict[str, int]:
             stats = ours.runner.stats()
             return {
-                "source": topics.end(tuples_topic(plan.name, "transform")),
+                "source": stats["source"].emitted,
                 "sink": stats["sink"].executed,
                 "trees": stats["source"].acked,
             }
@@ -233,7 +240,8 @@ def _one_pipeline(
             topics,
             tuples_topic(plan.name, "sink"),
             {**ours.pids(), "broker": [broker]},
-            records=given.records,
+            records=None,
+            stream=STREAM,
             longest=given.seconds,
             progress=progress,
             check=ours.check,
@@ -300,7 +308,7 @@ def _say(text: str) -> None:
 
 def main() -> None:
     parser = command.parser(__doc__, "one short round")
-    parser.add_argument("--records", type=int, help="in each filled topic; 1,500,000 unless given")
+    parser.add_argument("--records", type=int, help="in each filled topic of records; 1,500,000 unless given")
     parser.add_argument("--rounds", type=int, help="5 unless given")
     parser.add_argument("--seconds", type=float, help="that each is watched at most; 10 unless given")
     parser.add_argument("--pending", type=int, default=20_000, help="open trees of the spout")

@@ -28,8 +28,8 @@ FAIL_RATE: Final = "WORDS_FAIL_RATE"
 MAX_PENDING: Final = "WORDS_MAX_PENDING"
 """Environment variable: trees that may be open."""
 
-LINE: Final = declare({"message": int, "line": str})
-WORD: Final = declare({"message": int, "position": int, "word": str})
+LINE: Final = declare({"message": int, "line": str}, codec="avro")
+WORD: Final = declare({"message": int, "position": int, "word": str}, codec="avro")
 SOURCE: Final = "lines-of-words"
 
 _VOCABULARY: Final = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")

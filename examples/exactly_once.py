@@ -29,7 +29,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from tuple_tree.streams import payload_codec
+from tuple_tree.payloads import decode_tuples, payload_codec
 
 GUARANTEE = "BILLS_GUARANTEE"
 ORDERS = "BILLS_ORDERS"
@@ -88,7 +88,7 @@ def bills(kafka: dict[str, Any], built: Topology) -> Counter[int]:
     reads = {"group.id": "bills", "isolation.level": "read_committed", "enable.partition.eof": True}
     consumer = Consumer({**kafka, **reads, "enable.auto.commit": False})
     consumer.assign([TopicPartition("bills.tuples.post", 0, 0)])
-    decode = payload_codec(built.manifest.stream("bill", "default")).decode
+    codec = payload_codec(built.manifest.stream("bill", "default"))
     found: Counter[int] = Counter()
     while True:
         message = consumer.poll(30)
@@ -102,7 +102,7 @@ def bills(kafka: dict[str, Any], built: Topology) -> Counter[int]:
             raise SystemExit(f"the bills could not be read: {error.str()}")
         payload = message.value()
         assert payload is not None
-        found[decode(payload)[0]] += 1
+        found.update(order for order, *_ in decode_tuples(codec, payload))
 
 
 def run(orders: int, kills: int) -> int:

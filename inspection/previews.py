@@ -4,7 +4,7 @@ from typing import Final
 
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
-from tuple_tree.streams import PayloadCodec, payload_codec
+from tuple_tree.payloads import PayloadCodec, decode_tuples, payload_codec
 
 PREVIEW_CHARACTERS: Final = 60
 _SHOWN_BYTES: Final = 24
@@ -24,26 +24,37 @@ class Previews:
             for stream in component.streams
         }
 
-    def of(self, component: str, stream: str, payload: bytes | None) -> str:
-        """The values by field, at most `PREVIEW_CHARACTERS` long; bytes where the payload cannot be read."""
+    def of(self, component: str, stream: str, payload: bytes | None, index: int) -> str:
+        """The values of one of the tuples by field, at most `PREVIEW_CHARACTERS` long; bytes if it cannot be read."""
         if payload is None:
             return "no payload"
-        values = self.values(component, stream, payload, PREVIEW_CHARACTERS)
+        values = self.values(component, stream, payload, PREVIEW_CHARACTERS, index)
         if values is not None:
             return values
         return f"unreadable: {_bytes(payload)}" if (component, stream) in self._streams else _bytes(payload)
 
-    def values(self, component: str, stream: str, payload: bytes, width: int) -> str | None:
-        """The values by field, at most `width` characters; None where the payload cannot be read."""
+    def values(self, component: str, stream: str, payload: bytes, width: int, index: int | None = None) -> str | None:
+        """The values of the tuples by field, at most `width` characters; None where the payload cannot be read.
+
+        Args:
+            component: that emitted them.
+            stream: to which of its streams.
+            payload: of the record.
+            width: characters.
+            index: which of the tuples; all unless given.
+        """
         known = self._streams.get((component, stream))
         if known is None:
             return None
         codec, names = known
         try:
-            values = codec.decode(payload)
+            tuples = decode_tuples(codec, payload)
         except WireError:
             return None
-        text = ", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=True))
+        chosen = tuples if index is None else tuples[index : index + 1]
+        text = "; ".join(
+            ", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=True)) for values in chosen
+        )
         return text if len(text) <= width else text[: width - 1] + "…"
 
 

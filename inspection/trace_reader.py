@@ -23,14 +23,14 @@ from inspection.trace.records import RootRecords
 from inspection.trace.roots import place_of_tuple, positions_of_message, show_root
 from inspection.trace.sightings import Sightings, outcomes_of
 from inspection.trace.tree import Tree, build_tree
-from tuple_tree.anchors import ANCHORS_HEADER, unpack_anchors
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, edges_of_tuples
 from tuple_tree.client_settings import for_admin
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import WireError
 from tuple_tree.forgotten_clients import forgettable
-from tuple_tree.ids import positional_root, topic_key
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, component_group, notices_topic, tuples_topic
+from tuple_tree.positions import positional_root, topic_key
 
 _AT_ONCE: Final = 500
 CLOCK_MS: Final = 30_000
@@ -207,20 +207,21 @@ class TraceReader:
                 f"group {group} has no committed offsets of a source topic that exists, so spout {spout!r} has no "
                 "roots that follow from positions: give the root, --oldest or --last-failed"
             )
-        return [positional_root(position, topic_key(each)) for each in ids for position in positions]
+        partitions = self._manifest.ack_partitions
+        return [positional_root(position, topic_key(each), partitions) for each in ids for position in positions]
 
     def roots_of_tuple(self, text: str) -> list[int]:
         """The roots of the trees that a tuple in an inbox belongs to.
 
         Args:
-            text: `BOLT/TASK@OFFSET`.
+            text: `BOLT/TASK@OFFSET`, of all tuples of that record, or `BOLT/TASK@OFFSET.INDEX`.
 
         Raises:
             RootFormError: if it is no such thing, the inbox holds no such record, or it belongs to no tree.
             BrokerUnreachableError: if brokers do not answer in time.
             TopicError: if the inbox does not exist or may not be read.
         """
-        bolt, task, offset = place_of_tuple(text, self._manifest)
+        bolt, task, offset, index = place_of_tuple(text, self._manifest)
         place = (tuples_topic(self._manifest.topology, bolt), task)
         found: list[Message] = []
         kept = self._scan.stretches([place])[place]
@@ -232,9 +233,14 @@ class TraceReader:
             )
         headers: Any = found[0].headers()
         try:
-            roots = list(unpack_anchors(dict(headers or ()).get(ANCHORS_HEADER) or b""))
+            said = dict(headers or ())
+            edges = edges_of_tuples(said.get(ANCHORS_HEADER) or b"", said.get(ANCHOR_COUNTS_HEADER))
         except WireError as error:
             raise RootFormError(f"tuple {text} has no readable anchors: {error}") from error
+        if index is not None and edges and index >= len(edges):
+            raise RootFormError(f"the record of {text} has {len(edges)} tuples, and the first is number 0")
+        chosen = edges if index is None else edges[index : index + 1]
+        roots = [*dict.fromkeys(root for each in chosen for root in each)]
         if not roots:
             raise RootFormError(f"tuple {text} belongs to no tree: it was emitted without anchors")
         return roots
@@ -306,7 +312,7 @@ class TraceReader:
             bolt = bolts[message.topic() or ""]
             task, offset = message.partition() or 0, message.offset() or 0
             for records, delivery in sightings.see_tuple(bolt, task, offset, message.timestamp()[1], headers):
-                preview = previews.of(delivery.source, delivery.stream, _bytes(message))
+                preview = previews.of(delivery.source, delivery.stream, _bytes(message), delivery.index)
                 records.deliveries.append(replace(delivery, preview=preview))
 
         self._scan.read("inboxes", self._scan.stretches(places, since_ms, until), take)

@@ -1,4 +1,4 @@
-"""The `anchors` and `source` headers as Spark expressions."""
+"""The headers of a record of one tuple as Spark expressions: `anchors`, `anchor-counts` and `source`."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from spark_jobs.ids import id_digits, id_of, ids_of
-from tuple_tree.anchors import ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER
 from tuple_tree.ids import ID_BYTES
 
 ROOTS_TYPE: Final = "array<bigint>"
@@ -19,14 +19,22 @@ def header(headers: Column, name: str) -> Column:
     return F.get(found, F.size(found) - 1)["value"]
 
 
-def anchors_and_source(headers: Column) -> tuple[Column, Column]:
-    """Both headers of a tuple, binary; quicker than one by one for tuples as the SDK and Spark bolts write them."""
+def tuple_headers(headers: Column) -> tuple[Column, Column, Column]:
+    """`anchors`, `anchor-counts` and `source`, binary; quicker than one by one for tuples of one anchor."""
     first, second = F.get(headers, F.lit(0)), F.get(headers, F.lit(1))
     usual = (F.size(headers) == 2) & (first["key"] == F.lit(ANCHORS_HEADER)) & (second["key"] == F.lit(SOURCE_HEADER))
     return (
         F.when(usual, first["value"]).otherwise(header(headers, ANCHORS_HEADER)),
+        F.when(usual, F.lit(None)).otherwise(header(headers, ANCHOR_COUNTS_HEADER)),
         F.when(usual, second["value"]).otherwise(header(headers, SOURCE_HEADER)),
     )
+
+
+def are_of_one_tuple(anchors: Column, counts: Column) -> Column:
+    """Whether the anchors, which are no ragged ones, are those of one tuple; null if there are none."""
+    length = F.length(anchors)
+    counted = F.when(counts.isNull(), length == PAIR_BYTES).otherwise(counts == _count(length / PAIR_BYTES))
+    return F.when(length > 0, counted)
 
 
 def one_pair(anchors: Column) -> Column:
@@ -61,7 +69,7 @@ def roots_of(root: Column, several: Column) -> Column:
 
 
 def child_headers(root: Column, several: Column, edge: Column, source: Column) -> Column:
-    """The headers of one delivery: the edge for each root, and the source; no anchors where there are no roots.
+    """The headers of one delivery: the edge for each root, how many, and the source; of roots only if there are some.
 
     Args:
         root: `bigint`, if there is one root, else null.
@@ -71,12 +79,18 @@ def child_headers(root: Column, several: Column, edge: Column, source: Column) -
     """
     one = F.unhex(F.concat(id_digits(root), id_digits(edge)))
     many = F.unhex(F.array_join(F.transform(several, lambda each: F.concat(id_digits(each), id_digits(edge))), ""))
+    counted = _header(ANCHOR_COUNTS_HEADER, _count(F.size(several)))
     said = _header(SOURCE_HEADER, source.cast("binary"))
     return (
         F.when(root.isNotNull(), F.array(_header(ANCHORS_HEADER, one), said))
-        .when(several.isNotNull(), F.array(_header(ANCHORS_HEADER, many), said))
+        .when(several.isNotNull(), F.array(_header(ANCHORS_HEADER, many), counted, said))
         .otherwise(F.array(said))
     )
+
+
+def _count(anchors: Column) -> Column:
+    """The `anchor-counts` header of one tuple."""
+    return F.unhex(F.lpad(F.hex(anchors.cast("bigint")), 4, "0"))
 
 
 def _pair(anchors: Column, position: Column) -> Column:

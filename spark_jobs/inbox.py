@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructField, StructType
 
-from spark_jobs.anchors import anchors_and_source, one_pair, roots_of, several_pairs
+from spark_jobs.anchors import are_of_one_tuple, one_pair, roots_of, several_pairs, tuple_headers
 from spark_jobs.counts import observed
 from spark_jobs.dead_letters import dead_letter, dead_letter_records, reason
 from spark_jobs.errors import ComponentRefusedError
@@ -83,7 +83,8 @@ class InboxReader:
     """
 
     def __init__(self, inbox: Inbox, identity: Column) -> None:
-        anchors, source = anchors_and_source(F.col("headers"))
+        anchors, counts, source = tuple_headers(F.col("headers"))
+        nothing = F.lit(None).cast("binary")
         distinct = list(dict.fromkeys(_Distinct(schema) for schema in inbox.sources.values()))
         schemas = {f"_read{number}": each.schema for number, each in enumerate(distinct)}
         unreadable = ~functools.reduce(
@@ -93,7 +94,8 @@ class InboxReader:
         self._steps: tuple[list[Column | str], ...] = (
             [
                 *("key", "value", "topic", "partition", "offset", "headers"),
-                (anchors if inbox.manifest.acking else F.lit(None).cast("binary")).alias("_anchors"),
+                (anchors if inbox.manifest.acking else nothing).alias("_anchors"),
+                (counts if inbox.manifest.acking else nothing).alias("_counts"),
                 source.cast("string").alias(SOURCE),
             ],
             [
@@ -172,6 +174,10 @@ def _why_dead(inbox: Inbox, unreadable: Column) -> Column:
         F.when(
             length % PAIR_BYTES != 0,
             why("ragged-anchors", "the anchors header has ", length, f" bytes, which is no multiple of {PAIR_BYTES}"),
+        )
+        .when(
+            ~are_of_one_tuple(anchors, F.col("_counts")),
+            why("ragged-anchors", "the headers do not say that ", length, " bytes of anchors are those of one tuple"),
         )
         .when(source.isNull(), why("no-source", f"the record has no {SOURCE_HEADER} header"))
         .when(

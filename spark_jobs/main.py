@@ -2,8 +2,8 @@
 
 The topology is whatever `MODULE:TOPOLOGY` names; what runs is what the topology was given for the component:
 
-    builder.set_spout("lines", "a-topic", external=True, streams=[declare({"line": str})])
-    builder.set_bolt("split", transform, external=True, streams=[declare({"word": str})])
+    builder.set_spout("lines", "a-topic", external=True, streams=[declare({"line": str}, codec="avro")])
+    builder.set_bolt("split", transform, external=True, streams=[declare({"word": str}, codec="avro")])
 
 It is told by SIGTERM, by Ctrl-C, or by the end of its lifeline; then it finishes its micro-batch and ends with code 0.
 Kafka's settings come as JSON, from `--kafka-file` or from the variable `ACKER_SPARK_KAFKA`, never on the command line,

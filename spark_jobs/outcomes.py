@@ -13,9 +13,9 @@ from spark_jobs.errors import SparkJobError
 from spark_jobs.positional_roots import positions_of
 from spark_jobs.running_query import StoppedBetweenBatches
 from spark_jobs.spout_batch import Found
-from tuple_tree.ids import MAX_PARTITIONS
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason, NoticeBatch
+from tuple_tree.positions import MAX_PARTITIONS
 from tuple_tree.source_positions import Prefix, Replay, SourcePositions
 
 logger = logging.getLogger("spark_jobs.spout")
@@ -49,6 +49,7 @@ class Outcomes:
         positions: the books.
         spout: index of the spout, which its roots must have.
         topic_key: of the source topic.
+        ack_partitions: of the topology.
         limit: trees that may be open.
         clock: monotonic seconds.
     """
@@ -58,12 +59,14 @@ class Outcomes:
         positions: SourcePositions,
         spout: int,
         topic_key: int,
+        ack_partitions: int,
         limit: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._positions = positions
         self._spout = spout
         self._key = topic_key
+        self._ack_partitions = ack_partitions
         self._limit = limit
         self._clock = clock
         self._times = DeliveryTimes()
@@ -120,29 +123,19 @@ class Outcomes:
 
     def heard(self, batch: NoticeBatch) -> None:
         """Applies notices; those of other spouts, or of what is not open, are ignored."""
-        acked, failed = (positions_of(roots, self._key) for roots in (batch.acked_roots, batch.failed_roots))
+        acked, failed = (
+            positions_of(roots, self._key, self._ack_partitions) for roots in (batch.acked_roots, batch.failed_roots)
+        )
         with self._changed:
             begun: dict[float, int] = {}
-            for spout, partition, offset, attempt in zip(
-                acked.spout.tolist(),
-                acked.partition.tolist(),
-                acked.offset.tolist(),
-                acked.attempt.tolist(),
-                strict=True,
-            ):
+            for spout, partition, offset, attempt in acked:
                 known = spout == self._spout and self._positions.done(partition, offset)
                 self._count(known, acked=True)
                 if known and (began := self._times.done(partition, offset, attempt)) is not None:
                     begun[began] = begun.get(began, 0) + 1
             self._measure(begun)
-            for spout, partition, offset, attempt, reason, message in zip(
-                failed.spout.tolist(),
-                failed.partition.tolist(),
-                failed.offset.tolist(),
-                failed.attempt.tolist(),
-                batch.fail_reasons.tolist(),
-                batch.fail_messages,
-                strict=True,
+            for (spout, partition, offset, attempt), reason, message in zip(
+                failed, batch.fail_reasons.tolist(), batch.fail_messages, strict=True
             ):
                 known = spout == self._spout and self._positions.failed(
                     partition, offset, attempt, FailReason(reason), message

@@ -1,4 +1,4 @@
-"""Payloads as Spark expressions: the codecs of `tuple_tree.streams`, read and written by Spark itself.
+"""Payloads as Spark expressions: codecs of one tuple a record, read and written by Spark itself.
 
 Reading tells a payload that is not the stream's from one whose fields are all null: Avro fills in a field that only
 the reader knows, and JSON keeps what it could not read. Unlike the SDK, Spark does not notice bytes that follow an Avro
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.avro.functions import from_avro, to_avro
 from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, StructField, StructType
 
+from spark_jobs.errors import ComponentRefusedError
 from tuple_tree.streams import Stream
 
 FIELD: Final = "_field_"
@@ -47,7 +48,16 @@ class StreamSchema:
 
 
 def schema_of(spark: SparkSession, stream: Stream) -> StreamSchema:
-    """Asks Spark what it makes of the stream's Avro types."""
+    """Asks Spark what it makes of the stream's Avro types.
+
+    Raises:
+        ComponentRefusedError: if a record of the stream carries several tuples.
+    """
+    if stream.codec == "arrow":
+        raise ComponentRefusedError(
+            f"stream {stream.name!r} has codec arrow: Spark components read and write streams of one tuple a record, "
+            'so declare it with codec="avro" or "json"'
+        )
     avro = json.dumps(stream.avro_schema())
     read = spark.range(0).select(from_avro(F.lit(b""), avro).alias("read")).schema["read"].dataType
     assert isinstance(read, StructType)  # noqa: S101 - for the type checker

@@ -47,9 +47,9 @@ from spark_jobs.spout_landing import Landing
 from spark_jobs.spout_loop import SpoutLoop
 from spark_jobs.spout_offsets import Range, SpoutOffsets
 from spark_jobs.tallies import SpoutTally
-from tuple_tree.ids import MAX_ATTEMPTS
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.names import acks_topic, component_group, dead_letters_topic, notices_topic, tuples_topic
+from tuple_tree.positions import MAX_ATTEMPTS
 from tuple_tree.source_positions import Prefix, SourcePositions
 
 DEFAULT_MAX_ROWS: Final = 200_000
@@ -214,7 +214,7 @@ def spout(
         claim_checkpoint(spark, checkpoint, owner)
         lost_after = (manifest.max_tree_age_ms + found.timeout_ms) / 1000
         positions = SourcePositions(lost_after, time.monotonic())
-        outcomes = Outcomes(positions, batch.index, batch.topic_key, found.max_pending)
+        outcomes = Outcomes(positions, batch.index, batch.topic_key, manifest.ack_partitions, found.max_pending)
         # A session of its own: replays run beside whatever else the given one does, with settings for their plans.
         reader = SourceReader(spark.newSession(), source, read)
         by = f"{name}/{TASK}"

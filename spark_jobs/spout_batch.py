@@ -20,10 +20,10 @@ from spark_jobs.outputs import Outputs, check_fields, outputs_of
 from spark_jobs.payloads import FIELD, StreamSchema, encoded, problem_of, read_fields, read_payload
 from spark_jobs.plans import fixed_plans, write
 from spark_jobs.positional_roots import positional_root
-from tuple_tree.ids import MAX_SPOUTS, topic_key
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutTask
 from tuple_tree.names import notices_topic
+from tuple_tree.positions import MAX_SPOUTS, topic_key
 
 TASK: Final = 0
 """The task of the spout that is told all outcomes: one driver keeps the books."""
@@ -91,7 +91,14 @@ class SpoutBatch:
         problem = F.coalesce(problem_of(fields, schema), F.col("_problem"))
         why = F.coalesce(at[GIVEN_UP], F.when(problem.isNotNull(), reason("bad-payload", problem)))
         by = F.lit(f"{self.outputs.component}/{TASK}")
-        root = positional_root(self.index, at["partition"], at["offset"], at[ATTEMPT], self.topic_key)
+        root = positional_root(
+            self.index,
+            at["partition"],
+            at["offset"],
+            at[ATTEMPT],
+            self.topic_key,
+            self.outputs.manifest.ack_partitions,
+        )
         payload = F.when(why.isNull(), encoded(fields, schema))
         judged = rows.withColumns({ID: root, "_payload": payload, "_why": why})
         to = deliveries_of(self.outputs, schema, self.outputs.streams[0][1])

@@ -16,7 +16,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from tuple_tree.broker_sight import LOST, BrokerSight
 from tuple_tree.client_settings import for_consumer
-from tuple_tree.ids import MAX_PARTITIONS
+from tuple_tree.positions import MAX_PARTITIONS
 from tuple_tree.source_positions import Prefix
 from tuple_tree.watermarks import watermarks
 

@@ -6,6 +6,7 @@ dry. Entries are shared out among the partitions only then, all in one go, becau
 
 import logging
 from array import array
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from spout_sdk.errors import DeliveryError
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.records import Sink
 from tuple_tree.codec import encode_ack_batch
-from tuple_tree.ids import IdColumn
+from tuple_tree.ids import ID_MASK, IdColumn
 from tuple_tree.messages import AckBatch, SpoutTask
 
 logger = logging.getLogger("spout_sdk.acks")
@@ -56,6 +57,9 @@ class AckBuffer:
         sink: where to send.
         inputs: whose offsets are settled when what covers them was delivered.
         spout: who is told the outcome of inits; None for a bolt.
+
+    Attributes:
+        send_children: sends what was emitted and not sent yet; called before each batch, as children go first.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class AckBuffer:
         self._since: float | None = None
         self._in_flight = 0
         self._failure: DeliveryError | None = None
+        self._sticky = session[-1] % partitions
         self._init_roots: list[int] = []
         self._init_vals: list[int] = []
         self._ack_roots: list[int] = []
@@ -89,6 +94,7 @@ class AckBuffer:
         self._offsets: list[int] = []
         self._size = 0
         self._is_sending = False
+        self.send_children: Callable[[], None] = _nothing
         # The lists live as long as the buffer, so what is called for each ack is looked up once.
         self._add_root = self._ack_roots.append
         self._add_val = self._ack_vals.append
@@ -107,6 +113,14 @@ class AckBuffer:
         self._size += 1
         if self._size >= FULL:
             self.flush()
+
+    def sticky(self, root: int) -> int:
+        """A root of the partition that is in use until the next flush, made of a random one.
+
+        What a spout emits together is then acked together, in one batch of each bolt's flush instead of P.
+        """
+        sticky = root - root % self._partitions + self._sticky
+        return sticky if sticky <= ID_MASK else sticky - self._partitions
 
     def ack(self, root: int, val: int, offset: int) -> None:
         """An input of this offset was processed."""
@@ -168,6 +182,7 @@ class AckBuffer:
             return
         self._is_sending = True
         try:
+            self.send_children()
             while self._size:
                 self._send_buffered()
         finally:
@@ -210,6 +225,7 @@ class AckBuffer:
             _column(self._reset_roots),
         )
         offsets = self._offsets.copy()
+        self._sticky = (self._sticky + 1) % self._partitions
         self._size = 0
         for buffered in (
             self._init_roots,
@@ -246,6 +262,10 @@ class AckBuffer:
         self._in_flight += 1
         reported = partial(self._delivered, sent, partition)
         self._sink.send_reported(self._topic, partition, None, encode_ack_batch(batch), [], reported)
+
+
+def _nothing() -> None:
+    """A spout that emits nothing has no children to send."""
 
 
 def _column(ids: list[int]) -> IdColumn:

@@ -1,28 +1,31 @@
 """The loop of a bolt process: poll, execute, send, commit."""
 
 import logging
-from collections import defaultdict
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from confluent_kafka import Message
 
 from spout_sdk.bolt_task import BoltTask
-from spout_sdk.commits import LARGEST_READ, Commits
+from spout_sdk.commits import LARGEST_BATCH, Commits
 from spout_sdk.errors import RolledBackError
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.kafka_settings import KafkaSettings
 from spout_sdk.records import Clock
 from spout_sdk.stats import NO_INPUT
 from spout_sdk.topology import Topology
+from spout_sdk.tuples import Tuple
 from tuple_tree.names import component_group, tuples_topic
 
 logger = logging.getLogger("spout_sdk.bolt")
 
 _WAIT_SECONDS: Final = 0.02
 _TICK_SECONDS: Final = 0.0025
-# A read that takes longer than this is made smaller, so that a slow bolt still polls often enough for its group.
-_SLOW_READ_SECONDS: Final = 1.0
+_MOST_RECORDS: Final = 10_000  # of a read
+# A batch that takes longer than this is made smaller, and between tuples the group is polled as often as this.
+_SLOW_SECONDS: Final = 1.0
+_FINISH_SECONDS: Final = 5.0  # how long a stop waits for the tuples of the records that were begun
 
 
 class BoltLoop:
@@ -57,8 +60,13 @@ class BoltLoop:
         self._tasks: dict[int, BoltTask] = {}
         self._paused: set[int] = set()
         self._tick_at = 0.0
-        # Grows with each full read that was fast: the first read of a slow bolt must not exceed max.poll.interval.ms.
         self._limit = 1
+        # Grows with each full batch that was fast: the first one of a slow bolt must not exceed max.poll.interval.ms.
+        self._batch = 1
+        self._ahead: list[Message] = []
+        self._unbegun: deque[Message] = deque()
+        self._read_at = 0.0
+        self._stop_at = float("inf")
         self._stopping = stopping
         self._takes_batches = False
 
@@ -111,7 +119,7 @@ class BoltLoop:
     def _turn(self) -> None:
         """Reads once, and executes what was read."""
         clock = self._clock
-        records = self._reader.read(self._limit)
+        records, self._ahead = self._ahead or self._reader.read(self._limit), []
         if not records:
             # The input has run dry: what is buffered has nobody to wait for.
             for task in self._tasks.values():
@@ -121,55 +129,100 @@ class BoltLoop:
             records = self._reader.wait(_WAIT_SECONDS)
             if not records:
                 return
-        began = clock()
+        self._read_at = clock()
         self._commits.before(records)
-        if self._takes_batches:
-            self._execute_batches(records)
-        else:
-            self._execute(records)
-        seconds = clock() - began
-        if seconds > _SLOW_READ_SECONDS:
-            self._limit = max(1, self._limit // 2)
-        elif seconds < _SLOW_READ_SECONDS / 4 and len(records) >= self._limit:
-            # A read that was not full says nothing of how long a full one takes.
-            self._limit = min(self._commits.largest_read, self._limit * 2)
+        tuples = self._execute_batches(records) if self._takes_batches else self._execute(records)
+        fitting = self._commits.tuples_a_read * len(records) // (tuples or 1)
+        self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
 
-    def _execute(self, records: Sequence[Message]) -> None:
-        clock = self._clock
-        task: BoltTask | None = None
-        last: int | None = -1
-        rest = iter(records)
-        for record in rest:
-            partition = record.partition()
-            if partition != last:
-                last, task = partition, self._tasks.get(partition)  # type: ignore[arg-type]
+    def _execute(self, records: Sequence[Message]) -> int:
+        """Executes the tuples of records, and returns how many there were."""
+        read = 0
+        unbegun = self._unbegun
+        unbegun.extend(records)
+        while unbegun:
+            record = unbegun.popleft()
+            partition: int = record.partition()  # type: ignore[assignment]
+            task = self._tasks.get(partition)
             if task is None:
                 continue  # polled before it was revoked
-            task.execute(record)
-            now = clock()
-            if now >= self._tick_at:
-                self._tick(now)
-                if self._stopping():
-                    self._commits.unexecuted(list(rest))
+            tuples = task.read(record)
+            read += len(tuples)
+            rest = iter(tuples)
+            while not task.execute(rest, self._tick_at):
+                self._between(self._clock())
+                if self._tasks.get(partition) is not task or self._is_overdue(partition):
                     break
-
-    def _execute_batches(self, records: Sequence[Message]) -> None:
-        """One call of the bolt for all records of a task, or several: a read may be larger than a bolt is promised."""
-        together: defaultdict[int | None, list[Message]] = defaultdict(list)
-        for record in records:
-            together[record.partition()].append(record)
-        batches = [
-            (self._tasks[partition], of_task[first : first + LARGEST_READ])
-            for partition, of_task in together.items()
-            if partition in self._tasks  # else polled before it was revoked
-            for first in range(0, len(of_task), LARGEST_READ)
-        ]
-        for done, (task, batch) in enumerate(batches, 1):
-            task.execute_batch(batch)
-            self._tick(self._clock())
             if self._stopping():
-                self._commits.unexecuted([record for _, later in batches[done:] for record in later])
-                break
+                self._commits.unexecuted(unbegun)
+                unbegun.clear()
+        return read
+
+    def _execute_batches(self, records: Sequence[Message]) -> int:
+        """Executes the tuples of records, those of a task in batches, and returns how many there were."""
+        read = 0
+        unbegun = self._unbegun
+        unbegun.extend(sorted(records, key=_partition))
+        while unbegun:
+            partition = _partition(unbegun[0])
+            task, tuples = self._tasks.get(partition), list[Tuple]()
+            while unbegun and _partition(unbegun[0]) == partition and not self._stopping():
+                record = unbegun.popleft()
+                if task is None:
+                    continue  # polled before it was revoked
+                more = task.read(record)
+                read += len(more)
+                tuples += more
+                while len(tuples) >= self._batch and self._goes_on(task, partition):
+                    tuples = self._execute_batch(task, tuples)
+            while task is not None and tuples and self._goes_on(task, partition):
+                tuples = self._execute_batch(task, tuples)
+            if self._stopping():
+                self._commits.unexecuted(unbegun)
+                unbegun.clear()
+        return read
+
+    def _goes_on(self, task: BoltTask, partition: int) -> bool:
+        return self._tasks.get(partition) is task and not self._is_overdue(partition)
+
+    def _execute_batch(self, task: BoltTask, tuples: list[Tuple]) -> list[Tuple]:
+        """Executes a batch of these tuples, and returns the others."""
+        batch = tuples[: self._batch]
+        began = self._clock()
+        task.execute_batch(batch)
+        now = self._clock()
+        if now - began > _SLOW_SECONDS:
+            self._batch = max(1, self._batch // 2)
+        elif now - began < _SLOW_SECONDS / 4 and len(batch) == self._batch:
+            # A batch that was not full says nothing of how long a full one takes.
+            self._batch = min(LARGEST_BATCH, 2 * self._batch)
+        self._between(now)
+        return tuples[len(batch) :]
+
+    def _between(self, now: float) -> None:
+        """What is to be done between tuples: a tick, and a poll of the group if the last one was long ago."""
+        self._tick(now)
+        if now - self._read_at < _SLOW_SECONDS:
+            return
+        self._read_at = now
+        partitions = self._tasks.keys() - self._paused
+        self._reader.pause(partitions)
+        try:
+            # Nothing but of partitions that were assigned in this call.
+            self._ahead += self._reader.read(1)
+        finally:
+            self._reader.resume(partitions & self._tasks.keys())
+
+    def _is_overdue(self, partition: int) -> bool:
+        """Whether it was to stop so long ago that it does so even in the middle of a record."""
+        if not self._stopping():
+            return False
+        now = self._clock()
+        self._stop_at = min(self._stop_at, now + _FINISH_SECONDS)
+        if now < self._stop_at:
+            return False
+        logger.warning("%s/%d stops in the middle of a record", self._component, partition)
+        return True
 
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS
@@ -215,8 +268,11 @@ class BoltLoop:
         held = [partition for partition in partitions if partition in self._tasks]
         if not held:
             return
+        unbegun = [record for record in self._unbegun if record.partition() in held]
+        self._drop_read(held)
         for partition in held:
             self._tasks[partition].cleanup()
+        self._commits.unexecuted(unbegun)
         try:
             self._commits.release(held)
         finally:
@@ -246,7 +302,19 @@ class BoltLoop:
             logger.warning("%s stops, and what it did since its last commit is done again: %s", self._component, undone)
 
     def _cleaned_up(self, partitions: Sequence[int]) -> None:
+        self._drop_read(partitions)
         for partition in partitions:
             task = self._tasks.pop(partition, None)
             if task is not None:
                 task.cleanup()
+
+    def _drop_read(self, partitions: Sequence[int]) -> None:
+        """Forgets records of tasks that end: whoever has them next reads these again."""
+        self._ahead = [record for record in self._ahead if record.partition() not in partitions]
+        unbegun = [record for record in self._unbegun if record.partition() not in partitions]
+        self._unbegun.clear()
+        self._unbegun.extend(unbegun)
+
+
+def _partition(record: Message) -> int:
+    return record.partition()  # type: ignore[return-value]

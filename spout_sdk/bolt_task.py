@@ -1,7 +1,7 @@
 """One task of a bolt, without I/O: records in, tuples and ack batches out."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from spout_sdk.collectors import BasicCollector, OutputCollector
 from spout_sdk.components import AnyBolt, BasicBolt, BatchBolt, Bolt
 from spout_sdk.context import TaskContext
 from spout_sdk.counters import SAMPLE
-from spout_sdk.dead_letters import send_dead_letter
+from spout_sdk.dead_letters import RecordOfOne, send_dead_letter
 from spout_sdk.emit_plans import emit_plans
 from spout_sdk.errors import (
     ComponentError,
@@ -23,10 +23,10 @@ from spout_sdk.errors import (
 )
 from spout_sdk.input_expiry import InputExpiry
 from spout_sdk.options import DEFAULT_OPTIONS, checked_interval
-from spout_sdk.records import Record, TaskEnvironment
+from spout_sdk.records import Delivered, Record, TaskEnvironment
 from spout_sdk.repetition import Repetition
 from spout_sdk.topology import Topology
-from spout_sdk.tuple_reader import tuple_reader
+from spout_sdk.tuple_reader import TupleReader
 from spout_sdk.tuples import Tuple, tick_tuple
 from tuple_tree.anchors import Edges
 from tuple_tree.errors import WireError
@@ -41,20 +41,24 @@ EXPIRED_INPUTS: Final = "expired inputs"
 
 _SHOWN_TUPLES: Final = 3
 _MOST_UNCOMMITTED: Final = 1_000_000
-"""Inputs of a task that are open, or done behind an open one; so many take some hundred megabytes."""
+"""Records and tuples of a task that are open, or done behind an open one; so many take some hundred megabytes."""
 
 
 class BoltTask:
     """Executes the records of one partition of a bolt's inbox.
 
-    In order: `open_session`, wait until that was delivered, `prepare`, then `execute` for each record and `tick` now
-    and then, `flush` when the input has run dry, `cleanup` at the end. Whatever `committable` says may be committed.
+    In order: `open_session`, wait until that was delivered, `prepare`, then `read` for each record, `execute` for its
+    tuples and `tick` now and then, `flush` when the input has run dry, `cleanup` at the end. Whatever `committable`
+    says may be committed.
 
     Args:
         topology: whose.
         component: the bolt's name.
         task: which of its tasks.
         environment: the world around it.
+
+    Attributes:
+        read: the tuples of a record; what cannot be read is a dead letter.
     """
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
@@ -65,10 +69,8 @@ class BoltTask:
         self._counters = environment.counters
         self._dead_letters = dead_letters_topic(manifest.topology)
         self._inbox = tuples_topic(manifest.topology, component)
-        self._inputs = environment.inputs()
-        self._read = tuple_reader(
-            manifest, component, tracked=manifest.acking, start=self._inputs.start, reject=self._reject
-        )
+        self._inputs = environment.inputs(lambda: self._collector.packer.emitted)
+        self.read = TupleReader(manifest, component, self._inputs, self._reject).read
         self._failure: DeliveryError | None = None
         self._acks: AckBuffer | None = None
         if manifest.acking:
@@ -85,7 +87,7 @@ class BoltTask:
         self._hooks = self._context.hooks
         self._hook_factories = topology.hooks
         next_id = random_ids(environment.entropy).__next__
-        plans = emit_plans(manifest, component, next_id, topology.groupings)
+        plans = emit_plans(manifest, component, next_id, topology.groupings, topology.pack_tuples)
         self._collector = OutputCollector(self._context, plans, environment, next_id, self._acks, self._inputs)
         self._basic = BasicCollector(self._collector)
         self._options = topology.options.get(component, DEFAULT_OPTIONS)
@@ -140,41 +142,48 @@ class BoltTask:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether records are executed with `execute_batch` instead of one by one."""
+        """Whether tuples are executed with `execute_batch` instead of one by one."""
         return isinstance(self._bolt, BatchBolt)
 
-    def execute(self, record: Record) -> None:
-        """Executes a record; what cannot be read is a dead letter.
+    def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
+        """Executes tuples, one at a time.
+
+        Args:
+            tuples: of `read`; those that are executed are taken from it.
+            until: a time on the task's clock; no tuple is begun after it, but the first.
+
+        Returns:
+            Whether none is left.
 
         Raises:
             ComponentError: if the bolt raised, and its options or the number of failures say that it stops then.
         """
-        tuple_ = self._read(record)
-        if tuple_ is None:
-            return
-        counters = self._counters
-        counters.executed += 1
-        if counters.executed % SAMPLE == 1 or self._always_timed:
-            self._execute_timed(tuple_, (tuple_,))
-            return
-        # The common case of `_execute`, spelled out.
-        try:
-            self._run(tuple_)
-        except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
-            self._raised((tuple_,), error)
-        else:
-            self._failures_in_a_row = 0
+        counters, clock, run = self._counters, self._clock, self._run
+        always_timed = self._always_timed
+        for tuple_ in tuples:
+            counters.executed += 1
+            if counters.executed % SAMPLE == 1 or always_timed:
+                self._execute_timed(tuple_, (tuple_,))
+            else:
+                # The common case of `_execute`, spelled out.
+                try:
+                    run(tuple_)
+                except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+                    self._raised((tuple_,), error)
+                else:
+                    self._failures_in_a_row = 0
+            if clock() >= until:
+                return False
+        return True
 
-    def execute_batch(self, records: Sequence[Record]) -> None:
-        """Executes records that were read together, with one call of the bolt.
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        """Executes tuples that were read together, with one call of the bolt.
 
         Raises:
             ComponentError: as `execute`.
         """
-        tuples = [tuple_ for tuple_ in map(self._read, records) if tuple_ is not None]
-        if tuples:
-            self._counters.executed += len(tuples)
-            self._execute_timed(tuples, tuples)
+        self._counters.executed += len(tuples)
+        self._execute_timed(tuples, tuples)
 
     def tick(self, now: float) -> None:
         """Sends what has lingered, and tells the bolt that time has passed.
@@ -185,6 +194,7 @@ class BoltTask:
         """
         if self._failure is not None:
             raise self._failure
+        self._collector.packer.tick(now)
         if self._acks is not None:
             self._acks.tick(now)
         if stale := self._expiry.expire(now):
@@ -228,6 +238,7 @@ class BoltTask:
 
     def flush(self) -> None:
         """Sends all that is buffered, because the input has run dry or the task ends."""
+        self._collector.packer.flush()
         if self._acks is not None:
             self._acks.flush()
 
@@ -264,7 +275,7 @@ class BoltTask:
     @property
     def is_full(self) -> bool:
         """Whether so many inputs are open, or done behind an open one, that no more should be read."""
-        return self._inputs.uncommitted_count >= _MOST_UNCOMMITTED
+        return self._inputs.uncommitted_count + self._inputs.waiting >= _MOST_UNCOMMITTED
 
     @property
     def open_inputs(self) -> int:
@@ -349,23 +360,24 @@ class BoltTask:
                 self._settle(partial(self._collector.ack, tuple_))
 
         why = WireError("exception", f"{type(error).__name__}: {error}")
-        by = f"{self._component}/{self._task}"
-        send_dead_letter(self._sink, self._dead_letters, tuple_.record, why, by, delivered)
+        self._send_dead_letter(tuple_.record, tuple_, why, delivered)
 
-    def _reject(self, record: Record, offset: int, edges: Edges, error: WireError) -> None:
-        """Keeps the record as a dead letter, and fails its trees: they cannot complete."""
+    def _reject(self, record: Record, tuple_: Tuple | None, edges: Edges, error: WireError) -> None:
+        """Keeps a record, or one of its tuples, as a dead letter, and fails its trees: they cannot complete."""
+        offset: int = record.offset()  # type: ignore[assignment]
         self._counters.dead_letters += 1
         logger.warning(
-            "%s/%d: %s[%s] offset %d goes to %s: %s",
+            "%s/%d: %s[%s] offset %d%s goes to %s: %s",
             self._component,
             self._task,
             record.topic(),
             record.partition(),
             offset,
+            "" if tuple_ is None else f", tuple {tuple_.index},",
             self._dead_letters,
             error,
         )
-        self._inputs.split(offset, 1 + len(edges))
+        self._inputs.expect(offset, len(edges))
         if self._acks is not None:
             for root in edges:
                 self._acks.fail(root, f"{self._component}: dead letter, {error}", offset)
@@ -376,7 +388,12 @@ class BoltTask:
             else:
                 self._failure = DeliveryError("a dead letter", self._dead_letters, 0, failure)
 
-        send_dead_letter(self._sink, self._dead_letters, record, error, f"{self._component}/{self._task}", delivered)
+        self._send_dead_letter(record, tuple_, error, delivered)
+
+    def _send_dead_letter(self, record: Record, tuple_: Tuple | None, error: WireError, on_delivery: Delivered) -> None:
+        if tuple_ is not None and tuple_.pack.size > 1:
+            record = RecordOfOne(tuple_)
+        send_dead_letter(self._sink, self._dead_letters, record, error, f"{self._component}/{self._task}", on_delivery)
 
     def _broken(self, method: str, error: Exception) -> ComponentError:
         logger.exception("%s/%d: %s() raised", self._component, self._task, method)

@@ -1,4 +1,4 @@
-"""What `build()` checks of numbers, groupings and tick intervals."""
+"""What `build()` checks of numbers, groupings, tick intervals and the streams of external components."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil, isfinite
@@ -57,6 +57,27 @@ def check_ticks(bolt: str, made: Any, tick_interval: float | None) -> None:
         raise TopologyError(
             f"bolt {bolt!r} is a BatchBolt, which is called with batches only: leave tick_interval out, or use a Bolt"
         )
+
+
+def check_external_streams(manifest: Manifest) -> None:
+    """Checks that external components neither emit nor receive packs.
+
+    Raises:
+        TopologyError: if one does.
+    """
+    for component in manifest.components:
+        if not component.external:
+            continue
+        streams = [(component.name, stream) for stream in component.streams]
+        received = component.subscriptions if isinstance(component, BoltManifest) else ()
+        streams += [(each.source, manifest.stream(each.source, each.stream)) for each in received]
+        for source, stream in streams:
+            if stream.codec == "arrow":
+                raise TopologyError(
+                    f"stream {stream.name!r} of {source!r} has codec arrow, and {component.name!r} is external: Spark "
+                    "components read and write streams of one tuple a record, so declare the stream with "
+                    'codec="avro" or "json"'
+                )
 
 
 def _is_groupable(type_: Any) -> bool:

@@ -1,9 +1,16 @@
 """How a topology is put together; everything that can be wrong with it is found here, before anything runs."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
-from spout_sdk.build_checks import at_least_one, check_groupable, check_ticks, default_tick_ms, millis
+from spout_sdk.build_checks import (
+    at_least_one,
+    check_external_streams,
+    check_groupable,
+    check_ticks,
+    default_tick_ms,
+    millis,
+)
 from spout_sdk.components import AnyBolt, Spout
 from spout_sdk.emit_plans import Groupings
 from spout_sdk.errors import TopologyError
@@ -27,10 +34,14 @@ from tuple_tree.manifest import (
     Subscription,
 )
 from tuple_tree.names import check_name
+from tuple_tree.packs import MAX_ROWS
 from tuple_tree.streams import DEFAULT_STREAM, Stream
 
 AnyFactory = Factory | Callable[[Any], Any]
 """What makes the instance of a task; of an external component, a function for whatever runs it."""
+
+_TRANSACTION_TUPLES: Final = 100
+"""Tuples of a record with `exactly_once`, unless given."""
 
 
 class BoltDeclarer:
@@ -128,6 +139,8 @@ class TopologyBuilder:
         tick: seconds; a timeout fires at most one tick late, or two if it is no multiple of the tick. Unless given,
             the largest part of the smallest message timeout that is no longer than a second.
         max_spout_pending: how many trees a spout task may have open.
+        pack_tuples: how many tuples a record between components carries at most; fewer where it would exceed 256 KiB.
+            1,000 unless given; with `exactly_once` 100, as a bolt must execute a record within a transaction.
 
     Raises:
         TopologyError: for a bad name or a number that cannot be.
@@ -143,6 +156,7 @@ class TopologyBuilder:
         max_tree_age: float | None = None,
         tick: float | None = None,
         max_spout_pending: int = 10_000,
+        pack_tuples: int | None = None,
     ) -> None:
         _checked_name("topology", name)
         self._name = name
@@ -152,6 +166,9 @@ class TopologyBuilder:
         self._max_age_ms = None if max_tree_age is None else millis("max_tree_age", max_tree_age)
         self._tick_ms = None if tick is None else millis("tick", tick)
         self._max_pending = at_least_one("max_spout_pending", max_spout_pending)
+        if pack_tuples is None:
+            pack_tuples = _TRANSACTION_TUPLES if guarantee == "exactly_once" else MAX_ROWS
+        self._pack_tuples = at_least_one("pack_tuples", pack_tuples)
         self._spouts: dict[str, SpoutManifest] = {}
         self._bolts: dict[str, tuple[int, tuple[Stream, ...], BoltDeclarer, bool]] = {}
         self._factories: dict[str, Any] = {}
@@ -295,6 +312,7 @@ class TopologyBuilder:
         except TupleTreeError as error:
             raise TopologyError(str(error)) from error
         check_guarantee(manifest)
+        check_external_streams(manifest)
         for bolt in bolts:
             check_groupable(manifest, bolt)
         check_windows(manifest, self._factories)
@@ -308,6 +326,7 @@ class TopologyBuilder:
             groupings,
             tuple(self._hooks),
             dict(self._kafka_sources),
+            self._pack_tuples,
         )
 
     def _add(self, name: str, factory: AnyFactory | str) -> None:

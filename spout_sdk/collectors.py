@@ -17,7 +17,7 @@ from spout_sdk.hooks import EmitInfo
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.records import Headers, TaskEnvironment
 from spout_sdk.tuples import NO_OFFSET, Tuple
-from tuple_tree.anchors import ANCHORS_HEADER, Edges, new_child, pack_anchor, pack_anchors
+from tuple_tree.anchors import Edges, new_child
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM
 
@@ -72,27 +72,35 @@ class OutputCollector(Emitter):
             raise unknown_stream(self._component, stream, self._plans)
         route = plan.only_route
         if route is None or anchors.__class__ is not Tuple or anchors.many is not None or self._hooks:
-            payload = plan.payload(values)
-            return self._emit(plan, plan.deliveries(values), payload, values, anchors, stream)
+            row = plan.row(values)
+            return self._emit(plan.deliveries(values), row, values, anchors, stream)
         # The common case, spelled out: one anchor in one tree, or in none, and one task that receives the tuple. A
         # `TracedTuple` takes the other way, because of its class.
-        payload, key, tasks = plan.for_one(values)
-        if len(tasks) != 1:
-            return self._emit(plan, [(route, (key, tasks))], payload, values, anchors, stream)
+        row, key, tasks = plan.for_one(values)
+        root = anchors.root
+        if len(tasks) != 1 or root is None:
+            return self._emit([(route, (key, tasks))], row, values, anchors, stream)
         if anchors.settled:
             raise self._emitted_late(anchors)
         counters = self._counters
         counters.emitted += 1
         counters.transferred += 1
         (task,) = tasks
-        root = anchors.root
-        if root is None:
-            self._send(route.topic, task, key, payload, plan.untracked)
-            return route.alone[task]
         edge = self._next_id()
         anchors.out ^= edge
-        header = self._header(pack_anchor(root, edge))
-        self._send(route.topic, task, key, payload, [(ANCHORS_HEADER, header), plan.source], header)
+        pack = route.packs[task]
+        if pack.trace_context:
+            self._add(pack, row, {root: edge}, key, [])
+            return route.alone[task]
+        pack.ids += (root, edge)
+        if pack.counts is not None:
+            pack.counts.append(1)
+        pack.key = key
+        rows = pack.rows
+        rows.append(row)
+        size = len(rows)
+        if size == 1 or size >= pack.limit:
+            self._added(pack)
         return route.alone[task]
 
     def emit_direct(
@@ -119,14 +127,13 @@ class OutputCollector(Emitter):
             TupleAlreadyDoneError: as for `emit`.
         """
         plan = self._plan(stream)
-        payload = plan.payload(values)
-        return self._emit(plan, plan.delivery(task), payload, values, anchors, stream)
+        row = plan.row(values)
+        return self._emit(plan.delivery(task), row, values, anchors, stream)
 
     def _emit(
         self,
-        plan: EmitPlan,
         deliveries: list[Delivery],
-        payload: bytes,
+        row: Any,
         values: Sequence[Any],
         anchors: Tuple | Sequence[Tuple] | None,
         stream: str,
@@ -143,23 +150,15 @@ class OutputCollector(Emitter):
         for anchor in anchors:
             if anchor.settled:
                 raise self._emitted_late(anchor)
-            trace_context = trace_context or anchor.trace_context
-        plain = [plan.source, *trace_context] if trace_context else plan.untracked
+            trace_context = trace_context or anchor.pack.trace_context
         counters = self._counters
         counters.emitted += 1
-        send = self._send
         next_id = self._next_id
         sent = []
         for route, (key, tasks) in deliveries:
-            topic, ids = route.topic, route.ids
             for task in tasks:
-                edges = new_child(anchors, next_id)
-                if edges:
-                    header = self._header(pack_anchors(edges))
-                    send(topic, task, key, payload, [(ANCHORS_HEADER, header), plan.source, *trace_context], header)
-                else:
-                    send(topic, task, key, payload, plain)
-                sent.append(ids[task])
+                self._add(route.packs[task], row, new_child(anchors, next_id), key, trace_context)
+                sent.append(route.ids[task])
         counters.transferred += len(sent)
         targets = tuple(sent)
         for hook in self._hooks:
@@ -196,15 +195,15 @@ class OutputCollector(Emitter):
         root = tuple_.root
         if root is not None:
             tuple_.settled = True
-            self._ack(root, tuple_.edge ^ tuple_.out, tuple_.offset)
-        elif tuple_.offset == NO_OFFSET:
+            self._ack(root, tuple_.edge ^ tuple_.out, tuple_.pack.offset)
+        elif tuple_.pack.offset == NO_OFFSET:
             return
         else:
             tuple_.settled = True
             if tuple_.many is None:
-                self._settle(tuple_.offset)
+                self._settle(tuple_.pack.offset)
             else:
-                self._ack_many(tuple_.many, tuple_.out, tuple_.offset)
+                self._ack_many(tuple_.many, tuple_.out, tuple_.pack.offset)
         counters = self._counters
         counters.acked += 1
         if tuple_.began:
@@ -214,7 +213,7 @@ class OutputCollector(Emitter):
                 hook.bolt_ack(tuple_)
 
     def _ack_many(self, edges: Edges, out: int, offset: int) -> None:
-        self._inputs.split(offset, len(edges))
+        self._inputs.expect(offset, len(edges) - 1)
         for root, edge in edges.items():
             self._ack(root, edge ^ out, offset)
 
@@ -248,7 +247,7 @@ class OutputCollector(Emitter):
             self._inputs.settle(tuple_.offset)
         else:
             if len(edges) > 1:
-                self._inputs.split(tuple_.offset, len(edges))
+                self._inputs.expect(tuple_.offset, len(edges) - 1)
             for root in edges:
                 acks.fail(root, message, tuple_.offset)
         for hook in self._hooks:

@@ -26,12 +26,15 @@ _MOST_IN_A_ROW: Final = 5
 FLUSH_SECONDS: Final = 10.0
 """How long a stop or a revoke waits for deliveries."""
 
-LARGEST_READ: Final = 500
-"""Records that are read at once: enough that a read costs little, and few enough to stay in the processor's cache."""
+LARGEST_BATCH: Final = 500
+"""Tuples that a `BatchBolt` is given at once, at most."""
+
+TUPLES_A_READ: Final = 1_000
+"""Tuples that are read at once, about: enough that a read costs little, and few enough to stay in the cache."""
 
 _COMMIT_SECONDS: Final = 1.0
-# Each read waits for a commit, which takes milliseconds: it is read for many records at a time, if they are there.
-_LARGEST_COMMITTED_READ: Final = 10_000
+# Each read waits for a commit, which takes milliseconds: it is read for many tuples at a time, if they are there.
+_TUPLES_A_COMMITTED_READ: Final = 10_000
 
 
 class Commits(Protocol):
@@ -42,8 +45,8 @@ class Commits(Protocol):
     """
 
     @property
-    def largest_read(self) -> int:
-        """Records that are read at once, at most."""
+    def tuples_a_read(self) -> int:
+        """Tuples that are read at once, about; one record may carry more."""
         ...
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
@@ -129,7 +132,7 @@ class AtLeastOnceCommits:
         sink: the environment's sink.
     """
 
-    largest_read = LARGEST_READ
+    tuples_a_read = TUPLES_A_READ
 
     def __init__(self, environment: TaskEnvironment, sink: KafkaSink) -> None:
         self._environment = environment
@@ -216,7 +219,7 @@ class AtLeastOnceCommits:
 class AtMostOnceCommits(AtLeastOnceCommits):
     """Commits what was read, before it is executed: what is lost is lost, and nothing is executed twice."""
 
-    largest_read = _LARGEST_COMMITTED_READ
+    tuples_a_read = _TUPLES_A_COMMITTED_READ
 
     def __init__(self, environment: TaskEnvironment, sink: KafkaSink, component: str) -> None:
         super().__init__(environment, sink)

@@ -144,7 +144,7 @@ class ComponentRunner:
             raise TopologyError(
                 f"spout {self._component!r} has no task {unknown[0]}: it has {declared.tasks}, numbered from 0"
             )
-        sink = KafkaSink(self._kafka, self._counters)
+        sink = KafkaSink(self._kafka)
         environment = self._environment(sink)
         world = (self._kafka, environment, sink, self._tick, self._is_stopped)
         return SpoutLoop(self._topology, self._component, *world, tasks)
@@ -152,11 +152,9 @@ class ComponentRunner:
     def _make_commits(self) -> Commits:
         guarantee = self._topology.manifest.guarantee
         if guarantee == "exactly_once":
-            transactions = TransactionalSink(
-                self._kafka, self._topology.name, self._component, self._slot, self._counters
-            )
+            transactions = TransactionalSink(self._kafka, self._topology.name, self._component, self._slot)
             return ExactlyOnceCommits(self._environment(transactions.for_task()), transactions, self._component)
-        sink = KafkaSink(self._kafka, self._counters)
+        sink = KafkaSink(self._kafka)
         if guarantee == "at_most_once":
             return AtMostOnceCommits(self._environment(sink), sink, self._component)
         return AtLeastOnceCommits(self._environment(sink), sink)

@@ -14,8 +14,8 @@ logger = logging.getLogger("spout_sdk.kafka")
 _WARN_SECONDS: Final = 10.0
 
 
-class UntrackedReports:
-    """Hears of untracked tuples: what was not delivered is gone, which is counted, and said every ten seconds.
+class LostTuples:
+    """Counts untracked tuples that were not delivered, and logs that every ten seconds.
 
     Args:
         counters: of the process.
@@ -25,17 +25,16 @@ class UntrackedReports:
         self._counters = counters
         self._warn_at = 0.0
 
-    def __call__(self, error: Any, message: Any) -> None:
-        """A delivery report; the message is None if it was not even taken."""
-        if error is None:
-            return
-        self._counters.undelivered += 1
+    def count(self, tuples: int, error: Any, message: Any) -> None:
+        """So many were not delivered; the message is None if they were not even taken."""
+        self._counters.undelivered += tuples
         now = time.monotonic()
         if now >= self._warn_at:
             self._warn_at = now + _WARN_SECONDS
             topic = "" if message is None else f" for {message.topic()}[{message.partition()}]"
             logger.warning(
-                "an untracked tuple%s was not delivered and is gone: %s (%d tuples so far)",
+                "%d untracked tuples%s were not delivered and are lost: %s (%d tuples so far)",
+                tuples,
                 topic,
                 error,
                 self._counters.undelivered,

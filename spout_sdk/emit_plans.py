@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 from spout_sdk.errors import EmitError
 from spout_sdk.groupings import Choice, Choose, CustomFactory, choose_for
-from spout_sdk.records import Headers
+from spout_sdk.packer import OpenPack
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
-from tuple_tree.streams import Stream, payload_codec
+from tuple_tree.payloads import PayloadCodec, payload_codec
+from tuple_tree.streams import Stream
 
 Groupings = Mapping[tuple[str, str, str], CustomFactory]
 """Custom groupings by emitting component, stream and receiving bolt."""
@@ -33,18 +34,21 @@ class TaskId(NamedTuple):
 class Route:
     """The way of a stream to one of its subscribers.
 
+    Args:
+        packs: what is not sent yet, for each task.
+        bolt: the subscriber.
+        choose: its grouping.
+
     Attributes:
-        topic: the subscriber's inbox.
         ids: its tasks.
         alone: each of them as the only one that receives a tuple.
-        choose: its grouping.
     """
 
-    __slots__ = ("alone", "choose", "ids", "topic")
+    __slots__ = ("alone", "choose", "ids", "packs")
 
-    def __init__(self, topic: str, bolt: str, tasks: int, choose: Choose) -> None:
-        self.topic = topic
-        self.ids = tuple(TaskId(bolt, task) for task in range(tasks))
+    def __init__(self, packs: Sequence[OpenPack], bolt: str, choose: Choose) -> None:
+        self.packs = packs
+        self.ids = tuple(TaskId(bolt, task) for task in range(len(packs)))
         self.alone = tuple((task,) for task in self.ids)
         self.choose = choose
 
@@ -59,36 +63,22 @@ class EmitPlan:
     Attributes:
         routes: one for each subscription.
         only_route: the one, if there is no other.
-        for_one: of the values, the payload, and key and tasks on the only route; raises as `payload` and `deliveries`.
-        source: the `source` header.
-        untracked: the headers of a tuple without anchors; never changed.
+        for_one: of the values, the row, and key and tasks on the only route; raises as `row` and `deliveries`.
     """
 
-    __slots__ = (
-        "_component",
-        "_encode",
-        "_stream",
-        "_width",
-        "for_one",
-        "only_route",
-        "routes",
-        "source",
-        "untracked",
-    )
+    __slots__ = ("_codec", "_component", "_stream", "_width", "for_one", "only_route", "routes")
 
-    def __init__(self, component: str, stream: Stream, routes: Sequence[Route]) -> None:
+    def __init__(self, component: str, stream: Stream, codec: PayloadCodec, routes: Sequence[Route]) -> None:
         self._component = component
         self._stream = stream
+        self._codec = codec
         self._width = len(stream.fields)
-        self._encode = payload_codec(stream).encode
         self.routes = tuple(routes)
         self.only_route = self.routes[0] if len(self.routes) == 1 else None
         self.for_one = self._for_one()
-        self.source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
-        self.untracked: Headers = [self.source]
 
-    def payload(self, values: Sequence[Any]) -> bytes:
-        """The values as the payload of a record.
+    def row(self, values: Sequence[Any]) -> Any:
+        """The values as the stream's codec takes them.
 
         Raises:
             EmitError: if they do not fit the stream.
@@ -98,27 +88,25 @@ class EmitPlan:
         if len(values) != self._width:
             raise self.error(f"{len(values)} values for {self._width} fields: pass one value for each field")
         try:
-            return self._encode(values)
+            return self._codec.row(values)
         except Exception as error:  # fastavro raises TypeError, ValueError, OverflowError, AttributeError and more
             raise self._unfit(values, error) from error
 
-    def _for_one(self) -> Callable[[Sequence[Any]], tuple[bytes, bytes | None, tuple[int, ...]]]:
-        """`payload` and `choice` in one call, without a look-up: the two cost a third of an emit."""
-        encode, width = self._encode, self._width
+    def _for_one(self) -> Callable[[Sequence[Any]], tuple[Any, bytes | None, tuple[int, ...]]]:
+        """`row` and `choice` in one call, without a look-up."""
+        width, is_row = self._width, self._codec.is_row
         choose = self.only_route.choose if self.only_route is not None else None
 
-        def for_one(values: Sequence[Any]) -> tuple[bytes, bytes | None, tuple[int, ...]]:
-            if (values.__class__ is not tuple and values.__class__ is not list) or len(values) != width:
-                self.payload(values)  # raises, and says what is wrong
-            try:
-                payload = encode(values)
-            except Exception as error:
-                raise self._unfit(values, error) from error
+        def for_one(values: Sequence[Any]) -> tuple[Any, bytes | None, tuple[int, ...]]:
+            if values.__class__ is tuple and len(values) == width and is_row(values):
+                row: Any = values
+            else:
+                row = self.row(values)
             try:
                 key, tasks = choose(values)  # type: ignore[misc]  # is only asked where there is one route
             except (TypeError, ValueError) as error:
                 raise self._ungrouped(values, error) from error
-            return payload, key, tasks
+            return row, key, tasks
 
         return for_one
 
@@ -186,7 +174,7 @@ def _types(stream: Stream) -> str:
 
 
 def emit_plans(
-    manifest: Manifest, component: str, next_id: Callable[[], int], groupings: Groupings
+    manifest: Manifest, component: str, next_id: Callable[[], int], groupings: Groupings, max_rows: int
 ) -> dict[str, EmitPlan]:
     """The plans of a task, by stream.
 
@@ -195,18 +183,23 @@ def emit_plans(
         component: the task's.
         next_id: returns random integers, for where shuffles begin.
         groupings: the topology's custom ones.
+        max_rows: tuples of a record, at most.
     """
     plans = {}
     for stream in manifest.component(component).streams:
+        codec = payload_codec(stream)
+        source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
         routes = []
         for bolt in manifest.bolts:
+            topic = tuples_topic(manifest.topology, bolt.name)
             for subscription in bolt.subscriptions:
                 if (subscription.source, subscription.stream) != (component, stream.name):
                     continue
                 custom = groupings.get((component, stream.name, bolt.name))
                 choose = choose_for(subscription, bolt.tasks, stream.field_names, next_id(), custom)
-                routes.append(Route(tuples_topic(manifest.topology, bolt.name), bolt.name, bolt.tasks, choose))
-        plans[stream.name] = EmitPlan(component, stream, routes)
+                packs = [OpenPack(topic, task, codec, source, max_rows) for task in range(bolt.tasks)]
+                routes.append(Route(packs, bolt.name, choose))
+        plans[stream.name] = EmitPlan(component, stream, codec, routes)
     return plans
 
 

@@ -1,42 +1,29 @@
 """What emitting has in common for spouts and bolts."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from spout_sdk.ack_buffer import AckBuffer
 from spout_sdk.context import TaskContext
 from spout_sdk.counters import Counters
+from spout_sdk.delivery_reports import LostTuples
 from spout_sdk.emit_plans import EmitPlan, unknown_stream
 from spout_sdk.errors import DeliveryError, is_refused
+from spout_sdk.packer import Packer
 from spout_sdk.records import TaskEnvironment
-from tuple_tree.anchors import unpack_anchors
 
 logger = logging.getLogger("spout_sdk.collectors")
 
 NextId = Callable[[], int]
 
 
-def _anchors_header(undelivered: Callable[[bytes, Any, Any], None]) -> type[bytes]:
-    """Makes the type of a task's `anchors` headers, which are also what is called if their tuple is not delivered.
-
-    One object a tuple instead of two, and none that the garbage collector has to look at while it is on its way.
-
-    Args:
-        undelivered: called with the header, the error and the message.
-    """
-
-    class AnchorsHeader(bytes):
-        __slots__ = ()
-
-        def __call__(self, error: Any, message: Any) -> None:
-            undelivered(self, error, message)
-
-    return AnchorsHeader
-
-
 class Emitter:
-    """A task's streams, and what it tells of itself; for the collectors."""
+    """A task's streams, and what it tells of itself; for the collectors.
+
+    Attributes:
+        packer: what is emitted and not sent yet.
+    """
 
     def __init__(
         self,
@@ -51,10 +38,14 @@ class Emitter:
         self._hooks = context.hooks
         self._plans = plans
         self._counters = environment.counters
-        self._send = environment.sink.send
         self._next_id = next_id
         self._acks = acks
-        self._header: Callable[[bytes], Any] = _anchors_header(self._undelivered)
+        self._lost = LostTuples(environment.counters)
+        self.packer = Packer(environment.sink, self._undelivered)
+        if acks is not None:
+            acks.send_children = self.packer.flush
+        self._add = self.packer.add
+        self._added = self.packer.added
 
     @property
     def metrics(self) -> Counters:
@@ -72,13 +63,21 @@ class Emitter:
             raise unknown_stream(self._component, stream, self._plans)
         return plan
 
-    def _undelivered(self, anchors: bytes, error: Any, message: Any) -> None:
-        """Kafka did not take a tracked tuple: its trees cannot complete, so they fail now and not by time-out."""
-        self._counters.undelivered += 1
-        if self._acks is not None:
-            for root in unpack_anchors(anchors):
-                self._acks.fail(root, f"a tuple of {self._component} was not delivered: {error}")
-            if is_refused(error) and message is not None:
-                # Each replay would end like this one.
-                what = f"a tuple of {self._component}"
-                self._acks.give_up(DeliveryError(what, message.topic(), message.partition(), error))
+    def _undelivered(self, roots: Sequence[int], tuples: int, error: Any, message: Any) -> None:
+        """Tuples were not delivered: their trees cannot complete, so they fail now and not by time-out."""
+        if self._acks is None or not roots:
+            self._lost.count(tuples, error, message)
+            return
+        self._counters.undelivered += tuples
+        text = f"a tuple of {self._component} was not delivered: {_told(error)}"
+        for root in dict.fromkeys(roots):
+            self._acks.fail(root, text)
+        if message is not None and is_refused(error):
+            # Each replay would end like this one.
+            what = f"a tuple of {self._component}"
+            self._acks.give_up(DeliveryError(what, message.topic(), message.partition(), error))
+
+
+def _told(error: Any) -> str:
+    """What went wrong: an exception by its kind and its text, Kafka's error by its text."""
+    return f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)

@@ -154,7 +154,8 @@ class HeldBackError(SpoutSdkError):
             f"{component}/{task} holds back its input at offset {offset} for more than {seconds:.0f} s, and has "
             "emitted, acked or failed something since it received it: that cannot be committed without the input, nor "
             "be done again. Ack or fail each input soon after what is emitted for it, collect inputs without emitting "
-            'or acking amid them, or build the topology with guarantee="at_least_once"'
+            "or acking amid them, let a record carry fewer tuples if they take that long, "
+            'TopologyBuilder(pack_tuples=1), or build the topology with guarantee="at_least_once"'
         )
         self.component = component
         self.task = task

@@ -153,7 +153,7 @@ class KafkaReader:
             ) from error
 
     def pause(self, partitions: Iterable[int]) -> None:
-        """Reads nothing more of partitions until `resume`, or until they are assigned again."""
+        """Reads nothing more of partitions until `resume`, or until they are revoked and assigned again."""
         self._consumer.pause([TopicPartition(self._topic, partition) for partition in partitions])
 
     def resume(self, partitions: Iterable[int]) -> None:
@@ -165,6 +165,7 @@ class KafkaReader:
         held = [TopicPartition(self._topic, partition) for partition in partitions]
         self._consumer.incremental_unassign(held)
         self._consumer.incremental_assign(held)
+        self._consumer.resume(held)
 
     @property
     def group_offsets(self) -> GroupOffsets:
@@ -218,6 +219,8 @@ class KafkaReader:
                 for partition in partitions:
                     _, partition.offset = watermarks(consumer, partition, ANSWER_SECONDS)
             consumer.incremental_assign(partitions)
+            # What was paused when it was revoked would come back paused.
+            consumer.resume(partitions)
             self._on_assigned([partition.partition for partition in partitions])
 
         self._guarded(assign)

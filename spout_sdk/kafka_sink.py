@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from spout_sdk.counters import Counters
-from spout_sdk.delivery_reports import UntrackedReports, ended_by, heard
+from spout_sdk.delivery_reports import ended_by, heard
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka_settings import KafkaSettings, ack_producer_settings, tuple_producer_settings
 from spout_sdk.records import Delivered, Headers
@@ -28,16 +27,13 @@ class KafkaSink:
 
     Args:
         kafka: librdkafka properties.
-        counters: of the process; says how many tuples were sent, and counts untracked ones that were not delivered.
     """
 
-    def __init__(self, kafka: KafkaSettings, counters: Counters) -> None:
-        self._counters = counters
-        self._pushed = 0
-        self._gone = UntrackedReports(counters)
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._lingering = False
         self.error: str | None = None
         heard = {"error_cb": self._on_error}
-        self._tuples = Producer({**tuple_producer_settings(kafka), **heard, "on_delivery": self._gone})
+        self._tuples = Producer({**tuple_producer_settings(kafka), **heard})
         self._acks = Producer({**ack_producer_settings(kafka), **heard})
         self._produce_tuple = self._tuples.produce
 
@@ -48,15 +44,16 @@ class KafkaSink:
         key: bytes | None,
         value: bytes,
         headers: Headers,
-        on_undelivered: Delivered | None = None,
+        on_undelivered: Delivered,
     ) -> None:
-        """Sends a tuple; waits while librdkafka's queue is full, which is the back-pressure of a slow broker."""
+        """Sends tuples; waits while librdkafka's queue is full, which is the back-pressure of a slow broker."""
+        self._lingering = True
         try:
             self._produce_tuple(topic, value, key, partition, on_undelivered, None, 0, headers)
         except BufferError:
             self._when_room(self._tuples, topic, partition, key, value, headers, on_undelivered)
         except KafkaException as error:
-            self._refused(self._tuples, error, on_undelivered or self._gone)
+            self._refused(self._tuples, error, on_undelivered)
 
     def send_reported(
         self,
@@ -89,9 +86,8 @@ class KafkaSink:
         Raises:
             BrokerError: if the producer cannot go on.
         """
-        sent = self._counters.transferred
-        if sent != self._pushed:
-            self._pushed = sent
+        if self._lingering:
+            self._lingering = False
             self._hear(lambda: self._tuples.flush(_PUSH_SECONDS))
 
     def flush(self, seconds: float) -> int:
@@ -130,7 +126,7 @@ class KafkaSink:
         key: bytes | None,
         value: bytes | None,
         headers: Headers,
-        on_delivery: Delivered | None,
+        on_delivery: Delivered,
     ) -> None:
         while True:
             try:
@@ -139,7 +135,7 @@ class KafkaSink:
             except BufferError:
                 self._hear(lambda: producer.poll(_ROOM_SECONDS))
             except KafkaException as error:
-                self._refused(producer, error, on_delivery or self._gone)
+                self._refused(producer, error, on_delivery)
                 return
 
     def _refused(self, producer: Producer, error: KafkaException, on_delivery: Delivered) -> None:

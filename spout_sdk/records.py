@@ -115,9 +115,9 @@ class Sink(Protocol):
         key: bytes | None,
         value: bytes,
         headers: Headers,
-        on_undelivered: Delivered | None = None,
+        on_undelivered: Delivered,
     ) -> None:
-        """Sends a tuple. Only a failure is reported, because success reports cost a call per tuple."""
+        """Sends a record with tuples. Only a failure is reported."""
         ...
 
     def send_reported(
@@ -133,6 +133,14 @@ class Sink(Protocol):
         ...
 
 
+Inputs = Callable[[Callable[[], int]], InputOffsets]
+"""Makes what keeps the open offsets of a task; given what returns how many tuples it has emitted."""
+
+
+def _inputs(_emitted: Callable[[], int]) -> InputOffsets:
+    return InputOffsets()
+
+
 @dataclass(frozen=True, slots=True)
 class TaskEnvironment:
     """What a process gives each of its tasks.
@@ -143,7 +151,7 @@ class TaskEnvironment:
         clock: monotonic seconds.
         entropy: returns random bytes.
         open_source: for spouts that read Kafka topics; None where there is no Kafka.
-        inputs: makes what keeps the open offsets of a bolt's task.
+        inputs: makes what keeps the open offsets of a bolt's task; given how many tuples it has emitted.
     """
 
     sink: Sink
@@ -151,4 +159,4 @@ class TaskEnvironment:
     clock: Clock
     entropy: Entropy
     open_source: OpenSource | None = None
-    inputs: Callable[[], InputOffsets] = field(default=InputOffsets)
+    inputs: Inputs = field(default=_inputs)

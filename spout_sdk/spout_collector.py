@@ -13,12 +13,15 @@ from spout_sdk.emitter import Emitter, NextId
 from spout_sdk.hooks import EmitInfo
 from spout_sdk.pending import Pending
 from spout_sdk.records import Headers, TaskEnvironment
-from tuple_tree.anchors import ANCHORS_HEADER, pack_anchor
 from tuple_tree.streams import DEFAULT_STREAM
 
 
 class SpoutCollector(Emitter):
-    """What a spout emits through."""
+    """What a spout emits through.
+
+    Attributes:
+        last_root: of the tuple that was emitted last; None if that is not tracked.
+    """
 
     def __init__(
         self,
@@ -32,7 +35,9 @@ class SpoutCollector(Emitter):
         super().__init__(context, plans, environment, next_id, acks)
         self._pending = pending
         self._clock = environment.clock
+        self._sticky = _as_drawn if acks is None else acks.sticky
         self.untracked: list[Any] = []
+        self.last_root: int | None = None
 
     def emit(
         self,
@@ -66,21 +71,20 @@ class SpoutCollector(Emitter):
         acks = self._acks
         if route is None or message_id is None or acks is None or trace_context or self._hooks:
             # Values that do not fit are found out before they are grouped by.
-            payload = plan.payload(values)
+            row = plan.row(values)
             deliveries = plan.deliveries(values)
-            return self._emit(plan, deliveries, payload, values, message_id, stream, root, trace_context or [])
+            return self._emit(deliveries, row, values, message_id, stream, root, trace_context or [])
         # The common case, spelled out: a tracked tuple that one task receives.
-        payload, key, tasks = plan.for_one(values)
+        row, key, tasks = plan.for_one(values)
         if len(tasks) != 1:
-            return self._emit(plan, [(route, (key, tasks))], payload, values, message_id, stream, root, [])
+            return self._emit([(route, (key, tasks))], row, values, message_id, stream, root, [])
         counters = self._counters
         counters.emitted += 1
         counters.transferred += 1
         (task,) = tasks
         root = self._begin(message_id, root)
         edge = self._next_id()
-        header = self._header(pack_anchor(root, edge))
-        self._send(route.topic, task, key, payload, [(ANCHORS_HEADER, header), plan.source], header)
+        self._add(route.packs[task], row, {root: edge}, key, [])
         acks.init(root, edge)
         return route.alone[task]
 
@@ -109,22 +113,22 @@ class SpoutCollector(Emitter):
             EmitError: if the stream is not direct, or the task does not receive it; nothing was sent then.
         """
         plan = self._plan(stream)
-        payload = plan.payload(values)
-        return self._emit(plan, plan.delivery(task), payload, values, message_id, stream, None, trace_context or [])
+        row = plan.row(values)
+        return self._emit(plan.delivery(task), row, values, message_id, stream, None, trace_context or [])
 
     def _begin(self, message_id: Any, chosen: int | None) -> int:
         """The root of a new tree, which is pending now."""
-        root = self._next_id() if chosen is None else chosen
+        root = self._sticky(self._next_id()) if chosen is None else chosen
         now = self._clock()
         while not self._pending.put(root, message_id, now):
-            root = self._next_id()
+            root = self._sticky(self._next_id())
+        self.last_root = root
         return root
 
     def _emit(
         self,
-        plan: EmitPlan,
         deliveries: list[Delivery],
-        payload: bytes,
+        row: Any,
         values: Sequence[Any],
         message_id: Any,
         stream: str,
@@ -132,14 +136,13 @@ class SpoutCollector(Emitter):
         trace_context: Headers,
     ) -> tuple[TaskId, ...]:
         self._counters.emitted += 1
-        send = self._send
         acks = self._acks
         sent = []
         if message_id is None or acks is None:
-            plain = [plan.source, *trace_context] if trace_context else plan.untracked
+            self.last_root = None
             for route, (key, tasks) in deliveries:
                 for task in tasks:
-                    send(route.topic, task, key, payload, plain)
+                    self._add(route.packs[task], row, {}, key, trace_context)
                     sent.append(route.ids[task])
             if message_id is not None:
                 # Not acked from here: the spout may not have written down yet what it has just emitted.
@@ -152,10 +155,7 @@ class SpoutCollector(Emitter):
                 for task in tasks:
                     edge = next_id()
                     val ^= edge
-                    header = self._header(pack_anchor(root, edge))
-                    send(
-                        route.topic, task, key, payload, [(ANCHORS_HEADER, header), plan.source, *trace_context], header
-                    )
+                    self._add(route.packs[task], row, {root: edge}, key, trace_context)
                     sent.append(route.ids[task])
             acks.init(root, val)
         self._counters.transferred += len(sent)
@@ -163,3 +163,7 @@ class SpoutCollector(Emitter):
         for hook in self._hooks:
             hook.emit(EmitInfo(values, stream, targets, message_id))
         return targets
+
+
+def _as_drawn(root: int) -> int:
+    return root

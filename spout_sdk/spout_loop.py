@@ -117,6 +117,9 @@ class SpoutLoop:
             emitted = False
             for task in tuple(self._tasks.values()):
                 emitted |= task.emit(_CALLS)
+                if task.is_throttled:
+                    # Until something is acked, nothing follows that what is buffered could wait for.
+                    task.flush()
             now = clock()
             if now >= self._tick_at:
                 self._tick(now)

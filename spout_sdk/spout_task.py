@@ -76,7 +76,7 @@ class SpoutTask:
         self._hook_factories = topology.hooks
         self._throttled_since: float | None = None
         next_id = random_ids(environment.entropy).__next__
-        plans = emit_plans(manifest, component, next_id, topology.groupings)
+        plans = emit_plans(manifest, component, next_id, topology.groupings, topology.pack_tuples)
         self._collector = SpoutCollector(self._context, plans, environment, next_id, self._acks, self._pending)
         try:
             spout = topology.factory(component)()
@@ -93,6 +93,7 @@ class SpoutTask:
                 SpoutWorld(
                     index=manifest.spouts.index(declared),
                     acking=manifest.acking,
+                    ack_partitions=manifest.ack_partitions,
                     dead_letters=self._dead_letters,
                     sink=environment.sink,
                     counters=environment.counters,
@@ -208,6 +209,7 @@ class SpoutTask:
         """
         if self._failure is not None:
             raise self._failure
+        self._collector.packer.tick(now)
         if self._acks is not None:
             self._acks.tick(now)
         self._pending.tick(now)
@@ -217,6 +219,7 @@ class SpoutTask:
 
     def flush(self) -> None:
         """Sends all that is buffered, because there is nothing to emit or the task ends."""
+        self._collector.packer.flush()
         if self._acks is not None:
             self._acks.flush()
 

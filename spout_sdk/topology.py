@@ -11,6 +11,7 @@ from spout_sdk.errors import TopologyError
 from spout_sdk.hooks import HookFactory
 from spout_sdk.options import BoltOptions
 from tuple_tree.manifest import Manifest
+from tuple_tree.packs import MAX_ROWS
 
 Factory = Callable[[], Spout | AnyBolt]
 """Makes the instance of one task: a class, or anything that is called without arguments."""
@@ -28,6 +29,7 @@ class Topology:
         groupings: the custom ones.
         hooks: what makes the hooks that every task has.
         kafka_sources: `KafkaSpout` → the topics that it reads.
+        pack_tuples: how many tuples a record carries at most.
     """
 
     manifest: Manifest
@@ -36,6 +38,7 @@ class Topology:
     groupings: Groupings = field(default_factory=dict)
     hooks: tuple[HookFactory, ...] = ()
     kafka_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    pack_tuples: int = MAX_ROWS
 
     @property
     def name(self) -> str:

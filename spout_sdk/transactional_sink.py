@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from spout_sdk.counters import Counters
-from spout_sdk.delivery_reports import UntrackedReports, ended_by, heard
+from spout_sdk.delivery_reports import ended_by, heard
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
 from spout_sdk.records import Delivered, Headers
@@ -41,14 +40,13 @@ class TransactionalSink:
         topology: whose.
         component: the bolt.
         slot: the end of the transactional id.
-        counters: of the process; counts untracked tuples that Kafka does not take.
 
     Raises:
         AccessError: if this user may not use the transactional id.
         BrokerError: if a predecessor's transaction could not be ended in time.
     """
 
-    def __init__(self, kafka: KafkaSettings, topology: str, component: str, slot: str, counters: Counters) -> None:
+    def __init__(self, kafka: KafkaSettings, topology: str, component: str, slot: str) -> None:
         self._topology = topology
         self._component = component
         settings = transactional_settings(kafka, transactional_id(topology, component, slot))
@@ -57,14 +55,13 @@ class TransactionalSink:
         self._broken: str | None = None
         self._unsent: str | None = None
         self._records = 0
-        self._gone = UntrackedReports(counters)
         self._producer = Producer({**settings, "error_cb": self._on_error, "on_delivery": self._on_undelivered})
         self._step(self._producer.init_transactions, 3 * self.timeout)
         self._begin()
 
     def for_task(self) -> "TaskSink":
         """The sink of one task."""
-        return TaskSink(self, self._gone)
+        return TaskSink(self)
 
     @property
     def is_used(self) -> bool:
@@ -259,22 +256,16 @@ class TransactionalSink:
 
 
 class TaskSink:
-    """What a task sends through; it counts its tuples.
+    """What a task sends through.
 
     Args:
         sink: of the process.
-        gone: hears of untracked tuples that were not even taken.
-
-    Attributes:
-        sent: tuples so far.
     """
 
-    __slots__ = ("_gone", "_sink", "sent")
+    __slots__ = ("_sink",)
 
-    def __init__(self, sink: TransactionalSink, gone: Delivered) -> None:
+    def __init__(self, sink: TransactionalSink) -> None:
         self._sink = sink
-        self._gone = gone
-        self.sent = 0
 
     def send(
         self,
@@ -283,13 +274,12 @@ class TaskSink:
         key: bytes | None,
         value: bytes,
         headers: Headers,
-        on_undelivered: Delivered | None = None,
+        on_undelivered: Delivered,
     ) -> None:
-        """Sends a tuple; only that it was not even taken is reported, since what fails later undoes everything."""
-        self.sent += 1
+        """Sends tuples; only that they were not even taken is reported, since what fails later undoes everything."""
         refused = self._sink.produce(topic, partition, key, value, headers)
         if refused is not None:
-            (on_undelivered or self._gone)(refused, None)
+            on_undelivered(refused, None)
 
     def send_reported(
         self,

@@ -5,14 +5,14 @@ only where no input that will be read again can have had an effect (see `traced_
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from confluent_kafka import Message
 
 from spout_sdk.bolt_task import BoltTask
-from spout_sdk.commits import LARGEST_READ, FailedCommits
+from spout_sdk.commits import TUPLES_A_READ, FailedCommits
 from spout_sdk.errors import HeldBackError, RolledBackError
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.kafka_reader import KafkaReader
@@ -36,7 +36,7 @@ class ExactlyOnceCommits:
         interval: seconds that a transaction is open under load.
     """
 
-    largest_read = LARGEST_READ
+    tuples_a_read = TUPLES_A_READ
 
     def __init__(
         self,
@@ -63,8 +63,12 @@ class ExactlyOnceCommits:
     def environment(self, partition: int) -> TaskEnvironment:
         """One with a sink that takes part in the transactions."""
         sink = self._sink.for_task()
-        offsets = self._inputs[partition] = TracedOffsets(sink)
-        return replace(self._environment, sink=sink, inputs=lambda: InputOffsets(offsets))
+
+        def inputs(emitted: Callable[[], int]) -> InputOffsets:
+            offsets = self._inputs[partition] = TracedOffsets(emitted)
+            return InputOffsets(offsets)
+
+        return replace(self._environment, sink=sink, inputs=inputs)
 
     def opened(self, tasks: Mapping[int, BoltTask]) -> None:
         """Keeps them for `before`."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 from spout_sdk.errors import TupleAlreadyDoneError
 from spout_sdk.records import Headers, NoRecord, Record
 from tuple_tree.anchors import Edges
+from tuple_tree.payloads import PayloadCodec
 from tuple_tree.streams import Values
 from tuple_tree.trace_context import TRACEPARENT
 
@@ -17,24 +18,47 @@ class InputStream:
         component: who emitted them.
         stream: to which of its streams.
         fields: field name → position.
+        codec: how records carry them; None for tick tuples.
     """
 
-    __slots__ = ("component", "fields", "stream")
+    __slots__ = ("codec", "component", "fields", "stream")
 
-    def __init__(self, component: str, stream: str, fields: tuple[str, ...]) -> None:
+    def __init__(self, component: str, stream: str, fields: tuple[str, ...], codec: PayloadCodec | None = None) -> None:
+        self.codec = codec
         self.component = component
         self.stream = stream
         self.fields = {name: position for position, name in enumerate(fields)}
 
 
+class InputPack:
+    """What all tuples of one record have in common.
+
+    Attributes:
+        record: as read.
+        stream: that they were emitted to.
+        offset: of the record.
+        size: how many tuples it carries.
+        trace_context: the headers that say which trace they belong to, which tuples anchored to them get as well.
+    """
+
+    __slots__ = ("offset", "record", "size", "stream", "trace_context")
+
+    def __init__(self, record: Record, stream: InputStream, offset: int, size: int, trace_context: Headers) -> None:
+        self.record = record
+        self.stream = stream
+        self.offset = offset
+        self.size = size
+        self.trace_context = trace_context
+
+
 class Tuple:
-    """One record of a stream, delivered to one task.
+    """One tuple of a stream, delivered to one task.
 
     Read a value by field name (`t["word"]`) or position (`t[0]`), or all of them (`t.values`, `word, count = t`).
 
     Attributes:
         values: in the order of the stream's fields.
-        offset: of the record in its partition.
+        index: which of the tuples of its record, from 0.
         root: the one tree that it belongs to; None if it belongs to none, or to several. For the SDK's use.
         edge: id of this delivery, in the checksum of `root`. For the SDK's use.
         many: root → edge id, of a tuple of several trees; else None. For the SDK's use.
@@ -43,7 +67,7 @@ class Tuple:
         began: when its execution began, if that is timed; else 0. For the SDK's use.
     """
 
-    __slots__ = ("_input", "_record", "began", "edge", "many", "offset", "out", "root", "settled", "values")
+    __slots__ = ("began", "edge", "index", "many", "out", "pack", "root", "settled", "values")
 
     def __init__(
         self,
@@ -51,40 +75,34 @@ class Tuple:
         root: int | None,
         edge: int,
         many: Edges | None,
-        offset: int,
-        record: Record,
-        input_: InputStream,
+        pack: InputPack,
+        index: int,
     ) -> None:
         self.values = values
         # Nearly all tuples belong to one tree, and a dict for each of them would cost as much as the rest of it.
         self.root = root
         self.edge = edge
         self.many = many
-        self.offset = offset
+        self.pack = pack
+        self.index = index
         self.out = 0
         self.settled = False
         self.began = 0.0
-        self._record = record
-        self._input = input_
-
-    @property
-    def trace_context(self) -> Headers:
-        """The headers that say which trace it belongs to, which tuples anchored to it get as well; mostly none."""
-        return []
 
     @property
     def traceparent(self) -> str | None:
         """The trace that it belongs to, as the W3C writes it; None if its record does not say."""
-        return None
+        said: Any = dict(self.pack.trace_context).get(TRACEPARENT)
+        return None if said is None else said.decode(errors="replace")
 
     def __getitem__(self, field: str | int) -> Any:
         if isinstance(field, str):
             try:
-                return self.values[self._input.fields[field]]
+                return self.values[self.pack.stream.fields[field]]
             except KeyError:
                 raise KeyError(
                     f"stream {self.stream!r} of {self.component!r} has no field {field!r}: "
-                    f"it has {', '.join(self._input.fields)}"
+                    f"it has {', '.join(self.pack.stream.fields)}"
                 ) from None
         return self.values[field]
 
@@ -95,49 +113,60 @@ class Tuple:
         return len(self.values)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in zip(self._input.fields, self.values, strict=False))
-        return f"<Tuple {self.component}/{self.stream} {self.topic}[{self.partition}]@{self.offset} {shown}>"
+        shown = ", ".join(
+            f"{name}={value!r}" for name, value in zip(self.pack.stream.fields, self.values, strict=False)
+        )
+        return f"<Tuple {self.component}/{self.stream} {self.topic}[{self.partition}]@{self._place} {shown}>"
+
+    @property
+    def _place(self) -> str:
+        return str(self.offset) if self.pack.size == 1 else f"{self.offset}.{self.index}"
 
     @property
     def component(self) -> str:
         """The component that emitted it."""
-        return self._input.component
+        return self.pack.stream.component
 
     @property
     def stream(self) -> str:
         """The stream that it was emitted to."""
-        return self._input.stream
+        return self.pack.stream.stream
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of its fields, in order."""
-        return tuple(self._input.fields)
+        return tuple(self.pack.stream.fields)
 
     @property
     def record(self) -> Record:
         """The record that it was read from."""
-        return self._record
+        return self.pack.record
 
     @property
     def topic(self) -> str:
         """The topic that it lies in."""
-        return str(self._record.topic())
+        return str(self.pack.record.topic())
+
+    @property
+    def offset(self) -> int:
+        """The offset of its record in the partition."""
+        return self.pack.offset
 
     @property
     def partition(self) -> int:
         """The partition that it lies in, which is also the task that received it."""
-        partition = self._record.partition()
+        partition = self.pack.record.partition()
         return -1 if partition is None else partition
 
     @property
     def timestamp_ms(self) -> int:
         """The record's timestamp, in milliseconds since the epoch."""
-        return self._record.timestamp()[1]
+        return self.pack.record.timestamp()[1]
 
     @property
     def key(self) -> bytes | None:
-        """The record's key: the grouping fields of a fields grouping."""
-        return self._record.key()
+        """The record's key: of a stream with one tuple a record, the grouping fields of a fields grouping."""
+        return self.pack.record.key()
 
     @property
     def edges(self) -> Edges:
@@ -159,7 +188,7 @@ class Tuple:
     @property
     def is_tick(self) -> bool:
         """Whether it is a tick tuple: no record, but the time that has come. To ack or fail it changes nothing."""
-        return self._input is _TICKS
+        return self.pack.stream is _TICKS
 
     def settle(self, action: str) -> None:
         """Marks it as acked or failed; for the SDK's use.
@@ -182,22 +211,7 @@ class TracedTuple(Tuple):
     A class of its own, so that emitting anchored to any other tuple has nothing to look for.
     """
 
-    __slots__ = ("_trace_context",)
-
-    def __init__(self, trace_context: Headers, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._trace_context = trace_context
-
-    @property
-    def trace_context(self) -> Headers:
-        """See `Tuple`."""
-        return self._trace_context
-
-    @property
-    def traceparent(self) -> str | None:
-        """See `Tuple`."""
-        said: Any = dict(self._trace_context).get(TRACEPARENT)
-        return None if said is None else said.decode(errors="replace")
+    __slots__ = ()
 
 
 SYSTEM_COMPONENT: Final = "__system"
@@ -212,4 +226,4 @@ NO_OFFSET: Final = -1
 
 def tick_tuple() -> Tuple:
     """A new tick tuple; for the SDK's use."""
-    return Tuple((), None, 0, None, NO_OFFSET, NoRecord(), _TICKS)
+    return Tuple((), None, 0, None, InputPack(NoRecord(), _TICKS, NO_OFFSET, 1, []), 0)

@@ -4,16 +4,20 @@ Every tuple knows, for each root that it belongs to, the edge id under which it 
 XOR of the edges that it handed to its children (`out`). Acking it sends `edge ^ out` for each root: the ack takes its
 own edge out of the checksum and puts its children's in, in one message.
 
-The `anchors` header carries `edges`: root and edge of each anchor, 16 bytes a pair, big-endian, back to back.
+The `anchors` header of a record carries `edges` of all its tuples, in order: root and edge of each anchor, 16 bytes a
+pair, big-endian, back to back. If a tuple has other than one anchor, the header `anchor-counts` has the number of each
+tuple's, two bytes each, big-endian. A record without these headers is not tracked.
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Final, Protocol
 
 from tuple_tree.errors import WireError
 
 ANCHORS_HEADER: Final = "anchors"
+ANCHOR_COUNTS_HEADER: Final = "anchor-counts"
 SOURCE_HEADER: Final = "source"
 PAIR_BYTES: Final = 16
 
@@ -94,3 +98,44 @@ def unpack_anchors(header: bytes) -> Edges:
     for root, edge in _one_pair.iter_unpack(header):
         edges[root] = edges.get(root, 0) ^ edge
     return edges
+
+
+def pack_counts(counts: Sequence[int]) -> bytes:
+    """The value of the `anchor-counts` header: `2 * len(counts)` bytes."""
+    return struct.pack(f">{len(counts)}H", *counts)
+
+
+def anchor_headers(edges: Sequence[Edges]) -> list[tuple[str, str | bytes | None]]:
+    """The headers `anchors` and `anchor-counts` of a record with these tuples, as far as it has them."""
+    if not any(edges):
+        return []
+    headers: list[tuple[str, str | bytes | None]] = [(ANCHORS_HEADER, b"".join(map(pack_anchors, edges)))]
+    if any(len(each) != 1 for each in edges):
+        headers.append((ANCHOR_COUNTS_HEADER, pack_counts([len(each) for each in edges])))
+    return headers
+
+
+def edges_of_tuples(anchors: bytes, counts: bytes | None) -> list[Edges]:
+    """The `edges` of each tuple of a record; a root that stands twice in a tuple is XORed together.
+
+    Args:
+        anchors: the `anchors` header.
+        counts: the `anchor-counts` header; without it, each tuple has one anchor.
+
+    Raises:
+        WireError: if the headers do not go together.
+    """
+    pairs, odd = divmod(len(anchors), PAIR_BYTES)
+    if odd:
+        raise WireError(
+            "ragged-anchors", f"the anchors header has {len(anchors)} bytes, which is no multiple of {PAIR_BYTES}"
+        )
+    if counts is None:
+        return [unpack_anchors(anchors[at : at + PAIR_BYTES]) for at in range(0, len(anchors), PAIR_BYTES)]
+    if len(counts) % 2:
+        raise WireError("ragged-anchors", f"the anchor-counts header has {len(counts)} bytes, which is an odd number")
+    each = struct.unpack(f">{len(counts) // 2}H", counts)
+    if sum(each) != pairs:
+        raise WireError("ragged-anchors", f"the anchors header has {pairs} pairs, and the counts add up to {sum(each)}")
+    ends = [PAIR_BYTES * count for count in accumulate(each, initial=0)]
+    return [unpack_anchors(anchors[begin:end]) for begin, end in pairwise(ends)]

@@ -5,6 +5,7 @@ The record's own headers come first and unchanged; these follow, all UTF-8 text:
 | header | value |
 |---|---|
 | `dead-letter.topic`, `.partition`, `.offset` | where it lay |
+| `dead-letter.index` | which of the tuples of the record that lay there, from 0; if it is one of several |
 | `dead-letter.reason` | a short, stable word, such as `truncated` |
 | `dead-letter.detail` | a sentence for a person |
 | `dead-letter.by` | who could not use it: a component's task, or `acker` |
@@ -22,7 +23,9 @@ REPLAYED: Final = f"{PREFIX}replayed"
 Headers = list[tuple[str, bytes]]
 
 
-def dead_letter_headers(topic: str, partition: int, offset: int, *, reason: str, detail: str, by: str) -> Headers:
+def dead_letter_headers(
+    topic: str, partition: int, offset: int, *, reason: str, detail: str, by: str, index: int | None = None
+) -> Headers:
     """The headers that a dead letter gets in addition to its own.
 
     What UTF-8 cannot carry, half of a surrogate pair in the name of a file for instance, is escaped as Python shows it.
@@ -34,6 +37,7 @@ def dead_letter_headers(topic: str, partition: int, offset: int, *, reason: str,
         "reason": reason,
         "detail": detail,
         "by": by,
+        **({} if index is None else {"index": str(index)}),
     }
     return [(PREFIX + name, text.encode(errors="backslashreplace")) for name, text in said.items()]
 

@@ -1,28 +1,19 @@
-"""Streams: the declared fields of what a component emits, and how a payload carries them.
+"""Streams: the declared fields of what a component emits; `tuple_tree.payloads` has their codecs."""
 
-The codecs, by name:
-
-- `avro` (default): the bare Avro body of a record whose fields are the stream's, in order; its schema stands in the
-  manifest.
-- `json`: one JSON object.
-- `bytes`: the one field of the stream as it is.
-"""
-
-import io
-import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, cast
 
 import fastavro
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from tuple_tree.errors import WireError
 from tuple_tree.names import check_field, check_name
 
 DEFAULT_STREAM: Final = "default"
 
 Values = tuple[Any, ...]
 """The values of a tuple, in the order of its stream's fields."""
+
+Codec = Literal["arrow", "avro", "json", "bytes"]
 
 _AVRO_TYPES: Final[dict[object, Any]] = {
     str: "string",
@@ -61,7 +52,7 @@ class Stream(BaseModel):
 
     name: str = DEFAULT_STREAM
     fields: tuple[Field, ...]
-    codec: Literal["avro", "json", "bytes"] = "avro"
+    codec: Codec = "arrow"
     direct: bool = False
 
     @model_validator(mode="after")
@@ -106,7 +97,7 @@ class Stream(BaseModel):
 def declare(
     fields: Mapping[str, Any] | Sequence[str],
     name: str = DEFAULT_STREAM,
-    codec: str = "avro",
+    codec: str = "arrow",
     *,
     direct: bool = False,
 ) -> Stream:
@@ -116,7 +107,7 @@ def declare(
         fields: names with their types (`str`, `int`, `float`, `bool`, `bytes`, or an Avro type), or names alone, or
             one name, which are text, or bytes where the codec is bytes.
         name: the stream's name.
-        codec: `avro`, `json` or `bytes`.
+        codec: `arrow`, which packs tuples, or `avro`, `json` or `bytes`, of which each tuple is a record of its own.
         direct: whether it is emitted to with `emit_direct`, which names the task that receives the tuple.
 
     Raises:
@@ -129,84 +120,8 @@ def declare(
     else:
         pairs = [(field, bytes if codec == "bytes" else str) for field in fields]
     declared = tuple(Field(name=field, type=_AVRO_TYPES.get(_hashable(kind), kind)) for field, kind in pairs)
-    return Stream(name=name, fields=declared, codec=cast(Literal["avro", "json", "bytes"], codec), direct=direct)
+    return Stream(name=name, fields=declared, codec=cast(Codec, codec), direct=direct)
 
 
 def _hashable(kind: Any) -> object:
     return kind if isinstance(kind, type) else None
-
-
-class PayloadCodec(Protocol):
-    """Turns the values of a tuple into the payload of a record, and back."""
-
-    def encode(self, values: Sequence[Any]) -> bytes:
-        """Raises `ValueError` or `TypeError` where the values do not fit the stream."""
-        ...
-
-    def decode(self, payload: bytes) -> Values:
-        """Raises `WireError` where the payload is not one of the stream's."""
-        ...
-
-
-class _AvroCodec:
-    def __init__(self, stream: Stream) -> None:
-        self._names = stream.field_names
-        self._schema = fastavro.parse_schema(stream.avro_schema())
-
-    def encode(self, values: Sequence[Any]) -> bytes:
-        out = io.BytesIO()
-        fastavro.schemaless_writer(out, self._schema, dict(zip(self._names, values, strict=True)))
-        return out.getvalue()
-
-    def decode(self, payload: bytes) -> Values:
-        body = io.BytesIO(payload)
-        try:
-            record = cast(dict[str, Any], fastavro.schemaless_reader(body, self._schema, None))
-        except Exception as error:  # fastavro raises EOFError, ValueError, IndexError and more
-            raise WireError("bad-payload", f"not the stream's Avro record: {error!r}") from error
-        if body.tell() != len(payload):
-            raise WireError("bad-payload", f"{len(payload) - body.tell()} bytes follow the stream's Avro record")
-        return tuple(record.values())
-
-
-class _JsonCodec:
-    def __init__(self, stream: Stream) -> None:
-        self._names = stream.field_names
-
-    def encode(self, values: Sequence[Any]) -> bytes:
-        # Not-a-number and infinity are Python's words, and no JSON.
-        said = dict(zip(self._names, values, strict=True))
-        return json.dumps(said, separators=(",", ":"), allow_nan=False).encode()
-
-    def decode(self, payload: bytes) -> Values:
-        try:
-            record = json.loads(payload)
-            return tuple(record[name] for name in self._names)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise WireError("bad-payload", f"not a JSON object with the stream's fields: {error!r}") from error
-
-
-class _BytesCodec:
-    def __init__(self, stream: Stream) -> None:
-        self._name = stream.field_names[0]
-
-    def encode(self, values: Sequence[Any]) -> bytes:
-        (value,) = values
-        if not isinstance(value, bytes):
-            raise TypeError(f"field {self._name!r} of a bytes stream must be bytes, not {type(value).__name__}")
-        return value
-
-    def decode(self, payload: bytes) -> Values:
-        return (payload,)
-
-
-_CODECS: Final[dict[str, Callable[[Stream], PayloadCodec]]] = {
-    "avro": _AvroCodec,
-    "json": _JsonCodec,
-    "bytes": _BytesCodec,
-}
-
-
-def payload_codec(stream: Stream) -> PayloadCodec:
-    """The codec of a stream's payloads."""
-    return _CODECS[stream.codec](stream)

@@ -10,7 +10,7 @@ process of the topology builds it for itself.
 import os
 import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,8 +21,10 @@ from acker_cli.demo.text import lines, words
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
+    BatchBolt,
     FailTupleError,
     Failure,
+    OutputCollector,
     Spout,
     SpoutCollector,
     TaskContext,
@@ -41,6 +43,7 @@ BOLTS: Final = (SPLIT, COUNT)
 REPLAYED: Final = "replayed"
 REPEATED: Final = "repeated"
 
+_ON_PURPOSE: Final = "failed on purpose, {} the work was done"
 _PREFIX: Final = "WORD_COUNT_"
 # Short, so that what a kill has swallowed comes again soon.
 _MESSAGE_TIMEOUT: Final = 5.0
@@ -151,8 +154,11 @@ class _Lottery:
         self._half = parameters.fail_rate / 2
 
     def draw(self, when: str) -> None:
-        if self._half and self._random.random() < self._half:
-            raise FailTupleError(f"failed on purpose, {when} the work was done")
+        if self.draws():
+            raise FailTupleError(_ON_PURPOSE.format(when))
+
+    def draws(self) -> bool:
+        return bool(self._half) and self._random.random() < self._half
 
 
 class SplitBolt(BasicBolt):
@@ -176,26 +182,34 @@ class SplitBolt(BasicBolt):
         self._lottery.draw("after")
 
 
-class CountBolt(BasicBolt):
-    """Counts words, each place in the text once, and acks when that is committed."""
+class CountBolt(BatchBolt):
+    """Counts words, each place in the text once: one transaction for all that was read, which is acked after it."""
 
     def __init__(self, parameters: Parameters) -> None:
         self._parameters = parameters
 
-    def prepare(self, context: TaskContext) -> None:
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         """Opens the task's counts, wherever the task was before."""
         self._context = context
+        self._collector = collector
         self._lottery = _Lottery(self._parameters, context)
         self._store = CountStore(self._parameters.directory, context.task)
 
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """Counts a word, unless this place in the text was counted before."""
-        del collector
-        self._lottery.draw("before")
-        line, position, word = tuple_
-        if not self._store.add(line, position, word):
-            self._context.count(REPEATED)
-        self._lottery.draw("after")
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        """Counts words, unless their places in the text were counted before."""
+        counted = []
+        for tuple_ in tuples:
+            if self._lottery.draws():
+                self._collector.fail(tuple_, _ON_PURPOSE.format("before"))
+            else:
+                counted.append(tuple_)
+        if repeated := self._store.add([tuple_.values for tuple_ in counted]):
+            self._context.count(REPEATED, repeated)
+        for tuple_ in counted:
+            if self._lottery.draws():
+                self._collector.fail(tuple_, _ON_PURPOSE.format("after"))
+            else:
+                self._collector.ack(tuple_)
 
     def cleanup(self) -> None:
         """Closes the counts."""

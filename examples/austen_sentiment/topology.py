@@ -17,9 +17,10 @@ LINES: Final = "lines"
 SENTIMENT: Final = "sentiment"
 TOTALS: Final = "totals"
 
-_LINE: Final = declare({"novel": str, "chapter": int, "number": int, "line": str})
+_LINE: Final = declare({"novel": str, "chapter": int, "number": int, "line": str}, codec="avro")
 _FOUND: Final = declare(
-    {"novel": str, "chapter": int, "word": str, "valence": float, "places": {"type": "array", "items": "long"}}
+    {"novel": str, "chapter": int, "word": str, "valence": float, "places": {"type": "array", "items": "long"}},
+    codec="avro",
 )
 
 

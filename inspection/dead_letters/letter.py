@@ -8,7 +8,7 @@ from tuple_tree.dead_letters import PREFIX, REPLAYED
 
 Header = tuple[str, bytes | None]
 
-_OURS: Final = tuple(PREFIX + name for name in ("topic", "partition", "offset", "reason", "detail", "by"))
+_OURS: Final = tuple(PREFIX + name for name in ("topic", "partition", "offset", "reason", "detail", "by", "index"))
 UNKNOWN: Final = "unknown"
 """The reason of a record that somebody else has put there."""
 _NOWHERE: Final = -1
@@ -31,6 +31,7 @@ class DeadLetter:
         reason: a short, stable word.
         detail: a sentence.
         by: who could not use it.
+        index: which of the tuples of the record that lay there; -1 for all of it.
     """
 
     offset: int
@@ -44,6 +45,7 @@ class DeadLetter:
     reason: str
     detail: str
     by: str
+    index: int = _NOWHERE
 
     @property
     def component(self) -> str:
@@ -53,7 +55,9 @@ class DeadLetter:
     @property
     def place(self) -> str:
         """Where it lay, for a person."""
-        return f"{self.topic}[{self.partition}]@{self.position}" if self.topic else "it does not say where"
+        if not self.topic:
+            return "it does not say where"
+        return f"{self.topic}[{self.partition}]@{self.position}" + ("" if self.index < 0 else f".{self.index}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ def parse(
         _text(said.get(_OURS[3])) or UNKNOWN,
         _text(said.get(_OURS[4])),
         _text(said.get(_OURS[5])),
+        _number(said.get(_OURS[6])),
     )
 
 

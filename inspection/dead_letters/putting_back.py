@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from inspection.dead_letters.letter import DeadLetter, Header
-from tuple_tree.anchors import ANCHORS_HEADER
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, notices_topic, tuples_topic
 
 _INTERNAL: Final = "__"
@@ -58,4 +58,4 @@ def restored_headers(letter: DeadLetter, topology: str, *, keep_anchors: bool = 
     """
     if keep_anchors or not letter.topic.startswith(tuples_topic(topology, "")):
         return list(letter.headers)
-    return [header for header in letter.headers if header[0] != ANCHORS_HEADER]
+    return [header for header in letter.headers if header[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)]

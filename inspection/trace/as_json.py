@@ -38,8 +38,8 @@ def tree_as_json(tree: Tree) -> dict[str, Any]:
 
 
 def tuple_name(node: Node) -> str:
-    """How a tuple is called: `bolt/task@offset`."""
-    return f"{node.delivery.bolt}/{node.delivery.task}@{node.delivery.offset}"
+    """How a tuple is called: `bolt/task@offset`, and `.index` if its record has several."""
+    return f"{node.delivery.bolt}/{node.delivery.task}@{node.delivery.place}"
 
 
 def _tuple(tree: Tree, node: Node) -> dict[str, Any]:
@@ -49,6 +49,7 @@ def _tuple(tree: Tree, node: Node) -> dict[str, Any]:
         "bolt": delivery.bolt,
         "task": delivery.task,
         "offset": delivery.offset,
+        "index": delivery.index,
         "offsets": list(node.offsets),
         "source": delivery.source,
         "stream": delivery.stream,

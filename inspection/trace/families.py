@@ -115,6 +115,7 @@ class _Search:
                     deliveries[at].bolt,
                     deliveries[at].task,
                     deliveries[at].offset,
+                    deliveries[at].index,
                 ),
             )
         )

@@ -18,7 +18,9 @@ class Delivery:
     Attributes:
         bolt: whose inbox.
         task: the partition.
-        offset: where in it.
+        offset: of its record.
+        index: which of the tuples of the record.
+        size: how many tuples the record has.
         emitted_ms: the record's timestamp, by the clock of who emitted it, in milliseconds since the epoch.
         source: the component that emitted it; empty if the record does not say.
         stream: of that component.
@@ -38,6 +40,13 @@ class Delivery:
     roots: int = 1
     preview: str = ""
     traceparent: str = ""
+    index: int = 0
+    size: int = 1
+
+    @property
+    def place(self) -> str:
+        """The offset of its record, and which of several tuples it is."""
+        return str(self.offset) if self.size == 1 else f"{self.offset}.{self.index}"
 
 
 @dataclass(frozen=True, slots=True)

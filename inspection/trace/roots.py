@@ -5,13 +5,14 @@ from typing import Final
 
 from inspection.trace.errors import RootFormError
 from tuple_tree.errors import PositionError
-from tuple_tree.ids import MAX_ATTEMPTS, Position, position_word, unsigned
+from tuple_tree.ids import unsigned
 from tuple_tree.manifest import Manifest
+from tuple_tree.positions import MAX_ATTEMPTS, Position, position_word
 
 _HEX_DIGITS: Final = 16
 _HEX: Final = re.compile(r"0[xX][0-9a-fA-F]{1,16}|[0-9a-fA-F]{16}|(?=.*[a-fA-F])[0-9a-fA-F]{1,16}")
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,20}")
-_TUPLE: Final = re.compile(r"([^/]+)/([0-9]+)@([0-9]+)")
+_TUPLE: Final = re.compile(r"([^/]+)/([0-9]+)@([0-9]+)(?:\.([0-9]+))?")
 _MESSAGE: Final = re.compile(r"([^/]+)/([0-9]+)/([0-9]+)(?:/([0-9]+))?")
 
 
@@ -36,11 +37,11 @@ def show_root(root: int) -> str:
     return f"{root:0{_HEX_DIGITS}x}"
 
 
-def place_of_tuple(text: str, manifest: Manifest) -> tuple[str, int, int]:
-    """Bolt, task and offset of a tuple in an inbox.
+def place_of_tuple(text: str, manifest: Manifest) -> tuple[str, int, int, int | None]:
+    """Bolt, task and offset of a record in an inbox, and the index of one of its tuples; None for all of them.
 
     Args:
-        text: `BOLT/TASK@OFFSET`.
+        text: `BOLT/TASK@OFFSET` or `BOLT/TASK@OFFSET.INDEX`.
         manifest: of the topology.
 
     Raises:
@@ -50,8 +51,10 @@ def place_of_tuple(text: str, manifest: Manifest) -> tuple[str, int, int]:
     tasks = {bolt.name: bolt.tasks for bolt in manifest.bolts}
     if match is None or int(match[2]) >= tasks.get(match[1], 0):
         known = ", ".join(f"{name} with {count} tasks" for name, count in tasks.items())
-        raise RootFormError(f"{text!r} is no tuple: give BOLT/TASK@OFFSET; the bolts are {known or 'none'}")
-    return match[1], int(match[2]), int(match[3])
+        raise RootFormError(
+            f"{text!r} is no tuple: give BOLT/TASK@OFFSET or BOLT/TASK@OFFSET.INDEX; the bolts are {known or 'none'}"
+        )
+    return match[1], int(match[2]), int(match[3]), None if match[4] is None else int(match[4])
 
 
 def positions_of_message(text: str, manifest: Manifest) -> tuple[str, list[Position]]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from acker_worker.sessions import Sessions, Standing
 from inspection.trace.records import Delivery, Dropped, Outcome, RootRecords, Told, header_text
-from tuple_tree.anchors import ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER, unpack_anchors
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER, edges_of_tuples
 from tuple_tree.codec import decode_ack_batch, decode_notice_batch
 from tuple_tree.errors import WireError
 from tuple_tree.ids import ID_BYTES, IdColumn
@@ -81,14 +81,17 @@ class Sightings:
         """Takes the headers of a record of an inbox.
 
         Returns:
-            What it is to each of the roots, without a preview; not yet among what was found.
+            What its tuples are to each of the roots, without a preview; not yet among what was found.
         """
         anchors = source = b""
+        counts = None
         for name, value in headers:
             if name == ANCHORS_HEADER:
                 anchors = value or b""
             elif name == SOURCE_HEADER:
                 source = value or b""
+            elif name == ANCHOR_COUNTS_HEADER:
+                counts = value
         if len(anchors) == PAIR_BYTES:
             # The common case, and nearly always of another root.
             if anchors[:ID_BYTES] not in self._bytes:
@@ -96,7 +99,7 @@ class Sightings:
         elif not self._mentions(anchors):
             return []
         try:
-            edges = unpack_anchors(anchors)
+            edges = edges_of_tuples(anchors, counts)
         except WireError:
             return []
         component, _, stream = source.decode(errors="replace").partition("/")
@@ -106,12 +109,15 @@ class Sightings:
                 self.found[root],
                 Delivery(
                     *(bolt, task, offset, at_ms, component, stream),
-                    edges[root],
-                    len(edges),
+                    each[root],
+                    len(each),
                     traceparent=traceparent,
+                    index=index,
+                    size=len(edges),
                 ),
             )
-            for root in edges
+            for index, each in enumerate(edges)
+            for root in each
             if root in self.found
         ]
 

@@ -190,7 +190,9 @@ def build_tree(records: RootRecords, committed: Committed | None = None, spouts:
 def _merged(deliveries: Iterable[Delivery]) -> list[list[Delivery]]:
     """The copies of each tuple, the first of them first; tuples in the order in which they were emitted."""
     copies: dict[tuple[str, int, int], list[Delivery]] = {}
-    for delivery in sorted(deliveries, key=lambda each: (each.emitted_ms, each.bolt, each.task, each.offset)):
+    for delivery in sorted(
+        deliveries, key=lambda each: (each.emitted_ms, each.bolt, each.task, each.offset, each.index)
+    ):
         copies.setdefault((delivery.bolt, delivery.task, delivery.edge), []).append(delivery)
     return list(copies.values())
 

@@ -32,17 +32,17 @@ def standing(tree: Tree, node: Node) -> str:
     delivery, behind = node.delivery, node.behind
     where = f"`{delivery.bolt}` task {delivery.task}"
     if behind is None:
-        return f"{where} has not acked offset {delivery.offset}"
+        return f"{where} has not acked offset {delivery.place}"
     if behind > 0:
         later = _acked_later(tree, node)
         if later is not None:
-            return f"{where} has acked a later one, at offset {later}, but not offset {delivery.offset}"
+            return f"{where} has acked a later one, at offset {later}, but not offset {delivery.place}"
         if f"{delivery.bolt}/{delivery.task}" in {entry.writer for entry in tree.fails}:
-            return f"{where} has not acked offset {delivery.offset}"
+            return f"{where} has not acked offset {delivery.place}"
         return f"{where} is {behind:,} behind"
     if behind == 0:
-        return f"{where} has done all before offset {delivery.offset}, but not that"
-    return f"{where} has committed beyond offset {delivery.offset} without an ack of it"
+        return f"{where} has done all before offset {delivery.place}, but not that"
+    return f"{where} has committed beyond offset {delivery.place} without an ack of it"
 
 
 def _acked_later(tree: Tree, node: Node) -> int | None:
@@ -98,7 +98,7 @@ def _what_is_open(tree: Tree) -> str:
         node = (again or untold)[0].delivery
         how = "was executed more than once" if again else "comes from an execution that was interrupted"
         return (
-            f"all of {total} were acked, but the one at offset {node.offset} of `{node.bolt}` task {node.task} {how}, "
+            f"all of {total} were acked, but the one at offset {node.place} of `{node.bolt}` task {node.task} {how}, "
             "so the checksum cannot become zero and the tree ends with its time-out"
         )
     return f"all of {total} that were found were acked, but there are others, which are not in the inboxes"

@@ -11,8 +11,8 @@ from typing import Final
 
 from spout_sdk.errors import TopicsError
 from spout_sdk.kafka_spout.source import Commit, SourcePartition
-from tuple_tree.ids import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
 from tuple_tree.offsets import OffsetManager
+from tuple_tree.positions import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
 
 KEY_SHIFT: Final = 40
 """A message is known by `number << KEY_SHIFT | offset`."""
@@ -76,7 +76,7 @@ class OwnedPartition:
         first_attempt: the first attempt that no earlier owner has used.
 
     Attributes:
-        topic_key: what its roots are XORed with.
+        topic_key: what is added to its roots.
         read_to: behind the last message that was taken.
         offsets: those that are open.
         committed: what the group is believed to have.

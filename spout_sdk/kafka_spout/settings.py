@@ -26,12 +26,14 @@ class SpoutWorld:
     Attributes:
         index: of the spout in the manifest.
         acking: whether the topology follows trees.
+        ack_partitions: P of `root mod P`.
         dead_letters: topic for messages that cannot be used.
         open_source: makes the task's connection to its source; given what to call when a commit has failed.
     """
 
     index: int
     acking: bool
+    ack_partitions: int
     dead_letters: str
     sink: Sink
     counters: Counters

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, Protocol
 
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.records import Record
-from tuple_tree.ids import MAX_ATTEMPTS
+from tuple_tree.positions import MAX_ATTEMPTS
 
 _VERSION: Final = "1"
 _ATTEMPT: Final = "attempt="

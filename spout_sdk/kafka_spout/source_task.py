@@ -24,8 +24,8 @@ from spout_sdk.records import Record
 from spout_sdk.repetition import Repetition
 from spout_sdk.spout_collector import SpoutCollector
 from tuple_tree.errors import WireError
-from tuple_tree.ids import MAX_OFFSET, OFFSET_SHIFT, root_of_word, roots_of_words, topic_key
 from tuple_tree.messages import FailReason
+from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, root_of_word, roots_of_words, topic_key
 from tuple_tree.streams import DEFAULT_STREAM
 from tuple_tree.trace_context import trace_context
 
@@ -260,7 +260,9 @@ class SourceTask:
             each.first_word | (record.offset() or 0) % MAX_OFFSET << OFFSET_SHIFT
             for each, record in zip(partitions, records, strict=True)
         ]
-        return [root ^ each.topic_key for root, each in zip(roots_of_words(words), partitions, strict=True)]
+        keys = [each.topic_key for each in partitions]
+        roots: list[int] = roots_of_words(words, keys, self._world.ack_partitions).tolist()
+        return roots
 
     def _hold(self, records: Sequence[Record]) -> None:
         """Nothing of a read is emitted before all of it is committed."""
@@ -361,7 +363,7 @@ class SourceTask:
             each.committed = commit
             word = each.word(offset, failures)
         assert word is not None, "attempts were reserved"  # noqa: S101 - what `reserve` is for
-        if not self._emit(record, key, root_of_word(word) ^ each.topic_key):
+        if not self._emit(record, key, root_of_word(word, each.topic_key, self._world.ack_partitions)):
             return False
         self._context.count("replayed")
         return True

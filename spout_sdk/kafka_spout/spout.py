@@ -14,8 +14,8 @@ from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.kafka_spout.translation import Translate, default_translate
 from spout_sdk.spout_collector import SpoutCollector
 from tuple_tree.errors import TupleTreeError
-from tuple_tree.ids import MAX_PARTITIONS, MAX_SPOUTS
 from tuple_tree.names import check_topic
+from tuple_tree.positions import MAX_PARTITIONS, MAX_SPOUTS
 from tuple_tree.streams import Stream, declare
 
 _VALUE = (declare({"value": str}),)

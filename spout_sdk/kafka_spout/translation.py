@@ -7,7 +7,8 @@ from typing import Any
 from spout_sdk.errors import TopologyError
 from spout_sdk.records import Record
 from tuple_tree.errors import WireError
-from tuple_tree.streams import DEFAULT_STREAM, Stream, payload_codec
+from tuple_tree.payloads import decode_tuples, payload_codec
+from tuple_tree.streams import DEFAULT_STREAM, Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ The message gives its `topic()`, `partition()`, `offset()`, `key()`, `value()` (
 def default_translate(streams: Sequence[Stream]) -> Translate:
     """One field of text or bytes is the value of the message; anything else is read with the stream's codec.
 
+    With that of Avro, if the stream's is `arrow`, since a message of a source is one tuple.
+
     Raises:
         TopologyError: if there is not exactly one stream.
     """
@@ -44,7 +47,8 @@ def default_translate(streams: Sequence[Stream]) -> Translate:
     stream = streams[0]
     name = stream.name
     kind = stream.fields[0].type if len(stream.fields) == 1 else None
-    decode = payload_codec(stream).decode
+    single = stream.model_copy(update={"codec": "avro"}) if stream.codec == "arrow" else stream
+    codec = payload_codec(single)
 
     def translate(record: Record) -> Sequence[Any] | KafkaTuple:
         value = record.value()
@@ -59,7 +63,7 @@ def default_translate(streams: Sequence[Stream]) -> Translate:
         elif kind == "bytes":
             values = (value,)
         else:
-            values = decode(value)
+            (values,) = decode_tuples(codec, value)
         return values if name == DEFAULT_STREAM else KafkaTuple(values, name)
 
     return translate

@@ -69,7 +69,7 @@ class SimulatedCluster(Readable):
         self._step_ms = _millis("step", step)
         self._closed = False
         self._chance = Chance(seed)
-        self._journals = {one.name: Journal(manifest, self.clock) for one in manifest.components}
+        self._journals = {one.name: Journal(self.clock) for one in manifest.components}
         self._paused: set[str] = set()
         for name in paused:
             self.pause(name)

@@ -1,6 +1,6 @@
 """What the tasks of a component emitted, executed, acked and failed, for tests to read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -8,15 +8,11 @@ from typing import Any
 from spout_sdk.bolt_task import BoltTask
 from spout_sdk.components import Failure
 from spout_sdk.records import Clock
+from spout_sdk.spout_collector import SpoutCollector
 from spout_sdk.spout_task import SpoutTask
-from spout_sdk.testing.broker import MemoryRecord
-from spout_sdk.testing.sink import MemorySink
 from spout_sdk.tuples import Tuple
-from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, unpack_anchors
-from tuple_tree.errors import WireError
-from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason
-from tuple_tree.streams import DEFAULT_STREAM, PayloadCodec, Values, payload_codec
+from tuple_tree.streams import DEFAULT_STREAM, Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,6 @@ class Journal:
     """What the tasks of one component did, those that were killed included.
 
     Args:
-        manifest: of the topology.
         clock: seconds since the beginning.
 
     Attributes:
@@ -73,19 +68,16 @@ class Journal:
         outcomes: what was acked and failed, in order.
     """
 
-    def __init__(self, manifest: Manifest, clock: Clock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.emitted: list[Emitted] = []
         self.outcomes: list[Outcome] = []
-        self._handed_over: list[MemoryRecord] = []
         self._executed: list[tuple[int, Values]] = []
         self._emitting = False
-        self._inbox_prefix = f"{manifest.topology}.tuples."
-        self._codecs = _codecs(manifest)
         self._clock = clock
 
-    def watch_spout(self, task: SpoutTask, number: int, sink: MemorySink) -> None:
+    def watch_spout(self, task: SpoutTask, number: int) -> None:
         """Writes down what a spout task emits, and the outcomes that its spout hears."""
-        self._watch_emits(task.collector, number, sink)
+        self._watch_emits(task.collector, number)
         spout = task.spout
         ack, fail = spout.ack, spout.fail
 
@@ -100,10 +92,10 @@ class Journal:
         _override(spout, "ack", acked)
         _override(spout, "fail", failed)
 
-    def watch_bolt(self, task: BoltTask, number: int, sink: MemorySink) -> None:
+    def watch_bolt(self, task: BoltTask, number: int) -> None:
         """Writes down what a bolt task emits, acks and fails."""
         collector = task.collector
-        self._watch_emits(collector, number, sink)
+        self._watch_emits(collector, number)
         ack, fail = collector.ack, collector.fail
 
         def acked(tuple_: Tuple) -> None:
@@ -118,79 +110,54 @@ class Journal:
         _override(collector, "ack", acked)
         _override(collector, "fail", failed)
 
-    def hand_over(self, records: Sequence[MemoryRecord]) -> None:
+    def hand_over(self, task: int, tuples: Sequence[Tuple]) -> None:
         """Writes down what a bolt task gets to execute."""
-        self._handed_over += records
+        self._executed += [(task, tuple_.values) for tuple_ in tuples]
 
     def executed(self, task: int | None) -> list[Values]:
         """The values of what was executed, by all tasks or one; records that could not be read are left out."""
-        # Decoded when somebody asks, and once.
-        for record in self._handed_over:
-            self._executed += [(record.partition_, values) for values in self._read(record)]
-        self._handed_over.clear()
         return [values for number, values in self._executed if task is None or number == task]
 
-    def _read(self, record: MemoryRecord) -> list[Values]:
-        headers: dict[str, Any] = dict(record.headers_ or ())
-        codec = self._codecs.get(headers.get(SOURCE_HEADER))
-        if codec is None or record.value_ is None:
-            return []
-        try:
-            unpack_anchors(headers.get(ANCHORS_HEADER, b""))
-            return [codec.decode(record.value_)]
-        except WireError:
-            return []
-
-    def _watch_emits(self, collector: Any, number: int, sink: MemorySink) -> None:
+    def _watch_emits(self, collector: Any, number: int) -> None:
         for name in dir(collector):
             if name.startswith("emit"):
-                _override(collector, name, self._recording(getattr(collector, name), number, sink))
+                _override(collector, name, self._recording(collector, getattr(collector, name), number))
 
-    def _recording(self, emit: Callable[..., Any], number: int, sink: MemorySink) -> Callable[..., Any]:
+    def _recording(self, collector: Any, emit: Callable[..., Any], number: int) -> Callable[..., Any]:
         bind = signature(emit).bind
 
         def recorded(*args: Any, **kwargs: Any) -> Any:
             if self._emitting:  # one way to emit, called by another
                 return emit(*args, **kwargs)
             self._emitting = True
-            sink.sent.clear()
             try:
-                result = emit(*args, **kwargs)
+                recipients = emit(*args, **kwargs)
             finally:
                 self._emitting = False
             said = bind(*args, **kwargs).arguments
-            self.emitted.append(self._emitted(said, number, sink.sent))
-            return result
+            anchors = said.get("anchors") or ()
+            anchors = (anchors,) if isinstance(anchors, Tuple) else tuple(anchors)
+            if isinstance(collector, SpoutCollector):
+                roots = () if collector.last_root is None else (collector.last_root,)
+            else:
+                roots = tuple(dict.fromkeys(root for anchor in anchors for root in anchor.roots))
+            self.emitted.append(
+                Emitted(
+                    values=tuple(said["values"]),
+                    stream=said.get("stream", DEFAULT_STREAM),
+                    task=number,
+                    message_id=said.get("message_id"),
+                    anchors=anchors,
+                    roots=roots if recipients else (),
+                    recipients=tuple((bolt, task) for bolt, task in recipients),
+                    at=self._clock(),
+                )
+            )
+            return recipients
 
         return recorded
-
-    def _emitted(self, said: Mapping[str, Any], number: int, sent: Sequence[MemoryRecord]) -> Emitted:
-        anchors = said.get("anchors", ())
-        roots: dict[int, None] = {}
-        for record in sent:
-            for name, value in record.headers_ or ():
-                if name == ANCHORS_HEADER and isinstance(value, bytes):
-                    roots.update(dict.fromkeys(unpack_anchors(value)))
-        return Emitted(
-            values=tuple(said["values"]),
-            stream=said.get("stream", DEFAULT_STREAM),
-            task=number,
-            message_id=said.get("message_id"),
-            anchors=(anchors,) if isinstance(anchors, Tuple) else tuple(anchors),
-            roots=tuple(roots),
-            recipients=tuple((record.topic_.removeprefix(self._inbox_prefix), record.partition_) for record in sent),
-            at=self._clock(),
-        )
 
 
 def _override(instance: object, name: str, function: Callable[..., Any]) -> None:
     """Puts a function before a method of one instance, whatever its class thinks of being changed."""
     object.__setattr__(instance, name, function)
-
-
-def _codecs(manifest: Manifest) -> dict[bytes | None, PayloadCodec]:
-    return {
-        f"{component.name}/{stream.name}".encode(): payload_codec(stream)
-        for component in manifest.components
-        for stream in component.streams
-    }

@@ -3,7 +3,6 @@
 from collections import deque
 from typing import Any
 
-from spout_sdk.counters import Counters
 from spout_sdk.records import Delivered, Headers
 from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
 
@@ -13,17 +12,11 @@ class MemorySink:
 
     Args:
         broker: where to.
-        counters: counts untracked tuples that were not delivered.
-
-    Attributes:
-        sent: the tuples that were sent since somebody emptied the list.
     """
 
-    def __init__(self, broker: MemoryBroker, counters: Counters) -> None:
+    def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker
-        self._counters = counters
         self._reports: deque[tuple[Delivered, Any, MemoryRecord]] = deque()
-        self.sent: list[MemoryRecord] = []
 
     def send(
         self,
@@ -32,13 +25,12 @@ class MemorySink:
         key: bytes | None,
         value: bytes,
         headers: Headers,
-        on_undelivered: Delivered | None = None,
+        on_undelivered: Delivered,
     ) -> None:
-        """Sends a tuple; only a failure is reported."""
+        """Sends a record with tuples; only a failure is reported."""
         record, error = self._broker.append(topic, partition, key, value, headers)
-        self.sent.append(record)
         if error is not None:
-            self._reports.append((on_undelivered or self._untracked_undelivered, error, record))
+            self._reports.append((on_undelivered, error, record))
 
     def send_reported(
         self,
@@ -58,6 +50,3 @@ class MemorySink:
         while self._reports:
             on_delivery, error, record = self._reports.popleft()
             on_delivery(error, record)
-
-    def _untracked_undelivered(self, _error: Any, _record: Any) -> None:
-        self._counters.undelivered += 1

@@ -4,6 +4,7 @@ A turn does what `bolt_loop` and `spout_loop` do between two looks at Kafka: rea
 there is nothing more, commit now and then.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,12 +15,13 @@ from spout_sdk.errors import DeliveryError
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.spout_task import SpoutTask
 from spout_sdk.stats import NO_INPUT, Stats
-from spout_sdk.testing.broker import Commit, MemoryBroker, MemoryRecord
+from spout_sdk.testing.broker import Commit, MemoryBroker
 from spout_sdk.testing.chance import Chance, SimulatedClock
 from spout_sdk.testing.journal import Journal
 from spout_sdk.testing.sink import MemorySink
 from spout_sdk.testing.source_topics import MemorySource
 from spout_sdk.topology import Topology
+from spout_sdk.tuples import Tuple
 from tuple_tree.names import component_group, notices_topic, tuples_topic
 
 COMMIT_SECONDS: Final = 1.0
@@ -62,7 +64,7 @@ class _Running:
         self._broker = world.broker
         self._clock = world.clock
         self._counters = Counters()
-        self._sink = MemorySink(world.broker, self._counters)
+        self._sink = MemorySink(world.broker)
         self._environment = TaskEnvironment(self._sink, self._counters, world.clock, world.chance.entropy())
         self._group = component_group(world.topology.name, name)
         self._busy_turns = 0
@@ -106,7 +108,7 @@ class RunningSpout(_Running):
         environment = replace(self._environment, open_source=lambda _: MemorySource(world.broker, self._group))
         self.task = SpoutTask(world.topology, name, number, environment)
         self._opened(self.task)
-        world.journals[name].watch_spout(self.task, number, self._sink)
+        world.journals[name].watch_spout(self.task, number)
         self.task.open()
 
     @property
@@ -163,9 +165,10 @@ class RunningBolt(_Running):
         self._commit_at = 0.0
         committed = world.broker.committed(self._group, self._topic, number)
         self._position = committed.offset if committed else 0
+        self._tuples: list[Tuple] = []
         self.task = BoltTask(world.topology, name, number, self._environment)
         self._opened(self.task)
-        self._journal.watch_bolt(self.task, number, self._sink)
+        self._journal.watch_bolt(self.task, number)
         self.task.prepare()
 
     @property
@@ -174,41 +177,49 @@ class RunningBolt(_Running):
         return self._snapshot(self.task.open_inputs, self.task.oldest_input(self._environment.clock()))
 
     def turn(self, limit: int) -> bool:
-        """Reads, executes and ticks; says whether there was anything to read."""
-        records = self._broker.fetch(self._topic, self.number, self._position, limit)
-        if records:
-            self._position = records[-1].offset_ + 1
-            self._journal.hand_over(records)
-            if self._commits_first:
-                self._broker.commit(self._group, self._topic, self.number, Commit(self._position))
-            self._execute(records)
+        """Executes some tuples, reads if there are none, and ticks; says whether there was anything to do."""
+        if not self._tuples:
+            self._read(limit)
+        # Not always all of a record: a kill may come in the middle of it. A transaction ends with a record.
+        end = len(self._tuples) if self._commits_each_turn else limit
+        tuples, self._tuples = self._tuples[:end], self._tuples[end:]
+        self._execute(tuples)
         now = self._clock()
         self._sink.poll()
         self.task.tick(now)
-        if self._commits_each_turn or self._is_to_flush(bool(records)):
+        if self._commits_each_turn or self._is_to_flush(bool(tuples)):
             self.task.flush()
             self._sink.poll()
         if self._commits_each_turn or (now >= self._commit_at and not self._commits_first):
             self._commit_at = now + COMMIT_SECONDS
             self._commit()
-        return bool(records)
+        return bool(tuples or self._tuples)
 
     def end(self) -> None:
         """Ends it in order: its last acks out and delivered, then the commit."""
+        tuples, self._tuples = self._tuples, []
+        self._execute(tuples)
         self.task.cleanup()
         self.task.flush()
         self._sink.poll()
         if not self._commits_first:
             self._commit()
 
-    def _execute(self, records: Sequence[MemoryRecord]) -> None:
-        """Hands records over, in order."""
-        if self.task.takes_batches:
-            self.task.execute_batch(records)
-            return
-        execute = self.task.execute
-        for record in records:
-            execute(record)
+    def _read(self, limit: int) -> None:
+        records = self._broker.fetch(self._topic, self.number, self._position, limit)
+        if records:
+            self._position = records[-1].offset_ + 1
+            if self._commits_first:
+                self._broker.commit(self._group, self._topic, self.number, Commit(self._position))
+            self._tuples = [tuple_ for record in records for tuple_ in self.task.read(record)]
+
+    def _execute(self, tuples: Sequence[Tuple]) -> None:
+        """Executes tuples, in order."""
+        self._journal.hand_over(self.number, tuples)
+        if not self.task.takes_batches:
+            self.task.execute(iter(tuples), math.inf)
+        elif tuples:
+            self.task.execute_batch(tuples)
 
     def _commit(self) -> None:
         offset = self.task.committable

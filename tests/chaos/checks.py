@@ -8,9 +8,9 @@ import numpy as np
 
 from spout_sdk import Topology
 from tests.chaos.arena import PARTS, Arena
-from tests.kafka.sdk_rig import Cluster, value
+from tests.kafka.sdk_rig import Cluster
+from tests.packs import tuples_in
 from tuple_tree.names import tuples_topic
-from tuple_tree.streams import payload_codec
 
 
 def findings(topology: Topology, arena: Arena, cluster: Cluster) -> dict[str, int]:
@@ -43,8 +43,8 @@ def _repeats(topology: Topology, cluster: Cluster) -> int:
 
 
 def _tuples(topology: Topology, cluster: Cluster, source: str, bolt: str) -> list[tuple[Any, ...]]:
-    decode = payload_codec(topology.manifest.stream(source, "default")).decode
-    return [tuple(decode(value(record))) for record in cluster.records(tuples_topic(topology.name, bolt))]
+    stream = topology.manifest.stream(source, "default")
+    return [each.values for each in tuples_in(cluster.records(tuples_topic(topology.name, bolt)), stream)]
 
 
 def summary(recoveries: Mapping[str, list[float]]) -> dict[str, dict[str, float]]:

@@ -100,6 +100,12 @@ class Source(KafkaSpout):
         self.arena.ack(number_of(message_id >> 40, message_id & _OFFSET_MASK), time.time())
 
 
+class SingleNumbers(Numbers):
+    """One tuple a record, as Spark reads them."""
+
+    streams = (declare({"number": int}, codec="avro"),)
+
+
 def numbered(record: Record) -> tuple[int]:
     return (number_of(record.partition() or 0, record.offset() or 0),)
 
@@ -133,9 +139,10 @@ def _topology(
     name = f"{os.environ[NAME]}-{kind}"
     builder = TopologyBuilder(name, guarantee=guarantee, ack_partitions=2)
     source: Any = Source(source_of(name), translate=numbered, streams=Numbers.streams) if kafka_spout else Numbers
-    builder.set_spout("numbers", source)
+    builder.set_spout("numbers", SingleNumbers if in_spark else source)
     if in_spark:
-        split = builder.set_bolt("split", split_in_spark, tasks=2, external=True, streams=Split.streams)
+        parts = [declare({"number": int, "part": int}, codec="avro")]
+        split = builder.set_bolt("split", split_in_spark, tasks=2, external=True, streams=parts)
     else:
         split = builder.set_bolt("split", Split, tasks=2)
     split.shuffle_grouping("numbers")

@@ -1,7 +1,7 @@
 """A spout and bolts that emit and do what a test says; they also run in other threads."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,10 +17,23 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from tuple_tree.streams import payload_codec
+from tests import packs
+from tests.contract.world import Read
+from tests.packs import tuples_of
+from tuple_tree.anchors import Edges
 
 STREAMS = (declare({"word": str, "number": int}),)
-CODEC = payload_codec(STREAMS[0])
+
+
+def packed(*tuples: tuple[str, int]) -> bytes:
+    """The payload of a record with these tuples."""
+    return packs.packed(STREAMS[0], *tuples)
+
+
+def tuples_in(records: Iterable[Read]) -> list[tuple[Any, Edges]]:
+    """Values and edges of the tuples of records."""
+    return [each for record in records for each in tuples_of(record.value or b"", record.headers, STREAMS[0])]
+
 
 Execute = Callable[[Tuple, OutputCollector], None]
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from spout_sdk import Stats, Topology, TopologyBuilder
 from spout_sdk.testing import SimulatedCluster
-from tests.contract.world import Read
+from tests.contract.world import Read, Running
 
 T = TypeVar("T")
 
@@ -14,7 +14,7 @@ STEP_S = 0.1
 DEADLINE_S = 60
 
 
-class InMemory:
+class InMemory(Running):
     """A topology on a simulated cluster."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -64,13 +64,15 @@ class InMemoryWorld:
 
     Args:
         seed: of each.
+        pack_tuples: how many tuples a record carries at most.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, pack_tuples: int) -> None:
         self._seed = seed
+        self._pack_tuples = pack_tuples
 
     def builder(self, **settings: Any) -> TopologyBuilder:
-        return TopologyBuilder("contract", **settings)
+        return TopologyBuilder("contract", **{"pack_tuples": self._pack_tuples, **settings})
 
     @contextmanager
     def run(self, topology: Topology) -> Iterator[InMemory]:

@@ -5,10 +5,9 @@ from itertools import count, islice
 from typing import Any
 
 from spout_sdk import FailReason, FailTupleError, Failure, OutputCollector, Tuple
-from tests.contract.components import CODEC, Does, Executed, Hold, Messages, Says, ack, alone, line, pass_on
+from tests.contract.components import Does, Executed, Hold, Messages, Says, ack, alone, line, packed, pass_on, tuples_in
 from tests.contract.in_memory import InMemoryWorld
 from tests.contract.world import World
-from tuple_tree.anchors import unpack_anchors
 from tuple_tree.names import tuples_topic
 
 
@@ -96,10 +95,10 @@ class Outcomes:
         with world.run(topology) as running:
             running.eventually(lambda: len(messages.failed) == 2, "both trees of the second pair failed")
             assert not messages.acked
-            first, _ = running.records(tuples_topic(topology.name, "two"))
-            inputs_of_first = running.records(tuples_topic(topology.name, "one"))[:2]
-            roots = {root for record in inputs_of_first for root in unpack_anchors(record.header["anchors"])}
-            assert unpack_anchors(first.header["anchors"]).keys() == roots
+            (_, edges), _ = tuples_in(running.records(tuples_topic(topology.name, "two")))
+            inputs_of_first = tuples_in(running.records(tuples_topic(topology.name, "one")))[:2]
+            roots = {root for _, each in inputs_of_first for root in each}
+            assert edges.keys() == roots
             assert len(roots) == 2
             messages.say("e", 2)
             messages.say("f", 2)
@@ -158,7 +157,7 @@ class SlowOutcomes:
             running.let_pass(0.5)
             assert executed.words == ["a", "b", "c"]
             assert running.stats("says").pending == 3
-            release = CODEC.encode(("release", 0))
+            release = packed(("release", 0))
 
             def released() -> bool:
                 running.append(tuples_topic(topology.name, "does"), 0, release, [("source", b"says/default")])

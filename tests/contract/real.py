@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from acker_worker.catalogue import Catalogue
 from acker_worker.worker import AckerWorker, WorkerSettings
 from spout_sdk import ComponentRunner, Stats, Topology, TopologyBuilder
-from tests.contract.world import Read
+from tests.contract.world import Read, Running
 from tests.kafka.sdk_rig import Cluster, Threaded, value
 from tests.waiting import eventually
 
@@ -19,7 +19,7 @@ MEMBER = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 500}
 """Threads leave their groups in order, and must stay members on a busy machine; a heartbeat hears of a rebalance."""
 
 
-class Real:
+class Real(Running):
     """A topology on a real Kafka.
 
     Attributes:

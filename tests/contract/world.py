@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from spout_sdk import Stats, Topology, TopologyBuilder
+from tuple_tree.names import tuples_topic
 
 T = TypeVar("T")
 
@@ -51,6 +52,13 @@ class Running(Protocol):
     def committed(self, bolt: str) -> dict[int, int]:
         """Task → committed offset, 0 where nothing is committed."""
         ...
+
+    def has_committed_all(self, bolt: str) -> bool:
+        """Whether a bolt has committed all of its inbox."""
+        ends = dict.fromkeys(self.committed(bolt), 0)
+        for record in self.records(tuples_topic(self.topology.name, bolt)):
+            ends[record.partition] = record.offset + 1
+        return self.committed(bolt) == ends
 
     def stats(self, component: str) -> Stats: ...
 

@@ -14,8 +14,8 @@ import pytest
 from spout_sdk import Exit, Stats, TopologyRunner, load_topology
 from tests.kafka.guarantee_topologies import ARMED, COPIES, DIRECTORY, ENOUGH, NAME, SIGNAL
 from tests.kafka.sdk_rig import Cluster, value
+from tests.packs import tuples_in
 from tests.waiting import eventually
-from tuple_tree.streams import payload_codec
 
 MODULE: Final = "tests.kafka.guarantee_topologies"
 GARBAGE: Final = b"\xff"
@@ -94,14 +94,13 @@ class Run:
         return len(self.cluster.records(f"{self.name}.dead-letters"))
 
     def inputs(self) -> list[int]:
-        codec = payload_codec(self.cluster.manifest.stream("numbers", "default"))
-        read = [value(record) for record in self.cluster.records(f"{self.name}.tuples.transform")]
-        return [codec.decode(payload)[0] for payload in read if payload != GARBAGE]
+        inbox = self.cluster.records(f"{self.name}.tuples.transform")
+        readable = [record for record in inbox if value(record) != GARBAGE]
+        return [each.values[0] for each in tuples_in(readable, self.cluster.manifest.stream("numbers", "default"))]
 
     def outputs(self) -> Counter[Output]:
-        codec = payload_codec(self.cluster.manifest.stream("transform", "default"))
-        read = [codec.decode(value(record)) for record in self.cluster.records(f"{self.name}.tuples.sink")]
-        return Counter((number, copy) for number, copy in read)
+        inbox = self.cluster.records(f"{self.name}.tuples.sink")
+        return Counter(each.values for each in tuples_in(inbox, self.cluster.manifest.stream("transform", "default")))
 
     def expected(self) -> Counter[Output]:
         return Counter((number, copy) for number in self.inputs() for copy in range(COPIES))

@@ -186,7 +186,7 @@ def holding() -> Topology:
 
 
 def batches() -> Topology:
-    builder = _builder(message_timeout=600)
+    builder = _builder(message_timeout=600, pack_tuples=1)
     builder.set_spout("lines", Lines)
     builder.set_bolt("batch", Batch).global_grouping("lines")
     builder.set_bolt("keep", Keep).shuffle_grouping("batch")

@@ -11,10 +11,11 @@ import pytest
 from confluent_kafka import Message, Producer
 
 from acker_cli.replaying import Wanted, replay_letters
-from inspection.dead_letters import DeadLetterLog, DeadLettersError, Replayer, Selection
+from inspection.dead_letters import DeadLetterLog, DeadLettersError, Replayer, Selection, preview
 from tests.kafka.ack_log import AckLog
 from tests.kafka.replaying import ANCHORS, write_dead_letters
 from tests.kafka.sdk_rig import headers_of
+from tests.packs import packed
 from tests.pages import ROOT
 from tests.unit.cli.running import Acker, Run, call_acker, running_acker, said
 from tests.waiting import eventually
@@ -48,7 +49,8 @@ def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLo
     assert acker("list", name).stdout == "no dead letters\n"
     write_dead_letters(log.kafka, name, inbox, [b'{"word": "to"}', b"\xff\x00\xff"])
     write_dead_letters(log.kafka, name, acks_topic(name), [b"\xc3"], reason="truncated", by="acker")
-    write_dead_letters(log.kafka, name, inbox, [b"\x04to"])
+    pack = packed(log.manifest.stream("s", "default"), ("to",))
+    write_dead_letters(log.kafka, name, inbox, [pack])
     listed = said(acker("list", name, "--json"))
     assert listed["total"] == 4
     assert [(each["offset"], each["reason"], each["by"], each["preview"]) for each in listed["dead_letters"]] == [
@@ -84,7 +86,7 @@ def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLo
     assert "no topology 'no-such'" in refused(acker("list", "no-such"))
     # Without the manifest the fields are unknown, so the bytes are shown.
     log.catalogue.withdraw(name)
-    assert said(acker("show", name, "3", "--json"))["preview"] == "04746f"
+    assert said(acker("show", name, "3", "--json"))["preview"] == preview(pack)
 
 
 @pytest.mark.smoke

@@ -23,12 +23,12 @@ from spout_sdk import (
     TopologyRunner,
     load_topology,
 )
-from tests.kafka.sdk_rig import Cluster, Use, acking, value
+from tests.kafka.sdk_rig import Cluster, Use, acking
 from tests.kafka.sdk_topologies import LINES, LINES_A_WINDOW, NAME, RELEASE
 from tests.kafka.source_topologies import SOURCE
+from tests.packs import packed, tuples_in
 from tests.unit.cli.running import is_alive
 from tests.waiting import eventually
-from tuple_tree.streams import payload_codec
 
 MODULE = "tests.kafka.sdk_topologies"
 ENDLESS = f"{MODULE}:endless"
@@ -181,12 +181,12 @@ def test_what_a_killed_process_held_is_in_the_windows_of_the_next(use: Use) -> N
         # Untracked lines fill the window, so that it closes.
         stream = cluster.manifest.stream("lines", "default")
         for number in range(LINES, 2 * LINES_A_WINDOW):
-            payload = payload_codec(stream).encode((number, 0, "more"))
+            payload = packed(stream, (number, 0, "more"))
             cluster.produce(f"{name}.tuples.batch", 0, payload, [("source", b"lines/default")])
         eventually(lambda: runner.stats()["lines"].acked == LINES, "every line acked", 120)
         eventually(lambda: cluster.progress("batch") == {0: (100, 100)}, "all committed")
-    codec = payload_codec(cluster.manifest.stream("batch", "default"))
-    kept = [codec.decode(value(record))[0].split() for record in cluster.records(f"{name}.tuples.keep")]
+    batches = tuples_in(cluster.records(f"{name}.tuples.keep"), cluster.manifest.stream("batch", "default"))
+    kept = [each.values[0].split() for each in batches]
     assert [sorted(map(int, batch)) for batch in kept] == [
         list(range(LINES_A_WINDOW)),
         list(range(LINES_A_WINDOW, 2 * LINES_A_WINDOW)),

@@ -14,18 +14,18 @@ from inspection.trace.tree import State, Status
 from inspection.trace_reader import TraceReader
 from spout_sdk import load_topology
 from tests.kafka.ack_log import AckLog
-from tests.kafka.sdk_rig import Cluster, Use, headers_of, in_threads, progress, value, write_in_transactions
+from tests.kafka.sdk_rig import Cluster, Use, headers_of, in_threads, progress, write_in_transactions
 from tests.kafka.sdk_topologies import LINES, NAME, STUCK
 from tests.kafka.source_rig import Source
 from tests.kafka.source_topologies import SOURCE
+from tests.packs import packed, tuples_in
 from tests.unit.cli.running import Acker, Run, call_acker, one_line, said
 from tests.unit.inspection.otel.collector import collecting
 from tests.waiting import eventually
-from tuple_tree.anchors import pack_anchors, unpack_anchors
-from tuple_tree.ids import Position, positional_root, topic_key
+from tuple_tree.anchors import anchor_headers, unpack_anchors
 from tuple_tree.names import tuples_topic
+from tuple_tree.positions import Position, positional_root, topic_key
 from tuple_tree.routing import fields_task
-from tuple_tree.streams import payload_codec
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
@@ -48,16 +48,15 @@ def roots_in(cluster: Cluster, bolt: str) -> list[int]:
     return [root for record in inbox for root in unpack_anchors(headers_of(record)["anchors"])]
 
 
-def stuck_tuple(cluster: Cluster) -> tuple[int, int, int]:
-    """Task, offset and root of the word that is never acked."""
-    codec = payload_codec(cluster.manifest.stream("split", "default"))
-    (record,) = (
-        record
-        for record in cluster.records(tuples_topic(cluster.manifest.topology, "count"))
-        if codec.decode(value(record)) == (STUCK,)
-    )
-    (root,) = unpack_anchors(headers_of(record)["anchors"])
-    return record.partition() or 0, record.offset() or 0, root
+def stuck_tuple(cluster: Cluster) -> tuple[int, int, str, int]:
+    """Task, offset, place and root of the word that is never acked."""
+    stream = cluster.manifest.stream("split", "default")
+    inbox = [*tuples_in(cluster.records(tuples_topic(cluster.manifest.topology, "count")), stream)]
+    (stuck,) = (each for each in inbox if each.values == (STUCK,))
+    beside = [each for each in inbox if (each.partition, each.offset) == (stuck.partition, stuck.offset)]
+    place = str(stuck.offset) if len(beside) == 1 else f"{stuck.offset}.{stuck.index}"
+    (root,) = stuck.edges
+    return stuck.partition, stuck.offset, place, root
 
 
 @pytest.mark.smoke
@@ -66,20 +65,20 @@ def test_the_oldest_tree_names_the_bolt_the_tuple_and_its_offset(use: Use, acker
     name = cluster.manifest.topology
     with in_threads(load_topology("tests.kafka.sdk_topologies:forgetful"), cluster.bootstrap) as running:
         eventually(lambda: running.stats["lines"].acked == LINES - 1, "the other lines acked")
-        task, offset, root = stuck_tuple(cluster)
+        task, offset, place, root = stuck_tuple(cluster)
         assert task == fields_task(STUCK.encode(), 2)
         eventually(lambda: cluster.progress("count")[task][0] == offset, "all before it committed")
 
         (tree,) = trees_of(acker("--oldest", "1", "--topology", name, "--json"))
         assert (tree["root"], tree["status"], tree["spout"]) == (show_root(root), "open", "lines")
         (open_,) = (each for each in tree["tuples"] if each["state"] == "open")
-        assert open_["tuple"] == f"count/{task}@{offset}"
+        assert open_["tuple"] == f"count/{task}@{place}"
         assert (open_["bolt"], open_["task"], open_["offset"]) == ("count", task, offset)
         assert (open_["preview"], open_["behind"]) == (f"word={STUCK!r}", 0)
         (parent,) = open_["parents"]
         assert parent.startswith("split/")
         sentence = (
-            f"open: 1 of 6 tuples, `count` task {task} has done all before offset {offset}, but not that "
+            f"open: 1 of 6 tuples, `count` task {task} has done all before offset {place}, but not that "
             f"(word={STUCK!r})"
         )
         assert tree["verdict"] == sentence
@@ -87,10 +86,10 @@ def test_the_oldest_tree_names_the_bolt_the_tuple_and_its_offset(use: Use, acker
         assert by.pop(open_["tuple"]) == []
         assert by == {tuple_: [tuple_.partition("@")[0]] for tuple_ in by}
 
-        (same,) = trees_of(acker("--tuple", f"count/{task}@{offset}", "--topology", name, "--json"))
+        (same,) = trees_of(acker("--tuple", f"count/{task}@{place}", "--topology", name, "--json"))
         assert same["root"] == show_root(root)
         for wrong, said in {
-            "count/9@0": "give BOLT/TASK@OFFSET; the bolts are split with 2 tasks, count with 2 tasks",
+            "count/9@0": "give BOLT/TASK@OFFSET or BOLT/TASK@OFFSET.INDEX; the bolts are split with 2 tasks, count",
             f"count/{task}@999": f"[{task}] holds no record at offset 999: its offsets are 0 to",
         }.items():
             assert said in one_line(acker("--tuple", wrong, "--topology", name))
@@ -102,7 +101,7 @@ def test_the_oldest_tree_names_the_bolt_the_tuple_and_its_offset(use: Use, acker
         lines = plain.stdout.splitlines()
         assert lines[0].startswith(f"root {show_root(root)} of {name}  begun 20")
         assert f"{parent}  number={STUCK}, attempt=0, line=" in lines[1]
-        (drawn,) = (line for line in lines if f"count/{task}@{offset}  word={STUCK!r}" in line)
+        (drawn,) = (line for line in lines if f"count/{task}@{place}  word={STUCK!r}" in line)
         assert drawn.endswith(f"open, committed {offset}")
         assert lines[-1] == sentence
 
@@ -144,7 +143,9 @@ def test_what_is_traced_is_found_or_the_error_says_what_to_do(log: AckLog, acker
     spout.commit(offsets=[TopicPartition(log.topic, 0, 0)], asynchronous=False)
     spout.close()
     key = topic_key(str(log.catalogue.topic_id(log.topic)))
-    first, second = (positional_root(Position(0, 3, 17, attempt), key) for attempt in (0, 1))
+    first, second = (
+        positional_root(Position(0, 3, 17, attempt), key, log.manifest.ack_partitions) for attempt in (0, 1)
+    )
     log.say(first, init=5)
     log.say(first, fail="no")
     log.say(second, init=6)
@@ -176,19 +177,20 @@ def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
         log.say(root, init=edge)
     log.flush()
     inbox = tuples_topic(log.topology, "b")
+    payload = packed(log.manifest.stream("s", "default"), ("a",))
     all_headers: tuple[list[tuple[str, str | bytes | None]], ...] = (
         [
-            ("anchors", pack_anchors({2: 0xA, 4: 0xB})),
+            *anchor_headers([{2: 0xA, 4: 0xB}]),
             ("source", b"s/default"),
             ("traceparent", TRACEPARENT.encode()),
         ],
-        [("anchors", pack_anchors({6: 0xC})), ("source", b"s/default")],
+        [*anchor_headers([{6: 0xC}]), ("source", b"s/default")],
         [("anchors", b"ragged"), ("source", b"s/default")],
         [],
     )
     for headers in all_headers:
-        write_in_transactions(log.kafka, inbox, [(b"\x02a", True)], headers)
-    write_in_transactions(log.kafka, inbox, [(b"\x02a", False)], all_headers[0])
+        write_in_transactions(log.kafka, inbox, [(payload, True)], headers)
+    write_in_transactions(log.kafka, inbox, [(payload, False)], all_headers[0])
     # So that a marker is all that follows.
     eventually(lambda: progress(log.kafka, f"{log.topology}.b", inbox)[0][1] == 10, "the marker of the abort")
     with TraceReader(log.kafka, log.manifest) as reader:
@@ -256,7 +258,8 @@ def test_messages_of_a_kafka_spout_are_traced_and_exported(
     assert (other["status"], [each["traceparent"] for each in other["tuples"]]) == ("acked", [None] * 3)
     Catalogue(source.bootstrap).withdraw(name)
     # Code in a bolt reads it, too.
-    seen = [value(record).decode() for record in source.records(f"{name}.tuples.see")]
+    see = source.manifest.stream("lines", "default")
+    seen = [each.values[0] for each in tuples_in(source.records(f"{name}.tuples.see"), see)]
     assert sum(each.endswith(f"once a {TRACEPARENT}") for each in seen) == 2
     assert sum(each.endswith("plain a None") for each in seen) == 1
 

@@ -14,14 +14,14 @@ import spark_jobs
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from tests.kafka.sdk_rig import Cluster, headers_of, value
+from tests.packs import packed, tuples_in
 from tests.spark.topologies import TIMEOUT_MS
-from tuple_tree.anchors import Edges, pack_anchors, unpack_anchors
+from tuple_tree.anchors import Edges, anchor_headers, edges_of_tuples
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, SpoutTask
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic, tuples_topic
-from tuple_tree.streams import payload_codec
 
 next_id = random_ids().__next__
 
@@ -36,6 +36,15 @@ def forget_commit(checkpoint: Path) -> None:
     last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
     (commits / str(last)).unlink()
     (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+def edges_of(record: Message) -> Edges:
+    """The edges of the one tuple of a record."""
+    headers = headers_of(record)
+    if "anchors" not in headers:
+        return {}
+    (edges,) = edges_of_tuples(headers["anchors"], headers.get("anchor-counts"))
+    return edges
 
 
 class Outcome:
@@ -79,8 +88,8 @@ class Stage(Topics):
 
     def send(self, tuples: Iterable[Sequence[Any]], source: str = "lines", stream: str = "default") -> list[int]:
         """Sends tuples of a spout to the bolt, each a tree of its own; returns their roots."""
-        encode = payload_codec(self.manifest.stream(source, stream)).encode
-        sent: list[tuple[Edges, bytes]] = [({next_id(): next_id()}, encode(values)) for values in tuples]
+        declared = self.manifest.stream(source, stream)
+        sent: list[tuple[Edges, bytes]] = [({next_id(): next_id()}, packed(declared, values)) for values in tuples]
         self.init([edges for edges, _ in sent])
         for edges, payload in sent:
             self.send_record(payload, edges, source=f"{source}/{stream}")
@@ -90,9 +99,8 @@ class Stage(Topics):
     def send_record(
         self, payload: bytes | None, edges: Edges | bytes, source: str | None = "lines/default", task: int | None = None
     ) -> None:
-        """Sends one record to the bolt's inbox."""
-        anchors = edges if isinstance(edges, bytes) else pack_anchors(edges)
-        headers = [("anchors", anchors)] if anchors else []
+        """Sends one record to the bolt's inbox; edges that are bytes are its `anchors` header as it is."""
+        headers: list[Any] = [("anchors", edges)] if isinstance(edges, bytes) else anchor_headers([edges])
         if source is not None:
             headers.append(("source", source.encode()))
         tasks = self.manifest.component("split").tasks
@@ -130,17 +138,14 @@ class Stage(Topics):
 
     def values(self, bolt: str = "count", source: str = "split", stream: str = "default") -> list[Any]:
         """The payloads of a bolt's inbox."""
-        decode = payload_codec(self.manifest.stream(source, stream)).decode
-        return [decode(value(record)) for record in self.received(bolt)]
+        return [each.values for each in tuples_in(self.received(bolt), self.manifest.stream(source, stream))]
 
     def ack_received(self, *bolts: str) -> None:
         """Acks everything in the inboxes of these bolts as an SDK bolt would, each edge once."""
         found: list[tuple[int, int]] = []
         for bolt in bolts or ("count",):
             for record in self.received(bolt):
-                anchors = headers_of(record).get("anchors")
-                if anchors is not None:
-                    found += unpack_anchors(anchors).items()
+                found += edges_of(record).items()
         acks = [pair for pair in dict.fromkeys(found) if pair not in self._acked]
         self._acked.update(acks)
         for partition, some in self._by_partition(acks):
@@ -169,12 +174,7 @@ class Stage(Topics):
 
     def anchored(self, *bolts: str) -> set[int]:
         """The roots of what lies in the inboxes of bolts."""
-        return {
-            root
-            for bolt in bolts or ("count",)
-            for record in self.received(bolt)
-            for root in unpack_anchors(headers_of(record).get("anchors", b""))
-        }
+        return {root for bolt in bolts or ("count",) for record in self.received(bolt) for root in edges_of(record)}
 
     def _by_partition(self, entries: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
         partitions: dict[int, list[tuple[int, int]]] = defaultdict(list)

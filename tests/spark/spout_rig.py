@@ -17,9 +17,9 @@ from tests.spark.rig import Topics, topology_name
 from tests.spark.topologies import LINE, TIMEOUT_MS, subscription
 from tests.topics import create_topics
 from tests.waiting import eventually
-from tuple_tree.ids import position_of, topic_key
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 from tuple_tree.names import component_group
+from tuple_tree.positions import Position, position_of, topic_key
 from tuple_tree.streams import Stream
 
 PARTITIONS = 3
@@ -66,9 +66,9 @@ class PlayedBolt(Bolt):
         deliveries: root and payload of all tuples, in order.
     """
 
-    def __init__(self, judge: Judge, topic_key: Callable[[], int]) -> None:
+    def __init__(self, judge: Judge, position: Callable[[int], Position]) -> None:
         self._judge = judge
-        self._topic_key = topic_key
+        self._position = position
         self.deliveries: list[tuple[int, bytes]] = []
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
@@ -92,7 +92,7 @@ class PlayedBolt(Bolt):
         """(partition, offset) → the attempts that were delivered, in order."""
         found: dict[tuple[int, int], list[int]] = {}
         for root, _ in self.deliveries:
-            position = position_of(root, self._topic_key())
+            position = self._position(root)
             found.setdefault((position.partition, position.offset), []).append(position.attempt)
         return found
 
@@ -113,6 +113,10 @@ class SpoutStage(Topics):
     def topic_key(self) -> int:
         """Of the source, once a spout reads it."""
         return topic_key(topic_id(self.kafka, self.source))
+
+    def position_of(self, root: int) -> Position:
+        """The message of the source that a root stands for."""
+        return position_of(root, self.topic_key, self.manifest.ack_partitions)
 
     def feed(self, values: Iterable[bytes | None]) -> None:
         """Appends messages to the source, partition by partition in turn."""
@@ -136,7 +140,7 @@ class SpoutStage(Topics):
     @contextmanager
     def played(self, judge: Judge = lambda _root, _payload: None) -> Iterator[PlayedBolt]:
         """An acker, and the bolt; one instance stands for both tasks."""
-        bolt = PlayedBolt(judge, lambda: self.topic_key)
+        bolt = PlayedBolt(judge, self.position_of)
         with in_threads(Topology(self.manifest, {"count": lambda: bolt}), self.kafka, ("count",)):
             yield bolt
 

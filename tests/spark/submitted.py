@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from spark_jobs import Source
 
 NAME = "SPARK_TEST_TOPOLOGY"
-LINE = (declare({"line": str}),)
+LINE = (declare({"line": str}, codec="avro"),)
+WORD = (declare({"word": str}, codec="avro"),)
 
 
 class Other(Spout):
@@ -71,7 +72,7 @@ def words() -> Topology:
         max_spout_pending=600,
     )
     builder.set_spout("lines", source_topic(), external=True, streams=LINE)
-    builder.set_bolt("split", split, external=True, streams=[declare({"word": str})]).shuffle_grouping("lines")
+    builder.set_bolt("split", split, external=True, streams=WORD).shuffle_grouping("lines")
     builder.set_bolt("count", Count).fields_grouping("split", "word")
     return builder.build()
 

@@ -18,7 +18,7 @@ from tests.spark.topologies import manifest_of
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.names import tuples_topic
-from tuple_tree.streams import payload_codec
+from tuple_tree.payloads import decode_tuples, payload_codec
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_the_topology_counts_words(page: dict[str, Any], bootstrap_servers: str,
 
 @pytest.mark.exhaustive
 def test_the_aggregation(page: dict[str, Any], spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    words = declare({"word": str, "n": int})
+    words = declare({"word": str, "n": int}, codec="avro")
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), words=words), tmp_path)
     kept, too_long = stage.send([("a b a",), ("x" * 101,)])
     stage.drain(spark, page["count_in_batch"])
@@ -74,7 +74,7 @@ def test_any_streaming_job_is_a_source(
     page: dict[str, Any], spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
     builder = TopologyBuilder(topology_name())
-    builder.set_spout("counts", page["text"], external=True, streams=[declare({"n": int})])
+    builder.set_spout("counts", page["text"], external=True, streams=[declare({"n": int}, codec="avro")])
     builder.set_bolt("add", page["split"], external=True).shuffle_grouping("counts")
     topology = builder.build()
     cluster = Cluster(bootstrap_servers, topology.manifest)
@@ -87,5 +87,5 @@ def test_any_streaming_job_is_a_source(
         query.stop()
     value = record.value()
     assert isinstance(value, bytes)
-    (count,) = payload_codec(topology.manifest.stream("counts", "default")).decode(value)
+    ((count,),) = decode_tuples(payload_codec(topology.manifest.stream("counts", "default")), value)
     assert count > 0

@@ -20,16 +20,15 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import spark_jobs
-from tests.kafka.sdk_rig import Cluster, headers_of, in_threads, progress, write
+from tests.kafka.sdk_rig import Cluster, in_threads, progress, write
 from tests.spark import submitted
 from tests.spark.conftest import SETTINGS
-from tests.spark.rig import Stage, topology_name
+from tests.spark.rig import Stage, edges_of, topology_name
 from tests.spark.submitted import source_topic, words
 from tests.spark.test_bolt import explode
 from tests.spark.topologies import manifest_of
 from tests.topics import create_topics
 from tests.waiting import eventually
-from tuple_tree.anchors import unpack_anchors
 from tuple_tree.names import component_group, tuples_topic
 
 pytestmark = pytest.mark.exhaustive
@@ -112,7 +111,7 @@ def test_a_write_that_is_cut_off_is_made_again(spark: SparkSession, bootstrap_se
     edges = Counter(
         pair
         for record in stage.records(tuples_topic(stage.manifest.topology, "count"))
-        for pair in unpack_anchors(headers_of(record)["anchors"]).items()
+        for pair in edges_of(record).items()
     )
     assert edges.total() > 3 * len(roots), f"the {killed} tasks that were killed had written nothing"
     assert not stage.outcome().acked

@@ -20,7 +20,7 @@ from spark_jobs import (
 from tests.spark.rig import Stage, topology_name
 from tests.spark.spout_rig import SpoutStage, spout_manifest
 from tests.spark.test_bolt import explode
-from tests.spark.topologies import LINE, manifest_of, subscription
+from tests.spark.topologies import LINE, WORD, manifest_of, subscription
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 from tuple_tree.names import component_group
 from tuple_tree.streams import declare
@@ -74,11 +74,11 @@ def test_bolts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> N
         (lambda rows: rows.select("_tracking", word, F.lit(1).alias("_fail")), "_fail as int: it must be text"),
     ):
         refused(TransformRefusedError, says, spark, Built(), "split", transform)
-    two_streams = manifest(declare("word"), declare("word", name="other"))
+    two_streams = manifest(WORD, declare("word", name="other", codec="avro"))
     refused(
         TransformRefusedError, "streams default, other: say in column _stream", spark, two_streams, "split", explode
     )
-    two_types = manifest(sources={"a": declare("n"), "b": declare({"n": int})})
+    two_types = manifest(sources={"a": declare("n", codec="avro"), "b": declare({"n": int}, codec="json")})
     refused(ComponentRefusedError, "'n' as string, and from b/default as bigint", spark, two_types, "split", explode)
     refused(
         TopicsRefusedError, r"missing\.tuples\.split does not exist: acker topics", spark, manifest_of("missing"),
@@ -111,7 +111,7 @@ def test_spouts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> 
     refused(ComponentRefusedError, r"does not stream: .*readStream", spark, mine, "lines", spark.range(3))
     tight = mine.model_copy(update={"components": spout_manifest(max_pending=5).components})
     refused(ComponentRefusedError, "is 5, .* set it to 6 or more", spark, tight, "lines", source)
-    two = SpoutManifest(name="lines", streams=(declare("line"), declare("line", name="other")))
+    two = SpoutManifest(name="lines", streams=(LINE, declare("line", name="other", codec="avro")))
     several = mine.model_copy(update={"components": (two, *(each for each in mine.components if each.name != "lines"))})
     refused(ComponentRefusedError, "has 2 streams: a Spark spout emits exactly one", spark, several, "lines", source)
     refused(TopicsRefusedError, "does not exist: acker topics create", spark, spout_manifest(), "lines", source)

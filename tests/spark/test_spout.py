@@ -12,15 +12,14 @@ from pyspark.sql import functions as F  # noqa: N812
 import spark_jobs
 from tests.kafka.sdk_rig import headers_of, value, write_in_transactions
 from tests.spark.figures import last_figures
-from tests.spark.rig import Stage, forget_commit, topology_name
+from tests.spark.rig import Stage, edges_of, forget_commit, topology_name
 from tests.spark.spout_rig import PARTITIONS, SpoutStage, await_done, lines, spout_manifest
 from tests.spark.topologies import manifest_of
 from tests.waiting import eventually
-from tuple_tree.anchors import unpack_anchors
 from tuple_tree.codec import encode_notice_batch
-from tuple_tree.ids import Position, position_of, positional_root
 from tuple_tree.messages import NoticeBatch
 from tuple_tree.names import notices_topic
+from tuple_tree.positions import Position, positional_root
 from tuple_tree.routing import fields_task
 from tuple_tree.streams import declare
 
@@ -44,12 +43,13 @@ def test_messages_are_delivered_until_acked_or_dead(
     def judge(root: int, payload: bytes) -> str | None:
         if payload in (b"line 5", b"line 30"):
             return "never"
-        return (
-            "not yet" if int(payload.split()[1]) % 50 == 7 and not position_of(root, stage.topic_key).attempt else None
-        )
+        return "not yet" if int(payload.split()[1]) % 50 == 7 and not stage.position_of(root).attempt else None
 
     notices = notices_topic(stage.manifest.topology, "lines")
-    roots = [positional_root(Position(*each), stage.topic_key) for each in ((0, 0, 0), (1, 99, 0))] + [12345]
+    roots = [
+        positional_root(Position(*each), stage.topic_key, stage.manifest.ack_partitions)
+        for each in ((0, 0, 0), (1, 99, 0))
+    ] + [12345]
     with stage.played(judge) as bolt:
         running = stage.start(spark, retry_limit=2)
         stage.produce(notices, 0, b"nonsense", [])
@@ -62,7 +62,7 @@ def test_messages_are_delivered_until_acked_or_dead(
     again = {f"line {number}".encode(): 2 for number in range(7, 300, 50)}
     assert Counter(bolt.values) == {**dict.fromkeys(lines(300), 1), **again, b"line 5": 3, b"line 30": 3}
     for root, payload in bolt.deliveries:
-        position, number = position_of(root, stage.topic_key), int(payload.split()[1])
+        position, number = stage.position_of(root), int(payload.split()[1])
         behind_marker = 2 if position.partition == 0 else 0
         assert (position.spout, position.partition) == (1, number % PARTITIONS)
         assert position.offset == number // PARTITIONS + behind_marker
@@ -99,7 +99,7 @@ def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: 
     assert stage.committed() == [0] * PARTITIONS
 
     def judge(root: int, payload: bytes) -> str | None:
-        return "once" if payload == b"line 11" and not position_of(root, stage.topic_key).attempt else None
+        return "once" if payload == b"line 11" and not stage.position_of(root).attempt else None
 
     with stage.played(judge) as bolt:
         # These outcomes come while no spout runs.
@@ -126,7 +126,7 @@ def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers:
     forget_commit(stage.checkpoint)
     running = stage.start(spark)
     eventually(lambda: len(stage.received()) == 400 and running.written(0), "the micro-batch again")
-    roots = Counter(root for record in stage.received() for root in unpack_anchors(headers_of(record)["anchors"]))
+    roots = Counter(root for record in stage.received() for root in edges_of(record))
     assert set(roots.values()) == {2}, "the same roots, twice"
     with stage.played() as bolt:
         await_done(stage, running)
@@ -190,7 +190,7 @@ def test_rows_of_a_data_frame_land_and_are_delivered_until_acked(
     stage.source = f"{stage.manifest.topology}.replay.lines"
 
     def judge(root: int, payload: bytes) -> str | None:
-        return "not yet" if payload == b"a" and not position_of(root, stage.topic_key).attempt else None
+        return "not yet" if payload == b"a" and not stage.position_of(root).attempt else None
 
     with stage.played(judge) as bolt:
         assert spark_jobs.spout(spark, stage.manifest, "lines", rows, **settings).wait(120)

@@ -8,8 +8,8 @@ from tuple_tree.streams import Stream, declare
 
 # Longer than a test: that trees time out is not what these are about.
 TIMEOUT_MS = 600_000
-LINE = declare({"line": str})
-WORD = declare({"word": str})
+LINE = declare({"line": str}, codec="avro")
+WORD = declare({"word": str}, codec="avro")
 
 
 def subscription(source: str, grouping: Grouping = "shuffle", *fields: str, stream: str = "default") -> Subscription:

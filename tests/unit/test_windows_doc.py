@@ -10,7 +10,7 @@ from examples import trending_words
 from spout_sdk import Spout, TopologyBuilder, TopologyError, WindowedBolt, declare, sliding, tumbling
 from tests.pages import ROOT, names_of
 from tests.unit.sdk.bolt_rig import Sink
-from tests.unit.sdk.memory import Bench, made
+from tests.unit.sdk.memory import Bench, execute, made
 
 PAGE = (ROOT / "docs" / "windows.md").read_text()
 
@@ -44,7 +44,7 @@ def test_words_by_the_hundred(page: dict[str, Any]) -> None:
     bench, task, _ = bench_of(page["CountWords"])
     for number in range(100):
         word = "ab"[number % 2]
-        task.execute(bench.record("bolt", (word,), {1 + number: 9}, source="source/default"))
+        execute(task, bench.record("bolt", (word,), {1 + number: 9}, source="source/default"))
     first, second = bench.sink.to(".sink")
     assert set(first.edges) == set(range(1, 101, 2))
     assert set(second.edges) == set(range(2, 101, 2))
@@ -55,14 +55,14 @@ def test_words_by_the_hundred(page: dict[str, Any]) -> None:
 def test_the_running_average(page: dict[str, Any]) -> None:
     bench, task, bolt = bench_of(page["Average"])
     for number in range(1_030):
-        task.execute(bench.record("bolt", (float(number),), source="source/weather"))
+        execute(task, bench.record("bolt", (float(number),), source="source/weather"))
     assert bolt.total == sum(range(30, 1_030))
     assert bench.counters.emitted == 103
 
 
 def test_an_emit_without_anchors(page: dict[str, Any]) -> None:
     bench, task, _ = bench_of(page["Trending"])
-    task.execute(bench.record("bolt", ("a",), {7: 9}, source="source/default"))
+    execute(task, bench.record("bolt", ("a",), {7: 9}, source="source/default"))
     task.tick(bench.clock.advance(2))
     assert [sent.edges for sent in bench.sink.to(".sink")] == [{}]
 
@@ -70,10 +70,10 @@ def test_an_emit_without_anchors(page: dict[str, Any]) -> None:
 def test_totals_that_are_reset(page: dict[str, Any]) -> None:
     bench, task, bolt = bench_of(page["Totals"])
     for seconds in (5, 5):
-        task.execute(bench.record("bolt", ("abc",), source="source/default"))
+        execute(task, bench.record("bolt", ("abc",), source="source/default"))
         task.tick(bench.clock.advance(seconds))
     assert bolt.totals == {"abc": 6}
-    task.execute(bench.record("bolt", (1.0,), {7: 9}, source="source/weather"))
+    execute(task, bench.record("bolt", (1.0,), {7: 9}, source="source/weather"))
     task.tick(bench.clock.advance(5))
     task.flush()
     assert bolt.totals == {}
@@ -98,9 +98,9 @@ def test_the_example_tells_the_words_of_the_last_ten_seconds() -> None:
     tasks: list[Any] = [bench.bolt("trending", task) for task in range(2)]
     seen: list[Counter[str]] = []
     for second in range(20):
-        split.execute(bench.record("split", ("word" if second < 5 else "word word",), {second + 1: 9}))
+        execute(split, bench.record("split", ("word" if second < 5 else "word word",), {second + 1: 9}))
         for sent in bench.sink.to(".trending"):
-            tasks[sent.partition].execute(bench.inbox(sent))
+            execute(tasks[sent.partition], bench.inbox(sent))
         bench.sink.tuples.clear()
         bench.clock.advance(1)
         for task in tasks:

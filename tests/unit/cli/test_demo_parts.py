@@ -26,7 +26,10 @@ def test_its_topology_is_that_of_the_parameters(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setenv(name, value)
     plain, spark = topology().manifest, spark_word_count.topology().manifest
     # With Spark, only the bolt in the middle is external.
-    shapes = [[(each.name, each.tasks, each.streams) for each in of.components] for of in (plain, spark)]
+    shapes = [
+        [(each.name, each.tasks, [stream.fields for stream in each.streams]) for each in of.components]
+        for of in (plain, spark)
+    ]
     assert shapes[0] == shapes[1]
     assert [bolt.subscriptions for bolt in spark.bolts] == [bolt.subscriptions for bolt in plain.bolts]
     assert (spark.topology, [part.name for part in spark.components if part.external]) == ("words-1", [SPLIT])
@@ -78,13 +81,12 @@ def test_a_place_in_the_text_counts_once(tmp_path: Path) -> None:
     assert counted_words(tmp_path) == Counter()
     assert acked_lines(tmp_path) == 0
     old, new, other = CountStore(tmp_path, 0), CountStore(tmp_path, 0), CountStore(tmp_path, 1)
-    assert old.add(1, 0, "a")
-    assert not new.add(1, 0, "a")
-    assert new.add(1, 1, "a")
-    assert not old.add(1, 1, "a")
-    assert other.add(2, 0, "a")
+    assert old.add([(1, 0, "a")]) == 0
+    assert new.add([(1, 0, "a"), (1, 1, "a"), (1, 1, "a")]) == 2
+    assert old.add([(1, 1, "a")]) == 1
+    assert other.add([(2, 0, "a")]) == 0
     old.close()
-    assert new.add(3, 0, "b")
+    assert new.add([(3, 0, "b")]) == 0
     for store in (new, other):
         store.close()
     assert counted_words(tmp_path) == Counter({"a": 3, "b": 1})
@@ -120,7 +122,7 @@ class World:
     def process(self, *lines: int) -> None:
         with closing(CountStore(self.directory, 0)) as counts, closing(LineStore(self.directory, 0)) as acked:
             for line in lines:
-                counts.add(line, 0, "aba"[line])
+                counts.add([(line, 0, "aba"[line])])
                 acked.add(line)
 
     def pause(self, seconds: float) -> None:
@@ -150,5 +152,5 @@ def test_the_verdict_on_a_run_in_containers(tmp_path: Path) -> None:
         assert ("no line was acked for 10 s" in "\n".join(world.said)) == (before == (0,)), number
     too_many = World(tmp_path / "more", 0, 1, 2)
     with closing(CountStore(too_many.directory, 1)) as store:
-        store.add(7, 0, "b")
+        store.add([(7, 0, "b")])
     assert not too_many.verified()

@@ -15,7 +15,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from tests.unit.sdk.memory import Bench, made
+from tests.unit.sdk.memory import Bench, execute, made
 from tuple_tree.manifest import Guarantee
 
 
@@ -83,4 +83,4 @@ def rig(
 
 
 def feed(bench: Bench, task: Any, line: str, edges: dict[int, int] | None = None) -> None:
-    task.execute(bench.record("split", (line,), edges, task=1))
+    execute(task, bench.record("split", (line,), edges, task=1))

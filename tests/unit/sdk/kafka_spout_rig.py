@@ -11,7 +11,7 @@ from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, Sent, made
 from tests.unit.sdk.memory_source import MemorySource, MemoryTopics
 from tuple_tree.manifest import Guarantee
-from tuple_tree.streams import payload_codec
+from tuple_tree.payloads import decode_tuples, payload_codec
 
 
 class Rig:
@@ -106,7 +106,9 @@ class Rig:
     def values(self, sent: Sent) -> tuple[Any, ...]:
         assert sent.value is not None
         name = sent.header["source"].decode().partition("/")[2]
-        return payload_codec(self.bench.topology.manifest.stream("lines", name)).decode(sent.value)
+        codec = payload_codec(self.bench.topology.manifest.stream("lines", name))
+        (values,) = decode_tuples(codec, sent.value)
+        return values
 
     @staticmethod
     def root(sent: Sent) -> int:

@@ -1,9 +1,10 @@
 """A sink and a clock in memory, for driving tasks without Kafka."""
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spout_sdk.bolt_task import BoltTask
@@ -12,11 +13,11 @@ from spout_sdk.records import Delivered, Headers, OpenSource, TaskEnvironment
 from spout_sdk.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from spout_sdk.topology import Topology
-from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, Edges, pack_anchors, unpack_anchors
+from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, Edges, anchor_headers, unpack_anchors
 from tuple_tree.codec import decode_ack_batch
 from tuple_tree.messages import AckBatch
 from tuple_tree.names import tuples_topic
-from tuple_tree.streams import payload_codec
+from tuple_tree.payloads import encode_tuples, payload_codec
 
 
 @dataclass
@@ -36,6 +37,7 @@ class Sent:
 
     @property
     def edges(self) -> Edges:
+        """Of all its tuples together."""
         return unpack_anchors(self.header.get(ANCHORS_HEADER, b""))
 
     def deliver(self, error: object = None) -> None:
@@ -58,7 +60,7 @@ class MemorySink:
         key: bytes | None,
         value: bytes,
         headers: Headers,
-        on_undelivered: Delivered | None = None,
+        on_undelivered: Delivered,
     ) -> None:
         self.tuples.append(Sent(topic, partition, key, value, headers, on_undelivered))
 
@@ -110,6 +112,12 @@ class MemorySink:
         }
 
 
+def execute(task: BoltTask, *records: MemoryRecord) -> None:
+    """Executes the tuples of records, one by one."""
+    for record in records:
+        assert task.execute(iter(task.read(record)), math.inf)
+
+
 class ManualClock:
     """A clock that the test moves."""
 
@@ -125,7 +133,7 @@ class ManualClock:
 
 
 class Bench:
-    """A topology's tasks around a memory sink."""
+    """A topology's tasks around a memory sink; each tuple is sent at once, unless records may carry more."""
 
     def __init__(
         self,
@@ -135,8 +143,9 @@ class Bench:
         holds_back: bool = False,
         open_source: OpenSource | None = None,
         sink: MemorySink | None = None,
+        pack_tuples: int = 1,
     ) -> None:
-        self.topology = topology
+        self.topology = replace(topology, pack_tuples=pack_tuples)
         self.sink = sink or MemorySink()
         self.clock = ManualClock()
         self.counters = Counters()
@@ -170,10 +179,8 @@ class Bench:
     ) -> MemoryRecord:
         """A record in a bolt's inbox, at the next offset."""
         component, stream = source.split("/")
-        payload = payload_codec(self.topology.manifest.stream(component, stream)).encode(values)
-        headers: Headers = [(SOURCE_HEADER, source.encode())]
-        if edges:
-            headers.insert(0, (ANCHORS_HEADER, pack_anchors(edges)))
+        payload = encode_tuples(payload_codec(self.topology.manifest.stream(component, stream)), [values])
+        headers: Headers = [*anchor_headers([edges or {}]), (SOURCE_HEADER, source.encode())]
         return self.raw(bolt, payload, headers, task=task)
 
     def raw(self, bolt: str, payload: bytes | None, headers: Headers | None, *, task: int = 0) -> MemoryRecord:

@@ -7,7 +7,7 @@ from spout_sdk.errors import BrokerError
 from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
 from spout_sdk.records import Headers, Record
 from spout_sdk.testing import MemoryRecord
-from tuple_tree.ids import MAX_PARTITIONS, Position, position_of, topic_key
+from tuple_tree.positions import MAX_PARTITIONS, Position, position_of, topic_key
 
 
 class MemoryTopics:
@@ -33,14 +33,14 @@ class MemoryTopics:
     def topic_id(self, topic: str) -> str:
         return f"{topic}-{self.generation}"
 
-    def position(self, root: int, spout: int) -> Position:
+    def position(self, root: int, spout: int, partitions: int = 2) -> Position:
         """Where the message of a root lies; partition is the number in positional roots."""
         topics = dict.fromkeys(at.topic for at in self.logs)
         share = MAX_PARTITIONS // len(topics)
         (found,) = (
             each
             for topic in topics
-            if (each := position_of(root, topic_key(self.topic_id(topic)))).spout == spout
+            if (each := position_of(root, topic_key(self.topic_id(topic)), partitions)).spout == spout
             and each.partition % share < len(self.logs)
         )
         return found

@@ -73,7 +73,7 @@ def test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered() -> N
 def test_an_input_of_several_roots_waits_for_all_of_them() -> None:
     rig = Rig(partitions=2, holds_back=True)
     rig.inputs.start(0)
-    rig.inputs.split(0, 3)
+    rig.inputs.expect(0, 2)
     for root in (1, 2, 3):
         rig.acks.ack(root, 1, 0)
         rig.acks.flush()

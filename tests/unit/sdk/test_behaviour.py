@@ -86,8 +86,9 @@ def test_a_batch_is_one_call_without_what_cannot_be_read() -> None:
     bench, task, bolt = rig(Together)
     batch: list[Any] = [bench.record("split", (line,), {root: 11}, task=1) for root, line in enumerate("abc", start=1)]
     unreadable = [bench.raw("split", b"\xff\xff", None, task=1) for _ in range(2)]
-    task.execute_batch([*batch, unreadable[0]])
-    task.execute_batch([unreadable[1]])
+    for records in ([*batch, unreadable[0]], [unreadable[1]]):
+        if tuples := [tuple_ for record in records for tuple_ in task.read(record)]:
+            task.execute_batch(tuples)
     task.flush()
     assert (bolt.calls, bench.counters.executed, bench.counters.dead_letters) == ([["a", "b", "c"]], 3, 2)
     (sent,) = bench.sink.tuples
@@ -97,7 +98,8 @@ def test_a_batch_is_one_call_without_what_cannot_be_read() -> None:
 def test_an_exception_fails_what_the_batch_or_the_bolt_had_not_settled() -> None:
     bench, task, _ = rig(Together)
     lines = {1: "a", 2: "bad", 3: "c"}
-    task.execute_batch([bench.record("split", (line,), {root: 11}, task=1) for root, line in lines.items()])
+    records = [bench.record("split", (line,), {root: 11}, task=1) for root, line in lines.items()]
+    task.execute_batch([tuple_ for record in records for tuple_ in task.read(record)])
     task.flush()
     assert bench.sink.checksums() == {1: 11}
     assert bench.sink.failed() == {2: "ValueError: a bad line", 3: "ValueError: a bad line"}

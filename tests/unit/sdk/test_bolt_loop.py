@@ -1,7 +1,9 @@
 """A bolt's loop on a consumer whose answers the test chooses: what it reads at once, commits, and gives back."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from spout_sdk import BatchBolt, Bolt, OutputCollector, TaskContext, TopologyBuilder, Tuple
 from spout_sdk.bolt_loop import BoltLoop
-from spout_sdk.commits import LARGEST_READ, AtLeastOnceCommits, AtMostOnceCommits
+from spout_sdk.commits import LARGEST_BATCH, AtLeastOnceCommits, AtMostOnceCommits
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.records import Headers
@@ -17,6 +19,7 @@ from spout_sdk.testing import MemoryRecord
 from tests.unit.sdk.bolt_rig import Lines
 from tests.unit.sdk.memory import Bench, MemorySink
 from tuple_tree.manifest import Guarantee
+from tuple_tree.payloads import encode_tuples, payload_codec
 
 
 class Message(MemoryRecord):
@@ -27,14 +30,18 @@ class Message(MemoryRecord):
 class Consumer:
     """Has partition 0 from its first read on; as many records are there for a read as `there` says."""
 
-    def __init__(self, there: Sequence[int] = (), errors: Sequence[int] = ()) -> None:
+    def __init__(self, there: Sequence[int] = (), errors: Sequence[int] = (), rows: int = 1) -> None:
         self.there = [*there]
+        self.payload = encode_tuples(payload_codec(Lines.streams[0]), [("a",)] * rows)
+        self.clock: Callable[[], float] = lambda: 0.0
+        self.read_at: list[float] = []
         self.errors = [*errors]
         self.position = self.refused = 0
         self.limits: list[int] = []
         self.commits: list[int] = []
         self.assigned: list[int] = []
         self.paused: list[int] = []
+        self.resumed: list[int] = []
 
     def __call__(self, settings: dict[str, Any]) -> "Consumer":
         self.settings = settings
@@ -56,6 +63,7 @@ class Consumer:
         if not self.limits:
             self.on_assign(self, self.partitions)
         self.limits.append(limit)
+        self.read_at.append(self.clock())
         first = self.position
         if self.there:
             read = min(limit, self.there[0])
@@ -63,8 +71,8 @@ class Consumer:
             self.there[0] -= read
             if not self.there[0]:
                 del self.there[0]
-        headers: Headers = [("source", b"lines/default"), ("anchors", bytes(16))]
-        return [Message("words.tuples.b", 0, offset, b"\x02a", headers) for offset in range(first, self.position)]
+        headers: Headers = [("source", b"lines/default")]
+        return [Message("words.tuples.b", 0, offset, self.payload, headers) for offset in range(first, self.position)]
 
     def incremental_unassign(self, _partitions: list[TopicPartition]) -> None:
         self.position = 0
@@ -73,7 +81,7 @@ class Consumer:
         self.paused += [each.partition for each in partitions]
 
     def resume(self, partitions: list[TopicPartition]) -> None:
-        """Nothing is resumed here: an open input stays open."""
+        self.resumed += [each.partition for each in partitions]
 
     def poll(self, _seconds: float) -> None:
         """Has nothing more."""
@@ -86,6 +94,25 @@ class Consumer:
 
     def close(self) -> None:
         self.on_revoke(self, self.partitions)
+
+
+class Regrouping(Consumer):
+    """Takes its partition away while a read is executed, and gives it back a read later, from what is committed."""
+
+    calls = 0
+
+    def consume(self, limit: int, timeout: float) -> list[Message]:
+        self.calls += 1
+        if self.calls == 3:
+            self.on_revoke(self, self.partitions)
+            committed = self.commits[-1] if self.commits else 0
+            self.there.insert(0, self.position - committed)
+            self.position = committed
+            return []
+        if self.calls == 4:
+            self.on_assign(self, self.partitions)
+            return []
+        return super().consume(limit, timeout)
 
 
 class LoopSink(MemorySink):
@@ -138,14 +165,16 @@ class Rig:
         bolt: Any = Works,
         guarantee: Guarantee = "at_most_once",
         open_offsets: Sequence[int] = (),
+        rows: int = 1,
+        consumer: type[Consumer] = Consumer,
     ) -> None:
-        self.consumer = Consumer([*there, 0])
+        self.consumer = consumer([*there, 0], rows=rows)
         monkeypatch.setattr("spout_sdk.kafka_reader.Consumer", self.consumer)
         builder = TopologyBuilder("words", guarantee=guarantee)
         builder.set_spout("lines", Lines)
         builder.set_bolt("b", partial(bolt, self.work)).shuffle_grouping("lines")
         bench = Bench(builder.build(), sink=LoopSink())
-        self.clock = bench.clock
+        self.clock = self.consumer.clock = bench.clock
         self.executed: list[int] = []
         self.committed_at: list[int] = []
         self.seconds: Callable[[int], float] = lambda _: 0.0
@@ -171,13 +200,52 @@ class Rig:
             collector.ack(tuple_)
 
 
-def test_a_slow_bolt_never_has_a_large_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first read included: 500 inputs of 0.6 s each would exceed max.poll.interval.ms."""
-    # Quick reads of a few records say nothing of how long a full one would take.
-    rig = Rig(monkeypatch, [1] * 8 + [100] + [1] * 8 + [100])
+@pytest.mark.parametrize("bolt", [Works, WorksInBatches])
+def test_a_slow_bolt_polls_its_group_in_the_middle_of_a_record(monkeypatch: pytest.MonkeyPatch, bolt: Any) -> None:
+    """Or 500 tuples of 0.6 s each would exceed max.poll.interval.ms."""
+    rig = Rig(monkeypatch, [1, 1] + [0] * 1_000, bolt=bolt, rows=500)
     rig.seconds = lambda _: 0.6
+    rig.stopping = lambda: len(rig.executed) == 1_000
     rig.loop.run()
-    assert max(rig.consumer.limits) <= 2
+    assert rig.executed == [0] * 500 + [1] * 500
+    assert max(later - earlier for earlier, later in pairwise(rig.consumer.read_at)) < 3
+    assert rig.consumer.paused
+
+
+def _always(seconds: float, _offset: int) -> float:
+    return seconds
+
+
+def _has_come(rig: Rig, at: float) -> bool:
+    return rig.clock() >= at
+
+
+@pytest.mark.parametrize("bolt", [Works, WorksInBatches])
+@pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
+def test_a_task_that_leaves_in_the_middle_of_a_read_and_comes_back_reads_on_from_what_is_committed(
+    monkeypatch: pytest.MonkeyPatch, bolt: Any, guarantee: Guarantee
+) -> None:
+    rig = Rig(monkeypatch, [1, 2] + [0] * 20, bolt=bolt, guarantee=guarantee, rows=40, consumer=Regrouping)
+    rig.seconds = lambda offset: 0.1 if offset == 1 else 0.0
+    rig.loop.run()
+    counts = Counter(rig.executed)
+    assert counts[0] == counts[2] == 40
+    if guarantee == "at_least_once":
+        assert 40 < counts[1] < 80, "the record that was begun is executed again"
+    else:
+        assert 0 < counts[1] < 40, "the rest of the record that was begun is lost, and no other record"
+    assert rig.consumer.commits[-1] == 3
+    assert set(rig.consumer.paused) <= set(rig.consumer.resumed)
+
+
+def test_a_stop_waits_for_the_rest_of_a_record_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seconds, executed in ((0.01, 300), (0.1, 60)):
+        rig = Rig(monkeypatch, [2], guarantee="at_least_once", rows=300)
+        rig.seconds = partial(_always, seconds)
+        rig.stopping = partial(_has_come, rig, rig.clock() + 1)
+        rig.loop.run()
+        assert len(rig.executed) == pytest.approx(executed, abs=2)
+        assert rig.consumer.commits[-1:] == ([1] if executed == 300 else [0])
 
 
 def test_at_most_once_commits_before_it_executes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +302,7 @@ def test_a_stop_gives_back_what_was_read_and_not_executed(monkeypatch: pytest.Mo
     rig.stopping = lambda: rig.clock() >= ends_at
     rig.loop.run()
     assert rig.executed == list(range(len(rig.executed)))
-    assert 3_500 < len(rig.executed) < 3_500 + 2 * LARGEST_READ
+    assert 3_500 < len(rig.executed) < 3_500 + 2 * LARGEST_BATCH
     assert rig.consumer.commits[-2] > len(rig.executed) == rig.consumer.commits[-1]
 
 

@@ -7,8 +7,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from spout_sdk import DeliveryError, OutputCollector, Tuple, TupleAlreadyDoneError
-from tests.unit.sdk.bolt_rig import feed, rig
+from tests.unit.sdk.bolt_rig import Lines, feed, rig
+from tests.unit.sdk.memory import execute
 from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER
+from tuple_tree.payloads import encode_tuples, payload_codec
 
 
 def test_a_tuple_has_its_values_and_its_address() -> None:
@@ -67,23 +69,26 @@ def test_failing_and_resetting_name_every_root_and_a_fail_may_have_an_exception(
     assert (bench.sink.checksums(), bench.counters.failed, task.committable) == ({6: 9}, {"failed": 3}, 4)
 
 
+ONE = encode_tuples(payload_codec(Lines.streams[0]), [("a",)])
+
+
 @pytest.mark.parametrize(
     ("payload", "headers", "reason"),
     [
         (b"\xff\xff", [(ANCHORS_HEADER, b"\0" * 16), (SOURCE_HEADER, b"lines/default")], "bad-payload"),
         (None, [(SOURCE_HEADER, b"lines/default")], "no-payload"),
-        (b"\x02a", [(ANCHORS_HEADER, b"\0" * 15), (SOURCE_HEADER, b"lines/default")], "ragged-anchors"),
-        (b"\x02a", [(ANCHORS_HEADER, b"\0" * 16), (SOURCE_HEADER, b"nobody/default")], "unknown-source"),
-        (b"\x02a", [(SOURCE_HEADER, b"lines/other")], "unknown-source"),
-        (b"\x02a", [(SOURCE_HEADER, b"split/default")], "unknown-source"),
-        (b"\x02a", None, "no-source"),
+        (ONE, [(ANCHORS_HEADER, b"\0" * 15), (SOURCE_HEADER, b"lines/default")], "ragged-anchors"),
+        (ONE, [(ANCHORS_HEADER, b"\0" * 16), (SOURCE_HEADER, b"nobody/default")], "unknown-source"),
+        (ONE, [(SOURCE_HEADER, b"lines/other")], "unknown-source"),
+        (ONE, [(SOURCE_HEADER, b"split/default")], "unknown-source"),
+        (ONE, None, "no-source"),
         (b"{]", [(SOURCE_HEADER, b"lines/numbers")], "bad-payload"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_a_dead_letter(payload: bytes | None, headers: Any, reason: str) -> None:
     bench, task, bolt = rig(holds_back=True)
     feed(bench, task, "before", {1: 1})
-    task.execute(bench.raw("split", payload, headers, task=1))
+    execute(task, bench.raw("split", payload, headers, task=1))
     bolt.collector.ack(bolt.tuples[0])
     task.flush()
     (letter,) = bench.sink.to(".dead-letters")
@@ -101,7 +106,7 @@ def test_a_record_that_cannot_be_read_is_a_dead_letter(payload: bytes | None, he
 
 def test_a_dead_letter_that_is_too_large_is_sent_without_its_value() -> None:
     bench, task, _ = rig(holds_back=True)
-    task.execute(bench.raw("split", b"\xff" * 1_000, None, task=1))
+    execute(task, bench.raw("split", b"\xff" * 1_000, None, task=1))
     bench.sink.to(".dead-letters")[0].deliver(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
     place = bench.sink.to(".dead-letters")[1]
     assert (place.value, place.header["dead-letter.offset"], task.committable) == (None, b"0", 0)
@@ -111,7 +116,7 @@ def test_a_dead_letter_that_is_too_large_is_sent_without_its_value() -> None:
 
 def test_a_dead_letter_that_is_not_delivered_stops_the_task() -> None:
     bench, task, _ = rig(holds_back=True)
-    task.execute(bench.raw("split", b"\xff", None, task=1))
+    execute(task, bench.raw("split", b"\xff", None, task=1))
     bench.sink.to(".dead-letters")[0].deliver("no leader")
     with pytest.raises(DeliveryError, match=r"a dead letter for words\.dead-letters"):
         task.tick(1.0)

@@ -26,13 +26,13 @@ from spout_sdk import (
 )
 from tests.unit.sdk.bolt_rig import Sink
 
-LINE = (declare({"line": str}),)
-WORD = (declare({"word": str}),)
+LINE = (declare({"line": str}, codec="avro"),)
+WORD = (declare({"word": str}, codec="avro"),)
 
 
 class Lines(Spout):
     streams: tuple[Stream, ...] = (
-        declare({"line": str, "weight": float}),
+        declare({"line": str, "weight": float}, codec="avro"),
         declare(["note"], name="notes"),
         declare(["to"], name="to", direct=True),
     )

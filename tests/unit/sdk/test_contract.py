@@ -7,6 +7,6 @@ from tests.contract.suite import Contract
 
 
 class TestInMemory(Contract):
-    @pytest.fixture(params=range(3))
+    @pytest.fixture(params=[1, 3, 1_000], ids="packs of {}".format)
     def world(self, request: pytest.FixtureRequest) -> InMemoryWorld:
-        return InMemoryWorld(request.param)
+        return InMemoryWorld(seed=request.param, pack_tuples=request.param)

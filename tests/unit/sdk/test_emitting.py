@@ -182,7 +182,7 @@ def test_invalid_emits_of_a_bolt_are_refused_before_anything_is_sent() -> None:
     refusals: list[tuple[type[Manual], Any, str, str]] = [
         (Manual, ("a", "b"), "default", "cannot emit to stream 'default' (word): 2 values for 1 fields"),
         (Manual, (), "default", "0 values for 1 fields"),
-        (Manual, (5,), "default", "(5,) does not fit codec avro (TypeError: "),
+        (Manual, (5,), "default", "(5,) does not fit codec arrow (TypeError: field 'word' takes string, not int"),
         (Manual, ("text",), "raw", "does not fit codec bytes"),
         (Manual, "a", "default", "values must be a tuple or a list, not str: write ('a',)"),
         (Manual, ("a",), "other", "cannot emit to stream 'other': it declares default, raw; add the stream"),

@@ -10,7 +10,7 @@ from tests.contract.components import Hold, alone
 
 
 def test_an_input_older_than_any_tree_is_settled_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    builder = TopologyBuilder("forgetful", message_timeout=2, max_tree_age=10)
+    builder = TopologyBuilder("forgetful", message_timeout=2, max_tree_age=10, pack_tuples=1)
     messages, _ = alone(builder, Hold("forgotten"))
     for word in ("a", "forgotten", "b", "c"):
         messages.say(word)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from spout_sdk.counters import Counters
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka_settings import TRANSACTION_MS, consumer_settings, transactional_settings
 from spout_sdk.kafka_sink import KafkaSink
@@ -22,8 +21,7 @@ class Fake:
     refuses_with: Exception = BufferError()
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        # Only the producer of tuples has one callback for all records.
-        self.is_of_acks = "on_delivery" not in settings
+        self.is_of_acks = not settings["delivery.report.only.error"]
         self.is_used = self.is_known = False
 
     def produce(self, *_: Any) -> None:
@@ -62,20 +60,20 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Fake]], None]:
 @pytest.mark.parametrize("producer", [Fake, Unread])
 def test_a_fenced_producer_ends_the_process(producer: type[Fake], use: Callable[[type[Fake]], None]) -> None:
     use(producer)
-    counters = Counters()
-    sink = KafkaSink({}, counters)
+    sink = KafkaSink({})
+    undelivered: list[Any] = []
     # An exception in an execute counts as the bolt's failure, and the bolt is called again.
     for _ in range(2):
         with pytest.raises(BrokerError):
-            sink.send("t.tuples.b", 0, None, b"x", [])
+            sink.send("t.tuples.b", 0, None, b"x", [], lambda *report: undelivered.append(report))
     with pytest.raises(BrokerError, match="the producer cannot go on: fenced; restart the process"):
         sink.poll()
-    transactions = TransactionalSink({}, "t", "b", "0", counters)
+    transactions = TransactionalSink({}, "t", "b", "0")
     for _ in range(2):
-        transactions.for_task().send("t.tuples.c", 0, None, b"x", [])
+        transactions.for_task().send("t.tuples.c", 0, None, b"x", [], lambda *report: undelivered.append(report))
     with pytest.raises(BrokerError, match="b was put out of its transaction"):
         transactions.poll()
-    assert counters.undelivered == 0
+    assert not undelivered
 
 
 def flushing(error: Exception, cause: Exception | None = None) -> type[Fake]:
@@ -90,9 +88,9 @@ def flushing(error: Exception, cause: Exception | None = None) -> type[Fake]:
 
 def test_a_fatal_error_amid_delivery_reports_ends_the_process(use: Callable[[type[Fake]], None]) -> None:
     use(flushing(SystemError("a report was called for"), FATAL))
-    counters = Counters()
-    sink = KafkaSink({}, counters)
-    counters.transferred += 1
+    sink = KafkaSink({})
+    with pytest.raises(BrokerError, match="fenced"):
+        sink.send("t.tuples.b", 0, None, b"x", [], lambda *_: None)
     for serve in (lambda: sink.flush(1), sink.push):
         with pytest.raises(BrokerError, match="the producer cannot go on: fenced; restart the process"):
             serve()
@@ -101,15 +99,13 @@ def test_a_fatal_error_amid_delivery_reports_ends_the_process(use: Callable[[typ
 def test_a_fatal_error_that_the_client_has_lost_does_not_count_as_delivered(use: Callable[[type[Fake]], None]) -> None:
     # A log line of librdkafka amid a fatal error takes the exception away; the next call raises it again.
     use(flushing(SystemError("<method 'flush' of 'cimpl.Producer'> returned NULL without setting an exception")))
-    assert KafkaSink({}, Counters()).flush(1) == 1
+    assert KafkaSink({}).flush(1) == 1
     use(flushing(SystemError("something else")))
     with pytest.raises(SystemError, match="something else"):
-        KafkaSink({}, Counters()).flush(1)
+        KafkaSink({}).flush(1)
 
 
-def test_an_untracked_tuple_that_is_too_large_is_counted_and_logged(
-    use: Callable[[type[Fake]], None], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_record_that_is_too_large_is_reported(use: Callable[[type[Fake]], None]) -> None:
     class Refusing(Fake):
         refuses_with = KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
 
@@ -117,11 +113,10 @@ def test_an_untracked_tuple_that_is_too_large_is_counted_and_logged(
             return 0
 
     use(Refusing)
-    counters = Counters()
-    for sink in (TransactionalSink({}, "t", "b", "0", counters).for_task(), KafkaSink({}, counters)):
-        sink.send("t.tuples.c", 0, None, b"x", [])
-    assert counters.undelivered == 2
-    assert "an untracked tuple was not delivered and is gone" in caplog.text
+    undelivered: list[Any] = []
+    for sink in (TransactionalSink({}, "t", "b", "0").for_task(), KafkaSink({})):
+        sink.send("t.tuples.c", 0, None, b"x", [], lambda *report: undelivered.append(report))
+    assert [str(error) for error, _ in undelivered] == [str(Refusing.refuses_with.args[0])] * 2
 
 
 class Writer:
@@ -141,7 +136,7 @@ def test_a_session_is_open_when_its_ack_batches_are_delivered_whatever_tuples_wa
             return int(self.is_of_acks != self.delivers_acks)
 
     use(Half)
-    sink = KafkaSink({}, Counters())
+    sink = KafkaSink({})
     assert sink.flush(0) == 1
     open_sessions(sink, [Writer()])
     Half.delivers_acks = False

@@ -109,7 +109,7 @@ def test_without_ackers_the_spout_gives_up_by_itself() -> None:
 
 def test_mistakes_are_refused() -> None:
     builder = TopologyBuilder("mixed")
-    streams = [declare({"word": str})]
+    streams = [declare({"word": str}, codec="avro")]
     builder.set_spout("lines", "a-topic", external=True, streams=streams)
     builder.set_bolt("split", lambda rows: rows, external=True, streams=streams).shuffle_grouping("lines")
     external = builder.build()

@@ -6,23 +6,24 @@ import pytest
 
 from spout_sdk import TaskId, Tuple
 from spout_sdk.records import Headers
-from tests.unit.sdk.bolt_rig import rig
+from tests.unit.sdk.bolt_rig import Lines, rig
 from tests.unit.sdk.kafka_spout_rig import Rig
-from tests.unit.sdk.memory import Bench
+from tests.unit.sdk.memory import Bench, execute
 from tests.unit.sdk.memory_source import MemoryTopics
 from tests.unit.sdk.test_emitting import opened
-from tuple_tree.anchors import pack_anchors
+from tuple_tree.anchors import anchor_headers
+from tuple_tree.payloads import encode_tuples, payload_codec
 
 TRACEPARENT = ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 OTHER = ("traceparent", b"00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 TRACESTATE = ("tracestate", b"vendor=1")
 SOURCE = ("source", b"lines/default")
+ONE = encode_tuples(payload_codec(Lines.streams[0]), [("a",)])
 
 
 def given(bench: Bench, task: Any, edges: dict[int, int], *more: tuple[str, str | bytes | None]) -> None:
     """Executes a line with these anchors and headers."""
-    anchors: Headers = [("anchors", pack_anchors(edges))] if edges else []
-    task.execute(bench.raw("split", b"\x02a", [*anchors, SOURCE, *more], task=1))
+    execute(task, bench.raw("split", ONE, [*anchor_headers([edges]), SOURCE, *more], task=1))
 
 
 @pytest.mark.parametrize("edges", [{7: 9}, {7: 9, 8: 5}, {}])
@@ -34,7 +35,7 @@ def test_a_bolt_passes_it_on_without_a_change_to_the_tree(edges: dict[int, int])
     bolt.collector.emit(("w",), anchors=tuple_)
     bolt.collector.emit(("w",))
     sent, unanchored = bench.sink.tuples
-    assert [name for name, _ in sent.headers[:-2]] == (["anchors", "source"] if edges else ["source"])
+    assert [name for name, _ in sent.headers[:-2]] == [name for name, _ in [*anchor_headers([edges]), SOURCE]]
     assert sent.headers[-2:] == [TRACESTATE, TRACEPARENT]
     assert unanchored.headers == [("source", b"split/default")]
     bolt.collector.ack(tuple_)
@@ -52,7 +53,7 @@ def test_of_several_anchors_the_first_that_has_one_counts() -> None:
     bolt.collector.emit(("w",), anchors=bolt.tuples)
     bolt.collector.emit(("w",), anchors=without)
     sent, child = bench.sink.tuples
-    assert (set(sent.edges), sent.headers[2:], child.headers[2:]) == ({1, 3, 5}, [TRACEPARENT], [])
+    assert (set(sent.edges), sent.headers[3:], child.headers[2:]) == ({1, 3, 5}, [TRACEPARENT], [])
 
 
 def test_headers_that_are_too_long_or_repeated_are_not_passed_on() -> None:

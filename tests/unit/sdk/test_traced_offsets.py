@@ -1,25 +1,20 @@
 """When a transaction may leave inputs open: only if none of them can have had an effect."""
 
-from dataclasses import dataclass
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.traced_offsets import TracedOffsets
-
-
-@dataclass
-class Sends:
-    sent: int = 0
 
 
 @given(st.lists(st.sampled_from(["read", "send", "settle", "settle-last", "ask"]), max_size=60))
 def test_it_is_as_a_plain_history_says(actions: list[str]) -> None:
-    sends = Sends()
-    inputs = TracedOffsets(sends)
+    emitted = reads = 0
+    inputs = TracedOffsets(lambda: emitted)
     history: list[tuple[str, int]] = []
     unsettled: list[int] = []
-    reads = 0
     for action in actions:
         if action == "read":
             inputs.start(reads)
@@ -27,7 +22,7 @@ def test_it_is_as_a_plain_history_says(actions: list[str]) -> None:
             history.append(("read", reads))
             reads += 1
         elif action == "send":
-            sends.sent += 1
+            emitted += 1
             history.append(("send", 0))
         elif action == "ask":
             assert inputs.is_repeatable == _expected(history, unsettled)
@@ -47,3 +42,16 @@ def _expected(history: list[tuple[str, int]], unsettled: list[int]) -> bool:
     # An input that was settled before the oldest open one was read is none of these.
     later = {offset for kind, offset in history[since:] if kind == "read"}
     return not any(kind == "send" or (kind == "settle" and offset in later) for kind, offset in history[since:])
+
+
+def test_a_record_of_which_a_tuple_is_settled_is_not_repeatable_until_all_are() -> None:
+    offsets = TracedOffsets(lambda: 0)
+    inputs = InputOffsets(offsets)
+    for offset in (7, 8):
+        inputs.start(offset)
+        inputs.expect(offset, 2)
+    seen = [(offsets.is_repeatable, inputs.committable)]
+    for settle in (partial(inputs.settle, 7), partial(inputs.settle_all, [7, 7]), partial(inputs.settle, 8, 3)):
+        settle()
+        seen.append((offsets.is_repeatable, inputs.committable))
+    assert (seen, inputs.waiting) == ([(True, 7), (False, 7), (True, 8), (True, 9)], 0)

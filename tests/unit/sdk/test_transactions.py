@@ -11,24 +11,20 @@ from spout_sdk.transactions import ExactlyOnceCommits
 from tests.unit.sdk.memory import ManualClock, MemorySink
 
 
-class Sends(MemorySink):
-    sent = 0
-
-
 class Transactions:
     """Transactions of one task that are never asked to commit."""
 
     timeout = 8.0
 
     def __init__(self) -> None:
-        self.task = Sends()
+        self.emitted = 0
 
     @property
     def is_used(self) -> bool:
-        return self.task.sent > 0
+        return self.emitted > 0
 
-    def for_task(self) -> Sends:
-        return self.task
+    def for_task(self) -> MemorySink:
+        return MemorySink()
 
     def poll(self) -> None: ...
 
@@ -41,7 +37,7 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
     commits.attach(None, {})  # type: ignore[arg-type]  # is asked for positions only when something is committed
     if has_lost_a_task:
         # What waited in it does not count against the other one.
-        inputs = commits.environment(0).inputs()
+        inputs = commits.environment(0).inputs(lambda: 0)
         inputs.start(0)
         inputs.settle(0)
         commits.tick(1.0)
@@ -49,8 +45,8 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
         commits.dry(1.05)
     commits.tick(99.0)
     # A bolt has emitted while it holds an input.
-    commits.environment(1).inputs().start(0)
-    transactions.task.sent += 1
+    commits.environment(1).inputs(lambda: transactions.emitted).start(0)
+    transactions.emitted += 1
     commits.tick(100.0)
     commits.dry(103.9)
     with pytest.raises(HeldBackError):
@@ -77,8 +73,8 @@ def test_what_a_tick_emits_before_any_input_is_fenced_by_the_group() -> None:
     environment = TaskEnvironment(MemorySink(), Counters(), ManualClock(), bytes)
     commits = ExactlyOnceCommits(environment, transactions, "b")
     commits.attach(reader, {})
-    commits.environment(3).inputs()
-    transactions.task.sent += 1
+    commits.environment(3).inputs(lambda: transactions.emitted)
+    transactions.emitted += 1
     commits.tick(100.0)
     commits.dry(101.0)
     assert committed == [({3: 17}, "generation")]

@@ -5,7 +5,7 @@ from typing import Any
 
 from spout_sdk import Spout, TopologyBuilder, Tuple, Window, WindowedBolt, WindowSpec, declare
 from tests.unit.sdk.bolt_rig import Sink
-from tests.unit.sdk.memory import Bench, made
+from tests.unit.sdk.memory import Bench, execute, made
 from tuple_tree.manifest import Guarantee
 
 
@@ -56,7 +56,7 @@ class Rig:
             self.feed_anchored(n, {1000 + n: 2000 + n} if tracked else {})
 
     def feed_anchored(self, n: int, edges: dict[int, int]) -> None:
-        self.task.execute(self.bench.record("total", (n,), edges, source="numbers/default"))
+        execute(self.task, self.bench.record("total", (n,), edges, source="numbers/default"))
 
     def tick(self, seconds: float) -> None:
         """Lets time pass, and then ticks."""

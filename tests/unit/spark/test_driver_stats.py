@@ -12,8 +12,8 @@ from spark_jobs.tallies import SpoutTally
 from spout_sdk.stats import Stats
 from tests.spark.topologies import manifest_of
 from tests.waiting import eventually
-from tuple_tree.ids import Position, positional_root, topic_key
 from tuple_tree.messages import FailReason, NoticeBatch
+from tuple_tree.positions import Position, positional_root, topic_key
 from tuple_tree.source_positions import SourcePositions
 
 KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
@@ -21,12 +21,12 @@ KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
 
 def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
     now = 100.0
-    outcomes = Outcomes(SourcePositions(1_000.0, now), 0, KEY, 100, lambda: now)
+    outcomes = Outcomes(SourcePositions(1_000.0, now), 0, KEY, 8, 100, lambda: now)
     tally = SpoutTally(manifest_of("words").component("lines"), True, outcomes)
     outcomes.reserve([Found(2, (10, 11), dead=(), tuples=0)], lambda: 0, lambda: False)
 
     def heard(attempt: int, reason: FailReason | None = None) -> None:
-        roots = np.array([positional_root(Position(0, 2, 10, attempt), KEY)], np.uint64)
+        roots = np.array([positional_root(Position(0, 2, 10, attempt), KEY, 8)], np.uint64)
         if reason is None:
             outcomes.heard(NoticeBatch(0, 0, acked_roots=roots))
         else:

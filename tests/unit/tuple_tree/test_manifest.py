@@ -26,7 +26,7 @@ def _manifest(**changes: Any) -> Manifest:
 def test_the_published_form() -> None:
     """Read by other languages: a change here is a change of the wire contract."""
     fields = [{"name": "word", "type": "string"}, {"name": "count", "type": "long"}]
-    stream = {"name": "default", "fields": fields, "codec": "avro", "direct": False}
+    stream = {"name": "default", "fields": fields, "codec": "arrow", "direct": False}
     subscription = {"source": "lines", "stream": "default", "grouping": "shuffle", "fields": []}
     settings = {"timeout_ms": 30_000, "max_pending": 10_000}
     lines = {"kind": "spout", "name": "lines", "tasks": 2, "streams": [stream], **settings, "external": False}

@@ -2,7 +2,9 @@
 
 import io
 import json
+import random
 from contextlib import suppress
+from datetime import UTC
 from typing import Any
 
 import fastavro
@@ -11,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuple_tree.errors import WireError
-from tuple_tree.streams import Field, Stream, declare, payload_codec
+from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
+from tuple_tree.streams import Field, Stream, declare
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -24,7 +27,7 @@ def test_declared_types_become_avro_types() -> None:
         "string", "long", "double", "boolean", "bytes", {"type": "array", "items": "string"}, ["null", "long"],
     ]  # fmt: skip
     assert stream.field_names == (*_ALL_TYPES, "tags", "maybe")
-    assert (stream.name, stream.codec) == ("default", "avro")
+    assert (stream.name, stream.codec) == ("default", "arrow")
 
 
 def test_names_alone_are_text_or_bytes() -> None:
@@ -39,7 +42,7 @@ def test_streams_that_cannot_be() -> None:
         (["a", "a"], "default", "avro", "has a field twice: a, a"),
         (["a b"], "default", "avro", "field name 'a b' cannot be used"),
         (["a"], "a.b", "avro", "stream name 'a.b' cannot be used"),
-        (["a"], "default", "xml", "'avro', 'json' or 'bytes'"),
+        (["a"], "default", "xml", "'arrow', 'avro', 'json' or 'bytes'"),
         (["a", "b"], "default", "bytes", "carries exactly one field, but it has 2"),
         ({"a": str}, "default", "bytes", "the type of field 'a' must be bytes"),
         ({"a": list}, "default", "avro", "no Avro type .*use str, int, float, bool, bytes or an Avro schema"),
@@ -49,16 +52,41 @@ def test_streams_that_cannot_be() -> None:
             declare(fields, name, codec)
 
 
-@given(_TEXTS, _LONGS, st.floats(allow_nan=False), st.booleans(), st.binary(max_size=20))
-def test_avro_round_trip(text: str, number: int, ratio: float, flag: bool, raw: bytes) -> None:
-    codec = payload_codec(declare(_ALL_TYPES))
-    values = (text, number, ratio, flag, raw)
-    assert codec.decode(codec.encode(values)) == values
+_MORE_TYPES: dict[str, Any] = {
+    "tags": {"type": "array", "items": "string"},
+    "maybe": ["null", "long"],
+    "at": {"type": "long", "logicalType": "timestamp-micros"},
+    "day": {"type": "int", "logicalType": "date"},
+}
+_VALUES = st.tuples(_TEXTS, _LONGS, st.floats(allow_nan=False), st.booleans(), st.binary(max_size=20))
+_MORE_VALUES = st.tuples(
+    st.lists(_TEXTS, max_size=3), st.none() | _LONGS, st.datetimes(timezones=st.just(UTC)), st.dates()
+)
+
+
+@given(st.lists(st.tuples(_VALUES, _MORE_VALUES), min_size=1, max_size=5))
+def test_packs_round_trip(rows: list[tuple[Any, Any]]) -> None:
+    for fields, tuples in (
+        (_ALL_TYPES, [values for values, _ in rows]),
+        ({**_ALL_TYPES, **_MORE_TYPES}, [values + more for values, more in rows]),
+    ):
+        codec = payload_codec(declare(fields))
+        payload = encode_tuples(codec, tuples)
+        assert decode_tuples(codec, payload) == tuples
+        assert [decode_tuples(codec, codec.alone(payload, at)) for at in range(len(tuples))] == [
+            [one] for one in tuples
+        ]
+
+
+@given(_VALUES)
+def test_avro_round_trip(values: Any) -> None:
+    codec = payload_codec(declare(_ALL_TYPES, codec="avro"))
+    assert decode_tuples(codec, encode_tuples(codec, [values])) == [values]
 
 
 def test_an_avro_payload_is_the_bare_body() -> None:
-    stream = declare({"word": str, "count": int})
-    payload = payload_codec(stream).encode(("the", 3))
+    stream = declare({"word": str, "count": int}, codec="avro")
+    payload = encode_tuples(payload_codec(stream), [("the", 3)])
     assert payload == b"\x06the\x06"
     assert fastavro.schemaless_reader(io.BytesIO(payload), stream.avro_schema(), None) == {"word": "the", "count": 3}
 
@@ -67,24 +95,35 @@ def test_an_avro_payload_is_the_bare_body() -> None:
 def test_json_round_trip(text: str, number: int, ratio: float, flag: bool) -> None:
     codec = payload_codec(declare({"text": str, "number": int, "ratio": float, "flag": bool}, codec="json"))
     values = (text, number, ratio, flag)
-    payload = codec.encode(values)
-    assert codec.decode(payload) == values
+    payload = encode_tuples(codec, [values])
+    assert decode_tuples(codec, payload) == [values]
     assert list(json.loads(payload)) == ["text", "number", "ratio", "flag"]
 
 
 def test_json_from_elsewhere_may_have_another_order_and_more_fields() -> None:
     codec = payload_codec(declare(["a", "b"], codec="json"))
-    assert codec.decode(b' {"b": "2", "more": [1], "a": "\xc3\xb6"} ') == ("ö", "2")
+    assert decode_tuples(codec, b' {"b": "2", "more": [1], "a": "\xc3\xb6"} ') == [("ö", "2")]
 
 
 def test_bytes_are_carried_as_they_are() -> None:
     codec = payload_codec(declare(["raw"], codec="bytes"))
-    assert codec.encode((b"\x00\xff",)) == b"\x00\xff"
-    assert codec.decode(b"\x00\xff") == (b"\x00\xff",)
+    assert encode_tuples(codec, [(b"\x00\xff",)]) == b"\x00\xff"
+    assert decode_tuples(codec, b"\x00\xff") == [(b"\x00\xff",)]
 
 
 def test_values_that_do_not_fit() -> None:
     unfit: dict[str, list[tuple[Any, ...]]] = {
+        "arrow": [
+            ("a",),
+            ("a", 1, 2),
+            ("a", "b"),
+            ("a", True),
+            ("a", 1.0),
+            (b"a", 1),
+            (None, 1),
+            ("a", 2**63),
+            ("\ud800", 1),
+        ],
         "avro": [("a",), ("a", 1, 2), ("a", "b"), (None, 1), ("a", 2**63)],
         "json": [("a",), ("a", object()), ("a", float("nan")), ("a", float("inf")), ("a", b"raw")],
         "bytes": [(), ("text",), (b"a", b"b")],
@@ -93,7 +132,7 @@ def test_values_that_do_not_fit() -> None:
         fields: Any = ["raw"] if codec == "bytes" else {"a": str, "b": int}
         for values in refused:
             with pytest.raises((ValueError, TypeError, OverflowError)):
-                payload_codec(declare(fields, codec=codec)).encode(values)
+                encode_tuples(payload_codec(declare(fields, codec=codec)), [values])
 
 
 def test_payloads_that_are_not_the_streams() -> None:
@@ -107,13 +146,43 @@ def test_payloads_that_are_not_the_streams() -> None:
     for codec, payloads in unreadable.items():
         for payload in payloads:
             with pytest.raises(WireError) as raised:
-                payload_codec(declare({"a": str, "b": int}, codec=codec)).decode(payload)
+                decode_tuples(payload_codec(declare({"a": str, "b": int}, codec=codec)), payload)
             assert raised.value.reason == "bad-payload"
             assert len(raised.value.detail) <= 500
 
 
-@given(st.sampled_from(["avro", "json"]), st.binary(max_size=100))
+@given(st.sampled_from(["arrow", "avro", "json"]), st.binary(max_size=100))
 def test_garbage_is_a_wire_error(codec: str, payload: bytes) -> None:
     reader = payload_codec(declare({"a": str, "b": {"type": "array", "items": "long"}}, codec=codec))
     with suppress(WireError):
-        assert len(reader.decode(payload)) == 2
+        assert all(len(values) == 2 for values in decode_tuples(reader, payload))
+
+
+def test_damaged_packs_are_wire_errors() -> None:
+    """Arrow itself believes lengths and offsets; none of them may lead out of the payload."""
+    codec = payload_codec(declare({"a": str, "b": int, "maybe": ["null", "long"], "raw": bytes, "flag": bool}))
+    payload = encode_tuples(codec, [("grün", n, None if n % 3 else n, b"x" * n, n % 2 == 0) for n in range(20)])
+    chance = random.Random(7)
+    refused = 0
+    for _ in range(3_000):
+        damaged = bytearray(payload)
+        for _ in range(chance.choice((1, 1, 2, 8))):
+            damaged[chance.randrange(len(damaged))] = chance.choice((0, 1, 127, 128, 255, chance.randrange(256)))
+        if not chance.randrange(4):
+            del damaged[chance.randrange(len(damaged)) :]
+        try:
+            for text, number, maybe, raw, flag in decode_tuples(codec, bytes(damaged)):
+                assert (type(text), type(number), type(raw), type(flag)) == (str, int, bytes, bool)
+                assert maybe is None or type(maybe) is int
+        except WireError as error:
+            refused += error.reason == "bad-payload"
+    assert refused > 500
+
+
+def test_one_tuple_of_a_pack_that_cannot_be_read_leaves_the_others() -> None:
+    stream = declare({"n": int, "tags": {"type": "array", "items": "string"}})
+    codec = payload_codec(stream)
+    payload = encode_tuples(codec, [(1, ["a"]), (2, ["bcdefg"]), (3, [])])
+    rows, errors = codec.decode(payload.replace(b"\x0cbcdefg", b"\x10bcdefg"))
+    assert (rows[0], rows[2], [*errors]) == ((1, ["a"]), (3, []), [1])
+    assert errors[1].reason == "bad-payload"

@@ -3,17 +3,22 @@
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 import xxhash
 
 from tests.manifests import bolt, manifest, spout
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, anchor_headers, edges_of_tuples
 from tuple_tree.codec import ACK_BATCH, NOTICE_BATCH, schema_directory
-from tuple_tree.ids import Position, position_of, positional_root, topic_key
 from tuple_tree.names import TOPOLOGIES_TOPIC
+from tuple_tree.packs import PackCodec
+from tuple_tree.positions import Position, position_of, positional_root, topic_key
 from tuple_tree.routing import fields_task
+from tuple_tree.streams import declare
 from tuple_tree.topics import topic_specs
 
 _TEXT: Final = (Path(__file__).parents[3] / "schemas" / "README.md").read_text()
 _HASH_SEED: Final = 42
+_DASH: Final = "\N{EN DASH}"
 
 
 def _table(columns: str) -> list[list[str]]:
@@ -42,23 +47,66 @@ def test_fingerprints_are_those_of_avro_little_endian() -> None:
         assert bytes.fromhex(header) == codecs[name].header
 
 
-def test_positional_roots_are_the_feistel_network_that_the_page_spells_out() -> None:
+def test_the_arrow_types_of_fields() -> None:
+    rows = _table("Avro type | Arrow type")
+    assert (rows[-2][0], rows[-1][0]) == ("a union of null and one of these", "any other")
+    for avro, arrow in rows[:-2]:
+        type_, _, logical = avro.partition(", ")
+        said = {"type": type_, "logicalType": logical} if logical else type_
+        schema = PackCodec(declare({"plain": said, "nullable": ["null", said]})).schema
+        assert [str(field.type) for field in schema] == [arrow, arrow]
+        assert [field.nullable for field in schema] == [False, True]
+    (other,) = PackCodec(declare({"other": {"type": "array", "items": "long"}})).schema
+    assert (other.type, other.nullable) == (pa.binary(), False)
+
+
+def test_the_bytes_of_a_pack() -> None:
+    pack = b""
+    for place, part, _ in _table("bytes | hex"):
+        begin, end = map(int, place.split(_DASH))
+        assert begin == len(pack)
+        pack += bytes.fromhex(part)
+        assert end + 1 == len(pack)
+    assert PackCodec(declare({"word": "string", "count": "long"})).decode(pack) == ([("to", 2), ("be", 1)], {})
+    metadata = int.from_bytes(pack[4:8], "little")
+    assert pack[8 + metadata + 16 :][:4] == b"tobe"
+
+
+def test_the_anchors_of_tuples() -> None:
+    rows = _table("anchors of the first tuple")
+    assert len(rows) >= 3
+    for *tuples, anchors, counts in rows:
+        edges = [
+            {int(root): int(edge) for root, edge in (pair.split("→") for pair in said.split(",") if pair != _DASH)}
+            for said in tuples
+        ]
+        named = {ANCHORS_HEADER: anchors, ANCHOR_COUNTS_HEADER: counts}
+        headers = {name: bytes.fromhex(said) for name, said in named.items() if said != _DASH}
+        assert dict(anchor_headers(edges)) == headers
+        if headers:
+            assert edges_of_tuples(headers[ANCHORS_HEADER], headers.get(ANCHOR_COUNTS_HEADER)) == edges
+
+
+def test_positional_roots_are_what_the_page_spells_out() -> None:
     bits = [int(row[1]) for row in _table("field | bits")]
     assert bits == [6, 12, 40, 6]
     rows = _table("spout | partition")
     assert len(rows) >= 5
     for row in rows:
-        word = 0
+        word, partitions = 0, int(row[4])
         for width, value in zip(bits, row[:4], strict=True):
             word = word << width | int(value)
-        left, right = word >> 32, word & 0xFFFF_FFFF
+        left, right = word >> 40, word >> 16 & 0xFF_FFFF
         for i in range(4):
             hashed = xxhash.xxh64_intdigest((right | i << 32).to_bytes(8, "little"), _HASH_SEED)
-            left, right = right, left ^ (hashed & 0xFFFF_FFFF)
-        position, root = Position(*map(int, row[:4])), int(row[4], 16)
-        assert left << 32 | right == positional_root(position, 0) == root
-        assert position_of(root, 0) == position
-        assert root % 8 == int(row[5])
+            left, right = right, left ^ (hashed & 0xFF_FFFF)
+        block = left << 24 | right
+        k = ((word & 0xFFFF) * 0x9E37 + block) % 2**16
+        position, root = Position(*map(int, row[:4])), int(row[5], 16)
+        assert (block // partitions * 2**16 + k) * partitions + block % partitions == root
+        assert positional_root(position, 0, partitions) == root
+        assert position_of(root, 0, partitions) == position
+        assert root % partitions == int(row[6])
 
 
 def test_the_key_of_a_topic() -> None:

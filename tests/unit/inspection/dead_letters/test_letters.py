@@ -15,14 +15,15 @@ from inspection.dead_letters.letter import Header
 from tests.manifests import bolt, manifest, spout
 from tuple_tree.dead_letters import dead_letter_headers, replay_marker
 from tuple_tree.names import tuples_topic
-from tuple_tree.streams import declare, payload_codec
+from tuple_tree.payloads import encode_tuples, payload_codec
+from tuple_tree.streams import declare
 
 INBOX = tuples_topic("words", "split")
 OWN: tuple[Header, ...] = (("anchors", b"\x00" * 16), ("source", b"lines/default"), ("empty", None))
 TOPICS = {INBOX: 2, "lines": 3, "words.acks": 8, "words.dead-letters": 1}
 LINE = declare({"line": str, "number": int})
 MANIFEST = manifest(spout("lines", {"line": str, "number": int}), bolt("split", "lines"))
-TUPLE = payload_codec(LINE).encode(("a\x1b", 7))
+TUPLE = encode_tuples(payload_codec(LINE), [("a\x1b", 7)])
 
 
 def letter(

@@ -1,0 +1,159 @@
+"""The tuples that a task has emitted and not yet sent, packed into a record for each task and stream.
+
+A pack goes out when it is full, when its oldest tuple has lingered, and at once when the task's input has run dry.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from spout_sdk.records import Headers, Sink
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, pack_counts
+from tuple_tree.ids import ID_BYTES, pack_ids
+from tuple_tree.packs import MAX_BYTES
+from tuple_tree.payloads import PayloadCodec
+
+LINGER_SECONDS: Final = 0.005
+
+_FIRST_LIMIT: Final = 64
+_GROWTH: Final = 4
+
+Undelivered = Callable[[Sequence[int], int, Any, Any], None]
+"""Called with the roots of tuples that are not delivered, how many these are, the error, and the message, if any."""
+
+
+class OpenPack:
+    """Tuples of one stream for one task that are not sent yet.
+
+    Attributes:
+        rows: a row for each tuple.
+        ids: root and edge, in turn, of each anchor of each tuple.
+        counts: how many anchors each tuple has; None as long as each has one.
+        limit: how many rows make it full, at the moment; 1 if a record carries one tuple.
+        key: of its last tuple; that of the record, where the codec has one tuple a record.
+        trace_context: headers that say which trace the tuples belong to.
+    """
+
+    __slots__ = ("codec", "counts", "ids", "key", "limit", "most", "rows", "source", "task", "topic", "trace_context")
+
+    def __init__(self, topic: str, task: int, codec: PayloadCodec, source: tuple[str, bytes], max_rows: int) -> None:
+        self.topic = topic
+        self.task = task
+        self.codec = codec
+        self.source = source
+        self.most = min(max_rows, codec.max_rows)
+        self.limit = min(_FIRST_LIMIT, self.most)
+        self.rows: list[Any] = []
+        self.ids: list[int] = []
+        self.counts: list[int] | None = None
+        self.key: bytes | None = None
+        self.trace_context: Headers = []
+
+
+class Packer:
+    """Packs and sends what a task emits.
+
+    Args:
+        sink: where to send.
+        undelivered: called when tuples were not delivered, or turn out not to fit their stream.
+    """
+
+    def __init__(self, sink: Sink, undelivered: Undelivered) -> None:
+        self._send = sink.send
+        self._undelivered = undelivered
+        # Those with tuples, in order; and some that were sent because they were full.
+        self._open: dict[OpenPack, None] = {}
+        self._sent = 0
+        self._since: float | None = None
+
+    def add(self, pack: OpenPack, row: Any, edges: Edges, key: bytes | None, trace_context: Headers) -> None:
+        """Adds a tuple to a pack.
+
+        Args:
+            pack: of its stream and receiver.
+            row: as its codec made it.
+            edges: root → edge of this delivery.
+            key: of the record, where a record carries one tuple.
+            trace_context: headers that all tuples of a pack share.
+        """
+        anchors = len(edges)
+        if pack.rows and trace_context != pack.trace_context:
+            self.send(pack)
+        pack.trace_context = trace_context
+        if pack.counts is not None:
+            pack.counts.append(anchors)
+        elif anchors != 1:
+            pack.counts = [1] * len(pack.rows) + [anchors]
+        for pair in edges.items():
+            pack.ids += pair
+        pack.key = key
+        pack.rows.append(row)
+        self.added(pack)
+
+    def added(self, pack: OpenPack) -> None:
+        """Takes note of a pack's first tuple, and sends it if it is full; need not be called after others."""
+        rows = len(pack.rows)
+        if rows >= pack.limit:
+            self.send(pack)
+        elif rows == 1:
+            self._open[pack] = None
+
+    def tick(self, now: float) -> None:
+        """Sends what has lingered."""
+        if not self._open:
+            self._since = None
+        elif self._since is None:
+            self._since = now
+        elif now - self._since >= LINGER_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends all that is not sent yet."""
+        self._since = None
+        open_, self._open = self._open, {}
+        for pack in open_:
+            if pack.rows:
+                self.send(pack)
+
+    @property
+    def emitted(self) -> int:
+        """How many tuples were added so far."""
+        return self._sent + sum(len(pack.rows) for pack in self._open)
+
+    def send(self, pack: OpenPack) -> None:
+        """Sends a pack."""
+        rows, ids, counts = pack.rows, pack.ids, pack.counts
+        pack.rows, pack.ids, pack.counts = [], [], None
+        self._sent += len(rows)
+        self._send_rows(pack, rows, ids, counts)
+
+    def _send_rows(self, pack: OpenPack, rows: list[Any], ids: list[int], counts: list[int] | None) -> None:
+        try:
+            payload = pack.codec.encode(rows)
+            counted = None if counts is None or not ids else pack_counts(counts)
+        except Exception as error:  # noqa: BLE001 - Arrow raises ArrowInvalid, OverflowError, UnicodeEncodeError and more
+            if len(rows) == 1:
+                self._undelivered(ids[::2], 1, error, None)
+            else:
+                self._send_halves(pack, rows, ids, counts)
+            return
+        # Of a tuple with many anchors, these are most of the record.
+        size = len(payload) + ID_BYTES * len(ids) + len(counted or b"")
+        if size > MAX_BYTES and len(rows) > 1:
+            self._send_halves(pack, rows, ids, counts)
+            return
+        if pack.most > 1:
+            pack.limit = max(1, min(pack.most, _GROWTH * pack.limit, MAX_BYTES * len(rows) // size))
+        headers: Headers = [(ANCHORS_HEADER, pack_ids(ids))] if ids else []
+        if counted is not None:
+            headers.append((ANCHOR_COUNTS_HEADER, counted))
+        headers += (pack.source, *pack.trace_context)
+        undelivered = partial(self._undelivered, ids[::2], len(rows))
+        key = pack.key if pack.codec.max_rows == 1 else None
+        self._send(pack.topic, pack.task, key, payload, headers, undelivered)
+
+    def _send_halves(self, pack: OpenPack, rows: list[Any], ids: list[int], counts: list[int] | None) -> None:
+        half = len(rows) // 2
+        split = 2 * (half if counts is None else sum(counts[:half]))
+        self._send_rows(pack, rows[:half], ids[:split], None if counts is None else counts[:half])
+        self._send_rows(pack, rows[half:], ids[split:], None if counts is None else counts[half:])

@@ -1,0 +1,174 @@
+"""Payloads: how a record carries the values of tuples.
+
+The codecs of a stream, by name:
+
+- `arrow` (default): a pack of one or more tuples; see `tuple_tree.packs`.
+- `avro`: one tuple, the bare Avro body of a record whose fields are the stream's, in order; its schema stands in the
+  manifest.
+- `json`: one tuple, a JSON object.
+- `bytes`: one tuple, the one field of the stream as it is.
+"""
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, cast
+
+import fastavro
+
+from tuple_tree.errors import WireError
+from tuple_tree.packs import PackCodec
+from tuple_tree.streams import Stream, Values
+
+NO_ERRORS: Final[Mapping[int, WireError]] = {}
+
+
+class PayloadCodec(Protocol):
+    """Turns rows into the payload of a record, and back.
+
+    Attributes:
+        max_rows: how many rows a payload carries at most.
+    """
+
+    max_rows: int
+
+    def row(self, values: Sequence[Any]) -> Any:
+        """What `encode` takes for the values of a tuple, which may change afterwards.
+
+        Raises:
+            Exception: `ValueError`, `TypeError` and others, if the values do not fit the stream.
+        """
+        ...
+
+    def is_row(self, values: Values) -> bool:
+        """Whether `encode` takes these values, as many as the stream has fields, as they are."""
+        ...
+
+    def encode(self, rows: Sequence[Any]) -> bytes:
+        """The payload of a record with these rows.
+
+        Raises:
+            Exception: `ValueError`, `TypeError` and others, if a value does not fit after all.
+        """
+        ...
+
+    def decode(self, payload: bytes) -> tuple[list[Values], Mapping[int, WireError]]:
+        """The values of each tuple, and what is wrong with those that cannot be read, by their index.
+
+        Raises:
+            WireError: if the payload is not one of the stream's.
+        """
+        ...
+
+    def alone(self, payload: bytes, index: int) -> bytes:
+        """The payload of a record that carries only one of the tuples of this one.
+
+        Raises:
+            WireError: if the payload is not one of the stream's.
+        """
+        ...
+
+
+class _SingleCodec:
+    """A codec of one tuple a record, which is encoded when it is emitted."""
+
+    max_rows = 1
+
+    def __init__(self, stream: Stream) -> None:
+        self._names = stream.field_names
+
+    def is_row(self, values: Values) -> bool:  # noqa: ARG002 - it takes payloads
+        return False
+
+    def encode(self, rows: Sequence[bytes]) -> bytes:
+        (payload,) = rows
+        return payload
+
+    def decode(self, payload: bytes) -> tuple[list[Values], Mapping[int, WireError]]:
+        return [self._values(payload)], NO_ERRORS
+
+    def alone(self, payload: bytes, index: int) -> bytes:  # noqa: ARG002 - there is only one
+        return payload
+
+    def _values(self, payload: bytes) -> Values:
+        raise NotImplementedError
+
+
+class _AvroCodec(_SingleCodec):
+    def __init__(self, stream: Stream) -> None:
+        super().__init__(stream)
+        self._schema = fastavro.parse_schema(stream.avro_schema())
+
+    def row(self, values: Sequence[Any]) -> bytes:
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, self._schema, dict(zip(self._names, values, strict=True)))
+        return out.getvalue()
+
+    def _values(self, payload: bytes) -> Values:
+        body = io.BytesIO(payload)
+        try:
+            record = cast(dict[str, Any], fastavro.schemaless_reader(body, self._schema, None))
+        except Exception as error:  # fastavro raises EOFError, ValueError, IndexError and more
+            raise WireError("bad-payload", f"not the stream's Avro record: {error!r}") from error
+        if body.tell() != len(payload):
+            raise WireError("bad-payload", f"{len(payload) - body.tell()} bytes follow the stream's Avro record")
+        return tuple(record.values())
+
+
+class _JsonCodec(_SingleCodec):
+    def row(self, values: Sequence[Any]) -> bytes:
+        # Not-a-number and infinity are Python's words, and no JSON.
+        said = dict(zip(self._names, values, strict=True))
+        return json.dumps(said, separators=(",", ":"), allow_nan=False).encode()
+
+    def _values(self, payload: bytes) -> Values:
+        try:
+            record = json.loads(payload)
+            return tuple(record[name] for name in self._names)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise WireError("bad-payload", f"not a JSON object with the stream's fields: {error!r}") from error
+
+
+class _BytesCodec(_SingleCodec):
+    def row(self, values: Sequence[Any]) -> bytes:
+        (value,) = values
+        if not isinstance(value, bytes):
+            raise TypeError(f"field {self._names[0]!r} of a bytes stream must be bytes, not {type(value).__name__}")
+        return value
+
+    def _values(self, payload: bytes) -> Values:
+        return (payload,)
+
+
+_CODECS: Final[dict[str, Callable[[Stream], PayloadCodec]]] = {
+    "arrow": PackCodec,
+    "avro": _AvroCodec,
+    "json": _JsonCodec,
+    "bytes": _BytesCodec,
+}
+
+
+def payload_codec(stream: Stream) -> PayloadCodec:
+    """The codec of a stream's payloads."""
+    return _CODECS[stream.codec](stream)
+
+
+def encode_tuples(codec: PayloadCodec, tuples: Sequence[Sequence[Any]]) -> bytes:
+    """The payload of a record with some tuples: what a sender does in two steps.
+
+    Raises:
+        Exception: as `row` and `encode` of the codec.
+    """
+    return codec.encode([codec.row(values) for values in tuples])
+
+
+def decode_tuples(codec: PayloadCodec, payload: bytes) -> list[Values]:
+    """The values of all tuples of a payload.
+
+    Raises:
+        WireError: if one of them cannot be read.
+    """
+    rows, errors = codec.decode(payload)
+    for error in errors.values():
+        raise error
+    return rows

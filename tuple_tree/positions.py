@@ -1,0 +1,242 @@
+"""Positional roots: roots that say where a source message lies.
+
+A root is unique within its topic by construction, and its position can be read from it. The messages of a block of
+1,024 offsets share an ack partition, so that what a spout emits together is acked in few batches.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from tuple_tree.errors import PositionError
+from tuple_tree.ids import ID_BYTES, ID_MASK
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a source message lies, and which attempt to deliver it this is.
+
+    Attributes:
+        spout: index of the spout in its topology's manifest, below 64.
+        partition: source partition, below 4,096.
+        offset: source offset, below 2**40.
+        attempt: 0 for the first delivery, below 64.
+    """
+
+    spout: int
+    partition: int
+    offset: int
+    attempt: int = 0
+
+
+SPOUT_BITS: Final = 6
+PARTITION_BITS: Final = 12
+OFFSET_BITS: Final = 40
+ATTEMPT_BITS: Final = 6
+"""Widths of the fields of a positional root, the highest first."""
+
+MAX_SPOUTS: Final = 1 << SPOUT_BITS
+MAX_PARTITIONS: Final = 1 << PARTITION_BITS
+MAX_OFFSET: Final = 1 << OFFSET_BITS
+MAX_ATTEMPTS: Final = 1 << ATTEMPT_BITS
+OFFSET_SHIFT: Final = ATTEMPT_BITS
+
+_REST_BITS: Final = 16  # ten of the offset, and the attempt
+_REST: Final = (1 << _REST_BITS) - 1
+_BLOCKS: Final = 1 << 64 - _REST_BITS
+_SPREAD: Final = 0x9E37  # odd, so multiplying by it modulo 2**16 is a bijection
+_SPREAD_INVERSE: Final = pow(_SPREAD, -1, 1 << _REST_BITS)
+_ROUNDS: Final = 4
+_HALF_BITS: Final = 24
+_HALF: Final = (1 << _HALF_BITS) - 1
+_SEED: Final = 42
+
+_hashed: Final = xxhash.xxh64_intdigest
+Words = NDArray[np.uint64]
+"""Shape `(n,)`."""
+
+
+def topic_key(topic_id: str) -> int:
+    """What is added to the roots of a source topic: XXH64, seed 42, of its id in ASCII, as Kafka's tools print it.
+
+    Kafka gives a topic that is deleted and created again another id, so no message of the new one has a root that may
+    still be open for the old one, or for another topic.
+    """
+    return _hashed(topic_id.encode(), _SEED)
+
+
+def positional_root(position: Position, key: int, partitions: int) -> int:
+    """The root id of a source position.
+
+    Args:
+        position: of the message in its topic.
+        key: `topic_key` of the topic.
+        partitions: P of `root mod P`.
+
+    Raises:
+        PositionError: if a field does not fit.
+    """
+    return root_of_word(position_word(position), key, partitions)
+
+
+def position_word(position: Position) -> int:
+    """The fields of a position laid side by side; the offset begins at bit `OFFSET_SHIFT`.
+
+    Raises:
+        PositionError: if a field does not fit.
+    """
+    for name, bits in (
+        ("spout", SPOUT_BITS),
+        ("partition", PARTITION_BITS),
+        ("offset", OFFSET_BITS),
+        ("attempt", ATTEMPT_BITS),
+    ):
+        value = getattr(position, name)
+        if not 0 <= value < 1 << bits:
+            raise PositionError(f"{name} {value} does not fit a positional root id: it must be below {1 << bits}")
+    return (
+        position.spout << (PARTITION_BITS + OFFSET_BITS + ATTEMPT_BITS)
+        | position.partition << (OFFSET_BITS + ATTEMPT_BITS)
+        | position.offset << OFFSET_SHIFT
+        | position.attempt
+    )
+
+
+def root_of_word(word: int, key: int, partitions: int) -> int:
+    """The root of a `position_word`.
+
+    The upper 48 bits of the word, the block, go through a four-round Feistel network, which is a bijection whatever its
+    round function (Luby and Rackoff, 1988); here that is XXH64. The block so mixed, modulo P, picks the ack partition.
+    The lower 16 bits are permuted, and say which of the 65,536 roots of the block with this remainder it is: P blocks
+    share a range of P * 65,536 roots. The last 2**48 modulo P blocks fill none, and have their ranges alone.
+    """
+    block = _mixed(word >> _REST_BITS)
+    rest = ((word & _REST) * _SPREAD + block) & _REST
+    group, remainder = divmod(block, partitions)
+    if block < _BLOCKS - _BLOCKS % partitions:
+        root = (group << _REST_BITS | rest) * partitions + remainder
+    else:
+        root = block << _REST_BITS | rest
+    return (root + key) & ID_MASK
+
+
+def position_of(root: int, key: int, partitions: int) -> Position:
+    """The source position that a positional root id stands for; the inverse of `positional_root`."""
+    root = (root - key) & ID_MASK
+    if root >> _REST_BITS < _BLOCKS - _BLOCKS % partitions:
+        place, remainder = divmod(root, partitions)
+        block, rest = (place >> _REST_BITS) * partitions + remainder, place & _REST
+    else:
+        block, rest = root >> _REST_BITS, root & _REST
+    word = _unmixed(block) << _REST_BITS | ((rest - block) * _SPREAD_INVERSE & _REST)
+    return Position(
+        spout=word >> (PARTITION_BITS + OFFSET_BITS + ATTEMPT_BITS),
+        partition=word >> (OFFSET_BITS + ATTEMPT_BITS) & (MAX_PARTITIONS - 1),
+        offset=word >> ATTEMPT_BITS & (MAX_OFFSET - 1),
+        attempt=word & (MAX_ATTEMPTS - 1),
+    )
+
+
+def _round(half: int, number: int) -> int:
+    return _hashed((half | number << 32).to_bytes(8, "little"), _SEED) & _HALF
+
+
+def _mixed(block: int) -> int:
+    left, right = block >> _HALF_BITS, block & _HALF
+    for number in range(_ROUNDS):
+        left, right = right, left ^ _round(right, number)
+    return left << _HALF_BITS | right
+
+
+def _unmixed(block: int) -> int:
+    left, right = block >> _HALF_BITS, block & _HALF
+    for number in reversed(range(_ROUNDS)):
+        left, right = right ^ _round(left, number), left
+    return left << _HALF_BITS | right
+
+
+def roots_of_words(words: Sequence[int] | Words, keys: Sequence[int] | Words, partitions: int) -> Words:
+    """`root_of_word` of each, in columns.
+
+    Args:
+        words: of the positions.
+        keys: `topic_key` of the topic of each.
+        partitions: P of `root mod P`.
+
+    Returns:
+        Shape `(n,)`, dtype `uint64`.
+    """
+    column = np.asarray(words, dtype=np.uint64)
+    block = _mixed_column(column >> np.uint64(_REST_BITS))
+    rest = (column & np.uint64(_REST)) * np.uint64(_SPREAD) + block & np.uint64(_REST)
+    group, remainder = np.divmod(block, np.uint64(partitions))
+    roots = (group << np.uint64(_REST_BITS) | rest) * np.uint64(partitions) + remainder
+    alone = block >= np.uint64(_BLOCKS - _BLOCKS % partitions)
+    roots[alone] = block[alone] << np.uint64(_REST_BITS) | rest[alone]
+    return roots + np.asarray(keys, dtype=np.uint64)
+
+
+def words_of_roots(roots: Any, key: int, partitions: int) -> Words:
+    """The `position_word` of each positional root of a topic, in columns.
+
+    Args:
+        roots: shape `(n,)`, any byte order.
+        key: `topic_key` of the topic.
+        partitions: P of `root mod P`.
+
+    Returns:
+        Shape `(n,)`, dtype `uint64`.
+    """
+    column = np.asarray(roots).astype(np.uint64) - np.uint64(key)
+    place, remainder = np.divmod(column, np.uint64(partitions))
+    block = (place >> np.uint64(_REST_BITS)) * np.uint64(partitions) + remainder
+    rest = place & np.uint64(_REST)
+    alone = column >> np.uint64(_REST_BITS) >= np.uint64(_BLOCKS - _BLOCKS % partitions)
+    block[alone] = column[alone] >> np.uint64(_REST_BITS)
+    rest[alone] = column[alone] & np.uint64(_REST)
+    offset = (rest - block) * np.uint64(_SPREAD_INVERSE) & np.uint64(_REST)
+    return _mixed_column(block, backwards=True) << np.uint64(_REST_BITS) | offset
+
+
+def _mixed_column(blocks: Words, *, backwards: bool = False) -> Words:
+    half, low = np.uint64(_HALF_BITS), np.uint64(_HALF)
+    left, right = blocks >> half, blocks & low
+    if backwards:
+        left, right = right, left
+    for number in reversed(range(_ROUNDS)) if backwards else range(_ROUNDS):
+        left, right = right, left ^ (_hashed_column(right | np.uint64(number << 32)) & low)
+    if backwards:
+        left, right = right, left
+    return left << half | right
+
+
+_PRIMES: Final = tuple(
+    np.uint64(prime)
+    for prime in (
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
+    )
+)
+
+
+def _hashed_column(column: Words) -> Words:
+    """XXH64, seed 42, of each integer's eight little-endian bytes, after the specification of XXH64 (Collet)."""
+    first, second, third, fourth, fifth = _PRIMES
+    hashed = _rotated(column * second, 31) * first ^ np.uint64((_SEED + int(fifth) + ID_BYTES) & ID_MASK)
+    hashed = _rotated(hashed, 27) * first + fourth
+    hashed ^= hashed >> np.uint64(33)
+    hashed *= second
+    hashed ^= hashed >> np.uint64(29)
+    hashed *= third
+    return hashed ^ hashed >> np.uint64(32)
+
+
+def _rotated(column: Words, bits: int) -> Words:
+    return column << np.uint64(bits) | column >> np.uint64(64 - bits)
