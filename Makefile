@@ -41,7 +41,7 @@ test-cluster: $(READY) ## Run the cluster of docker-compose.yml and kill, cut of
 chaos: $(READY) ## Random faults over running topologies, with an independent checker: make chaos SEED=7 MINUTES=60 BROKERS=3 SPARK=1
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(or $(MINUTES),10) --brokers $(or $(BROKERS),1) $(if $(SPARK),--spark)
 
-test-faults: $(READY) ## Break the code in 24 places, one at a time, and check that a test of `make test` fails each time
+test-faults: $(READY) ## Break the code in 26 places, one at a time, and check that a test of `make test` fails each time
 	$(BIN)/python -m tests.faults
 
 lint: $(READY) ## Check style, formatting and the direction of imports
@@ -68,7 +68,9 @@ docs-serve: $(READY) ## Show the documentation at http://127.0.0.1:8000, and fol
 bench-setup: $(READY) ## Fetch those that we are measured against, into .bench, in pinned versions; needs Maven
 	$(BIN)/python -m benchmarks.setup
 
-bench: $(READY) ## Measure everything but the soak, into benchmarks/results; after bench-setup, two hours of a quiet machine
+bench: $(READY) ## Measure everything but the soak, into benchmarks/results; after bench-setup, two and a half hours of a quiet machine
+	$(BIN)/python -m benchmarks.word_count
+	$(BIN)/python -m benchmarks.word_count --requests
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.worker
 	$(BIN)/python -m benchmarks.worker --curve

@@ -160,12 +160,25 @@ AIMS: Final = (
     Aim("worker", f"{_WORKER}, 1 M pending, {_STORM}", _cell("ratio", pending=1_000_000), least=3),
     Aim("worker_curve", "two workers against one, with the smallest batches", _second_worker, least=1.7),
     Aim("rebuild", "rebuild of 10 M entries after a kill", _rebuilt, least=5, unit=" M entries/s"),
-    Aim("topology", "one process, tracked, against the fastest framework", _to_best_framework, least=2),
+    Aim("topology", "one process, tracked, against the fastest framework", _to_best_framework, least=3),
     Aim(
         "topology",
         "one process, tracked, against the tuned plain loop",
         _ratio("at_least_once to plain tuned"),
-        least=0.5,
+        least=0.9,
+    ),
+    Aim(
+        "topology",
+        "one process that works on columns, tracked, against the tuned plain loop",
+        _ratio("columns to plain tuned"),
+        least=3,
+    ),
+    Aim("topology", "one process, 8 ack partitions against 1", _ratio("8 ack partitions to 1, one process"), least=0.9),
+    Aim(
+        "topology",
+        "whole topology from a topic, exactly once against at least once",
+        _ratio("exactly_once to at_least_once, pipeline from topic"),
+        least=0.7,
     ),
     *(
         Aim("topology", f"{where}, {side} against `at_most_once`{how}", _ratio(name.format(guarantee)), least=least)
@@ -179,8 +192,8 @@ AIMS: Final = (
         _ratio("watched to alone"),
         least=0.97,
     ),
-    Aim("latency", f"{_LATENCY}, p50", _cell("p50_ms", "median", rate=1_000), most=10, unit=" ms"),
-    Aim("latency", f"{_LATENCY}, p99", _cell("p99_ms", "median", rate=1_000), most=40, unit=" ms"),
+    Aim("latency", f"{_LATENCY}, p50", _cell("p50_ms", "median", rate=1_000), most=5, unit=" ms"),
+    Aim("latency", f"{_LATENCY}, p99", _cell("p99_ms", "median", rate=1_000), most=20, unit=" ms"),
     Aim(
         "soak",
         "30 minutes: growth of the memory of any process but the broker",

@@ -26,7 +26,7 @@ from typing import Any, Final
 from benchmarks import command
 from benchmarks.ledger_ids import BATCH, WindowIds
 from benchmarks.results import Spread, machine, publish, report
-from benchmarks.setup.storm import driver
+from benchmarks.setup.storm import ACKER_WINDOW, program
 from benchmarks.sides import Side
 
 SIZES: Final = (100_000, 1_000_000, 10_000_000)
@@ -91,7 +91,7 @@ def storm(file: Path, ids: WindowIds) -> Side:
         NotSetUpError: if it was not fetched.
     """
     arguments = [str(file), str(ids.pending), str(ids.turns), str(BATCH)]
-    return Side("Storm's Acker", driver(storm_heap_mb(ids), *arguments))
+    return Side("Storm's Acker", program(ACKER_WINDOW, storm_heap_mb(ids), *arguments))
 
 
 def alternate(sides: Sequence[Side], rounds: int) -> list[list[float]]:

@@ -9,8 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from benchmarks.broker_topics import payloads
 from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
     BasicBolt,
     BasicCollector,
     Failure,
@@ -47,6 +52,7 @@ class Plan:
         seconds: after which the paced source ends.
         report: where the paced source writes what it measured, if it is to keep all latencies.
         stop: the endless source ends once this file is there.
+        columns: whether the bolts that transform take Arrow record batches.
     """
 
     name: str
@@ -60,6 +66,7 @@ class Plan:
     seconds: float = 0.0
     report: str = ""
     stop: str = ""
+    columns: bool = False
 
     @property
     def bolts(self) -> tuple[str, ...]:
@@ -189,6 +196,17 @@ class Transform(BasicBolt):
         collector.emit((tuple_.values[0].upper(),))
 
 
+class TransformColumns(ArrowBolt):
+    """The same, of whole columns."""
+
+    streams = (STREAM,)
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        upper = pc.ascii_upper(batch.column(0).cast(pa.string())).cast(pa.binary())
+        collector.emit({"payload": upper})
+        collector.ack()
+
+
 class Last(BasicBolt):
     """Takes what comes."""
 
@@ -216,7 +234,8 @@ def of(plan: Plan) -> Topology:
     builder.set_spout("source", spout)
     source = "source"
     for bolt in plan.bolts:
-        builder.set_bolt(bolt, Last if bolt == "sink" else Transform).shuffle_grouping(source)
+        transform = TransformColumns if plan.columns else Transform
+        builder.set_bolt(bolt, Last if bolt == "sink" else transform).shuffle_grouping(source)
         source = bolt
     return builder.build()
 

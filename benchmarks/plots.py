@@ -203,7 +203,36 @@ def spark(axes: Any, rows: Sequence[Row]) -> None:
     axes.set(xlabel="thousand tuples a second")
 
 
+def word_count(axes: Any, rows: Sequence[Row]) -> None:
+    _lying(axes, [row["contestant"] for row in rows], [row["tuples_per_s"] for row in rows], 1e3)
+    axes.set(xlabel="thousand lines and words a second, all processes and the broker on the same cores")
+
+
+def word_count_cpu(axes: Any, rows: Sequence[Row]) -> None:
+    names = [row["contestant"] for row in rows]
+    own = [row["cpu_us_per_tuple"]["median"] for row in rows]
+    broker = [row["cpu_us_per_tuple_with_broker"]["median"] - each for row, each in zip(rows, own, strict=True)]
+    axes.barh(names, own, 0.6, label="the contestant's processes")
+    bars = axes.barh(names, broker, 0.6, left=own, label="the broker")
+    axes.bar_label(bars, [f"{a + b:.3g}" for a, b in zip(own, broker, strict=True)], padding=4)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set(xlabel="microseconds of CPU time for each line or word")
+    axes.legend()
+
+
+def word_count_latency(axes: Any, rows: Sequence[Row]) -> None:
+    timed = [row for row in rows if "p50_ms" in row]
+    sides = {name.removesuffix("_ms"): [row[name] for row in timed] for name in ("p50_ms", "p99_ms")}
+    _bars(axes, [row["contestant"] for row in timed], sides, 1)
+    axes.set(ylabel="complete latency in milliseconds", yscale="log")
+    axes.tick_params(axis="x", labelsize="small")
+
+
 PLOTS: Final = (
+    Plot("word_count", "word_count", "The words of two novels", word_count),
+    Plot("word_count", "word_count_cpu", "The words of two novels: CPU time", word_count_cpu),
+    Plot("word_count", "word_count_latency", "The words of two novels: from emit to ack", word_count_latency),
     Plot("ledger", "ledger", "Inits and acks of a sliding window", ledger),
     Plot("ledger", "ledger_memory", "Memory of a pending tree", ledger_memory),
     Plot("worker", "worker", "One worker process", worker),

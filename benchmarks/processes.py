@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,21 @@ def cpu_seconds(pid: int) -> float:
     except (FileNotFoundError, ProcessLookupError):
         return 0.0
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def descendants(pids: Iterable[int]) -> list[int]:
+    """Processes, and all that they have started and that have not ended."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with suppress(FileNotFoundError, ProcessLookupError):
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry.name))
+    found = list(dict.fromkeys(pids))
+    for pid in found:
+        found += [child for child in children.get(pid, ()) if child not in found]
+    return found
 
 
 def resident_bytes(pid: int) -> int:

@@ -3,6 +3,7 @@
     make bench-setup
     python -m benchmarks.report
     python -m benchmarks.report --results OTHER --docs SOMEWHERE
+    python -m benchmarks.report --word-count    # prints its short table, for the README, and makes nothing
 
 It begins with the aims, and what was measured of them. Then every result is a section with a table of its rows, whoever
 wrote it; plots are shown if `benchmarks.plots` has some. It takes whatever results there are.
@@ -23,6 +24,8 @@ from benchmarks.setup import plots
 _ROOT: Final = DIRECTORY.parents[1]
 _PLOTS: Final = "benchmarks"
 _TITLES: Final = {
+    "word_count": "A word count, ours beside others",
+    "word_count_requests": "A word count: requests at each hop",
     "ledger": "The ledger, and memory",
     "worker": "One acker worker",
     "worker_curve": "Workers by batches, partitions and processes",
@@ -102,6 +105,22 @@ def section(found: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def word_count_table(found: Mapping[str, Any]) -> str:
+    """The word count in few columns: rates, CPU time with the broker, and complete latency."""
+    columns = {
+        "tuples_per_s": "lines and words/s",
+        "cpu_us_per_tuple_with_broker": "CPU time each, broker included",
+        "p50_ms": "latency p50",
+        "p99_ms": "p99",
+    }
+    units = {"cpu_us_per_tuple_with_broker": " µs", "p50_ms": " ms", "p99_ms": " ms"}
+    lines = ["| word count | " + " | ".join(columns.values()) + " |", "|---" * (1 + len(columns)) + "|"]
+    for row in found["rows"]:
+        cells = [f"{shown(row[key]['median'])}{units.get(key, '')}" if key in row else "" for key in columns]
+        lines.append(f"| {row['contestant']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def aimed(results: aims.Results) -> str:
     """The table of the aims."""
     lines = ["## Aims", "", "| what | aim | measured | reached? |", "|---|---|---|---|"]
@@ -122,10 +141,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=DIRECTORY, help="the directory with the results")
     parser.add_argument("--docs", type=Path, default=_ROOT / "docs", help="the directory to write the page to")
+    parser.add_argument("--word-count", action="store_true", help="print the short table of the word count only")
     given = parser.parse_args()
     results = load(given.results)
     if not results:
         raise BenchmarkError(f"There are no results in {given.results} yet: run make bench")
+    if given.word_count:
+        if "word_count" not in results:
+            raise BenchmarkError(f"There is no word count in {given.results} yet: run python -m benchmarks.word_count")
+        print(word_count_table(results["word_count"]))
+        return
     given.docs.mkdir(parents=True, exist_ok=True)
     drawing = ["-m", "benchmarks.plots", str(given.results.resolve()), str((given.docs / _PLOTS).resolve())]
     if subprocess.run([str(plots.ENVIRONMENT.python()), *drawing], check=False, cwd=_ROOT).returncode:

@@ -21,13 +21,15 @@ from benchmarks.errors import BenchmarkError
 from benchmarks.plans import REFERENCE, Plan, of
 from benchmarks.processes import environment
 from benchmarks.setup.python_peers import FRAMEWORKS
-from spout_sdk import TopologyRunner
+from spout_sdk import TopologyRunner, load_topology
 from spout_sdk.child import Child
+from tuple_tree.manifest import Manifest
 from tuple_tree.topics import topic_specs
 
 _STOP_SECONDS: Final = 30.0
 _READY_SECONDS: Final = 120.0
-_PEERS: Final = Path(__file__).with_name("peers")
+PEERS: Final = Path(__file__).with_name("peers")
+"""Where the programs of others are."""
 
 Pids = dict[str, list[int]]
 """Name → processes."""
@@ -35,7 +37,11 @@ Pids = dict[str, list[int]]
 
 def make_topics(topics: Topics, plan: Plan, without: Sequence[str] = ()) -> None:
     """Makes the topics of a plan's topology, but for some that it can do without, and publishes its manifest."""
-    manifest = of(plan).manifest
+    make_topics_of(topics, of(plan).manifest, without)
+
+
+def make_topics_of(topics: Topics, manifest: Manifest, without: Sequence[str] = ()) -> None:
+    """Makes the topics of a topology, but for some that it can do without, and publishes its manifest."""
     for spec in topic_specs(manifest):
         if spec.name in without:
             continue
@@ -46,17 +52,41 @@ def make_topics(topics: Topics, plan: Plan, without: Sequence[str] = ()) -> None
 @contextlib.contextmanager
 def topology(servers: str, plan: Plan) -> Iterator["Running"]:
     """Runs all components of a plan, one process each, with one acker worker where trees are followed."""
+    with started(servers, REFERENCE, plan.environment) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def started(
+    servers: str,
+    reference: str,
+    variables: Mapping[str, str],
+    processes: Mapping[str, int] | None = None,
+    ackers: int = 1,
+) -> Iterator["Running"]:
+    """Runs all components of a topology.
+
+    Args:
+        servers: of the broker.
+        reference: to the topology.
+        variables: of the environment, that say what the topology is like.
+        processes: component → how many; one each unless given.
+        ackers: workers, where trees are followed.
+    """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(environment(**plan.environment))
-        ackers = None
-        if plan.guarantee != "at_most_once":
-            launch = AckerLaunch(plan.name, {"bootstrap.servers": servers}, {}, "WARNING")
-            ackers = stack.enter_context(AckerPool(launch, 1))
-            _await_partitions(ackers, of(plan).manifest.ack_partitions)
-        runner = stack.enter_context(TopologyRunner(REFERENCE, {"bootstrap.servers": servers}, restart=False))
-        running = Running(runner, ackers)
+        stack.enter_context(environment(**variables))
+        manifest = load_topology(reference).manifest
+        pool = None
+        if manifest.acking and ackers:
+            launch = AckerLaunch(manifest.topology, {"bootstrap.servers": servers}, {}, "WARNING")
+            pool = stack.enter_context(AckerPool(launch, ackers))
+            _await_partitions(pool, manifest.ack_partitions)
+        runner = stack.enter_context(
+            TopologyRunner(reference, {"bootstrap.servers": servers}, processes, restart=False)
+        )
+        running = Running(runner, pool)
         if not runner.wait_ready(_READY_SECONDS):
-            raise BenchmarkError(f"the topology {plan.name} was not ready within {_READY_SECONDS:g} s")
+            raise BenchmarkError(f"the topology {manifest.topology} was not ready within {_READY_SECONDS:g} s")
         yield running
 
 
@@ -157,7 +187,7 @@ def peer(program: str, framework: str | None, *arguments: str) -> Iterator[Proce
     """
     python = sys.executable if framework is None else str(FRAMEWORKS[framework].python())
     outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    with _started(program, [python, str(_PEERS / f"{program}.py"), *arguments], outside) as process:
+    with _started(program, [python, str(PEERS / f"{program}.py"), *arguments], outside) as process:
         yield process
 
 

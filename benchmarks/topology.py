@@ -10,7 +10,8 @@ Two comparisons, each alternating between its contestants round by round on one 
 **stage**: one process. It reads a topic of one partition that was filled beforehand, turns each payload of 100 bytes
 into upper case and writes it to another topic of one partition. That is all that the peers do, so it is what one
 process of ours is compared with: the process of a bolt, whose inbox was filled and which emits into the inbox of
-another. Its inbox holds the tuples in full packs of 1,000, and it packs what it emits as it does. (The tuned plain loop
+another. Its inbox holds the tuples in full packs of 1,000, and it packs what it emits as it does. It is called for each
+tuple, or works on columns, and once more with eight partitions of the ack log. (The tuned plain loop
 runs once more on records with two headers, which it hands on: that is what the client alone would take for a tuple in a
 record of its own.) What it does besides is its promise: the tracked bolt reads the anchors of each
 tuple, gives each new one an edge, and sends an ack batch before it commits; its inbox holds tuples with one anchor
@@ -33,11 +34,12 @@ of packs is not known before; and CPU time from `/proc`.
 """
 
 import argparse
+import re
 import sys
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
 from benchmarks import command, running
@@ -81,6 +83,17 @@ CONTESTANTS: Final = {
 }
 
 
+VARIANTS: Final[dict[str, dict[str, Any]]] = {
+    "at_least_once, columns": {"columns": True},
+    "at_least_once, 8 ack partitions": {"ack_partitions": 8},
+}
+"""Of our bolt, beside the guarantees: what else its plan says."""
+
+
+def _guarantee(settings: str) -> Guarantee:
+    return next(guarantee for guarantee in GUARANTEES if settings.startswith(guarantee))
+
+
 class StageRounds:
     """Measures one process after the other, on topics that are filled once.
 
@@ -102,9 +115,9 @@ class StageRounds:
         topics.create({SOURCE_TOPIC: 1, HEADERS_TOPIC: 1})
         topics.fill(SOURCE_TOPIC, records)
 
-    def bolt(self, guarantee: Guarantee) -> Flow:
-        """A round of our bolt."""
-        plan = self._plans.get(guarantee) or self._filled(guarantee)
+    def bolt(self, settings: str) -> Flow:
+        """A round of our bolt; `settings` is a guarantee, or one of `VARIANTS`."""
+        plan = self._plans.get(settings) or self._filled(settings)
         inbox = tuples_topic(plan.name, "transform")
         group = component_group(plan.name, "transform")
         self._topics.rewind(group, inbox)
@@ -139,12 +152,12 @@ class StageRounds:
             check=process.check,
         )
 
-    def _filled(self, guarantee: Guarantee) -> Plan:
-        plan = self._plans[guarantee] = Plan(
-            f"stage-{guarantee.replace('_', '-')}", guarantee, ack_partitions=self._ack_partitions
-        )
+    def _filled(self, settings: str) -> Plan:
+        name = f"stage-{re.sub('[^a-z0-9]+', '-', settings)}"
+        plain = Plan(name, guarantee=_guarantee(settings), ack_partitions=self._ack_partitions)
+        plan = self._plans[settings] = replace(plain, **VARIANTS.get(settings, {}))
         running.make_topics(self._topics, plan)
-        inbox, tracked = tuples_topic(plan.name, "transform"), guarantee != "at_most_once"
+        inbox, tracked = tuples_topic(plan.name, "transform"), plan.guarantee != "at_most_once"
         tuples = TUPLES_A_RECORD * self._records
         self._topics.fill_packs(inbox, STREAM, tuples, b"source/default", tracked=tracked)
         return plan
@@ -166,10 +179,10 @@ def stage(
             flow = rounds.plain_with_headers()
             flows["plain", "tuned, two headers"].append(flow)
             _say(f"stage {number + 1}: plain tuned, two headers {flow.rate:,.0f}/s")
-        for guarantee in guarantees:
-            flow = rounds.bolt(guarantee)
-            flows["kafka-acker", guarantee].append(flow)
-            _say(f"stage {number + 1}: {guarantee} {flow.rate:,.0f}/s, {flow.cpu_us('process'):.2f} us")
+        for settings in (*guarantees, *VARIANTS):
+            flow = rounds.bolt(settings)
+            flows["kafka-acker", settings].append(flow)
+            _say(f"stage {number + 1}: {settings} {flow.rate:,.0f}/s, {flow.cpu_us('process'):.2f} us")
     return [
         {
             "comparison": "stage",
@@ -294,6 +307,14 @@ def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
                 mine = median("pipeline", "kafka-acker", guarantee, of, source)
                 other = median("pipeline", "kafka-acker", "at_most_once", of, source)
                 ratio(f"{guarantee} to at_most_once, pipeline from {source}, {of}", mine, other)
+    columns = median("stage", "kafka-acker", "at_least_once, columns", "tuples_per_s")
+    ratio("columns to plain tuned", columns, median("stage", "plain", "tuned", "tuples_per_s"))
+    partitions = median("stage", "kafka-acker", "at_least_once, 8 ack partitions", "tuples_per_s")
+    ratio("8 ack partitions to 1, one process", partitions, tracked)
+    for source in get_args(Source):
+        once = median("pipeline", "kafka-acker", "exactly_once", "tuples_per_s", source)
+        again = median("pipeline", "kafka-acker", "at_least_once", "tuples_per_s", source)
+        ratio(f"exactly_once to at_least_once, pipeline from {source}", once, again)
     for name in CONTESTANTS:
         for settings in ("default", "tuned"):
             ratio(f"at_least_once to {name} {settings}", tracked, median("stage", name, settings, "tuples_per_s"))

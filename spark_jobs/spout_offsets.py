@@ -101,7 +101,7 @@ class SpoutOffsets:
         for each in self._consumer.committed(asked, timeout=_SECONDS):
             if each.error is not None:
                 raise KafkaException(each.error)
-            prefix = None if each.offset == OFFSET_INVALID else Prefix(each.partition, each.offset, _mark_of(each))
+            prefix = None if each.offset == OFFSET_INVALID else Prefix(each.partition, each.offset, mark_of(each))
             found[each.partition] = prefix
             if prefix is not None:
                 self._committed[each.partition] = prefix
@@ -166,7 +166,12 @@ class SpoutOffsets:
         return watermarks(self._consumer, TopicPartition(topic, partition), _SECONDS)
 
 
-def _mark_of(committed: TopicPartition) -> int:
+def mark_of(committed: TopicPartition) -> int:
+    """The notices that a commit has applied, of its metadata; -1 if it is none of a spout in Spark.
+
+    Raises:
+        SparkJobError: if it was written by a version that this one cannot read.
+    """
     version, _, said = str(committed.metadata or "").partition(":")
     if not said.startswith(_MARK):
         return -1

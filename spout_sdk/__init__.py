@@ -9,8 +9,8 @@
 
 Rooms, from what users write to what runs it:
 
-- `components`: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `Failure`; `tuples`: what bolts receive; `context`: what a
-  task knows.
+- `components`: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `ArrowBolt`, `Failure`; `tuples`: what bolts receive;
+  `context`: what a task knows.
 - `windows`: bolts that work on many tuples at a time.
 - `collectors`, `spout_collector`, on `emitter`: what spouts and bolts emit, ack and fail through; `hooks`: code that is
   told of it.
@@ -32,10 +32,11 @@ Rooms, from what users write to what runs it:
 - `testing`: a whole topology in one process, for tests; imported explicitly.
 """
 
+from spout_sdk.arrow_collector import ArrowCollector
 from spout_sdk.builder import BoltDeclarer, TopologyBuilder
 from spout_sdk.collectors import BasicCollector, OutputCollector
 from spout_sdk.component_runner import ComponentRunner
-from spout_sdk.components import BasicBolt, BatchBolt, Bolt, Failure, Spout
+from spout_sdk.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Failure, Spout
 from spout_sdk.context import TaskContext
 from spout_sdk.counters import Counters
 from spout_sdk.emit_plans import TaskId
@@ -74,6 +75,8 @@ from tuple_tree.streams import Stream, declare
 
 __all__ = [
     "AccessError",
+    "ArrowBolt",
+    "ArrowCollector",
     "BasicBolt",
     "BasicCollector",
     "BatchBolt",

@@ -6,16 +6,18 @@ dry. Entries are shared out among the partitions only then, all in one go, becau
 
 import logging
 from array import array
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from spout_sdk.ack_entries import NOTHING, Entries, split
+from spout_sdk.ack_entries import NOTHING, Entries, parts, split
 from spout_sdk.errors import DeliveryError
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.records import Sink
+from spout_sdk.tuples import InputPack
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import ID_MASK, IdColumn
 from tuple_tree.messages import AckBatch, SpoutTask
@@ -23,7 +25,10 @@ from tuple_tree.messages import AckBatch, SpoutTask
 logger = logging.getLogger("spout_sdk.acks")
 
 FULL: Final = 4096
-"""Entries that are buffered at most, for all partitions together; with 16 bytes an entry about 64 KiB."""
+"""Entries, for all partitions together, after which they are sent; with 16 bytes an entry about 64 KiB."""
+
+_LARGEST: Final = 32_768
+"""Entries of a batch, at most: a bolt may ack any number of tuples in one call, and a batch must fit a record."""
 
 LINGER_SECONDS: Final = 0.005
 
@@ -34,15 +39,15 @@ _ENTRY_CHARACTERS: Final = 16
 
 
 class _Sent:
-    """Batches that were sent together, one for each partition that something was buffered for.
+    """Batches that were sent together.
 
-    The inputs that they cover are settled when all of them were delivered.
+    The records that they cover are done when all of them were delivered, and all that were sent before.
     """
 
-    __slots__ = ("offsets", "undelivered")
+    __slots__ = ("covered", "undelivered")
 
-    def __init__(self, offsets: list[int], batches: int) -> None:
-        self.offsets = offsets
+    def __init__(self, covered: list[InputPack], batches: int) -> None:
+        self.covered = covered
         self.undelivered = batches
 
 
@@ -55,11 +60,12 @@ class AckBuffer:
         writer: `component/task`.
         session: 16 random bytes, drawn for this owner of the task.
         sink: where to send.
-        inputs: whose offsets are settled when what covers them was delivered.
+        inputs: whose records are done when all about their tuples was delivered.
         spout: who is told the outcome of inits; None for a bolt.
 
     Attributes:
         send_children: sends what was emitted and not sent yet; called before each batch, as children go first.
+        add_root, add_val: what `ack` does, for who has no time for a call.
     """
 
     def __init__(
@@ -81,6 +87,7 @@ class AckBuffer:
         self._spout = spout
         self._sequences = [0] * partitions
         self._since: float | None = None
+        self._sent: deque[_Sent] = deque()
         self._in_flight = 0
         self._failure: DeliveryError | None = None
         self._sticky = session[-1] % partitions
@@ -91,18 +98,18 @@ class AckBuffer:
         self._fail_roots: list[int] = []
         self._fail_messages: list[str] = []
         self._reset_roots: list[int] = []
-        self._offsets: list[int] = []
-        self._size = 0
+        self._covered: list[InputPack] = []
+        self._told = 0  # characters of messages
         self._is_sending = False
         self.send_children: Callable[[], None] = _nothing
         # The lists live as long as the buffer, so what is called for each ack is looked up once.
-        self._add_root = self._ack_roots.append
-        self._add_val = self._ack_vals.append
-        self._add_offset = self._offsets.append
+        self.add_root = self._ack_roots.append
+        self.add_val = self._ack_vals.append
 
     def open(self) -> None:
         """Sends the batch that opens the session to every partition; nothing else may be sent before it arrived."""
         sent = _Sent([], self._partitions)
+        self._sent.append(sent)
         for partition in range(self._partitions):
             self._send(sent, partition, NOTHING, opens=True)
 
@@ -110,8 +117,7 @@ class AckBuffer:
         """A tree begins: the XOR of the edges of every recipient."""
         self._init_roots.append(root)
         self._init_vals.append(val)
-        self._size += 1
-        if self._size >= FULL:
+        if len(self._init_roots) >= FULL:
             self.flush()
 
     def sticky(self, root: int) -> int:
@@ -122,24 +128,33 @@ class AckBuffer:
         sticky = root - root % self._partitions + self._sticky
         return sticky if sticky <= ID_MASK else sticky - self._partitions
 
-    def ack(self, root: int, val: int, offset: int) -> None:
-        """An input of this offset was processed."""
-        self._add_root(root)
-        self._add_val(val)
-        self._add_offset(offset)
-        self._size += 1
-        if self._size >= FULL:
-            self.flush()
+    def ack(self, root: int, val: int) -> None:
+        """An input was processed, as far as one of its roots is concerned."""
+        self.add_root(root)
+        self.add_val(val)
 
-    def fail(self, root: int, message: str, offset: int | None = None) -> None:
-        """A tree has failed; with an offset, because of the input that lies there."""
+    def ack_columns(self, roots: IdColumn, vals: IdColumn) -> None:
+        """Inputs were processed: shape `(n,)` each, an entry for each of their roots."""
+        self._ack_roots += roots.tolist()
+        self._ack_vals += vals.tolist()
+
+    def cover(self, pack: InputPack) -> None:
+        """All tuples of a record were acked or failed: it is done once everything so far is delivered."""
+        if self._size:
+            self._covered.append(pack)
+            if self._size >= FULL:
+                self.flush()
+        elif self._sent:
+            self._sent[-1].covered.append(pack)
+        else:
+            self._inputs.done((pack,))
+
+    def fail(self, root: int, message: str) -> None:
+        """A tree has failed."""
         told = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
         self._fail_roots.append(root)
         self._fail_messages.append(told)
-        if offset is not None:
-            self._offsets.append(offset)
-        # A message takes the room of several entries.
-        self._size += 1 + min(len(message), MAX_MESSAGE) // _ENTRY_CHARACTERS
+        self._told += len(told)
         if self._size >= FULL:
             self.flush()
 
@@ -148,14 +163,12 @@ class AckBuffer:
         for index in range(len(self._ack_roots) - 1, -1, -1):
             if self._ack_roots[index] == root and self._ack_vals[index] == val:
                 del self._ack_roots[index], self._ack_vals[index]
-                self._size -= 1
                 break
         self.fail(root, message)
 
     def reset(self, root: int) -> None:
         """A tree is still being worked on."""
         self._reset_roots.append(root)
-        self._size += 1
         if self._size >= FULL:
             self.flush()
 
@@ -194,6 +207,12 @@ class AckBuffer:
         return self._in_flight
 
     @property
+    def _size(self) -> int:
+        """Entries that are buffered; a message takes the room of several."""
+        roots = len(self._ack_roots) + len(self._init_roots) + len(self._fail_roots) + len(self._reset_roots)
+        return roots + self._told // _ENTRY_CHARACTERS
+
+    @property
     def failure(self) -> DeliveryError | None:
         """Why this writer cannot go on; None as long as it can."""
         return self._failure
@@ -207,12 +226,12 @@ class AckBuffer:
         self._in_flight -= 1
         if error is None:
             sent.undelivered -= 1
-            if not sent.undelivered:
-                self._inputs.settle_all(sent.offsets)
+            while self._sent and not self._sent[0].undelivered:
+                self._inputs.done(self._sent.popleft().covered)
             return
         # Its inputs stay open, so the committed offset cannot pass them, and the process stops: see `tick`.
         self._failure = DeliveryError(f"an ack batch of {self._writer}", self._topic, partition, error)
-        logger.error("%s; %d inputs stay uncommitted", self._failure, len(sent.offsets))
+        logger.error("%s; %d records stay uncommitted", self._failure, len(sent.covered))
 
     def _send_buffered(self) -> None:
         entries = Entries(
@@ -224,9 +243,9 @@ class AckBuffer:
             tuple(self._fail_messages),
             _column(self._reset_roots),
         )
-        offsets = self._offsets.copy()
+        covered, self._covered = self._covered, []
         self._sticky = (self._sticky + 1) % self._partitions
-        self._size = 0
+        self._told = 0
         for buffered in (
             self._init_roots,
             self._init_vals,
@@ -235,11 +254,11 @@ class AckBuffer:
             self._fail_roots,
             self._fail_messages,
             self._reset_roots,
-            self._offsets,
         ):
             buffered.clear()
-        shares = split(entries, self._partitions)
-        sent = _Sent(offsets, len(shares))
+        shares = [part for share in split(entries, self._partitions) for part in parts(*share, _LARGEST)]
+        sent = _Sent(covered, len(shares))
+        self._sent.append(sent)
         for partition, share in shares:
             self._send(sent, partition, share)
 

@@ -1,6 +1,7 @@
 """What a task has buffered for the ackers, and how it is shared out among the partitions of the ack log."""
 
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,14 @@ def split(entries: Entries, partitions: int) -> list[tuple[int, Entries]]:
             )
         )
     return shares
+
+
+def parts(partition: int, entries: Entries, most: int) -> Iterator[tuple[int, Entries]]:
+    """The entries of a partition, so many at most of each kind at a time."""
+    columns: tuple[Any, ...] = entries
+    size = max(map(len, columns))
+    for begin in range(0, size, most):
+        yield partition, Entries(*(column[begin : begin + most] for column in columns))
 
 
 def _places(roots: IdColumn, partitions: int) -> dict[int, Places]:

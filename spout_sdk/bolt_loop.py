@@ -3,10 +3,11 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from confluent_kafka import Message
 
+from spout_sdk.arrow_input import ArrowInput
 from spout_sdk.bolt_task import BoltTask
 from spout_sdk.commits import LARGEST_BATCH, Commits
 from spout_sdk.errors import RolledBackError
@@ -26,6 +27,9 @@ _MOST_RECORDS: Final = 10_000  # of a read
 # A batch that takes longer than this is made smaller, and between tuples the group is polled as often as this.
 _SLOW_SECONDS: Final = 1.0
 _FINISH_SECONDS: Final = 5.0  # how long a stop waits for the tuples of the records that were begun
+
+
+B = TypeVar("B", list[Tuple], ArrowInput)
 
 
 class BoltLoop:
@@ -170,13 +174,19 @@ class BoltLoop:
                 record = unbegun.popleft()
                 if task is None:
                     continue  # polled before it was revoked
+                if task.takes_columns:
+                    rows = task.read_columns(record)
+                    read += len(rows or ())
+                    while rows and self._goes_on(task, partition):
+                        rows = self._execute_batch(task.execute_columns, rows)
+                    continue
                 more = task.read(record)
                 read += len(more)
                 tuples += more
                 while len(tuples) >= self._batch and self._goes_on(task, partition):
-                    tuples = self._execute_batch(task, tuples)
+                    tuples = self._execute_batch(task.execute_batch, tuples)
             while task is not None and tuples and self._goes_on(task, partition):
-                tuples = self._execute_batch(task, tuples)
+                tuples = self._execute_batch(task.execute_batch, tuples)
             if self._stopping():
                 self._commits.unexecuted(unbegun)
                 unbegun.clear()
@@ -185,11 +195,11 @@ class BoltLoop:
     def _goes_on(self, task: BoltTask, partition: int) -> bool:
         return self._tasks.get(partition) is task and not self._is_overdue(partition)
 
-    def _execute_batch(self, task: BoltTask, tuples: list[Tuple]) -> list[Tuple]:
+    def _execute_batch(self, execute: Callable[[B], None], tuples: B) -> B:
         """Executes a batch of these tuples, and returns the others."""
         batch = tuples[: self._batch]
         began = self._clock()
-        task.execute_batch(batch)
+        execute(batch)
         now = self._clock()
         if now - began > _SLOW_SECONDS:
             self._batch = max(1, self._batch // 2)
@@ -259,7 +269,7 @@ class BoltLoop:
         for partition, task in opened.items():
             task.prepare()
             self._tasks[partition] = task
-            self._takes_batches = task.takes_batches
+            self._takes_batches = task.takes_batches or task.takes_columns
         if opened:
             logger.info("%s has tasks %s", self._component, sorted(self._tasks))
 

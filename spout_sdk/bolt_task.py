@@ -3,14 +3,19 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
+import numpy as np
+
 from spout_sdk.ack_buffer import AckBuffer
+from spout_sdk.arrow_collector import ArrowCollector, ColumnOutput, pack_codec
+from spout_sdk.arrow_input import ArrowInput
 from spout_sdk.collectors import BasicCollector, OutputCollector
-from spout_sdk.components import AnyBolt, BasicBolt, BatchBolt, Bolt
+from spout_sdk.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt
 from spout_sdk.context import TaskContext
 from spout_sdk.counters import SAMPLE
-from spout_sdk.dead_letters import RecordOfOne, send_dead_letter
+from spout_sdk.dead_letters import BoltDeadLetters
 from spout_sdk.emit_plans import emit_plans
 from spout_sdk.errors import (
     ComponentError,
@@ -23,16 +28,16 @@ from spout_sdk.errors import (
 )
 from spout_sdk.input_expiry import InputExpiry
 from spout_sdk.options import DEFAULT_OPTIONS, checked_interval
-from spout_sdk.records import Delivered, Record, TaskEnvironment
+from spout_sdk.records import TaskEnvironment
 from spout_sdk.repetition import Repetition
 from spout_sdk.topology import Topology
 from spout_sdk.tuple_reader import TupleReader
-from spout_sdk.tuples import Tuple, tick_tuple
+from spout_sdk.tuples import InputPack, Tuple, tick_tuple
 from tuple_tree.anchors import Edges
 from tuple_tree.errors import WireError
 from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES
-from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
+from tuple_tree.names import acks_topic, tuples_topic
 
 logger = logging.getLogger("spout_sdk.bolt")
 
@@ -40,6 +45,8 @@ EXPIRED_INPUTS: Final = "expired inputs"
 """Counts inputs that were settled because nothing acked or failed them in time."""
 
 _SHOWN_TUPLES: Final = 3
+_FAST_SECONDS: Final = 0.0001
+"""Of a tuple that is executed together with others between two looks at the clock."""
 _MOST_UNCOMMITTED: Final = 1_000_000
 """Records and tuples of a task that are open, or done behind an open one; so many take some hundred megabytes."""
 
@@ -59,19 +66,17 @@ class BoltTask:
 
     Attributes:
         read: the tuples of a record; what cannot be read is a dead letter.
+        read_columns: the same for an `ArrowBolt`.
     """
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         manifest = topology.manifest
         self._component = component
         self._task = task
-        self._sink = environment.sink
         self._counters = environment.counters
-        self._dead_letters = dead_letters_topic(manifest.topology)
+        self._context = TaskContext(manifest, component, task, environment.counters, environment.clock)
         self._inbox = tuples_topic(manifest.topology, component)
         self._inputs = environment.inputs(lambda: self._collector.packer.emitted)
-        self.read = TupleReader(manifest, component, self._inputs, self._reject).read
-        self._failure: DeliveryError | None = None
         self._acks: AckBuffer | None = None
         if manifest.acking:
             self._acks = AckBuffer(
@@ -82,19 +87,25 @@ class BoltTask:
                 environment.sink,
                 self._inputs,
             )
+        done = self._done if self._acks is None else self._acks.cover
+        self._dead_letters = BoltDeadLetters(self._context, environment.counters, environment.sink, self._acks, done)
+        reader = TupleReader(manifest, component, self._inputs, self._dead_letters.reject)
+        self.read = reader.read
+        self.read_columns = reader.read_columns
         self._clock = environment.clock
-        self._context = TaskContext(manifest, component, task, environment.counters, environment.clock)
         self._hooks = self._context.hooks
         self._hook_factories = topology.hooks
         next_id = random_ids(environment.entropy).__next__
         plans = emit_plans(manifest, component, next_id, topology.groupings, topology.pack_tuples)
-        self._collector = OutputCollector(self._context, plans, environment, next_id, self._acks, self._inputs)
+        self._collector = OutputCollector(self._context, plans, environment, next_id, self._acks, done)
         self._basic = BasicCollector(self._collector)
         self._options = topology.options.get(component, DEFAULT_OPTIONS)
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
         input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
         self._expiry = InputExpiry(self._inputs, input_age, component, self._inbox, task, environment.clock())
         self._failures_in_a_row = 0
+        self._stride = 1
+        self._untimed = 0
         self._raised_before = Repetition(environment.clock)
         try:
             bolt = topology.factory(component)()
@@ -111,6 +122,21 @@ class BoltTask:
         elif isinstance(bolt, BatchBolt):
             self._bolt = bolt
             self._run = bolt.execute_batch
+        elif isinstance(bolt, ArrowBolt):
+            for subscription in getattr(manifest.component(component), "subscriptions", ()):
+                pack_codec(subscription.source, manifest.stream(subscription.source, subscription.stream))
+            self.columns = ColumnOutput(
+                self._context,
+                self._collector,
+                self._acks,
+                done,
+                environment.entropy,
+                topology.groupings,
+                topology.pack_tuples,
+            )
+            self._bolt = bolt
+            self._user_execute = bolt.execute_batch
+            self._run = self._execute_arrow
         else:
             raise TopologyError(f"component {component!r} makes a {type(bolt).__name__}, which is no bolt: derive it")
 
@@ -128,7 +154,7 @@ class BoltTask:
         try:
             for make in self._hook_factories:
                 self._context.add_hook(make())
-            if isinstance(self._bolt, BasicBolt):
+            if isinstance(self._bolt, BasicBolt | ArrowBolt):
                 self._bolt.prepare(self._context)
             else:
                 self._bolt.prepare(self._context, self._collector)
@@ -136,7 +162,7 @@ class BoltTask:
             raise self._broken("prepare", error) from error
         self._always_timed = bool(self._hooks)
         self._tick_interval = self._options.tick_interval
-        if self._tick_interval is None and not isinstance(self._bolt, BatchBolt):
+        if self._tick_interval is None and isinstance(self._bolt, Bolt | BasicBolt):
             self._tick_interval = checked_interval(self._component, self._bolt.tick_interval)
         self._tick_at = self._clock() + (self._tick_interval or 0.0)
 
@@ -145,12 +171,17 @@ class BoltTask:
         """Whether tuples are executed with `execute_batch` instead of one by one."""
         return isinstance(self._bolt, BatchBolt)
 
+    @property
+    def takes_columns(self) -> bool:
+        """Whether rows of a record are executed together, as columns."""
+        return isinstance(self._bolt, ArrowBolt)
+
     def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
         """Executes tuples, one at a time.
 
         Args:
             tuples: of `read`; those that are executed are taken from it.
-            until: a time on the task's clock; no tuple is begun after it, but the first.
+            until: a time on the task's clock; about then it stops.
 
         Returns:
             Whether none is left.
@@ -158,23 +189,39 @@ class BoltTask:
         Raises:
             ComponentError: if the bolt raised, and its options or the number of failures say that it stops then.
         """
-        counters, clock, run = self._counters, self._clock, self._run
-        always_timed = self._always_timed
-        for tuple_ in tuples:
-            counters.executed += 1
-            if counters.executed % SAMPLE == 1 or always_timed:
-                self._execute_timed(tuple_, (tuple_,))
-            else:
-                # The common case of `_execute`, spelled out.
-                try:
-                    run(tuple_)
-                except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
-                    self._raised((tuple_,), error)
-                else:
-                    self._failures_in_a_row = 0
-            if clock() >= until:
+        run = self._execute_each if self._always_timed else self._execute_sampled
+        began = self._clock()
+        while several := list(islice(tuples, self._stride)):
+            self._counters.executed += len(several)
+            run(several)
+            now = self._clock()
+            # A clock for each tuple would cost as much as a small bolt, and a slow bolt must not miss its ticks.
+            self._stride = SAMPLE if now - began < len(several) * _FAST_SECONDS else 1
+            if now >= until:
                 return False
+            began = now
         return True
+
+    def _execute_each(self, tuples: Sequence[Tuple]) -> None:
+        for tuple_ in tuples:
+            self._execute_timed(tuple_, (tuple_,))
+
+    def _execute_sampled(self, tuples: list[Tuple]) -> None:
+        """Executes tuples, and times one in `SAMPLE` of them."""
+        self._untimed -= len(tuples)
+        if self._untimed < 0:
+            self._untimed = SAMPLE - len(tuples)
+            first = tuples.pop(0)
+            self._execute_timed(first, (first,))
+        run = self._run
+        for tuple_ in tuples:
+            # The common case of `_execute`, spelled out.
+            try:
+                run(tuple_)
+            except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+                self._raised((tuple_,), error)
+            else:
+                self._failures_in_a_row = 0
 
     def execute_batch(self, tuples: Sequence[Tuple]) -> None:
         """Executes tuples that were read together, with one call of the bolt.
@@ -185,6 +232,29 @@ class BoltTask:
         self._counters.executed += len(tuples)
         self._execute_timed(tuples, tuples)
 
+    def execute_columns(self, rows: ArrowInput) -> None:
+        """Executes rows of a record, with one call of the bolt.
+
+        Raises:
+            ComponentError: as `execute`.
+        """
+        self._counters.executed += len(rows)
+        failures = self._failures_in_a_row
+        began = self._clock()
+        try:
+            self._run(rows)
+        except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+            self._raised(rows.taken_over(), error)
+        else:
+            self._failures_in_a_row = 0
+        seconds = self._clock() - began
+        self._counters.execute_latency.record(seconds)
+        if self._hooks:
+            self._tell_executed(rows.tuples(np.arange(len(rows))), seconds, failures)
+
+    def _done(self, pack: InputPack) -> None:
+        self._inputs.done((pack,))
+
     def tick(self, now: float) -> None:
         """Sends what has lingered, and tells the bolt that time has passed.
 
@@ -192,8 +262,8 @@ class BoltTask:
             DeliveryError: if an ack batch or a dead letter was not delivered; the task cannot go on.
             ComponentError: as `execute`.
         """
-        if self._failure is not None:
-            raise self._failure
+        if self._dead_letters.failure is not None:
+            raise self._dead_letters.failure
         self._collector.packer.tick(now)
         if self._acks is not None:
             self._acks.tick(now)
@@ -221,12 +291,15 @@ class BoltTask:
 
     def _execute_timed(self, given: Any, tuples: Sequence[Tuple]) -> None:
         """Calls the bolt, and takes the time: of the first tuple, if there are several."""
-        first = tuples[0]
         failures = self._failures_in_a_row
-        first.began = self._clock()
+        began = self._clock()
+        self._collector.time(tuples[0], began)
         self._execute(given, tuples)
-        seconds = self._clock() - first.began
+        seconds = self._clock() - began
         self._counters.execute_latency.record(seconds)
+        self._tell_executed(tuples, seconds, failures)
+
+    def _tell_executed(self, tuples: Sequence[Tuple], seconds: float, failures: int) -> None:
         try:
             for hook in self._hooks:
                 for tuple_ in tuples:
@@ -263,9 +336,8 @@ class BoltTask:
     @property
     def failure(self) -> DeliveryError | None:
         """Why the task cannot go on; None as long as it can."""
-        if self._failure is None and self._acks is not None:
-            return self._acks.failure
-        return self._failure
+        failure = self._dead_letters.failure
+        return self._acks.failure if failure is None and self._acks is not None else failure
 
     @property
     def committable(self) -> int | None:
@@ -275,11 +347,11 @@ class BoltTask:
     @property
     def is_full(self) -> bool:
         """Whether so many inputs are open, or done behind an open one, that no more should be read."""
-        return self._inputs.uncommitted_count + self._inputs.waiting >= _MOST_UNCOMMITTED
+        return self._inputs.weight >= _MOST_UNCOMMITTED
 
     @property
     def open_inputs(self) -> int:
-        """How many inputs are not done."""
+        """How many records are not done."""
         return self._inputs.open_count
 
     def oldest_input(self, now: float) -> tuple[float, str]:
@@ -294,6 +366,9 @@ class BoltTask:
         finally:
             basic.input = None
         self._collector.ack(tuple_)
+
+    def _execute_arrow(self, rows: ArrowInput) -> None:
+        self._user_execute(rows.batch, ArrowCollector(self.columns, rows))
 
     def _raised(self, tuples: Sequence[Tuple], error: Exception) -> None:
         """The bolt raised: what becomes of its tuples is for its options to say."""
@@ -351,49 +426,12 @@ class BoltTask:
 
     def _set_aside(self, tuple_: Tuple, error: Exception) -> None:
         """Keeps a tuple as a dead letter; once that is delivered, its trees go on without it."""
-        self._counters.dead_letters += 1
 
-        def delivered(failure: Any, _message: Any) -> None:
-            if failure is not None:
-                self._failure = DeliveryError("a dead letter", self._dead_letters, 0, failure)
-            elif not tuple_.settled:
+        def delivered() -> None:
+            if not tuple_.settled:
                 self._settle(partial(self._collector.ack, tuple_))
 
-        why = WireError("exception", f"{type(error).__name__}: {error}")
-        self._send_dead_letter(tuple_.record, tuple_, why, delivered)
-
-    def _reject(self, record: Record, tuple_: Tuple | None, edges: Edges, error: WireError) -> None:
-        """Keeps a record, or one of its tuples, as a dead letter, and fails its trees: they cannot complete."""
-        offset: int = record.offset()  # type: ignore[assignment]
-        self._counters.dead_letters += 1
-        logger.warning(
-            "%s/%d: %s[%s] offset %d%s goes to %s: %s",
-            self._component,
-            self._task,
-            record.topic(),
-            record.partition(),
-            offset,
-            "" if tuple_ is None else f", tuple {tuple_.index},",
-            self._dead_letters,
-            error,
-        )
-        self._inputs.expect(offset, len(edges))
-        if self._acks is not None:
-            for root in edges:
-                self._acks.fail(root, f"{self._component}: dead letter, {error}", offset)
-
-        def delivered(failure: Any, _message: Any) -> None:
-            if failure is None:
-                self._inputs.settle(offset)
-            else:
-                self._failure = DeliveryError("a dead letter", self._dead_letters, 0, failure)
-
-        self._send_dead_letter(record, tuple_, error, delivered)
-
-    def _send_dead_letter(self, record: Record, tuple_: Tuple | None, error: WireError, on_delivery: Delivered) -> None:
-        if tuple_ is not None and tuple_.pack.size > 1:
-            record = RecordOfOne(tuple_)
-        send_dead_letter(self._sink, self._dead_letters, record, error, f"{self._component}/{self._task}", on_delivery)
+        self._dead_letters.keep(tuple_, WireError("exception", f"{type(error).__name__}: {error}"), delivered)
 
     def _broken(self, method: str, error: Exception) -> ComponentError:
         logger.exception("%s/%d: %s() raised", self._component, self._task, method)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, isfinite
 from typing import Any, Final
 
-from spout_sdk.components import BatchBolt
+from spout_sdk.components import ArrowBolt, BatchBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
@@ -53,9 +53,11 @@ def check_ticks(bolt: str, made: Any, tick_interval: float | None) -> None:
         raise TopologyError(
             f"bolt {bolt!r} is a WindowedBolt and given tick_interval: leave it out, its window sets the interval"
         )
-    if issubclass(made, BatchBolt) and (tick_interval is not None or getattr(made, "tick_interval", None) is not None):
+    interval = getattr(made, "tick_interval", None) if tick_interval is None else tick_interval
+    if issubclass(made, BatchBolt | ArrowBolt) and interval is not None:
         raise TopologyError(
-            f"bolt {bolt!r} is a BatchBolt, which is called with batches only: leave tick_interval out, or use a Bolt"
+            f"bolt {bolt!r} is called with batches only, as a BatchBolt and an ArrowBolt are: leave tick_interval out, "
+            "or use a Bolt"
         )
 
 

@@ -4,8 +4,8 @@ A collector belongs to one task and to the thread that runs it.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 from spout_sdk.ack_buffer import AckBuffer
 from spout_sdk.context import TaskContext
@@ -14,14 +14,16 @@ from spout_sdk.emit_plans import Delivery, EmitPlan, TaskId, unknown_stream
 from spout_sdk.emitter import Emitter, NextId
 from spout_sdk.errors import TupleAlreadyDoneError
 from spout_sdk.hooks import EmitInfo
-from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.records import Headers, TaskEnvironment
-from spout_sdk.tuples import NO_OFFSET, Tuple
-from tuple_tree.anchors import Edges, new_child
+from spout_sdk.tuples import NO_OFFSET, InputPack, Tuple
+from tuple_tree.anchors import ack_vals, new_child
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM
 
 logger = logging.getLogger("spout_sdk.bolt")
+
+_TIMED: Final = 1_000
+"""Tuples that are timed at once, at most: some may be forgotten."""
 
 
 class OutputCollector(Emitter):
@@ -34,14 +36,15 @@ class OutputCollector(Emitter):
         environment: TaskEnvironment,
         next_id: NextId,
         acks: AckBuffer | None,
-        inputs: InputOffsets,
+        done: Callable[[InputPack], None],
     ) -> None:
         super().__init__(context, plans, environment, next_id, acks)
-        self._inputs = inputs
-        self._settle = inputs.settle
+        self._done = done
         # Where trees are not followed, no tuple has a root, so nothing is acked.
-        self._ack = _untracked if acks is None else acks.ack
+        self._add_root = _untracked if acks is None else acks.add_root
+        self._add_val = _untracked if acks is None else acks.add_val
         self._clock = environment.clock
+        self._timed: dict[Tuple, float] = {}
         self._has_warned = False
 
     def emit(
@@ -71,31 +74,27 @@ class OutputCollector(Emitter):
         if plan is None:
             raise unknown_stream(self._component, stream, self._plans)
         route = plan.only_route
-        if route is None or anchors.__class__ is not Tuple or anchors.many is not None or self._hooks:
+        if route is None or anchors.__class__ is not Tuple or anchors.root is None or self._hooks:
             row = plan.row(values)
             return self._emit(plan.deliveries(values), row, values, anchors, stream)
-        # The common case, spelled out: one anchor in one tree, or in none, and one task that receives the tuple. A
-        # `TracedTuple` takes the other way, because of its class.
-        row, key, tasks = plan.for_one(values)
-        root = anchors.root
-        if len(tasks) != 1 or root is None:
-            return self._emit([(route, (key, tasks))], row, values, anchors, stream)
+        # The common case, spelled out: one anchor in one tree, and one task that receives the tuple. A `TracedTuple`
+        # takes the other way, because of its class.
+        row = values if values.__class__ is tuple and plan.is_row(values) else plan.row(values)
+        try:
+            task = route.choose_one(values)  # type: ignore[misc]  # an only route has it
+        except (TypeError, ValueError) as error:
+            raise plan.ungrouped(values, error) from error
         if anchors.settled:
             raise self._emitted_late(anchors)
-        counters = self._counters
-        counters.emitted += 1
-        counters.transferred += 1
-        (task,) = tasks
+        self._counters.emitted += 1
         edge = self._next_id()
         anchors.out ^= edge
         pack = route.packs[task]
-        if pack.trace_context:
-            self._add(pack, row, {root: edge}, key, [])
+        # As `Packer.add_one`.
+        if pack.is_special:
+            self._add(pack, row, {anchors.root: edge}, None, [])
             return route.alone[task]
-        pack.ids += (root, edge)
-        if pack.counts is not None:
-            pack.counts.append(1)
-        pack.key = key
+        pack.ids += (anchors.root, edge)
         rows = pack.rows
         rows.append(row)
         size = len(rows)
@@ -151,15 +150,13 @@ class OutputCollector(Emitter):
             if anchor.settled:
                 raise self._emitted_late(anchor)
             trace_context = trace_context or anchor.pack.trace_context
-        counters = self._counters
-        counters.emitted += 1
+        self._counters.emitted += 1
         next_id = self._next_id
         sent = []
         for route, (key, tasks) in deliveries:
             for task in tasks:
                 self._add(route.packs[task], row, new_child(anchors, next_id), key, trace_context)
                 sent.append(route.ids[task])
-        counters.transferred += len(sent)
         targets = tuple(sent)
         for hook in self._hooks:
             hook.emit(EmitInfo(values, stream, targets))
@@ -192,30 +189,31 @@ class OutputCollector(Emitter):
         """
         if tuple_.settled:
             raise tuple_.already_done("ack")
-        root = tuple_.root
+        root, pack = tuple_.root, tuple_.pack
         if root is not None:
-            tuple_.settled = True
-            self._ack(root, tuple_.edge ^ tuple_.out, tuple_.pack.offset)
-        elif tuple_.pack.offset == NO_OFFSET:
+            self._add_root(root)
+            self._add_val(tuple_.edge ^ tuple_.out)
+        elif pack.offset == NO_OFFSET:
             return
-        else:
-            tuple_.settled = True
-            if tuple_.many is None:
-                self._settle(tuple_.pack.offset)
-            else:
-                self._ack_many(tuple_.many, tuple_.out, tuple_.pack.offset)
-        counters = self._counters
-        counters.acked += 1
-        if tuple_.began:
-            counters.process_latency.record(self._clock() - tuple_.began)
+        elif tuple_.many is not None:
+            for each, val in ack_vals(tuple_):
+                self._add_root(each)
+                self._add_val(val)
+        tuple_.settled = True
+        pack.left -= 1
+        if not pack.left:
+            self._done(pack)
+        self._counters.acked += 1
+        if self._timed and tuple_ in self._timed:
+            self._counters.process_latency.record(self._clock() - self._timed.pop(tuple_))
         if self._hooks:
             for hook in self._hooks:
                 hook.bolt_ack(tuple_)
 
-    def _ack_many(self, edges: Edges, out: int, offset: int) -> None:
-        self._inputs.expect(offset, len(edges) - 1)
-        for root, edge in edges.items():
-            self._ack(root, edge ^ out, offset)
+    def time(self, tuple_: Tuple, began: float) -> None:
+        """Measures how long it takes until a tuple is acked; for the SDK's use."""
+        if len(self._timed) < _TIMED:
+            self._timed[tuple_] = began
 
     def ack_all(self, tuples: Iterable[Tuple]) -> None:
         """Says that tuples were processed.
@@ -240,16 +238,15 @@ class OutputCollector(Emitter):
             return
         message = f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else str(message)
         tuple_.settle("fail")
+        self._timed.pop(tuple_, None)
         self._counters.count_failed(FailReason.FAILED)
-        edges = tuple_.edges
-        acks = self._acks
-        if not edges or acks is None:
-            self._inputs.settle(tuple_.offset)
-        else:
-            if len(edges) > 1:
-                self._inputs.expect(tuple_.offset, len(edges) - 1)
-            for root in edges:
-                acks.fail(root, message, tuple_.offset)
+        if self._acks is not None:
+            for root in tuple_.edges:
+                self._acks.fail(root, message)
+        pack = tuple_.pack
+        pack.left -= 1
+        if not pack.left:
+            self._done(pack)
         for hook in self._hooks:
             hook.bolt_fail(tuple_, message)
 
@@ -260,8 +257,8 @@ class OutputCollector(Emitter):
                 self._acks.reset(root)
 
 
-def _untracked(root: int, _val: int, _offset: int) -> None:
-    raise AssertionError(f"a tuple of tree {root:016x} where no trees are followed")
+def _untracked(_id: int) -> None:
+    raise AssertionError("a tuple of a tree where no trees are followed")
 
 
 class BasicCollector:

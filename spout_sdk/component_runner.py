@@ -144,7 +144,7 @@ class ComponentRunner:
             raise TopologyError(
                 f"spout {self._component!r} has no task {unknown[0]}: it has {declared.tasks}, numbered from 0"
             )
-        sink = KafkaSink(self._kafka)
+        sink = KafkaSink(self._kafka, never_twice=not self._topology.manifest.acking)
         environment = self._environment(sink)
         world = (self._kafka, environment, sink, self._tick, self._is_stopped)
         return SpoutLoop(self._topology, self._component, *world, tasks)
@@ -154,7 +154,7 @@ class ComponentRunner:
         if guarantee == "exactly_once":
             transactions = TransactionalSink(self._kafka, self._topology.name, self._component, self._slot)
             return ExactlyOnceCommits(self._environment(transactions.for_task()), transactions, self._component)
-        sink = KafkaSink(self._kafka)
+        sink = KafkaSink(self._kafka, never_twice=not self._topology.manifest.acking)
         if guarantee == "at_most_once":
             return AtMostOnceCommits(self._environment(sink), sink, self._component)
         return AtLeastOnceCommits(self._environment(sink), sink)

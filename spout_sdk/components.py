@@ -12,6 +12,7 @@ from tuple_tree.messages import FailReason
 from tuple_tree.streams import Stream
 
 if TYPE_CHECKING:
+    from spout_sdk.arrow_collector import ArrowCollector
     from spout_sdk.collectors import BasicCollector, OutputCollector
     from spout_sdk.context import TaskContext
     from spout_sdk.spout_collector import SpoutCollector
@@ -118,6 +119,36 @@ class BatchBolt(ABC):
         """Called at a clean stop and when the task moves to another process; tuples may still be acked here."""
 
 
+class ArrowBolt(ABC):
+    """A step of a topology that works on columns: called with record batches of Arrow, a row a tuple.
+
+    Streams that it receives and emits have the codec `arrow`, which is the default of `declare`.
+
+    Attributes:
+        streams: what it emits, made with `declare`.
+    """
+
+    streams: ClassVar[Sequence[Stream]] = ()
+
+    def prepare(self, context: "TaskContext") -> None:
+        """Called once, before anything else."""
+
+    @abstractmethod
+    def execute_batch(self, batch: Any, collector: "ArrowCollector") -> None:
+        """Process rows that travelled together, and ack or fail each, now or later.
+
+        If it raises, those that were neither acked nor failed before are failed with the exception's type and text.
+
+        Args:
+            batch: a `pyarrow.RecordBatch` with a column for each field of the stream; all rows are of one stream. A
+                field whose Avro type Arrow does not have is a column of bytes, each the value's Avro body.
+            collector: for these rows: `collector.emit(table)`, `collector.ack()`. It may be kept, to ack later.
+        """
+
+    def cleanup(self) -> None:
+        """Called at a clean stop and when the task moves to another process; rows may still be acked here."""
+
+
 class BasicBolt(ABC):
     """A step of a topology whose emits are anchored to its input, which is acked when `execute` returns.
 
@@ -140,4 +171,4 @@ class BasicBolt(ABC):
         """Called at a clean stop and when the task moves to another process."""
 
 
-AnyBolt = Bolt | BasicBolt | BatchBolt
+AnyBolt = Bolt | BasicBolt | BatchBolt | ArrowBolt

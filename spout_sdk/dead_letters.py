@@ -1,12 +1,21 @@
 """Dead letters: records that a task could not use, kept as they were."""
 
+import logging
+from collections.abc import Callable
 from typing import Any, Final
 
+from spout_sdk.ack_buffer import AckBuffer
+from spout_sdk.context import TaskContext
+from spout_sdk.counters import Counters
+from spout_sdk.errors import DeliveryError
 from spout_sdk.records import Delivered, NoRecord, Record, Sink
-from spout_sdk.tuples import Tuple
-from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, anchor_headers
+from spout_sdk.tuples import InputPack, Tuple
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, anchor_headers
 from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.errors import WireError
+from tuple_tree.names import dead_letters_topic
+
+logger = logging.getLogger("spout_sdk.bolt")
 
 _TOO_LARGE: Final = 10
 """Kafka's code for a record that is larger than its topic takes."""
@@ -79,3 +88,76 @@ def send_dead_letter(sink: Sink, topic: str, record: Record, error: WireError, b
             on_delivery(failure, message)
 
     sink.send_reported(topic, 0, record.key(), record.value(), [*(record.headers() or ()), *headers], delivered)
+
+
+class BoltDeadLetters:
+    """What a bolt's task could not use.
+
+    Args:
+        context: of the task.
+        counters: of the process.
+        sink: where to send.
+        acks: None where trees are not followed.
+        done: called with a record whose tuples are all settled.
+
+    Attributes:
+        failure: why the task cannot go on; None as long as it can.
+    """
+
+    def __init__(
+        self,
+        context: TaskContext,
+        counters: Counters,
+        sink: Sink,
+        acks: AckBuffer | None,
+        done: Callable[[InputPack], None],
+    ) -> None:
+        self._component = context.component
+        self._counters = counters
+        self._by = f"{context.component}/{context.task}"
+        self._topic = dead_letters_topic(context.topology)
+        self._sink = sink
+        self._acks = acks
+        self._done = done
+        self.failure: DeliveryError | None = None
+
+    def keep(self, tuple_: Tuple, error: WireError, delivered: Callable[[], None]) -> None:
+        """Keeps a tuple, and calls `delivered` once it is."""
+        self._send(tuple_.record, tuple_, error, delivered)
+
+    def reject(self, pack: InputPack, tuple_: Tuple | None, edges: Edges, error: WireError) -> None:
+        """Keeps a record, or one of its tuples, and fails its trees: they cannot complete."""
+        record = pack.record
+        logger.warning(
+            "%s: %s[%s] offset %d%s goes to %s: %s",
+            self._by,
+            record.topic(),
+            record.partition(),
+            pack.offset,
+            "" if tuple_ is None else f", tuple {tuple_.index},",
+            self._topic,
+            error,
+        )
+        if self._acks is not None:
+            for root in edges:
+                self._acks.fail(root, f"{self._component}: dead letter, {error}")
+
+        def delivered() -> None:
+            pack.left -= 1
+            if not pack.left:
+                self._done(pack)
+
+        self._send(record, tuple_, error, delivered)
+
+    def _send(self, record: Record, tuple_: Tuple | None, error: WireError, delivered: Callable[[], None]) -> None:
+        self._counters.dead_letters += 1
+        if tuple_ is not None and tuple_.pack.size > 1:
+            record = RecordOfOne(tuple_)
+
+        def reported(failure: Any, _message: Any) -> None:
+            if failure is None:
+                delivered()
+            else:
+                self.failure = DeliveryError("a dead letter", self._topic, 0, failure)
+
+        send_dead_letter(self._sink, self._topic, record, error, self._by, reported)

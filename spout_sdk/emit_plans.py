@@ -1,13 +1,13 @@
 """Emit plans: everything about a stream that can be worked out before the first tuple."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spout_sdk.errors import EmitError
-from spout_sdk.groupings import Choice, Choose, CustomFactory, choose_for
+from spout_sdk.groupings import Choice, Choose, ChooseOne, CustomFactory, choose_for, choose_one_for
 from spout_sdk.packer import OpenPack
 from tuple_tree.anchors import SOURCE_HEADER
-from tuple_tree.manifest import Manifest
+from tuple_tree.manifest import BoltManifest, Manifest, Subscription
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import PayloadCodec, payload_codec
 from tuple_tree.streams import Stream
@@ -38,19 +38,21 @@ class Route:
         packs: what is not sent yet, for each task.
         bolt: the subscriber.
         choose: its grouping.
+        choose_one: the same, if it always picks one task.
 
     Attributes:
         ids: its tasks.
         alone: each of them as the only one that receives a tuple.
     """
 
-    __slots__ = ("alone", "choose", "ids", "packs")
+    __slots__ = ("alone", "choose", "choose_one", "ids", "packs")
 
-    def __init__(self, packs: Sequence[OpenPack], bolt: str, choose: Choose) -> None:
+    def __init__(self, packs: Sequence[OpenPack], bolt: str, choose: Choose, choose_one: ChooseOne | None) -> None:
         self.packs = packs
         self.ids = tuple(TaskId(bolt, task) for task in range(len(packs)))
         self.alone = tuple((task,) for task in self.ids)
         self.choose = choose
+        self.choose_one = choose_one
 
 
 Delivery = tuple[Route, Choice]
@@ -62,11 +64,11 @@ class EmitPlan:
 
     Attributes:
         routes: one for each subscription.
-        only_route: the one, if there is no other.
-        for_one: of the values, the row, and key and tasks on the only route; raises as `row` and `deliveries`.
+        only_route: the one, if there is no other, and it always leads to one task of a stream of packs.
+        is_row: whether the codec takes values as they are.
     """
 
-    __slots__ = ("_codec", "_component", "_stream", "_width", "for_one", "only_route", "routes")
+    __slots__ = ("_codec", "_component", "_stream", "_width", "is_row", "only_route", "routes")
 
     def __init__(self, component: str, stream: Stream, codec: PayloadCodec, routes: Sequence[Route]) -> None:
         self._component = component
@@ -74,8 +76,9 @@ class EmitPlan:
         self._codec = codec
         self._width = len(stream.fields)
         self.routes = tuple(routes)
-        self.only_route = self.routes[0] if len(self.routes) == 1 else None
-        self.for_one = self._for_one()
+        only = self.routes[0] if len(self.routes) == 1 and codec.max_rows > 1 else None
+        self.only_route = only if only is not None and only.choose_one is not None else None
+        self.is_row = codec.is_row
 
     def row(self, values: Sequence[Any]) -> Any:
         """The values as the stream's codec takes them.
@@ -91,24 +94,6 @@ class EmitPlan:
             return self._codec.row(values)
         except Exception as error:  # fastavro raises TypeError, ValueError, OverflowError, AttributeError and more
             raise self._unfit(values, error) from error
-
-    def _for_one(self) -> Callable[[Sequence[Any]], tuple[Any, bytes | None, tuple[int, ...]]]:
-        """`row` and `choice` in one call, without a look-up."""
-        width, is_row = self._width, self._codec.is_row
-        choose = self.only_route.choose if self.only_route is not None else None
-
-        def for_one(values: Sequence[Any]) -> tuple[Any, bytes | None, tuple[int, ...]]:
-            if values.__class__ is tuple and len(values) == width and is_row(values):
-                row: Any = values
-            else:
-                row = self.row(values)
-            try:
-                key, tasks = choose(values)  # type: ignore[misc]  # is only asked where there is one route
-            except (TypeError, ValueError) as error:
-                raise self._ungrouped(values, error) from error
-            return row, key, tasks
-
-        return for_one
 
     def deliveries(self, values: Sequence[Any]) -> list[Delivery]:
         """Who receives a tuple.
@@ -129,7 +114,7 @@ class EmitPlan:
         try:
             return route.choose(values)
         except (TypeError, ValueError) as error:
-            raise self._ungrouped(values, error) from error
+            raise self.ungrouped(values, error) from error
 
     def delivery(self, task: TaskId) -> list[Delivery]:
         """The one delivery of a direct emit.
@@ -145,7 +130,8 @@ class EmitPlan:
         known = ", ".join(f"{route.ids[0]} to {route.ids[-1]}" for route in self.routes) or "none"
         raise self.error(f"{task!r} does not receive it: its subscribers' tasks are {known}")
 
-    def _ungrouped(self, values: Sequence[Any], error: Exception) -> EmitError:
+    def ungrouped(self, values: Sequence[Any], error: Exception) -> EmitError:
+        """The error for values that a grouping has refused."""
         if isinstance(error, TypeError):  # by a value that no grouping takes, and it says so
             return self.error(str(error))
         return self.error(
@@ -190,17 +176,24 @@ def emit_plans(
         codec = payload_codec(stream)
         source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
         routes = []
-        for bolt in manifest.bolts:
+        for bolt, subscription in receivers(manifest, component, stream.name):
             topic = tuples_topic(manifest.topology, bolt.name)
-            for subscription in bolt.subscriptions:
-                if (subscription.source, subscription.stream) != (component, stream.name):
-                    continue
-                custom = groupings.get((component, stream.name, bolt.name))
-                choose = choose_for(subscription, bolt.tasks, stream.field_names, next_id(), custom)
-                packs = [OpenPack(topic, task, codec, source, max_rows) for task in range(bolt.tasks)]
-                routes.append(Route(packs, bolt.name, choose))
+            custom = groupings.get((component, stream.name, bolt.name))
+            start = next_id()
+            choose = choose_for(subscription, bolt.tasks, stream.field_names, start, custom)
+            choose_one = choose_one_for(subscription, bolt.tasks, stream.field_names, start)
+            packs = [OpenPack(topic, task, codec, source, max_rows) for task in range(bolt.tasks)]
+            routes.append(Route(packs, bolt.name, choose, choose_one))
         plans[stream.name] = EmitPlan(component, stream, codec, routes)
     return plans
+
+
+def receivers(manifest: Manifest, component: str, stream: str) -> Iterator[tuple[BoltManifest, Subscription]]:
+    """The bolts that receive a stream, with their subscriptions."""
+    for bolt in manifest.bolts:
+        for subscription in bolt.subscriptions:
+            if (subscription.source, subscription.stream) == (component, stream):
+                yield bolt, subscription
 
 
 def unknown_stream(component: str, stream: str, plans: dict[str, EmitPlan]) -> EmitError:

@@ -41,10 +41,11 @@ class Emitter:
         self._next_id = next_id
         self._acks = acks
         self._lost = LostTuples(environment.counters)
-        self.packer = Packer(environment.sink, self._undelivered)
+        self.packer = Packer(environment.sink, environment.counters, self._undelivered)
         if acks is not None:
             acks.send_children = self.packer.flush
         self._add = self.packer.add
+        self._add_one = self.packer.add_one
         self._added = self.packer.added
 
     @property
@@ -65,12 +66,12 @@ class Emitter:
 
     def _undelivered(self, roots: Sequence[int], tuples: int, error: Any, message: Any) -> None:
         """Tuples were not delivered: their trees cannot complete, so they fail now and not by time-out."""
-        if self._acks is None or not roots:
+        if self._acks is None or not len(roots):
             self._lost.count(tuples, error, message)
             return
         self._counters.undelivered += tuples
         text = f"a tuple of {self._component} was not delivered: {_told(error)}"
-        for root in dict.fromkeys(roots):
+        for root in dict.fromkeys(map(int, roots)):
             self._acks.fail(root, text)
         if message is not None and is_refused(error):
             # Each replay would end like this one.

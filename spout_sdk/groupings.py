@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import cycle, islice
-from typing import Any
+from typing import Any, Final
 
 from tuple_tree.manifest import Subscription
 from tuple_tree.routing import fields_task, grouping_key, partial_key_tasks
@@ -13,6 +14,12 @@ Choice = tuple[bytes | None, tuple[int, ...]]
 
 Choose = Callable[[Sequence[Any]], Choice]
 """Picks the tasks for the values of a tuple; raises `TypeError` for values that cannot be grouped by."""
+
+
+ChooseOne = Callable[[Sequence[Any]], int]
+"""Picks the only task, for groupings that always have one; raises as `Choose`."""
+
+_KNOWN_VALUES: Final = 10_000
 
 
 class CustomGrouping(ABC):
@@ -94,6 +101,47 @@ def fixed(tasks: tuple[int, ...]) -> Choose:
 
     def choose(_values: Sequence[Any]) -> Choice:
         return choice
+
+    return choose
+
+
+def choose_one_for(
+    subscription: Subscription, tasks: int, field_names: tuple[str, ...], start: int
+) -> ChooseOne | None:
+    """The same as `choose_for`, without the key, for groupings that always pick one task; None for others."""
+    positions = tuple(field_names.index(name) for name in subscription.fields)
+    match subscription.grouping:
+        case "shuffle" | "local_or_shuffle" | "none":
+            # The second argument of a call of `next` is what it returns at the end, and there is none.
+            return partial(next, islice(cycle(range(tasks)), start % tasks, None))
+        case "global":
+            return lambda _values: 0
+        case "fields":
+            return _one_by_field(tasks, positions[0]) if len(positions) == 1 else _one_by_fields(tasks, positions)
+        case _:
+            return None
+
+
+def _one_by_field(tasks: int, position: int) -> ChooseOne:
+    known: dict[str, int] = {}
+
+    def choose(values: Sequence[Any]) -> int:
+        value = values[position]
+        if value.__class__ is not str:
+            return fields_task(grouping_key((value,)), tasks)
+        task = known.get(value)
+        if task is None:
+            task = fields_task(value.encode(), tasks)
+            if len(known) < _KNOWN_VALUES:
+                known[value] = task
+        return task
+
+    return choose
+
+
+def _one_by_fields(tasks: int, positions: tuple[int, ...]) -> ChooseOne:
+    def choose(values: Sequence[Any]) -> int:
+        return fields_task(grouping_key([values[position] for position in positions]), tasks)
 
     return choose
 

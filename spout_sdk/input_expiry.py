@@ -44,7 +44,7 @@ class InputExpiry:
         marks = self._marks
         oldest = self._inputs.oldest_open
         if oldest is not None:
-            marks.append((now, self._inputs.last_started))
+            marks.append((now, self._inputs.last_opened))
         while marks and (oldest is None or marks[0][1] < oldest):
             marks.popleft()
         stale: list[int] = []

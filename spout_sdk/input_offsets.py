@@ -1,88 +1,77 @@
-"""Which offset of a task's input may be committed: the one behind everything that is settled and on its way."""
+"""Which offset of a task's input may be committed: the one behind all records whose tuples are settled and reported."""
 
-from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tuple_tree.offsets import OffsetManager
 
+if TYPE_CHECKING:
+    from spout_sdk.tuples import InputPack
+
 
 class InputOffsets:
-    """The open offsets of one input partition, where some close only when several things have been delivered.
+    """The records of one input partition that are not done."""
 
-    A record carries several tuples, and a tuple of several trees is covered by an entry for each of its roots, in
-    batches of their own; the offset is done when the last of them was delivered.
+    def __init__(self) -> None:
+        self._offsets = OffsetManager()
+        self._open: dict[int, InputPack] = {}
+        self._tuples = 0
 
-    Args:
-        offsets: what keeps them; a plain `OffsetManager` unless given.
+    def open(self, pack: "InputPack") -> None:
+        """Opens a record; offsets must come in rising order.
 
-    Attributes:
-        waiting: how many calls of `settle` open offsets wait for, beyond one each.
-    """
+        Raises:
+            ValueError: if its offset is not above all that were opened.
+        """
+        self._offsets.start(pack.offset)
+        self._open[pack.offset] = pack
+        self._tuples += pack.size
 
-    __slots__ = ("_offsets", "_parts", "start", "waiting")
-
-    def __init__(self, offsets: OffsetManager | None = None) -> None:
-        self._offsets = offsets or OffsetManager()
-        self._parts: dict[int, int] = {}
-        self.waiting = 0
-        self.start = self._offsets.start
-        """Opens an offset; they must come in rising order."""
-
-    def expect(self, offset: int, more: int) -> None:
-        """Says that this offset is done after so many more calls of `settle`."""
-        self._parts[offset] = self._parts.get(offset, 1) + more
-        self.waiting += more
-
-    def settle(self, offset: int, times: int = 1) -> None:
-        """Some of the things that the offset waited for were delivered."""
-        left = self._parts.get(offset)
-        if left is not None:
-            if times < left:
-                self._parts[offset] = left - times
-                self.waiting -= times
-                self._offsets.partly_done(offset)
-                return
-            self.waiting -= left - 1
-            del self._parts[offset]
-        self._offsets.done(offset)
-
-    def settle_all(self, offsets: Sequence[int]) -> None:
-        """`settle`s each."""
-        if self._parts:
-            for offset, times in Counter(offsets).items():
-                self.settle(offset, times)
-            return
-        self._offsets.all_done(offsets)
-
-    @property
-    def committable(self) -> int | None:
-        """The offset to commit; None before the first start."""
-        return self._offsets.committable
+    def done(self, packs: "Sequence[InputPack]") -> None:
+        """All tuples of these records were acked or failed, and what that told the ackers was delivered."""
+        for pack in packs:
+            self._forget(pack.offset)
+        self._offsets.all_done([pack.offset for pack in packs])
 
     def settle_to(self, offset: int) -> list[int]:
-        """Settles all open inputs up to an offset, whatever they wait for; returns their offsets."""
+        """Closes all open records up to an offset, whatever they wait for; returns their offsets."""
         stale = self._offsets.open_to(offset)
         for each in stale:
-            self.waiting -= self._parts.pop(each, 1) - 1
+            self._forget(each)
             self._offsets.done(each)
         return stale
 
+    def _forget(self, offset: int) -> None:
+        pack = self._open.pop(offset, None)
+        if pack is not None:
+            self._tuples -= pack.size
+
+    @property
+    def committable(self) -> int | None:
+        """The offset to commit; None before the first record."""
+        return self._offsets.committable
+
     @property
     def oldest_open(self) -> int | None:
-        """The first input that is not done; None if all are."""
+        """The first record that is not done; None if all are."""
         return self._offsets.oldest_open
 
     @property
-    def last_started(self) -> int:
+    def last_opened(self) -> int:
         """The last offset that was opened; -1 if none was."""
         return self._offsets.last_started
 
     @property
     def uncommitted_count(self) -> int:
-        """How many inputs were opened and lie behind `committable`, whether they are done or not."""
+        """How many records lie behind `committable`, whether they are done or not."""
         return self._offsets.uncommitted_count
 
     @property
+    def weight(self) -> int:
+        """Tuples of records that are not done, and records that are done behind one that is not."""
+        return self.uncommitted_count - self.open_count + self._tuples
+
+    @property
     def open_count(self) -> int:
-        """How many inputs are not done."""
+        """How many records are not done."""
         return self._offsets.open_count

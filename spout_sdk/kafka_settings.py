@@ -47,6 +47,9 @@ _FIXED_CONSUMER: Final[dict[str, Any]] = {
 _FIXED_PRODUCER: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all"}
 # A call of Python for each delivered tuple would cost more than sending it.
 _FIXED_TUPLES: Final[dict[str, Any]] = {**_FIXED_PRODUCER, "delivery.report.only.error": True}
+# librdkafka begins a new epoch when it gives up a record that may have arrived, or hears of a gap between requests that
+# were under way together, and what it sends again then may be there twice (confluentinc/librdkafka#4953).
+_NEVER_TWICE: Final[dict[str, Any]] = {"message.timeout.ms": 0, "max.in.flight.requests.per.connection": 1}
 _FIXED_ACKS: Final[dict[str, Any]] = {**_FIXED_PRODUCER, "delivery.report.only.error": False}
 
 
@@ -55,9 +58,15 @@ def consumer_settings(kafka: KafkaSettings, group: str) -> dict[str, Any]:
     return {**_CONSUMER, **for_consumer(kafka), **_FIXED_CONSUMER, "group.id": group, "logger": _LOGGER}
 
 
-def tuple_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
-    """The settings of the producer of tuples, which reports failures only."""
-    return {**_PRODUCER, **_TUPLES, **for_producer(kafka), **_FIXED_TUPLES, "logger": _LOGGER}
+def tuple_producer_settings(kafka: KafkaSettings, *, never_twice: bool = False) -> dict[str, Any]:
+    """The settings of the producer of tuples, which reports failures only.
+
+    Args:
+        kafka: librdkafka properties.
+        never_twice: whether no tuple may be sent twice, as with `at_most_once`.
+    """
+    once = _NEVER_TWICE if never_twice else {}
+    return {**_PRODUCER, **_TUPLES, **for_producer(kafka), **_FIXED_TUPLES, **once, "logger": _LOGGER}
 
 
 def ack_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:

@@ -27,13 +27,14 @@ class KafkaSink:
 
     Args:
         kafka: librdkafka properties.
+        never_twice: whether no tuple may be sent twice, as with `at_most_once`.
     """
 
-    def __init__(self, kafka: KafkaSettings) -> None:
+    def __init__(self, kafka: KafkaSettings, *, never_twice: bool = False) -> None:
         self._lingering = False
         self.error: str | None = None
         heard = {"error_cb": self._on_error}
-        self._tuples = Producer({**tuple_producer_settings(kafka), **heard})
+        self._tuples = Producer({**tuple_producer_settings(kafka, never_twice=never_twice), **heard})
         self._acks = Producer({**ack_producer_settings(kafka), **heard})
         self._produce_tuple = self._tuples.produce
 

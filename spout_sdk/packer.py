@@ -5,11 +5,16 @@ A pack goes out when it is full, when its oldest tuple has lingered, and at once
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spout_sdk.counters import Counters
 from spout_sdk.records import Headers, Sink
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, pack_counts
-from tuple_tree.ids import ID_BYTES, pack_ids
+from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids
 from tuple_tree.packs import MAX_BYTES
 from tuple_tree.payloads import PayloadCodec
 
@@ -17,6 +22,41 @@ LINGER_SECONDS: Final = 0.005
 
 _FIRST_LIMIT: Final = 64
 _GROWTH: Final = 4
+
+
+class Columns(NamedTuple):
+    """Tuples of one stream for one task, as columns.
+
+    Attributes:
+        rows: a record batch of the stream.
+        ids: shape `(2 * anchors,)`: root and edge, in turn, of each anchor of each row.
+        counts: shape `(n,)`: how many anchors each row has; None if each has one.
+    """
+
+    rows: Any
+    ids: IdColumn
+    counts: NDArray[np.intp] | None
+
+    def part(self, begin: int, end: int) -> "Columns":
+        """The rows from `begin` up to `end`."""
+        counts = self.counts
+        if counts is None:
+            return Columns(self.rows[begin:end], self.ids[2 * begin : 2 * end], None)
+        first, last = 2 * int(counts[:begin].sum()), 2 * int(counts[:end].sum())
+        return Columns(self.rows[begin:end], self.ids[first:last], counts[begin:end])
+
+
+def concatenated(several: Sequence[Columns]) -> Columns:
+    """Columns below each other."""
+    if len(several) == 1:
+        return several[0]
+    rows = pa.concat_batches([each.rows for each in several])
+    ids = np.concatenate([each.ids for each in several])
+    if all(each.counts is None for each in several):
+        return Columns(rows, ids, None)
+    counts = [np.ones(len(each.rows), np.intp) if each.counts is None else each.counts for each in several]
+    return Columns(rows, ids, np.concatenate(counts))
+
 
 Undelivered = Callable[[Sequence[int], int, Any, Any], None]
 """Called with the roots of tuples that are not delivered, how many these are, the error, and the message, if any."""
@@ -27,14 +67,31 @@ class OpenPack:
 
     Attributes:
         rows: a row for each tuple.
+        batches: tuples of an `ArrowBolt`, instead: record batches with their ids and numbers of anchors, as below.
         ids: root and edge, in turn, of each anchor of each tuple.
         counts: how many anchors each tuple has; None as long as each has one.
         limit: how many rows make it full, at the moment; 1 if a record carries one tuple.
         key: of its last tuple; that of the record, where the codec has one tuple a record.
         trace_context: headers that say which trace the tuples belong to.
+        is_special: whether `counts` or `trace_context` say anything.
     """
 
-    __slots__ = ("codec", "counts", "ids", "key", "limit", "most", "rows", "source", "task", "topic", "trace_context")
+    __slots__ = (
+        "batched",
+        "batches",
+        "codec",
+        "counts",
+        "ids",
+        "is_special",
+        "key",
+        "limit",
+        "most",
+        "rows",
+        "source",
+        "task",
+        "topic",
+        "trace_context",
+    )
 
     def __init__(self, topic: str, task: int, codec: PayloadCodec, source: tuple[str, bytes], max_rows: int) -> None:
         self.topic = topic
@@ -44,10 +101,13 @@ class OpenPack:
         self.most = min(max_rows, codec.max_rows)
         self.limit = min(_FIRST_LIMIT, self.most)
         self.rows: list[Any] = []
+        self.batches: list[Columns] = []
+        self.batched = 0
         self.ids: list[int] = []
         self.counts: list[int] | None = None
         self.key: bytes | None = None
         self.trace_context: Headers = []
+        self.is_special = False
 
 
 class Packer:
@@ -55,10 +115,12 @@ class Packer:
 
     Args:
         sink: where to send.
+        counters: of the process.
         undelivered: called when tuples were not delivered, or turn out not to fit their stream.
     """
 
-    def __init__(self, sink: Sink, undelivered: Undelivered) -> None:
+    def __init__(self, sink: Sink, counters: Counters, undelivered: Undelivered) -> None:
+        self._counters = counters
         self._send = sink.send
         self._undelivered = undelivered
         # Those with tuples, in order; and some that were sent because they were full.
@@ -88,7 +150,31 @@ class Packer:
             pack.ids += pair
         pack.key = key
         pack.rows.append(row)
+        pack.is_special = pack.counts is not None or bool(trace_context)
         self.added(pack)
+
+    def add_one(self, pack: OpenPack, row: Any, root: int, edge: int) -> None:
+        """Adds a tuple of one tree, which belongs to no trace; as `add`."""
+        if pack.is_special:
+            self.add(pack, row, {root: edge}, None, [])
+            return
+        pack.ids += (root, edge)
+        rows = pack.rows
+        rows.append(row)
+        size = len(rows)
+        if size == 1 or size >= pack.limit:
+            self.added(pack)
+
+    def add_columns(self, pack: OpenPack, columns: Columns, trace_context: Headers) -> None:
+        """Adds the tuples of a record batch to a pack; the task adds no others to it."""
+        if pack.batches and trace_context != pack.trace_context:
+            self.send(pack)
+        pack.trace_context = trace_context
+        pack.batches.append(columns)
+        pack.batched += len(columns.rows)
+        self._open[pack] = None
+        if pack.batched >= pack.limit:
+            self.send(pack)
 
     def added(self, pack: OpenPack) -> None:
         """Takes note of a pack's first tuple, and sends it if it is full; need not be called after others."""
@@ -112,25 +198,40 @@ class Packer:
         self._since = None
         open_, self._open = self._open, {}
         for pack in open_:
-            if pack.rows:
+            if pack.rows or pack.batches:
                 self.send(pack)
 
     @property
     def emitted(self) -> int:
         """How many tuples were added so far."""
-        return self._sent + sum(len(pack.rows) for pack in self._open)
+        return self._sent + sum(len(pack.rows) + pack.batched for pack in self._open)
 
     def send(self, pack: OpenPack) -> None:
         """Sends a pack."""
+        if pack.batches:
+            self._send_columns(pack)
+            return
         rows, ids, counts = pack.rows, pack.ids, pack.counts
         pack.rows, pack.ids, pack.counts = [], [], None
         self._sent += len(rows)
+        self._counters.transferred += len(rows)
         self._send_rows(pack, rows, ids, counts)
+        pack.trace_context, pack.is_special = [], False
 
-    def _send_rows(self, pack: OpenPack, rows: list[Any], ids: list[int], counts: list[int] | None) -> None:
+    def _send_columns(self, pack: OpenPack) -> None:
+        batches, pack.batches = pack.batches, []
+        self._sent += pack.batched
+        self._counters.transferred += pack.batched
+        pack.batched = 0
+        whole = concatenated(batches)
+        for begin in range(0, len(whole.rows), pack.most):
+            part = whole.part(begin, begin + pack.most)
+            self._send_rows(pack, part.rows, part.ids, part.counts)
+
+    def _send_rows(self, pack: OpenPack, rows: Any, ids: Any, counts: Any) -> None:
         try:
             payload = pack.codec.encode(rows)
-            counted = None if counts is None or not ids else pack_counts(counts)
+            counted = None if counts is None or not len(ids) else pack_counts(counts)
         except Exception as error:  # noqa: BLE001 - Arrow raises ArrowInvalid, OverflowError, UnicodeEncodeError and more
             if len(rows) == 1:
                 self._undelivered(ids[::2], 1, error, None)
@@ -144,7 +245,7 @@ class Packer:
             return
         if pack.most > 1:
             pack.limit = max(1, min(pack.most, _GROWTH * pack.limit, MAX_BYTES * len(rows) // size))
-        headers: Headers = [(ANCHORS_HEADER, pack_ids(ids))] if ids else []
+        headers: Headers = [(ANCHORS_HEADER, pack_ids(ids))] if len(ids) else []
         if counted is not None:
             headers.append((ANCHOR_COUNTS_HEADER, counted))
         headers += (pack.source, *pack.trace_context)
@@ -152,8 +253,8 @@ class Packer:
         key = pack.key if pack.codec.max_rows == 1 else None
         self._send(pack.topic, pack.task, key, payload, headers, undelivered)
 
-    def _send_halves(self, pack: OpenPack, rows: list[Any], ids: list[int], counts: list[int] | None) -> None:
+    def _send_halves(self, pack: OpenPack, rows: Any, ids: Any, counts: Any) -> None:
         half = len(rows) // 2
-        split = 2 * (half if counts is None else sum(counts[:half]))
+        split = 2 * (half if counts is None else int(sum(counts[:half])))
         self._send_rows(pack, rows[:half], ids[:split], None if counts is None else counts[:half])
         self._send_rows(pack, rows[half:], ids[split:], None if counts is None else counts[half:])

@@ -75,16 +75,15 @@ class SpoutCollector(Emitter):
             deliveries = plan.deliveries(values)
             return self._emit(deliveries, row, values, message_id, stream, root, trace_context or [])
         # The common case, spelled out: a tracked tuple that one task receives.
-        row, key, tasks = plan.for_one(values)
-        if len(tasks) != 1:
-            return self._emit([(route, (key, tasks))], row, values, message_id, stream, root, [])
-        counters = self._counters
-        counters.emitted += 1
-        counters.transferred += 1
-        (task,) = tasks
+        row = values if values.__class__ is tuple and plan.is_row(values) else plan.row(values)
+        try:
+            task = route.choose_one(values)  # type: ignore[misc]  # an only route has it
+        except (TypeError, ValueError) as error:
+            raise plan.ungrouped(values, error) from error
+        self._counters.emitted += 1
         root = self._begin(message_id, root)
         edge = self._next_id()
-        self._add(route.packs[task], row, {root: edge}, key, [])
+        self._add_one(route.packs[task], row, root, edge)
         acks.init(root, edge)
         return route.alone[task]
 
@@ -158,7 +157,6 @@ class SpoutCollector(Emitter):
                     self._add(route.packs[task], row, {root: edge}, key, trace_context)
                     sent.append(route.ids[task])
             acks.init(root, val)
-        self._counters.transferred += len(sent)
         targets = tuple(sent)
         for hook in self._hooks:
             hook.emit(EmitInfo(values, stream, targets, message_id))

@@ -66,7 +66,7 @@ class ExactlyOnceCommits:
 
         def inputs(emitted: Callable[[], int]) -> InputOffsets:
             offsets = self._inputs[partition] = TracedOffsets(emitted)
-            return InputOffsets(offsets)
+            return offsets
 
         return replace(self._environment, sink=sink, inputs=inputs)
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from itertools import count, repeat
-from typing import Any
+from typing import Any, TypeVar
 
+from spout_sdk.arrow_input import ArrowInput
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.records import Headers, Record
-from spout_sdk.tuples import InputPack, InputStream, TracedTuple, Tuple
+from spout_sdk.tuples import UNKNOWN_STREAM, InputPack, InputStream, TracedTuple, Tuple
 from tuple_tree.anchors import (
     ANCHOR_COUNTS_HEADER,
     ANCHORS_HEADER,
@@ -23,7 +24,14 @@ from tuple_tree.payloads import PayloadCodec, payload_codec
 from tuple_tree.streams import Values
 from tuple_tree.trace_context import trace_context
 
-Reject = Callable[[Record, Tuple | None, Edges, WireError], None]
+T = TypeVar("T")
+Unpack = Callable[[PayloadCodec, bytes, InputPack, bytes | None, bytes | None], T]
+"""Makes something of codec, payload and anchor headers of a record, and says in the `InputPack` how many tuples it has.
+
+Raises `WireError` if it cannot.
+"""
+
+Reject = Callable[[InputPack, Tuple | None, Edges, WireError], None]
 """Called with a record that cannot be read, or the one of its tuples; its edges; and what is wrong."""
 
 
@@ -33,8 +41,8 @@ class TupleReader:
     Args:
         manifest: of the topology.
         bolt: whose inbox.
-        inputs: where the offset of each record is opened, to be settled once for each tuple.
-        reject: called with what cannot be read; it settles the offset, too.
+        inputs: where each record is opened.
+        reject: called with what cannot be read; it settles the tuple, too.
     """
 
     def __init__(self, manifest: Manifest, bolt: str, inputs: InputOffsets, reject: Reject) -> None:
@@ -46,8 +54,21 @@ class TupleReader:
 
     def read(self, record: Record) -> list[Tuple]:
         """The tuples of a record; without those that cannot be read, which are rejected."""
+        found = self._unpacked(record, _tuples)
+        if found is None:
+            return []
+        tuples, errors = found
+        for index, error in errors.items():
+            rejected = tuples[index]
+            self._reject(rejected.pack, rejected, rejected.edges, error)
+        return [tuple_ for tuple_ in tuples if tuple_.index not in errors] if errors else tuples
+
+    def read_columns(self, record: Record) -> ArrowInput | None:
+        """The tuples of a record, as columns; None if it cannot be read and is rejected."""
+        return self._unpacked(record, _columns)
+
+    def _unpacked(self, record: Record, unpack: Unpack[T]) -> T | None:
         offset: int = record.offset()  # type: ignore[assignment]
-        self._inputs.start(offset)
         anchors = counts = source = None
         context: Headers = []
         headers: Any = record.headers() or ()
@@ -70,21 +91,15 @@ class TupleReader:
             payload = record.value()
             if payload is None:
                 raise WireError("no-payload", "the record has no value")
-            rows, errors = codec.decode(payload)
-            pack = InputPack(record, stream, offset, len(rows), context)
-            tuples = _tuples(rows, anchors, counts, pack)
+            pack = InputPack(record, stream, offset, 1, context)
+            found = unpack(codec, payload, pack, anchors, counts)
         except WireError as error:
-            self._reject(record, None, _all_edges(anchors), error)
-            return []
-        if len(rows) > 1:
-            self._inputs.expect(offset, len(rows) - 1)
-        return self._readable(tuples, errors) if errors else tuples
-
-    def _readable(self, tuples: list[Tuple], errors: Mapping[int, WireError]) -> list[Tuple]:
-        for index, error in errors.items():
-            rejected = tuples[index]
-            self._reject(rejected.record, rejected, rejected.edges, error)
-        return [tuple_ for tuple_ in tuples if tuple_.index not in errors]
+            pack = InputPack(record, UNKNOWN_STREAM, offset, 1, context)
+            self._inputs.open(pack)
+            self._reject(pack, None, _all_edges(anchors), error)
+            return None
+        self._inputs.open(pack)
+        return found
 
     def _unknown(self, source: bytes | None) -> WireError:
         if source is None:
@@ -93,7 +108,21 @@ class TupleReader:
         return WireError("unknown-source", f"{self._bolt} does not receive {source!r}: it receives {known}")
 
 
-def _tuples(rows: list[Values], anchors: bytes | None, counts: bytes | None, pack: InputPack) -> list[Tuple]:
+def _columns(codec: Any, payload: bytes, pack: InputPack, anchors: bytes | None, counts: bytes | None) -> ArrowInput:
+    batch = codec.decode_batch(payload)
+    pack.size = pack.left = batch.num_rows
+    return ArrowInput.read(batch, pack, codec, anchors, counts)
+
+
+def _tuples(
+    codec: PayloadCodec, payload: bytes, pack: InputPack, anchors: bytes | None, counts: bytes | None
+) -> tuple[list[Tuple], Mapping[int, WireError]]:
+    rows, errors = codec.decode(payload)
+    pack.size = pack.left = len(rows)
+    return _anchored(rows, anchors, counts, pack), errors
+
+
+def _anchored(rows: list[Values], anchors: bytes | None, counts: bytes | None, pack: InputPack) -> list[Tuple]:
     made = TracedTuple if pack.trace_context else Tuple
     if not anchors and not (counts and any(counts)):
         return list(map(made, rows, repeat(None), repeat(0), repeat(None), repeat(pack), count()))

@@ -38,16 +38,17 @@ class InputPack:
         stream: that they were emitted to.
         offset: of the record.
         size: how many tuples it carries.
+        left: how many of them are neither acked nor failed.
         trace_context: the headers that say which trace they belong to, which tuples anchored to them get as well.
     """
 
-    __slots__ = ("offset", "record", "size", "stream", "trace_context")
+    __slots__ = ("left", "offset", "record", "size", "stream", "trace_context")
 
     def __init__(self, record: Record, stream: InputStream, offset: int, size: int, trace_context: Headers) -> None:
         self.record = record
         self.stream = stream
         self.offset = offset
-        self.size = size
+        self.size = self.left = size
         self.trace_context = trace_context
 
 
@@ -64,10 +65,9 @@ class Tuple:
         many: root → edge id, of a tuple of several trees; else None. For the SDK's use.
         out: XOR of the edge ids of everything emitted anchored to it. For the SDK's use.
         settled: True once it was acked or failed.
-        began: when its execution began, if that is timed; else 0. For the SDK's use.
     """
 
-    __slots__ = ("began", "edge", "index", "many", "out", "pack", "root", "settled", "values")
+    __slots__ = ("edge", "index", "many", "out", "pack", "root", "settled", "values")
 
     def __init__(
         self,
@@ -87,7 +87,6 @@ class Tuple:
         self.index = index
         self.out = 0
         self.settled = False
-        self.began = 0.0
 
     @property
     def traceparent(self) -> str | None:
@@ -219,6 +218,9 @@ TICK_STREAM: Final = "__tick"
 """Where tick tuples come from, as in Storm."""
 
 _TICKS: Final = InputStream(SYSTEM_COMPONENT, TICK_STREAM, ())
+
+UNKNOWN_STREAM: Final = InputStream("", "", ())
+"""Of records that cannot be read."""
 
 NO_OFFSET: Final = -1
 """The offset of a tuple that lies nowhere."""

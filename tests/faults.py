@@ -122,15 +122,15 @@ FAULTS: Final = (
     Fault(
         "ack buffer: an input is settled before all its batches are delivered",
         "spout_sdk/ack_buffer.py",
-        "            if not sent.undelivered:\n",
-        "            if sent.undelivered >= 0:\n",
+        "            while self._sent and not self._sent[0].undelivered:",
+        "            while self._sent:",
         "tests/unit/sdk/test_ack_buffer.py::test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered",
     ),
     Fault(
         "packs: the first tuple of a record settles its offset",
         "spout_sdk/tuple_reader.py",
-        "            self._inputs.expect(offset, len(rows) - 1)",
-        "            self._inputs.expect(offset, 0)",
+        "    pack.size = pack.left = len(rows)",
+        "    pack.size, pack.left = len(rows), 1",
         "tests/unit/sdk/test_bolt_loop.py::"
         "test_a_task_that_leaves_in_the_middle_of_a_read_and_comes_back_reads_on_from_what_is_committed",
     ),
@@ -200,8 +200,8 @@ FAULTS: Final = (
     ),
     Fault(
         "bolt: a dead letter does not fail its trees",
-        "spout_sdk/bolt_task.py",
-        '                self._acks.fail(root, f"{self._component}: dead letter, {error}", offset)',
+        "spout_sdk/dead_letters.py",
+        '                self._acks.fail(root, f"{self._component}: dead letter, {error}")',
         "                self._acks.reset(root)",
         "tests/unit/sdk/test_contract.py::TestInMemory::test_a_dead_letter_fails_its_trees_and_the_bolt_goes_on",
     ),

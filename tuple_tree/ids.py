@@ -59,8 +59,10 @@ def unsigned(id_: int) -> int:
     return id_ & ID_MASK
 
 
-def pack_ids(ids: Sequence[int]) -> bytes:
+def pack_ids(ids: Sequence[int] | IdColumn) -> bytes:
     """Packs ids big-endian, back to back: `8 * len(ids)` bytes."""
+    if isinstance(ids, np.ndarray):
+        return ids.astype(_WIRE_ID).tobytes()
     column = array("Q", ids)
     if byteorder == "little":
         column.byteswap()

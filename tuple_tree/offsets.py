@@ -57,9 +57,6 @@ class OffsetManager:
             first += 1
         self._pass(first)
 
-    def partly_done(self, offset: int) -> None:
-        """Says that something of an open offset is done; here that changes nothing."""
-
     def all_done(self, offsets: Sequence[int]) -> None:
         """Closes offsets that were started; in one go if they are the first open ones, in their order."""
         first = self._first
@@ -97,11 +94,6 @@ class OffsetManager:
         open_ = self._open
         behind = bisect_right(open_, offset, self._first)
         return [each for each in open_[self._first : behind] if each not in self._ahead]
-
-    def is_open(self, offset: int) -> bool:
-        """Whether an offset that was started is not done."""
-        oldest = self.oldest_open
-        return oldest is not None and offset >= oldest and offset not in self._ahead
 
     @property
     def last_started(self) -> int:

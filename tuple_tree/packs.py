@@ -38,18 +38,15 @@ _LOGICAL: Final[dict[Any, tuple[Any, Any]]] = {
     ("long", "timestamp-micros"): (pa.timestamp("us", "UTC"), datetime.datetime),
     ("int", "date"): (pa.date32(), datetime.date),
 }
-_KNOWN_CLASSES: Final = 1_000
-"""Combinations of classes that are remembered; whoever emits more of them pays for a conversion each time."""
-
-Test = Callable[[Any], bool]
 
 
 class _Column:
     """How the values of one field go into a column.
 
+    A value whose Avro type Arrow does not have is an Avro body of its own.
+
     Attributes:
         field: of the Arrow schema.
-        embedded: whether each value is an Avro body of its own, because Arrow has no type that says the same.
     """
 
     def __init__(self, name: str, avro_type: Any) -> None:
@@ -58,7 +55,6 @@ class _Column:
         if found is None and isinstance(avro_type, list) and len(avro_type) == 2 and "null" in avro_type:
             found = _arrow_type(next(branch for branch in avro_type if branch != "null"))
             self._nullable = found is not None
-        self.embedded = found is None
         self._avro = fastavro.parse_schema(avro_type) if found is None else None
         type_, classes = found or (pa.binary(), bytes)
         self._classes: Any = classes
@@ -91,11 +87,16 @@ class _Column:
             value.encode()
         return value
 
-    def test(self, class_: type) -> Test | None:
-        """What tells whether a value of this class, which the column takes, is in its range; None if all are."""
-        if class_ is int:
-            return _INTEGERS[self.field.type].__contains__
-        return _is_text if class_ is str else None
+    def fits(self, value: str) -> str:
+        """An expression that says whether the column takes a value as it is; if it does not, `value` knows more.
+
+        Args:
+            value: the expression of the value.
+        """
+        if self._avro is not None:
+            return "False"
+        fits = _FITS.get(self.field.type, "False").format(value)
+        return f"({value} is None or {fits})" if self._nullable else fits
 
     def values(self, column: Any) -> list[Any]:
         """The values of a received column.
@@ -115,15 +116,31 @@ class _Column:
         return value
 
 
+_FITS: Final = {
+    pa.string(): "{0}.__class__ is str and ({0}.isascii() or is_text({0}))",
+    pa.binary(): "{0}.__class__ is bytes",
+    pa.int32(): "{0}.__class__ is int and -0x80000000 <= {0} <= 0x7fffffff",
+    pa.int64(): "{0}.__class__ is int and -0x8000000000000000 <= {0} <= 0x7fffffffffffffff",
+    pa.float32(): "{0}.__class__ is float",
+    pa.float64(): "{0}.__class__ is float",
+    pa.bool_(): "{0}.__class__ is bool",
+}
+
+
 def _is_text(value: str) -> bool:
     """Whether UTF-8 can carry it: a text may have half of a surrogate pair."""
-    if value.isascii():
-        return True
     try:
         value.encode()
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _all_fit(columns: Sequence[_Column]) -> Callable[[Values], bool]:
+    """What tells whether a tuple is a row as it is: one expression, because it is evaluated for each tuple."""
+    tests = [f"len(row) == {len(columns)}", *(column.fits(f"row[{at}]") for at, column in enumerate(columns))]
+    made: Callable[[Values], bool] = eval(f"lambda row: {' and '.join(tests)}", {"is_text": _is_text})  # noqa: S307
+    return made
 
 
 def _arrow_type(avro_type: Any) -> tuple[Any, Any] | None:
@@ -143,6 +160,7 @@ class PackCodec:
 
     Attributes:
         schema: the Arrow schema of its packs.
+        is_row: whether `encode` takes the values of a tuple as they are; quicker than `row`, which says more.
     """
 
     max_rows = MAX_ROWS
@@ -150,9 +168,7 @@ class PackCodec:
     def __init__(self, stream: Stream) -> None:
         self._columns = [_Column(field.name, field.type) for field in stream.fields]
         self._fields = [column.field for column in self._columns]
-        self._embeds = any(column.embedded for column in self._columns)
-        # Classes of values → positions and tests of those whose class does not say that they fit.
-        self._tests: dict[tuple[type, ...], list[tuple[int, Test]]] = {}
+        self.is_row = _all_fit(self._columns)
         self.schema = pa.schema(self._fields)
 
     def row(self, values: Sequence[Any]) -> Values:
@@ -162,39 +178,46 @@ class PackCodec:
             TypeError: if a value is of a type that the field does not take.
             Exception: `OverflowError`, `UnicodeEncodeError`, or one of fastavro's, if a value does not fit otherwise.
         """
-        row = tuple(column.value(value) for column, value in zip(self._columns, values, strict=True))
-        as_they_are = all(made is value for made, value in zip(row, values, strict=True))
-        if as_they_are and not self._embeds and len(self._tests) < _KNOWN_CLASSES:
-            classes = tuple(map(type, values))
-            tests = [
-                (at, column.test(class_))
-                for at, (column, class_) in enumerate(zip(self._columns, classes, strict=True))
-            ]
-            self._tests[classes] = [(at, test) for at, test in tests if test is not None]
-        return row
+        return tuple(column.value(value) for column, value in zip(self._columns, values, strict=True))
 
-    def is_row(self, values: Values) -> bool:
-        """Whether the values are a row as they are; quicker than `row`, which says more."""
-        tests = self._tests.get(tuple(map(type, values)))
-        if tests is None:
-            return False
-        for at, test in tests:  # noqa: SIM110 - a loop is quicker than a generator
-            if not test(values[at]):
-                return False
-        return True
-
-    def encode(self, rows: Sequence[Values]) -> bytes:
+    def encode(self, rows: Any) -> bytes:
         """The pack of some rows.
+
+        Args:
+            rows: as `row` makes them, or a record batch as `batch` makes it.
 
         Raises:
             Exception: of Arrow, if a value does not fit after all.
         """
-        columns = [
-            pa.array(values, type=field.type)
-            for values, field in zip(zip(*rows, strict=True), self._fields, strict=True)
-        ]
-        payload: bytes = pa.RecordBatch.from_arrays(columns, schema=self.schema).serialize().to_pybytes()
+        if isinstance(rows, pa.RecordBatch):
+            batch = rows
+        else:
+            columns = [
+                pa.array(values, type=field.type)
+                for values, field in zip(zip(*rows, strict=True), self._fields, strict=True)
+            ]
+            batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        payload: bytes = batch.serialize().to_pybytes()
         return payload
+
+    def batch(self, data: Any) -> Any:
+        """A record batch of the stream with the columns of any table.
+
+        Args:
+            data: what `pyarrow.table` takes: a record batch, a table, a data frame of Polars or pandas, columns by
+                name.
+
+        Raises:
+            Exception: of Arrow, if a column is missing or its values do not fit.
+        """
+        table = data if isinstance(data, pa.RecordBatch) else pa.table(data)
+        if table.schema != self.schema:
+            table = table.select(self.schema.names).cast(self.schema)
+        if isinstance(table, pa.Table):
+            batches = table.combine_chunks().to_batches()
+            table = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.schema)
+        self._check_nulls(table)
+        return table
 
     def decode_batch(self, payload: bytes) -> Any:
         """The record batch of a pack, which refers to the payload.
@@ -213,10 +236,16 @@ class PackCodec:
             raise WireError("bad-payload", f"not a record batch of the stream: {error!r}") from error
         if not batch.num_rows:
             raise WireError("bad-payload", "a record batch without rows")
+        try:
+            self._check_nulls(batch)
+        except ValueError as error:
+            raise WireError("bad-payload", str(error)) from error
+        return batch
+
+    def _check_nulls(self, batch: Any) -> None:
         for field, column in zip(self._fields, batch.columns, strict=True):
             if column.null_count and not field.nullable:
-                raise WireError("bad-payload", f"a null in field {field.name!r}, which is not nullable")
-        return batch
+                raise ValueError(f"a null in field {field.name!r}, which is not nullable")
 
     def decode(self, payload: bytes) -> tuple[list[Values], Mapping[int, WireError]]:
         """The values of each tuple, and what is wrong with those that cannot be read, by their index.
@@ -224,22 +253,44 @@ class PackCodec:
         Raises:
             WireError: if it is no pack of the stream.
         """
-        batch = self.decode_batch(payload)
+        return self.readable(self.decode_batch(payload))
+
+    def readable(self, batch: Any) -> tuple[list[Values], Mapping[int, WireError]]:
+        """The values of each row of a batch, and what is wrong with those that cannot be read, by their index."""
         try:
-            return self._rows(batch), {}
+            return self.rows(batch), {}
         except Exception:  # noqa: BLE001 - of fastavro, and of Arrow, for dates that Python does not have
             return self._each_row(batch)
 
-    def _rows(self, batch: Any) -> list[Values]:
-        values = [column.values(each) for column, each in zip(self._columns, batch.columns, strict=True)]
-        return list(zip(*values, strict=True))
+    def rows(self, batch: Any) -> list[Values]:
+        """The values of each row of a record batch.
+
+        Raises:
+            Exception: of fastavro or Arrow, if one of them cannot be read.
+        """
+        return list(zip(*(self.column(batch, position) for position in range(len(self._columns))), strict=True))
+
+    def column(self, batch: Any, position: int) -> list[Any]:
+        """The values of one field; raises as `rows`."""
+        return self._columns[position].values(batch.column(position))
+
+    def distinct(self, batch: Any, position: int) -> tuple[Any, list[Any]]:
+        """The different values of one field: for each row which of them, shape `(n,)` of integers, and these.
+
+        Text comes as its UTF-8, which is what it is grouped by.
+        """
+        encoded = batch.column(position).dictionary_encode(null_encoding="encode")
+        values = encoded.dictionary
+        if values.type == pa.string():
+            return encoded.indices.to_numpy(), values.cast(pa.binary()).to_pylist()
+        return encoded.indices.to_numpy(), self._columns[position].values(values)
 
     def _each_row(self, batch: Any) -> tuple[list[Values], Mapping[int, WireError]]:
         rows: list[Values] = []
         errors = {}
         for index in range(batch.num_rows):
             try:
-                rows += self._rows(batch.slice(index, 1))
+                rows += self.rows(batch.slice(index, 1))
             except Exception as error:  # noqa: BLE001 - as above
                 rows.append(())
                 errors[index] = WireError("bad-payload", f"a value that is none of its field: {error!r}")

@@ -94,8 +94,15 @@ class LineStore:
         self._connection.execute("CREATE TABLE IF NOT EXISTS acked (line INTEGER PRIMARY KEY, times INTEGER NOT NULL)")
 
     def add(self, line: int) -> None:
-        """Notes that the line is done, and how often that was said."""
+        """Notes that the line is done, and how often that was said; it is kept once `commit` was called."""
+        if not self._connection.in_transaction:
+            self._connection.execute("BEGIN IMMEDIATE")
         self._connection.execute("INSERT INTO acked VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1", (line,))
+
+    def commit(self) -> None:
+        """Keeps what was noted: lines that are acked together cost one transaction."""
+        if self._connection.in_transaction:
+            self._connection.execute("COMMIT")
 
     def lines(self) -> set[int]:
         """The lines that are done."""
@@ -103,6 +110,7 @@ class LineStore:
 
     def close(self) -> None:
         """Closes the file; what it holds stays."""
+        self.commit()
         self._connection.close()
 
 

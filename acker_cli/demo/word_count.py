@@ -124,6 +124,7 @@ class LineSpout(Spout):
 
     def next_tuple(self) -> None:
         """Emits one line, if one is left and it is time for it."""
+        self._store.commit()
         if self._todo and self._pace.allows():
             line = self._todo.popleft()
             self._collector.emit((line, self._text[line]), message_id=line)

@@ -1,4 +1,4 @@
-"""The Python frameworks that topologies are compared with, each in an environment of its own."""
+"""The Python frameworks that topologies and the word count are compared with, each in an environment of its own."""
 
 from typing import Final
 
@@ -11,6 +11,7 @@ FRAMEWORKS: Final = {
         Environment("quixstreams", "quixstreams"),
         Environment("bytewax", "bytewax"),
         Environment("faust", "faust-streaming"),
+        Environment("pystorm", "pystorm"),
     )
 }
 """By name."""

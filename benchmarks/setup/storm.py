@@ -1,7 +1,8 @@
-"""Apache Storm's client library, and the driver of its Acker, by Maven from the repositories that it is set up for."""
+"""Apache Storm, and the programs that measure it, by Maven from the repositories that it is set up for."""
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,13 +11,14 @@ from benchmarks.setup.peers import DIRECTORY, Peer
 from local_kafka.java import find_java
 
 SOURCES: Final = Path(__file__).resolve().parents[1] / "storm"
-"""The driver; its `pom.xml` pins Storm's version."""
+"""The programs; its `pom.xml` pins Storm's version."""
 _BUILT: Final = DIRECTORY / "storm"
-_DRIVER: Final = "AckerWindow"
+ACKER_WINDOW: Final = "AckerWindow"
+WORD_COUNT: Final = "WordCount"
 
 
 def fetch() -> None:
-    """Fetches Storm and compiles the driver.
+    """Fetches Storm and compiles the programs.
 
     Raises:
         NotSetUpError: if there is no Maven, or it fails.
@@ -25,25 +27,27 @@ def fetch() -> None:
     if maven is None:
         raise NotSetUpError("No `mvn` found, which fetches Apache Storm. Install Apache Maven 3.6 or newer")
     command = [maven, "--batch-mode", "--quiet", "--file", str(SOURCES / "pom.xml")]
-    # What an older driver or version left must not be found again.
+    # What an older program or version left must not be found again.
     shutil.rmtree(_BUILT, ignore_errors=True)
     command += [f"-Dbench.directory={_BUILT}", "compile", "dependency:copy-dependencies"]
     if subprocess.run(command, check=False).returncode:
-        raise NotSetUpError("Maven could not fetch Apache Storm or compile its driver: see above")
+        raise NotSetUpError("Maven could not fetch Apache Storm or compile its programs: see above")
 
 
 def require() -> None:
     """Raises `NotSetUpError` if Storm was not fetched."""
-    if not (_BUILT / "classes" / f"{_DRIVER}.class").exists():
-        raise NotSetUpError("Apache Storm is not there: run make bench-setup")
+    if not all((_BUILT / "classes" / f"{program}.class").exists() for program in (ACKER_WINDOW, WORD_COUNT)):
+        raise NotSetUpError("Apache Storm is not there, or in part: run make bench-setup")
 
 
-def driver(heap_mb: int, *arguments: str) -> list[str]:
-    """The command that runs the driver.
+def program(name: str, heap_mb: int, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+    """The command that runs a program.
 
     Args:
+        name: of its class.
         heap_mb: of the JVM, in megabytes, from start to end.
-        arguments: of the driver.
+        arguments: of the program.
+        options: further ones of the JVM.
 
     Raises:
         NotSetUpError: if it was not fetched.
@@ -51,9 +55,9 @@ def driver(heap_mb: int, *arguments: str) -> list[str]:
     require()
     class_path = f"{_BUILT / 'classes'}:{_BUILT / 'jars'}/*"
     # G1 is what Java takes by itself on any machine with two processors.
-    options = [f"-Xms{heap_mb}m", f"-Xmx{heap_mb}m", "-XX:+UseG1GC"]
-    options.append(f"-Dlog4j2.configurationFile={SOURCES / 'log4j2.properties'}")
-    return [str(find_java().executable), *options, "-cp", class_path, _DRIVER, *arguments]
+    fixed = [f"-Xms{heap_mb}m", f"-Xmx{heap_mb}m", "-XX:+UseG1GC"]
+    fixed.append(f"-Dlog4j2.configurationFile={SOURCES / 'log4j2.properties'}")
+    return [str(find_java().executable), *fixed, *options, "-cp", class_path, name, *arguments]
 
 
 PEER: Final = Peer("storm", fetch)

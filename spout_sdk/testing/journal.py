@@ -3,9 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
+from itertools import repeat
 from typing import Any
 
+from spout_sdk.arrow_collector import ColumnOutput, Emission
+from spout_sdk.arrow_input import ArrowInput
 from spout_sdk.bolt_task import BoltTask
+from spout_sdk.column_groupings import Rows
 from spout_sdk.components import Failure
 from spout_sdk.records import Clock
 from spout_sdk.spout_collector import SpoutCollector
@@ -96,6 +100,8 @@ class Journal:
         """Writes down what a bolt task emits, acks and fails."""
         collector = task.collector
         self._watch_emits(collector, number)
+        if task.takes_columns:
+            self._watch_columns(task.columns, number)
         ack, fail = collector.ack, collector.fail
 
         def acked(tuple_: Tuple) -> None:
@@ -109,6 +115,25 @@ class Journal:
 
         _override(collector, "ack", acked)
         _override(collector, "fail", failed)
+
+    def _watch_columns(self, output: ColumnOutput, number: int) -> None:
+        emit, acked = output.emit, output.acked
+
+        def emitted(input_: ArrowInput, data: Any, anchors: Rows | None, stream: str) -> Emission:
+            emission = emit(input_, data, anchors, stream)
+            parents = repeat(()) if anchors is None else ((tuple_,) for tuple_ in input_.tuples(anchors))
+            for (values, tasks), anchored in zip(emission.tuples(), parents, strict=False):
+                roots = tuple(dict.fromkeys(root for anchor in anchored for root in anchor.roots)) if tasks else ()
+                self.emitted.append(Emitted(values, stream, number, None, anchored, roots, tasks, self._clock()))
+            return emission
+
+        def acked_rows(input_: ArrowInput, rows: Rows) -> None:
+            acked(input_, rows)
+            for tuple_ in input_.tuples(rows):
+                self.outcomes.append(Outcome(tuple_.values, number, None, self._clock()))
+
+        _override(output, "emit", emitted)
+        _override(output, "acked", acked_rows)
 
     def hand_over(self, task: int, tuples: Sequence[Tuple]) -> None:
         """Writes down what a bolt task gets to execute."""

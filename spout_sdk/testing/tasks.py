@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
+from spout_sdk.arrow_input import ArrowInput
 from spout_sdk.bolt_task import BoltTask
 from spout_sdk.counters import Counters
 from spout_sdk.errors import DeliveryError
@@ -166,6 +169,7 @@ class RunningBolt(_Running):
         committed = world.broker.committed(self._group, self._topic, number)
         self._position = committed.offset if committed else 0
         self._tuples: list[Tuple] = []
+        self._columns: list[ArrowInput] = []
         self.task = BoltTask(world.topology, name, number, self._environment)
         self._opened(self.task)
         self._journal.watch_bolt(self.task, number)
@@ -178,27 +182,31 @@ class RunningBolt(_Running):
 
     def turn(self, limit: int) -> bool:
         """Executes some tuples, reads if there are none, and ticks; says whether there was anything to do."""
-        if not self._tuples:
+        if not (self._tuples or self._columns):
             self._read(limit)
+        columns, self._columns = self._columns[:1], self._columns[1:]
         # Not always all of a record: a kill may come in the middle of it. A transaction ends with a record.
         end = len(self._tuples) if self._commits_each_turn else limit
         tuples, self._tuples = self._tuples[:end], self._tuples[end:]
         self._execute(tuples)
+        self._execute_columns(columns)
         now = self._clock()
         self._sink.poll()
         self.task.tick(now)
-        if self._commits_each_turn or self._is_to_flush(bool(tuples)):
+        if self._commits_each_turn or self._is_to_flush(bool(tuples or columns)):
             self.task.flush()
             self._sink.poll()
         if self._commits_each_turn or (now >= self._commit_at and not self._commits_first):
             self._commit_at = now + COMMIT_SECONDS
             self._commit()
-        return bool(tuples or self._tuples)
+        return bool(tuples or columns or self._tuples or self._columns)
 
     def end(self) -> None:
         """Ends it in order: its last acks out and delivered, then the commit."""
         tuples, self._tuples = self._tuples, []
         self._execute(tuples)
+        columns, self._columns = self._columns, []
+        self._execute_columns(columns)
         self.task.cleanup()
         self.task.flush()
         self._sink.poll()
@@ -211,7 +219,11 @@ class RunningBolt(_Running):
             self._position = records[-1].offset_ + 1
             if self._commits_first:
                 self._broker.commit(self._group, self._topic, self.number, Commit(self._position))
-            self._tuples = [tuple_ for record in records for tuple_ in self.task.read(record)]
+            if self.task.takes_columns:
+                read = map(self.task.read_columns, records)
+                self._columns = [rows for rows in read if rows is not None]
+            else:
+                self._tuples = [tuple_ for record in records for tuple_ in self.task.read(record)]
 
     def _execute(self, tuples: Sequence[Tuple]) -> None:
         """Executes tuples, in order."""
@@ -220,6 +232,12 @@ class RunningBolt(_Running):
             self.task.execute(iter(tuples), math.inf)
         elif tuples:
             self.task.execute_batch(tuples)
+
+    def _execute_columns(self, columns: Sequence[ArrowInput]) -> None:
+        """Executes records, in order."""
+        for rows in columns:
+            self._journal.hand_over(self.number, rows.tuples(np.arange(len(rows))))
+            self.task.execute_columns(rows)
 
     def _commit(self) -> None:
         offset = self.task.committable

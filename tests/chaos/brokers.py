@@ -131,7 +131,7 @@ class ThreeBrokers:
     def _back(self, action: str, victims: list[int]) -> None:
         """Ends a fault: it is over when all brokers have registered, as with a broker of this machine."""
         self._each(action, victims)
-        eventually(lambda: len(self._metadata().brokers) == self.replication, "all brokers registered", 120)
+        eventually(lambda: len(self._metadata().brokers) == self.replication, "all brokers registered", 300)
 
     def _metadata(self) -> ClusterMetadata:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})

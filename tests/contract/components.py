@@ -6,7 +6,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
     Bolt,
     Failure,
     OutputCollector,
@@ -136,6 +140,26 @@ class Does(Bolt):
     def execute(self, tuple_: Tuple) -> None:
         self.executed.seen.append((self.task, tuple_["word"], tuple_["number"]))
         self.executed.execute(tuple_, self.collector)
+
+
+class OddFirst(ArrowBolt):
+    """Emits two rows for each, and fails even numbers the first time."""
+
+    streams = STREAMS
+
+    def prepare(self, context: TaskContext) -> None:
+        self.seen: set[int] = set()
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        numbers = batch.column("number").to_numpy()
+        later = np.array([number % 2 == 0 and number not in self.seen for number in numbers.tolist()])
+        self.seen.update(numbers.tolist())
+        collector.fail("even ones later", rows=later)
+        now = np.flatnonzero(~later)
+        twice = np.repeat(now, 2)
+        words = batch.column("word").take(twice)
+        collector.emit({"word": words, "number": numbers[twice] + 1_000 * (np.arange(len(twice)) % 2)}, anchors=twice)
+        collector.ack()
 
 
 def ack(tuple_: Tuple, collector: OutputCollector) -> None:

@@ -5,7 +5,20 @@ from itertools import count, islice
 from typing import Any
 
 from spout_sdk import FailReason, FailTupleError, Failure, OutputCollector, Tuple
-from tests.contract.components import Does, Executed, Hold, Messages, Says, ack, alone, line, packed, pass_on, tuples_in
+from tests.contract.components import (
+    Does,
+    Executed,
+    Hold,
+    Messages,
+    OddFirst,
+    Says,
+    ack,
+    alone,
+    line,
+    packed,
+    pass_on,
+    tuples_in,
+)
 from tests.contract.in_memory import InMemoryWorld
 from tests.contract.world import World
 from tuple_tree.names import tuples_topic
@@ -65,6 +78,25 @@ class Outcomes:
             running.eventually(lambda: messages.acked, "the late ack, which changes nothing, and the one after it")
         assert messages.failed == [(0, "dropped", Failure(FailReason.TIMEOUT))]
         assert messages.acked_ids == ["release"]
+
+    def test_rows_of_an_arrow_bolt_have_outcomes_of_their_own(self, world: World) -> None:
+        messages, executed = Messages(), Executed(ack)
+        messages.replays = True
+        builder = world.builder(ack_partitions=2)
+        builder.set_spout("says", partial(Says, messages))
+        builder.set_bolt("columns", OddFirst, tasks=2).shuffle_grouping("says")
+        builder.set_bolt("does", partial(Does, executed), tasks=2).fields_grouping("columns", "word")
+        for number in range(200):
+            messages.say(f"w{number % 7}", number, message_id=number)
+        with world.run(builder.build()) as running:
+            running.eventually(lambda: len(messages.acked) == 200, "every message acked")
+            running.eventually(lambda: running.has_committed_all("columns"), "everything committed")
+        assert sorted(messages.acked_ids) == list(range(200))
+        assert {failure for _, _, failure in messages.failed} == {Failure(FailReason.FAILED, "even ones later")}
+        assert {number for _, number, _ in messages.failed} <= set(range(0, 200, 2))
+        assert {number for _, _, number in executed.seen} == {*range(200), *range(1_000, 1_200)}
+        by_word = {(word, task) for task, word, _ in executed.seen}
+        assert len(by_word) == 7
 
     def test_several_anchors_put_a_tuple_into_all_their_trees(self, world: World) -> None:
         inputs: list[Tuple] = []

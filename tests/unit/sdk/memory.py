@@ -9,10 +9,11 @@ from typing import Any
 
 from spout_sdk.bolt_task import BoltTask
 from spout_sdk.counters import Counters
-from spout_sdk.records import Delivered, Headers, OpenSource, TaskEnvironment
+from spout_sdk.records import Delivered, Headers, NoRecord, OpenSource, TaskEnvironment
 from spout_sdk.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from spout_sdk.topology import Topology
+from spout_sdk.tuples import UNKNOWN_STREAM, InputPack
 from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER, Edges, anchor_headers, unpack_anchors
 from tuple_tree.codec import decode_ack_batch
 from tuple_tree.messages import AckBatch
@@ -110,6 +111,11 @@ class MemorySink:
             for batch in self.batches
             for root, message in zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True)
         }
+
+
+def open_pack(offset: int, size: int = 1) -> InputPack:
+    """A record of so many tuples, none of them settled."""
+    return InputPack(NoRecord(), UNKNOWN_STREAM, offset, size, [])
 
 
 def execute(task: BoltTask, *records: MemoryRecord) -> None:

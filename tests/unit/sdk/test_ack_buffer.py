@@ -8,7 +8,7 @@ import pytest
 from spout_sdk.ack_buffer import FULL, LINGER_SECONDS, MAX_MESSAGE, AckBuffer
 from spout_sdk.errors import DeliveryError
 from spout_sdk.input_offsets import InputOffsets
-from tests.unit.sdk.memory import MemorySink
+from tests.unit.sdk.memory import MemorySink, open_pack
 from tuple_tree.codec import decode_ack_batch
 from tuple_tree.messages import SpoutTask
 
@@ -24,17 +24,21 @@ class Rig:
     def ack(self, *roots: int) -> None:
         """Inputs whose offsets are their roots."""
         for root in roots:
-            self.inputs.start(root)
-            self.acks.ack(root, 1, root)
+            self.read(root)
         self.acks.flush()
+
+    def read(self, root: int) -> None:
+        """Reads and acks an input whose offset is its root."""
+        self.inputs.open(pack := open_pack(root))
+        self.acks.ack(root, 1)
+        self.acks.cover(pack)
 
 
 def test_a_full_batch_goes_out_at_once() -> None:
     rig = Rig(partitions=1)
     for offset in range(FULL):
         assert not rig.sink.reported
-        rig.inputs.start(offset)
-        rig.acks.ack(offset, 1, offset)
+        rig.read(offset)
     assert [len(batch) for batch in rig.sink.batches] == [FULL]
     assert rig.inputs.committable == FULL
 
@@ -70,15 +74,31 @@ def test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered() -> N
     assert (rig.inputs.committable, rig.acks.in_flight) == (4, 0)
 
 
-def test_an_input_of_several_roots_waits_for_all_of_them() -> None:
+def test_a_record_is_done_when_all_that_was_sent_until_its_last_ack_is_delivered() -> None:
     rig = Rig(partitions=2, holds_back=True)
-    rig.inputs.start(0)
-    rig.inputs.expect(0, 2)
+    rig.inputs.open(pack := open_pack(0, 3))
     for root in (1, 2, 3):
-        rig.acks.ack(root, 1, 0)
+        rig.acks.ack(root, 1)
         rig.acks.flush()
+    # A tuple without a tree is the last one: nothing about it is sent.
+    rig.acks.cover(pack)
+    for sent in (2, 0, 1):
         assert rig.inputs.committable == 0
-        rig.sink.reported[-1].deliver()
+        rig.sink.reported[sent].deliver()
+    assert rig.inputs.committable == 1
+    rig.inputs.open(pack := open_pack(1))
+    rig.acks.cover(pack)
+    assert rig.inputs.committable == 2
+
+
+def test_a_batch_never_exceeds_what_a_record_takes() -> None:
+    rig = Rig(partitions=1)
+    rig.inputs.open(pack := open_pack(0))
+    for root in range(100_000):
+        rig.acks.ack(root, 1)
+    rig.acks.cover(pack)
+    assert sorted(root for batch in rig.sink.batches for root in batch.ack_roots.tolist()) == list(range(100_000))
+    assert max(len(sent.value or b"") for sent in rig.sink.reported) < 600_000
     assert rig.inputs.committable == 1
 
 
@@ -107,12 +127,10 @@ class FullQueue(MemorySink):
 def test_an_ack_that_comes_while_a_batch_waits_for_room_does_not_overtake_it() -> None:
     rig = Rig(partitions=2)
     rig.acks = AckBuffer("t.acks", 2, "split/0", SESSION, sink := FullQueue(), rig.inputs)
-    for offset in range(2 * FULL):
-        rig.inputs.start(offset)
 
     def ack(first: int) -> None:
         for offset in range(first, first + FULL):
-            rig.acks.ack(offset, 1, offset)
+            rig.read(offset)
 
     # The reports may be those of dead letters, whose inputs are acked then.
     sink.reports = lambda: ack(FULL)

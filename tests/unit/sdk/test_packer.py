@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spout_sdk.counters import Counters
 from spout_sdk.packer import LINGER_SECONDS, OpenPack, Packer
 from spout_sdk.records import Headers
 from tests.packs import tuples_of
@@ -29,7 +30,9 @@ class Rig:
         self.sink = MemorySink()
         self.undelivered: list[tuple[list[int], int, str]] = []
         self.packer = Packer(
-            self.sink, lambda roots, tuples, error, _: self.undelivered.append(([*roots], tuples, type(error).__name__))
+            self.sink,
+            Counters(),
+            lambda roots, tuples, error, _: self.undelivered.append(([*roots], tuples, type(error).__name__)),
         )
         self.stream = stream
         self.codec = payload_codec(stream)

@@ -1,12 +1,10 @@
 """When a transaction may leave inputs open: only if none of them can have had an effect."""
 
-from functools import partial
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.traced_offsets import TracedOffsets
+from tests.unit.sdk.memory import open_pack
 
 
 @given(st.lists(st.sampled_from(["read", "send", "settle", "settle-last", "ask"]), max_size=60))
@@ -17,7 +15,7 @@ def test_it_is_as_a_plain_history_says(actions: list[str]) -> None:
     unsettled: list[int] = []
     for action in actions:
         if action == "read":
-            inputs.start(reads)
+            inputs.open(open_pack(reads))
             unsettled.append(reads)
             history.append(("read", reads))
             reads += 1
@@ -28,7 +26,7 @@ def test_it_is_as_a_plain_history_says(actions: list[str]) -> None:
             assert inputs.is_repeatable == _expected(history, unsettled)
         elif unsettled:
             offset = unsettled.pop(0 if action == "settle" else -1)
-            inputs.done(offset)
+            inputs.done([open_pack(offset)])
             history.append(("settle", offset))
     assert inputs.is_repeatable == _expected(history, unsettled)
     if reads:
@@ -45,13 +43,13 @@ def _expected(history: list[tuple[str, int]], unsettled: list[int]) -> bool:
 
 
 def test_a_record_of_which_a_tuple_is_settled_is_not_repeatable_until_all_are() -> None:
-    offsets = TracedOffsets(lambda: 0)
-    inputs = InputOffsets(offsets)
-    for offset in (7, 8):
-        inputs.start(offset)
-        inputs.expect(offset, 2)
-    seen = [(offsets.is_repeatable, inputs.committable)]
-    for settle in (partial(inputs.settle, 7), partial(inputs.settle_all, [7, 7]), partial(inputs.settle, 8, 3)):
-        settle()
-        seen.append((offsets.is_repeatable, inputs.committable))
-    assert (seen, inputs.waiting) == ([(True, 7), (False, 7), (True, 8), (True, 9)], 0)
+    inputs = TracedOffsets(lambda: 0)
+    packs = [open_pack(offset, 2) for offset in (7, 8)]
+    for pack in packs:
+        inputs.open(pack)
+    seen = [(inputs.is_repeatable, inputs.committable, inputs.weight)]
+    for left, done in ((1, []), (0, packs[:1])):
+        packs[0].left = left
+        inputs.done(done)
+        seen.append((inputs.is_repeatable, inputs.committable, inputs.weight))
+    assert seen == [(True, 7, 4), (False, 7, 4), (True, 8, 2)]

@@ -8,7 +8,7 @@ from spout_sdk import HeldBackError
 from spout_sdk.counters import Counters
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.transactions import ExactlyOnceCommits
-from tests.unit.sdk.memory import ManualClock, MemorySink
+from tests.unit.sdk.memory import ManualClock, MemorySink, open_pack
 
 
 class Transactions:
@@ -38,14 +38,14 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
     if has_lost_a_task:
         # What waited in it does not count against the other one.
         inputs = commits.environment(0).inputs(lambda: 0)
-        inputs.start(0)
-        inputs.settle(0)
+        inputs.open(pack := open_pack(0))
+        inputs.done([pack])
         commits.tick(1.0)
         commits.dropped([0])
         commits.dry(1.05)
     commits.tick(99.0)
     # A bolt has emitted while it holds an input.
-    commits.environment(1).inputs(lambda: transactions.emitted).start(0)
+    commits.environment(1).inputs(lambda: transactions.emitted).open(open_pack(0))
     transactions.emitted += 1
     commits.tick(100.0)
     commits.dry(103.9)

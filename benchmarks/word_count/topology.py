@@ -1,0 +1,192 @@
+"""The word count as a topology of the SDK, in processes of its own; the environment says which.
+
+lines (2 tasks) ──shuffle──▶ split (2 tasks) ──fields: word──▶ count (2 tasks)
+"""
+
+import json
+import os
+import uuid
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pyarrow.compute as pc
+
+from benchmarks.word_count.text import lines
+from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
+    BasicBolt,
+    BasicCollector,
+    BatchBolt,
+    Failure,
+    KafkaSpout,
+    OutputCollector,
+    Spout,
+    SpoutCollector,
+    TaskContext,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+
+REFERENCE: Final = "benchmarks.word_count.topology:topology"
+LINES: Final = "lines"
+SPLIT: Final = "split"
+COUNT: Final = "count"
+MESSAGE_TIMEOUT: Final = 30.0
+_PLAN: Final = "ACKER_BENCHMARK_WORDS"
+_LINE: Final = declare({"line": str})
+_WORD: Final = declare({"word": str})
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What to run.
+
+    Attributes:
+        name: of the topology.
+        directory: where the counts go; the lines begin once the file `go` is there.
+        lines: how many are emitted, where they do not come from a topic.
+        topic: where they come from; empty for the spout that has them.
+        tasks: of each component.
+        pending: open trees of a task of the spout.
+        ack_partitions: of the ack log.
+        columns: bolts that take record batches of Arrow.
+    """
+
+    name: str
+    directory: str
+    lines: int
+    topic: str = ""
+    tasks: int = 2
+    pending: int = 400
+    ack_partitions: int = 1
+    columns: tuple[str, ...] = ()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its processes must be told."""
+        return {_PLAN: json.dumps(asdict(self))}
+
+    @classmethod
+    def told(cls) -> Self:
+        """What this process was told."""
+        given = json.loads(os.environ[_PLAN])
+        return cls(**{**given, "columns": tuple(given["columns"])})
+
+
+class Lines(Spout):
+    """The lines that fall to its task, from the beginning of the text again after its end; what fails comes again."""
+
+    streams = (_LINE,)
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        plan = Words.told()
+        self.collector = collector
+        self.text = lines()
+        self.new = iter(range(context.task, plan.lines, context.tasks))
+        self.again: deque[int] = deque()
+        self.go = Path(plan.directory, "go")
+        self.gone = False
+
+    def next_tuple(self) -> None:
+        # A task that moved while processes start would emit its first lines twice.
+        if not self.gone:
+            self.gone = self.go.exists()
+            return
+        number = self.again.popleft() if self.again else next(self.new, None)
+        if number is not None:
+            self.collector.emit((self.text[number % len(self.text)],), message_id=number)
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        self.again.append(message_id)
+
+
+class Split(BasicBolt):
+    """Emits the words of a line."""
+
+    streams = (_WORD,)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for word in tuple_.values[0].split():
+            collector.emit((word,))
+
+
+class ColumnSplit(ArrowBolt):
+    """Emits the words of many lines at a time."""
+
+    streams = (_WORD,)
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        words = pc.utf8_split_whitespace(batch.column("line"))
+        collector.emit({"word": pc.list_flatten(words)}, anchors=pc.list_parent_indices(words))
+        collector.ack()
+
+
+class Count(BatchBolt):
+    """Counts words in memory."""
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+        self.counts: Counter[str] = Counter()
+
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        self.counts.update([tuple_.values[0] for tuple_ in tuples])
+        self.collector.ack_all(tuples)
+
+    def cleanup(self) -> None:
+        write_counts(Path(Words.told().directory), self.counts)
+
+
+class ColumnCount(ArrowBolt):
+    """Counts many words at a time, in memory."""
+
+    def prepare(self, context: TaskContext) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        found = pc.value_counts(batch.column("word"))
+        words, counts = found.field("values").to_pylist(), found.field("counts").to_pylist()
+        self.counts.update(dict(zip(words, counts, strict=True)))
+        collector.ack()
+
+    def cleanup(self) -> None:
+        write_counts(Path(Words.told().directory), self.counts)
+
+
+def write_counts(directory: Path, counts: Mapping[str, int]) -> None:
+    """Writes the counts of a task into a file of its own."""
+    rows = "".join(f"{word} {count}\n" for word, count in counts.items())
+    (directory / f"count-{uuid.uuid4().hex}").write_text(rows)
+
+
+def read_counts(files: Iterable[Path]) -> Counter[str]:
+    """The counts of all tasks together."""
+    total: Counter[str] = Counter()
+    for file in files:
+        for row in file.read_text().splitlines():
+            word, count = row.split(" ")
+            total[word] += int(count)
+    return total
+
+
+def topology() -> Topology:
+    """The topology that this process was told to run."""
+    plan = Words.told()
+    builder = TopologyBuilder(
+        plan.name,
+        ack_partitions=plan.ack_partitions,
+        max_spout_pending=plan.pending,
+        message_timeout=MESSAGE_TIMEOUT,
+    )
+    spout = KafkaSpout(plan.topic, streams=(_LINE,)) if plan.topic else Lines
+    split = ColumnSplit if SPLIT in plan.columns else Split
+    count = ColumnCount if COUNT in plan.columns else Count
+    builder.set_spout(LINES, spout, tasks=plan.tasks)
+    builder.set_bolt(SPLIT, split, tasks=plan.tasks).shuffle_grouping(LINES)
+    builder.set_bolt(COUNT, count, tasks=plan.tasks).fields_grouping(SPLIT, "word")
+    return builder.build()

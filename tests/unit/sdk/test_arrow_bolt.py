@@ -1,0 +1,359 @@
+"""Bolts that take and emit columns: the rules of the other bolts, row by row."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spout_sdk import (
+    ArrowBolt,
+    ArrowCollector,
+    BatchBolt,
+    CustomGrouping,
+    EmitError,
+    EmitInfo,
+    OutputCollector,
+    Spout,
+    TaskContext,
+    TaskHook,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
+    TupleAlreadyDoneError,
+    declare,
+)
+from spout_sdk.testing import MemoryRecord, SimulatedCluster
+from tests.packs import packed, tuples_of
+from tests.unit.sdk.memory import Bench, made
+from tuple_tree.anchors import SOURCE_HEADER, anchor_headers
+from tuple_tree.manifest import Guarantee
+from tuple_tree.routing import fields_task, grouping_key
+
+Work = Callable[[Any, ArrowCollector], None]
+WORDS = declare({"word": str, "n": int, "note": ["null", "string"]})
+TASKS = 3
+
+
+class Lines(Spout):
+    streams = (declare({"line": str, "n": int}), declare(["raw"], name="raw", codec="bytes"))
+
+    def next_tuple(self) -> None:
+        """Has nothing to emit."""
+
+
+class Columns(ArrowBolt):
+    streams = (WORDS,)
+
+    def __init__(self, work: Work | None = None) -> None:
+        self.work = work
+        self.calls: list[tuple[Any, ArrowCollector]] = []
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        self.calls.append((batch, collector))
+        if self.work is not None:
+            self.work(batch, collector)
+
+
+class Sink(BatchBolt):
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute_batch(self, tuples: Any) -> None:
+        self.collector.ack_all(tuples)
+
+
+class ByN(CustomGrouping):
+    def choose(self, values: Any) -> Any:
+        return {values[1] % self.tasks, 0}
+
+
+def rig(
+    work: Work | None = None,
+    grouping: str = "all",
+    *,
+    guarantee: Guarantee = "at_least_once",
+    source: str = "default",
+    hooks: Any = (),
+    **options: Any,
+) -> tuple[Bench, Any, Columns]:
+    """A bench, the task of an Arrow bolt, and the bolt."""
+    bolts: list[Columns] = []
+    builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=3)
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("split", made(bolts, lambda: Columns(work)), **options).shuffle_grouping("lines", source)
+    count = builder.set_bolt("count", Sink, tasks=TASKS)
+    match grouping:
+        case "fields":
+            count.fields_grouping("split", ["word", "n", "note"])
+        case "partial_key":
+            count.partial_key_grouping("split", "word")
+        case "custom":
+            count.custom_grouping("split", ByN)
+        case _:
+            getattr(count, f"{grouping}_grouping")("split")
+    for hook in hooks:
+        builder.add_hook(hook)
+    bench = Bench(builder.build(), pack_tuples=100)
+    return bench, bench.bolt("split"), bolts[-1]
+
+
+def record(bench: Bench, rows: list[tuple[Any, ...]], edges: list[dict[int, int]]) -> MemoryRecord:
+    headers = [*anchor_headers(edges), (SOURCE_HEADER, b"lines/default")]
+    return bench.raw("split", packed(Lines.streams[0], *rows), headers)
+
+
+def run(bench: Bench, task: Any, rows: list[tuple[Any, ...]], edges: list[dict[int, int]]) -> None:
+    task.execute_columns(task.read_columns(record(bench, rows, edges)))
+
+
+def sent(bench: Bench) -> list[tuple[int, tuple[Any, ...], dict[int, int]]]:
+    """Task, values and edges of all tuples that were sent."""
+    return [
+        (each.partition, values, edges)
+        for each in bench.sink.to(".tuples.count")
+        for values, edges in tuples_of(each.value or b"", each.headers, WORDS)
+    ]
+
+
+def checksums_of(edges: list[dict[int, int]]) -> dict[int, int]:
+    sums: dict[int, int] = defaultdict(int)
+    for each in edges:
+        for root, edge in each.items():
+            sums[root] ^= edge
+    return sums
+
+
+ids = st.integers(1, 2**64 - 1)
+texts = st.sampled_from(["a", "b", "ä", "", "long" * 9])
+
+
+@st.composite
+def batches(draw: Any) -> Any:
+    """Input rows' edges, and rows to emit, each with the row that it is anchored to."""
+    roots = draw(st.lists(ids, min_size=1, max_size=4, unique=True))
+    edges = draw(st.lists(st.dictionaries(st.sampled_from(roots), ids, max_size=3), min_size=1, max_size=9))
+    notes = st.none() | texts
+    row = st.tuples(texts, st.integers(-(2**63), 2**63 - 1), notes)
+    rows = draw(st.lists(st.tuples(row, st.integers(0, len(edges) - 1)), max_size=250))
+    return edges, [row for row, _ in rows], [anchor for _, anchor in rows]
+
+
+@given(batches(), st.sampled_from(["all", "shuffle", "fields", "partial_key", "global", "custom"]), st.integers(1, 9))
+def test_every_row_arrives_once_and_the_acks_complete_its_trees(batch: Any, grouping: str, size: int) -> None:
+    edges, rows, anchors = batch
+
+    def work(part: Any, collector: ArrowCollector) -> None:
+        first = part.column("n")[0].as_py()
+        mine = [index for index, anchor in enumerate(anchors) if first <= anchor < first + len(part)]
+        columns = list(zip(*(rows[index] for index in mine), strict=True)) or [(), (), ()]
+        table = pa.table(columns, schema=pa.schema([("word", "string"), ("n", "int64"), ("note", "string")]))
+        collector.emit(table, anchors=[anchors[index] - first for index in mine])
+        collector.ack([0])
+        collector.ack()
+
+    bench, task, _ = rig(work, grouping)
+    whole = task.read_columns(record(bench, [("", row) for row in range(len(edges))], edges))
+    for begin in range(0, len(edges), size):
+        task.execute_columns(whole[begin : begin + size])
+    task.flush()
+    arrived = sent(bench)
+    expected = checksums_of([*edges, *(each for _, _, each in arrived)])
+    assert {**dict.fromkeys(expected, 0), **bench.sink.checksums()} == expected
+    assert (task.committable, task.open_inputs) == (1, 0)
+    choices: dict[str, Callable[[Any], Any]] = {
+        "all": lambda _: range(TASKS),
+        "global": lambda _: [0],
+        "fields": lambda row: [fields_task(grouping_key(row), TASKS)],
+        "custom": lambda row: {row[1] % TASKS, 0},
+    }
+    copies = choices.get(grouping)
+    if copies is None:
+        assert Counter(values for _, values, _ in arrived) == Counter(rows)
+    else:
+        expected_copies = Counter((to, row) for row in rows for to in copies(row))
+        assert Counter((to, values) for to, values, _ in arrived) == expected_copies
+    for _, values, each in arrived:
+        assert set(each) in [set(edges[anchors[index]]) for index, row in enumerate(rows) if row == values]
+    if grouping == "shuffle" and rows:
+        load = Counter(to for to, _, _ in arrived)
+        assert max(load.values()) - min(load[to] for to in range(TASKS)) <= len(edges)
+
+
+def test_rows_are_anchored_one_to_one_unless_anchors_say_otherwise() -> None:
+    bench, task, bolt = rig(grouping="global")
+    run(bench, task, [("a", 1), ("b", 2)], [{1: 10}, {2: 20}])
+    (_, collector) = bolt.calls[0]
+    collector.emit({"word": ["x", "y"], "n": [1, 2], "note": [None, "z"]})
+    collector.emit({"word": ["free"], "n": [3], "note": [None]}, anchors=())
+    task.flush()
+    assert [(values, list(edges)) for _, values, edges in sent(bench)] == [
+        (("x", 1, None), [1]),
+        (("y", 2, "z"), [2]),
+        (("free", 3, None), []),
+    ]
+
+
+def good(**columns: Any) -> dict[str, Any]:
+    return {"word": ["x"], "n": [1], "note": [None], **columns}
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "said"),
+    [
+        ({"word": ["x"]}, {}, "do not fit"),
+        (good(n=["one"]), {}, "do not fit"),
+        (good(n=[2**64]), {}, "do not fit"),
+        (good(word=[None]), {}, "null"),
+        (good(), {"anchors": [0, 1]}, "1 rows, and anchors for 2"),
+        (good(), {"anchors": [2]}, "rows from 2 to 2, and there are 2"),
+        (good(), {"anchors": [0.5]}, "must be integers"),
+        (good(), {}, "1 rows, and anchors for 2"),
+        (good(), {"stream": "other"}, "add the stream"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_and_nothing_is_sent(data: Any, options: Any, said: str) -> None:
+    bench, task, bolt = rig()
+    run(bench, task, [("a", 1), ("b", 2)], [{1: 10}, {2: 20}])
+    collector = bolt.calls[0][1]
+    with pytest.raises(EmitError, match=said):
+        collector.emit(data, **options)
+    collector.ack()
+    task.flush()
+    assert (sent(bench), bench.sink.checksums()) == ([], {1: 10, 2: 20})
+
+
+def test_rows_are_acked_and_failed_by_number_or_mask_once() -> None:
+    bench, task, bolt = rig()
+    run(bench, task, [("", row) for row in range(5)], [{row + 1: 7} for row in range(5)])
+    collector = bolt.calls[0][1]
+    collector.fail("no", rows=np.array([False, True, False, True, False]))
+    collector.ack([0])
+    for again in ([1], [0], [0, 2]):
+        with pytest.raises(TupleAlreadyDoneError):
+            collector.ack(again)
+    with pytest.raises(TupleAlreadyDoneError, match="emit anchored to"):
+        collector.emit({"word": ["x"], "n": [1], "note": [None]}, anchors=[1])
+    task.flush()
+    assert task.committable == 0
+    collector.ack()
+    task.flush()
+    assert (bench.sink.checksums(), task.committable) == ({1: 7, 3: 7, 5: 7}, 1)
+    assert {root: message for root, message in bench.sink.failed().items() if message == "no"} == {4: "no"}
+
+
+def test_an_emit_after_the_ack_fails_the_tree() -> None:
+    bench, task, bolt = rig()
+    run(bench, task, [("a", 1), ("b", 2)], [{1: 10}, {2: 20}])
+    collector = bolt.calls[0][1]
+    collector.ack([0])
+    with pytest.raises(TupleAlreadyDoneError):
+        collector.emit({"word": ["x", "y"], "n": [1, 2], "note": [None, None]})
+    collector.ack()
+    task.flush()
+    assert (bench.sink.checksums(), list(bench.sink.failed())) == ({2: 20}, [1])
+    assert sent(bench) == []
+
+
+@pytest.mark.parametrize("on_exception", ["fail", "dead_letter"])
+def test_an_exception_concerns_the_rows_that_are_not_settled(on_exception: str) -> None:
+    def work(_batch: Any, collector: ArrowCollector) -> None:
+        collector.ack([1])
+        raise ValueError("bad")
+
+    bench, task, bolt = rig(work, on_exception=on_exception)
+    run(bench, task, [("a", 1), ("b", 2)], [{1: 10}, {2: 20}])
+    bolt.calls[0][1].ack()
+    task.flush()
+    letters = bench.sink.to(".dead-letters")
+    if on_exception == "fail":
+        assert (bench.sink.failed(), letters) == ({1: "ValueError: bad"}, [])
+        assert bench.sink.checksums() == {2: 20}
+    else:
+        assert [tuples_of(each.value or b"", (), Lines.streams[0])[0][0] for each in letters] == [("a", 1)]
+        assert bench.sink.checksums() == {1: 10, 2: 20}
+    assert task.committable == 1
+
+
+@pytest.mark.parametrize(("guarantee", "edge"), [("at_least_once", {}), ("at_most_once", {1: 10})])
+def test_untracked_rows_are_settled_too(guarantee: Guarantee, edge: dict[int, int]) -> None:
+    bench, task, bolt = rig(guarantee=guarantee)
+    run(bench, task, [("a", 1), ("b", 2)], [edge, edge])
+    bolt.calls[0][1].emit({"word": ["x", "y"], "n": [1, 2], "note": [None, None]})
+    bolt.calls[0][1].ack()
+    task.flush()
+    assert (task.committable, bench.sink.batches) == (1, [])
+    assert {len(each) for _, _, each in sent(bench)} == {0}
+
+
+def test_streams_of_single_records_are_refused_when_the_task_begins() -> None:
+    with pytest.raises(TopologyError, match="codec 'bytes'"):
+        rig(source="raw")
+
+
+def test_hooks_are_called_for_each_row() -> None:
+    seen: list[Any] = []
+
+    class Hook(TaskHook):
+        def emit(self, emitted: EmitInfo) -> None:
+            seen.append((emitted.values, len(emitted.tasks)))
+
+        def bolt_execute(self, tuple_: Tuple, seconds: float) -> None:
+            seen.append(("executed", tuple_.values))
+
+        def bolt_ack(self, tuple_: Tuple) -> None:
+            seen.append(("acked", tuple_.values))
+
+    def work(_batch: Any, collector: ArrowCollector) -> None:
+        collector.emit(good(), anchors=[0])
+        collector.ack()
+
+    bench, task, _ = rig(work, hooks=[Hook])
+    run(bench, task, [("a", 1)], [{1: 10}])
+    assert seen == [(("x", 1, None), TASKS), ("acked", ("a", 1)), ("executed", ("a", 1))]
+
+
+class SplitColumns(ArrowBolt):
+    streams = (declare({"word": str}),)
+
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        words = [line.split() for line in batch.column("line").to_pylist()]
+        counts = [len(each) for each in words]
+        table = pa.table({"word": pa.array([word for each in words for word in each], "string")})
+        collector.emit(table, anchors=np.repeat(np.arange(len(words)), counts))
+        collector.ack()
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_simulated_cluster_runs_it_and_kills_it(guarantee: Guarantee) -> None:
+    builder = TopologyBuilder("columns", guarantee=guarantee)
+    builder.set_spout("lines", LinesOfKit)
+    builder.set_bolt("split", SplitColumns, tasks=2).shuffle_grouping("lines")
+    builder.set_bolt("count", Sink, tasks=2).fields_grouping("split", "word")
+    with SimulatedCluster(builder.build(), sources={"lines": [("a b c",)] * 200}) as cluster:
+        for target in (40, 250, 450):
+            cluster.run_until(lambda target=target: len(cluster.executed("count")) >= target)  # type: ignore[misc]
+            for task in range(2):
+                cluster.kill("split", task)
+        cluster.advance(61)
+        cluster.run_until_idle()
+        # A kill between an emit and its ack leaves a tree open.
+        assert sorted(outcome.what for outcome in cluster.outcomes("lines")) == list(range(200))
+        assert len(cluster.acked("lines")) >= (200 if guarantee == "exactly_once" else 100)
+        executed = Counter(cluster.executed("count"))
+        emitted = Counter(each.values for each in cluster.emissions("split"))
+        assert min(executed.values()) >= 200
+        assert set(emitted) == {("a",), ("b",), ("c",)}
+        if guarantee == "exactly_once":
+            assert set(executed.values()) == {200}
+
+
+class LinesOfKit(Spout):
+    streams = (declare({"line": str}),)
+
+    def next_tuple(self) -> None:
+        """The kit emits."""
