@@ -27,18 +27,11 @@ from tuple_tree.names import acks_topic
 ENTRIES: Final = 2048
 """Entries of a batch, on average: hashing cuts no equal pieces, and twice as many are a full batch."""
 
-FAILS: Final = 128
-"""Fails of a batch, on average: twice as many, with messages in four-byte letters, are half a record's largest size."""
-
-MAX_MESSAGE: Final = 500
-"""Characters of a fail message that are kept."""
-
 _BATCH_BITS: Final = 20
 _HASH_BITS: Final = 32
 """The upper half of a root's hash says which batch it is in, all of it which lane."""
 
 _SCHEMA: Final = (schema_directory() / "ack_batch.avsc").read_text()
-_SPOUT_TYPE: Final = "struct<topic: string, task: int, timeout_ms: bigint>"
 _IDS: Final = ("root", "val")
 
 
@@ -60,7 +53,7 @@ class AckLanes:
 
     def writers(self) -> list[str]:
         """The names under which the lanes write."""
-        return [f"{self.component}/{kind}-{lane}" for kind in ("spark", "spark-fails") for lane in range(self.lanes)]
+        return [f"{self.component}/spark-{lane}" for lane in range(self.lanes)]
 
     def openings(self, spark: SparkSession) -> DataFrame:
         """The records that open the session, for each lane on each partition; a repeat is harmless."""
@@ -68,31 +61,6 @@ class AckLanes:
         partitions = spark.range(0, self.manifest.ack_partitions, 1, 1)
         opened = partitions.select(F.col("id").cast("int").alias("partition"), F.explode(F.array(*values)).alias("v"))
         return self._as_records(opened, F.col("v"))
-
-    def acks(self, batch_id: int, entries: DataFrame, count: int, fails: int = 0) -> DataFrame:
-        """The records that tell the acks and fails of a micro-batch.
-
-        Args:
-            batch_id: of the micro-batch.
-            entries: `root`, `val` (both `bigint`); and if there are fails `message`, null unless the root has failed.
-            count: of the anchors of the inputs, or another function of the inputs alone near the number of roots.
-            fails: how many entries have a message.
-
-        Returns:
-            Kafka records.
-        """
-        if not fails:
-            merged = self._in_lanes(entries, "val").groupBy("place", "root").agg(F.bit_xor("val").alias("val"))
-            return self._told("ack", batch_id, merged, count, None)
-        failed = F.col("message").isNotNull()
-        flagged = self._in_lanes(entries.withColumn("failed", failed), "val", "failed")
-        merged = flagged.groupBy("place", "root").agg(F.bit_xor("val").alias("val"), F.max("failed").alias("failed"))
-        texts = self._in_lanes(entries.where(failed), "message")
-        # Any of its texts will do; this one is the same in every run.
-        told = texts.groupBy("place", "root").agg(F.substring(F.max("message"), 1, MAX_MESSAGE).alias("message"))
-        return self._told("ack", batch_id, merged.where("not failed"), count, None).unionByName(
-            self._failed(batch_id, told, fails)
-        )
 
     def inits(self, batch_id: int, entries: DataFrame, count: int, spout: SpoutTask) -> DataFrame:
         """The records that tell the inits of a micro-batch.
@@ -106,7 +74,7 @@ class AckLanes:
         Returns:
             Kafka records.
         """
-        return self._told("init", batch_id, self._in_lanes(entries, "val"), count, spout)
+        return self._told(batch_id, self._in_lanes(entries, "val"), count, spout)
 
     def _in_lanes(self, entries: DataFrame, *columns: str) -> DataFrame:
         """The entries by `place`, which says partition and lane; all that follows stays within a task."""
@@ -120,32 +88,23 @@ class AckLanes:
             return placed.repartition(1)
         return placed.repartition(min(places, 2 * entries.sparkSession.sparkContext.defaultParallelism), "place")
 
-    def _told(self, kind: str, batch_id: int, rows: DataFrame, count: int, spout: SpoutTask | None) -> DataFrame:
+    def _told(self, batch_id: int, rows: DataFrame, count: int, spout: SpoutTask) -> DataFrame:
         """Packs `place`, `root` and `val`."""
-        digits = rows.select("place", self._number(count, ENTRIES), *[id_digits(F.col(c)).alias(c) for c in _IDS])
+        digits = rows.select("place", self._number(count), *[id_digits(F.col(c)).alias(c) for c in _IDS])
         # The lists of one batch are in one order, whichever it is.
-        packed = [F.unhex(F.array_join(F.collect_list(name), "")).alias(f"{kind}_{name}s") for name in _IDS]
-        return self._batches("spark", batch_id, digits.groupBy("place", "number").agg(*packed), spout)
+        packed = [F.unhex(F.array_join(F.collect_list(name), "")).alias(f"init_{name}s") for name in _IDS]
+        return self._batches(batch_id, digits.groupBy("place", "number").agg(*packed), spout)
 
-    def _failed(self, batch_id: int, rows: DataFrame, fails: int) -> DataFrame:
-        """Packs `place`, `root` and `message`."""
-        digits = rows.select("place", self._number(fails, FAILS), id_digits(F.col("root")).alias("root"), "message")
-        packed = digits.groupBy("place", "number").agg(
-            F.unhex(F.array_join(F.collect_list("root"), "")).alias("fail_roots"),
-            F.collect_list("message").alias("fail_messages"),
-        )
-        return self._batches("spark-fails", batch_id, packed, None)
-
-    def _number(self, count: int, size: int) -> Column:
+    def _number(self, count: int) -> Column:
         """The number of an entry's batch within the micro-batch, from one."""
-        batches = -(-count // (size * self.manifest.ack_partitions * self.lanes))
+        batches = -(-count // (ENTRIES * self.manifest.ack_partitions * self.lanes))
         upper = F.shiftrightunsigned(F.xxhash64("root"), _HASH_BITS)
         return (upper % F.lit(max(1, batches)) + 1).alias("number")
 
-    def _batches(self, kind: str, batch_id: int, packed: DataFrame, spout: SpoutTask | None) -> DataFrame:
+    def _batches(self, batch_id: int, packed: DataFrame, spout: SpoutTask) -> DataFrame:
         """The records of `place`, `number` and some of the columns of a batch."""
         batch = {
-            "writer": F.concat(F.lit(f"{self.component}/{kind}-"), (F.col("place") % F.lit(self.lanes)).cast("string")),
+            "writer": F.concat(F.lit(f"{self.component}/spark-"), (F.col("place") % F.lit(self.lanes)).cast("string")),
             "session": F.lit(self.session),
             "sequence": F.col("number") + F.lit(batch_id << _BATCH_BITS),
             "opens": F.lit(False),
@@ -172,9 +131,7 @@ class AckLanes:
         )
 
 
-def _spout(spout: SpoutTask | None) -> Column:
-    if spout is None:
-        return F.lit(None).cast(_SPOUT_TYPE)
+def _spout(spout: SpoutTask) -> Column:
     return F.struct(
         F.lit(spout.topic).alias("topic"),
         F.lit(spout.task).alias("task"),

@@ -8,16 +8,18 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs.checkpoint import claim_checkpoint
 from spark_jobs.driver_stats import driver_stats
 from spark_jobs.errors import ComponentRefusedError
-from spark_jobs.inbox import inbox_of
 from spark_jobs.kafka_options import check_topics, sink_options, source_options
 from spark_jobs.micro_batch import BoltBatch, Transform, Written
-from spark_jobs.outputs import check_result, outputs_of
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.tallies import BoltTally
 from tuple_tree.manifest import BoltManifest, Component, Manifest
 from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
 
-DEFAULT_MAX_ROWS: Final = 200_000
+_RECORDS: Final = 200_000
+_PACKS: Final = 1_000
+
+_SPLITTING: Final = ("minpartitions", "maxrecordsperpartition")
+"""Options with which several tasks read a partition: what is told of its inputs has to have one order."""
 
 
 class HasManifest(Protocol):
@@ -54,8 +56,7 @@ def bolt(
     *,
     kafka: Mapping[str, Any],
     checkpoint: str,
-    max_rows: int | None = DEFAULT_MAX_ROWS,
-    lanes: int = 1,
+    max_rows: int | None = 0,
     trigger: Mapping[str, Any] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> RunningQuery:
@@ -66,8 +67,7 @@ def bolt(
     result has the fields of the bolt's streams; further columns are ignored. Of what it may add, `_fail` marks rows as
     failed (see `mark_failed`), and `_stream` says which stream a row is for where the bolt has several.
 
-    It is called for each micro-batch, and must be a function of its rows: random values, or the time, in fields that
-    are emitted make a repeated micro-batch emit other tuples.
+    It is called for each micro-batch. A micro-batch that is run again, because the driver died, emits its tuples again.
 
     Args:
         spark: a session with the packages, see `spark_jobs.session`.
@@ -76,10 +76,10 @@ def bolt(
         transform: rows in, rows out.
         kafka: librdkafka properties; at least `bootstrap.servers`.
         checkpoint: directory that is this bolt's own; on a cluster, on a file system that all its machines see.
-        max_rows: of a micro-batch; None for all that is there.
-        lanes: how many Spark tasks write to each partition of the ack log; never changed for a checkpoint.
+        max_rows: records of a micro-batch; None for all that is there. Unless given, 200,000, and 1,000 where records
+            carry packs.
         trigger: keyword arguments for Spark's `trigger`, such as `{"processingTime": "1 second"}`.
-        options: further options of Spark's Kafka source, such as `minPartitions`.
+        options: further options of Spark's Kafka source, such as `kafkaConsumer.pollTimeoutMs`.
 
     Raises:
         ComponentRefusedError: if the topology has no such bolt.
@@ -91,19 +91,15 @@ def bolt(
     found = component_of(manifest, name)
     if not isinstance(found, BoltManifest):
         raise ComponentRefusedError(f"{name!r} is a spout of topology {manifest.topology!r}: name a bolt")
-    if lanes < 1:
-        raise ComponentRefusedError(f"bolt {name!r} has {lanes} lanes: it must be at least 1")
-    inbox, outputs = inbox_of(spark, manifest, found), outputs_of(spark, manifest, name)
-    check_result(transform(spark.createDataFrame([], inbox.row_type)), outputs)
+    _check_options(name, options or {})
+    batch = BoltBatch(manifest, found, transform, _idempotent(sink_options(kafka)))
+    batch.check(spark.createDataFrame([], batch.row_type))
     check_topics(kafka, _topics(manifest, found))
-    claim_checkpoint(
-        spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt", "lanes": lanes}
-    )
-    batch = BoltBatch(inbox, outputs, transform, sink_options(kafka), lanes)
+    claim_checkpoint(spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt"})
     tally = BoltTally(found)
 
-    def open_session(records: DataFrame, session: bytes) -> None:
-        batch.open(records.sparkSession, session)
+    def open_session(_records: DataFrame, _session: bytes) -> None:
+        """The session is that of the query, and nothing supersedes it."""
 
     def run(records: DataFrame, batch_id: int, query_id: str, session: bytes) -> Written:
         written = batch.run(records, batch_id, query_id, session)
@@ -121,7 +117,7 @@ def bolt(
         "startingOffsets": "earliest",
         # What the broker deleted unread was not acked, so it is replayed; a query that refuses to go on helps nobody.
         "failOnDataLoss": "false",
-        **({} if max_rows is None else {"maxOffsetsPerTrigger": str(max_rows)}),
+        **({} if max_rows is None else {"maxOffsetsPerTrigger": str(max_rows or _default_rows(manifest, found))}),
         **(options or {}),
     }
     writer = (
@@ -138,6 +134,29 @@ def bolt(
     stats = driver_stats(kafka, manifest.topology, name, tally.stats, lambda: query.isActive)
     stats.start()
     return RunningQuery(query, runner, stats)
+
+
+def _default_rows(manifest: Manifest, bolt: BoltManifest) -> int:
+    codecs = {manifest.stream(each.source, each.stream).codec for each in bolt.subscriptions}
+    return _PACKS if "arrow" in codecs else _RECORDS
+
+
+def _check_options(name: str, options: Mapping[str, str]) -> None:
+    for option in options:
+        if option.lower() in _SPLITTING:
+            raise ComponentRefusedError(
+                f"bolt {name!r} has option {option}: each partition of its inbox is read by one task, so leave it out, "
+                "and give the bolt more tasks"
+            )
+
+
+def _idempotent(kafka: Mapping[str, str]) -> dict[str, str]:
+    """A batch of entries that the client sent twice would cancel, and the ack of their input come too early.
+
+    With several requests under way a client that gives one up begins a new epoch, and sends the others once more.
+    """
+    once = {"kafka.enable.idempotence": "true", "kafka.max.in.flight.requests.per.connection": "1"}
+    return {**kafka, "kafka.acks": "all", **once}
 
 
 def _topics(manifest: Manifest, found: BoltManifest) -> dict[str, int]:

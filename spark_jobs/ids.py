@@ -9,32 +9,12 @@ from typing import Final
 import xxhash
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.avro.functions import from_avro
 
 from tuple_tree.ids import signed
 from tuple_tree.routing import HASH_SEED
 
-# Eight big-endian bytes are the body of an Avro decimal once their length stands before them; reading them so takes
-# a third of the time of `conv(hex(...), 16, -10)`.
-_DECIMAL: Final = '{"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 0}'
-_EIGHT_BYTES: Final = b"\x10"
-_PAIR: Final = (
-    f'{{"type": "record", "name": "pair", "fields": [{{"name": "root", "type": {_DECIMAL}}}, '
-    f'{{"name": "edge", "type": {_DECIMAL}}}]}}'
-)
-
 # What stands for an edge that hashes to zero, which would not show in a checksum.
 _NOT_ZERO: Final = 0x5851F42D4C957F2D
-
-
-def id_of(eight_bytes: Column) -> Column:
-    """Eight big-endian bytes as a `bigint`."""
-    return from_avro(F.concat(F.lit(_EIGHT_BYTES), eight_bytes), _DECIMAL).cast("bigint")
-
-
-def ids_of(root: Column, edge: Column) -> Column:
-    """Twice eight big-endian bytes as `struct<root, edge>` of decimals, whose cast to `bigint` is the id."""
-    return from_avro(F.concat(F.lit(_EIGHT_BYTES), root, F.lit(_EIGHT_BYTES), edge), _PAIR)
 
 
 def id_digits(id_: Column) -> Column:

@@ -27,7 +27,7 @@ from confluent_kafka import KafkaException
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from spark_jobs.bolt import DEFAULT_MAX_ROWS, bolt
+from spark_jobs.bolt import bolt
 from spark_jobs.declared import HasCode, declared
 from spark_jobs.errors import SparkJobError, SubmitError, first_line
 from spark_jobs.kafka_options import check_access
@@ -35,7 +35,7 @@ from spark_jobs.lifeline import stop_with_submitter
 from spark_jobs.packages import session
 from spark_jobs.running_query import RunningQuery
 from spark_jobs.source import source_of
-from spark_jobs.spout import spout
+from spark_jobs.spout import DEFAULT_MAX_ROWS, spout
 from spark_jobs.submit import KAFKA_VARIABLE
 from tuple_tree.access import component_role, remedy
 from tuple_tree.manifest import SpoutManifest
@@ -100,11 +100,12 @@ def started(spark: SparkSession, topology: HasCode, given: argparse.Namespace, k
     settings: dict[str, Any] = {
         "kafka": kafka,
         "checkpoint": given.checkpoint,
-        "lanes": given.lanes,
         "trigger": {"availableNow": True} if given.available_now else None,
     }
     if not isinstance(component, SpoutManifest):
-        return bolt(spark, topology, component.name, code, max_rows=given.max_rows or None, **settings)
+        if given.max_rows is not None:
+            settings["max_rows"] = given.max_rows or None
+        return bolt(spark, topology, component.name, code, **settings)
     source = source_of(spark, component.name, code)
     return spout(
         spark,
@@ -116,7 +117,8 @@ def started(spark: SparkSession, topology: HasCode, given: argparse.Namespace, k
         starting_offsets=source.starting_offsets,
         options=source.options,
         # Never more than half of what may be open.
-        max_rows=given.max_rows or component.max_pending,
+        max_rows=component.max_pending if given.max_rows == 0 else given.max_rows or DEFAULT_MAX_ROWS,
+        lanes=given.lanes,
         **settings,
     )
 
@@ -178,7 +180,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--component", required=True)
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--kafka-file")
-    parser.add_argument("--max-rows", type=int, default=DEFAULT_MAX_ROWS, help="of a micro-batch; 0 for all")
+    parser.add_argument("--max-rows", type=int, help="of a micro-batch; 0 for all")
     parser.add_argument("--lanes", type=int, default=1)
     parser.add_argument("--available-now", action="store_true", help="end when all that is there is processed")
     return parser.parse_args(arguments)

@@ -1,37 +1,37 @@
-"""A micro-batch of a bolt: everything that it writes, in one write.
+"""A micro-batch of a bolt: two writes, one after the other.
 
-    Kafka ─ InboxReader ──┬─ transform ── emitted ──┬────────────── tuples ──┐
-             (kept)       │              (kept)     └─ edges ─┐              ├─ union ── Kafka
-                          └─ edges of the inputs ─────────────┴─ acks ───────┤
-                          └─ what cannot be used ─────────── dead letters ───┘
+    Kafka ── Unpack ── transform ── Pack ──▶ tuples, and an ack entry (root, edge) for each     write 1
+    Kafka ── InputAcks ──▶ an ack entry (root, edge) for each input, and dead letters           write 2
 
-Inputs and deliveries are made and kept by a first job, which counts them, because acks need all of both and tuples need
-the deliveries: so Kafka is read once, and `transform` runs once. What is lost with an executor is made again, with the
-same ids, since every id is a function of the data. The second job writes; the counts tell what it can do without.
-
-Where `transform` makes one row of each, as a `select` does, each delivery carries the edge of its input, and inputs are
-not kept: the few of which that does not tell all, which are dead letters and those of several anchors, are read again.
+Write 2 begins when write 1 is delivered. So the log has the edges of all children before the edge of the input that
+they were made from: whatever `transform` does, no tree completes without them. A row that is dropped is acked, one that
+is exploded, joined or aggregated is anchored, and nothing has to be known of Spark's plan. See ADR 22.
 """
 
-import functools
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark import Accumulator, SparkContext
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
-from spark_jobs.ack_batches import AckLanes
-from spark_jobs.counts import Counts, counted
-from spark_jobs.deliveries import emitted, tuple_records
-from spark_jobs.ids import seed_of
-from spark_jobs.inbox import DEAD, EDGE, ROOT, SEVERAL, Inbox, InboxReader, dead_letters, usable_rows
-from spark_jobs.outputs import Outputs, check_result, keeps_all, keeps_some, multiplies
-from spark_jobs.plans import kept, write
-from tuple_tree.names import tuples_topic
+from spark_jobs.entries import OUT, AckLog
+from spark_jobs.errors import ComponentRefusedError
+from spark_jobs.frames import StreamFrame
+from spark_jobs.input_acks import InputAcks
+from spark_jobs.packing import Outputs, Pack
+from spark_jobs.records_in import Sources
+from spark_jobs.results import check_result, fields_in
+from spark_jobs.routing import routes_of
+from spark_jobs.tracking import SOURCE, TRACKING, TRACKING_TYPE
+from spark_jobs.unpacking import Unpack
+from tuple_tree.manifest import BoltManifest, Manifest
+from tuple_tree.names import acks_topic, tuples_topic
 
 Transform = Callable[[DataFrame], DataFrame]
+
+_COUNTED = ("executed", "acked", "acks", "dead", "emitted", "transferred", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +60,76 @@ class Written:
     acked: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+class Counts:
+    """What executors count; a task that is tried again may be counted twice.
+
+    Args:
+        spark: of the driver.
+    """
+
+    def __init__(self, spark: SparkContext) -> None:
+        self._counted: dict[str, Accumulator[int]] = {name: spark.accumulator(0) for name in _COUNTED}
+
+    def __call__(self, name: str, more: int) -> None:
+        """On an executor: so many more."""
+        self._counted[name].add(more)
+
+    def values(self) -> dict[str, int]:
+        """On the driver: all so far."""
+        return {name: each.value for name, each in self._counted.items()}
+
+
 class BoltBatch:
     """What every micro-batch of a bolt has in common.
 
-    Attributes:
-        inbox: what comes in.
-        outputs: what goes out.
+    Args:
+        manifest: of the topology.
+        bolt: which.
         transform: the user's.
         kafka: options of Spark's Kafka sink.
-        lanes: how many lanes write to a partition of the ack log.
     """
 
-    inbox: Inbox
-    outputs: Outputs
-    transform: Transform
-    kafka: Mapping[str, str]
-    lanes: int = 1
-    _readers: dict[str, InboxReader] = field(default_factory=dict, repr=False)
+    def __init__(self, manifest: Manifest, bolt: BoltManifest, transform: Transform, kafka: Mapping[str, str]) -> None:
+        topology, name = manifest.topology, bolt.name
+        log = AckLog(acks_topic(topology), manifest.ack_partitions) if manifest.acking else None
+        received = {
+            f"{each.source}/{each.stream}": StreamFrame(manifest.stream(each.source, each.stream))
+            for each in bolt.subscriptions
+        }
+        for each in received.values():
+            if len(each.schema) and each.schema.names.count(SOURCE):
+                raise ComponentRefusedError(f"bolt {name!r} receives a field {SOURCE!r}: rename it")
+        self._sources = Sources(name, received, manifest.acking)
+        self._fields = fields_in(received, name)
+        streams = {
+            stream.name: (StreamFrame(stream), tuple(routes_of(manifest, name, stream.name))) for stream in bolt.streams
+        }
+        self._outputs = Outputs(topology, name, streams, log)
+        self._emitted = {stream: frame for stream, (frame, _) in streams.items()}
+        self._transform = transform
+        self._kafka = kafka
+        self._inbox = tuples_topic(topology, name)
+        self._counts: Counts | None = None
 
-    def run(self, records: DataFrame, batch_id: int, query_id: str, session: bytes) -> Written:
+    @property
+    def row_type(self) -> StructType:
+        """What `transform` receives: the fields of all streams, `_source` and `_tracking`."""
+        made = StructType()
+        for name, kind in self._fields.items():
+            made = made.add(name, kind)
+        ours = StructType.fromDDL(f"{SOURCE} string, {TRACKING} {TRACKING_TYPE}")
+        assert isinstance(ours, StructType)  # noqa: S101 - for the type checker
+        return StructType([*made, *ours])
+
+    def check(self, rows: DataFrame) -> None:
+        """Checks what becomes of rows.
+
+        Raises:
+            TransformRefusedError: if it is not what the bolt has to emit.
+        """
+        check_result(self._transform(rows), self._outputs.component, self._emitted)
+
+    def run(self, records: DataFrame, batch_id: int, query_id: str, session: bytes) -> Written:  # noqa: ARG002 - of a runner
         """Processes the records and writes everything that comes of them.
 
         Args:
@@ -89,81 +139,29 @@ class BoltBatch:
             session: its 16 bytes.
         """
         began = time.monotonic()
-        inputs = self._reader(query_id).read(records)
-        rows = usable_rows(inputs, self.inbox)
-        result = self.transform(rows)
-        check_result(result, self.outputs)
-        carried = self.outputs.only_route is not None and keeps_all(result, rows)
-        numbered = not carried and multiplies(result, rows)
-        with (
-            nullcontext() if carried else kept(inputs),
-            kept(emitted(result, self.outputs, numbered=numbered, carried=carried)) as deliveries,
-        ):
-            counts = counted(deliveries)
-            write(self._records(batch_id, session, inputs, deliveries, counts, carried=carried), self.kafka)
-        seconds = time.monotonic() - began
-        tuples = counts.deliveries - counts.failed
-        # Only of rows that are an input each it is known how many inputs failed.
-        is_told = not counts.failed or keeps_some(result, rows)
+        counts = self._counts = self._counts or Counts(records.sparkSession.sparkContext)
+        before = counts.values()
+        unpack, pack = Unpack(self._sources), Pack(self._outputs, count=counts)
+        rows = records.select("value", "headers").mapInArrow(unpack, self.row_type)
+        result = self._transform(rows)
+        check_result(result, self._outputs.component, self._emitted)
+        self._write(result.mapInArrow(pack, OUT))
+        acks = InputAcks(
+            self._outputs.topology, self._inbox, self._sources, self._outputs.log, session, batch_id, counts
+        )
+        inputs = records.select("key", "value", "partition", "offset", "headers")
+        self._write(inputs.mapInArrow(acks, OUT))
+        told = {name: value - before[name] for name, value in counts.values().items()}
         return Written(
-            rows=counts.rows,
-            tuples=tuples,
-            acks=counts.anchors,
-            failed=counts.failed,
-            dead=counts.dead,
-            seconds=seconds,
-            emitted=self.outputs.rows_of(tuples),
-            acked=counts.rows - counts.dead - counts.failed if is_told else None,
+            rows=told["executed"] + told["dead"],
+            tuples=told["transferred"],
+            acks=told["acks"],
+            failed=told["failed"],
+            dead=told["dead"],
+            seconds=time.monotonic() - began,
+            emitted=told["emitted"],
+            acked=None if told["failed"] else told["acked"],
         )
 
-    def _reader(self, query_id: str) -> InboxReader:
-        if query_id not in self._readers:
-            identity = seed_of(query_id, tuples_topic(self.inbox.manifest.topology, self.inbox.bolt))
-            self._readers[query_id] = InboxReader(self.inbox, identity)
-        return self._readers[query_id]
-
-    def _records(
-        self,
-        batch_id: int,
-        session: bytes,
-        inputs: DataFrame,
-        deliveries: DataFrame,
-        counts: Counts,
-        *,
-        carried: bool,
-    ) -> DataFrame:
-        """All that is to be written; what the counts rule out is left out of the plan."""
-        records = tuple_records(deliveries, self.outputs)
-        if counts.dead:
-            records = records.unionByName(dead_letters(inputs, self.inbox))
-        if self.inbox.manifest.acking and counts.anchors:
-            lanes = AckLanes(self.inbox.manifest, self.inbox.bolt, session, self.lanes)
-            entries = functools.reduce(DataFrame.unionByName, _entries(inputs, deliveries, counts, carried=carried))
-            records = records.unionByName(lanes.acks(batch_id, entries, counts.anchors, counts.fails))
-        return records
-
-    def open(self, spark: SparkSession, session: bytes) -> None:
-        """Opens the session on all lanes; nothing else may be written before."""
-        if self.inbox.manifest.acking:
-            lanes = AckLanes(self.inbox.manifest, self.inbox.bolt, session, self.lanes)
-            write(lanes.openings(spark), self.kafka)
-
-
-def _entries(inputs: DataFrame, deliveries: DataFrame, counts: Counts, *, carried: bool) -> Iterator[DataFrame]:
-    """What is to be told about roots: `root`, `val`, and `message`, null unless it failed."""
-    val, fail = F.col("edge").alias("val"), F.col("fail").alias("message")
-    message = F.col(DEAD)["message"].alias("message")
-    single = F.col(ROOT).isNotNull()
-    if counts.single:
-        yield deliveries.where("root is not null").select("root", "val" if carried else val, fail)
-    if counts.single and not carried:
-        yield inputs.where(single).select(F.col(ROOT).alias("root"), F.col(EDGE).alias("val"), message)
-    elif counts.single and counts.dead:
-        dead = inputs.where(single & F.col(DEAD).isNotNull())
-        yield dead.select(F.col(ROOT).alias("root"), F.col(EDGE).alias("val"), message)
-    if counts.several:
-        pairs = inputs.where(F.col(SEVERAL).isNotNull()).select(F.inline(SEVERAL), message)
-        yield pairs.withColumnRenamed("edge", "val")
-    if counts.several_roots:
-        # Also where each input had one: an aggregation merges them.
-        yield deliveries.where("several is not null").select(F.explode("several").alias("root"), val, fail)
+    def _write(self, records: DataFrame) -> None:
+        records.write.format("kafka").options(**self._kafka).save()

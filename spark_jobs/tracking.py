@@ -1,8 +1,7 @@
 """The tracking column: which inputs a row was made from.
 
-`transform` receives it as `_tracking` and has to keep it. It is opaque: an identity, from which the edges of the row's
-tuples are made, the roots that these will be anchored to, and the edge of the input's one anchor. Rows that are
-selected, filtered, joined or exploded keep it by themselves; an aggregation merges it.
+`transform` receives it as `_tracking` and has to keep it. It is opaque: the roots that the row's tuples will be
+anchored to. Rows that are selected, filtered, joined or exploded keep it by themselves; an aggregation merges it.
 """
 
 from typing import Final
@@ -15,26 +14,19 @@ SOURCE: Final = "_source"
 STREAM: Final = "_stream"
 FAIL: Final = "_fail"
 
-TRACKING_TYPE: Final = "struct<id: bigint, roots: array<bigint>, edge: bigint>"
-
-
-def tracking_of(id_: Column, roots: Column, edge: Column) -> Column:
-    """The tracking of one input; `edge` is null unless it has exactly one anchor."""
-    return F.struct(id_.alias("id"), roots.alias("roots"), edge.alias("edge"))
+TRACKING_TYPE: Final = "struct<root: bigint, roots: array<bigint>>"
 
 
 def merge_tracking(tracking: Column | str = TRACKING) -> Column:
     """Aggregates the tracking column: the aggregated row is anchored to all its inputs.
 
-        words.groupBy("word").agg(F.count("*").alias("count"), merge_tracking().alias("_tracking"))
-
-    The result does not depend on the order of the rows.
+    words.groupBy("word").agg(F.count("*").alias("count"), merge_tracking().alias("_tracking"))
     """
     column = F.col(tracking) if isinstance(tracking, str) else tracking
-    # Inputs that were exploded into the group twice cancel out of the XOR; the count tells such groups apart.
-    id_ = F.xxhash64(F.bit_xor(column["id"]), F.count(F.lit(1)))
-    roots = F.sort_array(F.array_distinct(F.flatten(F.collect_list(column["roots"]))))
-    return tracking_of(id_, roots, F.lit(None).cast("bigint"))
+    single, several = F.collect_set(column["root"]), F.flatten(F.collect_list(column["roots"]))
+    roots = F.array_union(single, several)
+    one = F.when(F.size(roots) == 1, F.get(roots, F.lit(0)))
+    return F.struct(one.alias("root"), F.when(F.size(roots) > 1, roots).alias("roots"))
 
 
 def mark_failed(rows: DataFrame, condition: Column, message: Column | str) -> DataFrame:

@@ -8,16 +8,19 @@ import numpy as np
 from spout_sdk.ack_buffer import AckBuffer
 from spout_sdk.arrow_input import ArrowInput, row_numbers
 from spout_sdk.collectors import OutputCollector
-from spout_sdk.column_groupings import ChooseRows, Rows, choose_rows_for
+from spout_sdk.column_groupings import choose_rows
 from spout_sdk.context import TaskContext
 from spout_sdk.counters import Counters
 from spout_sdk.emit_plans import Groupings, TaskId, receivers
 from spout_sdk.errors import EmitError, TopologyError, TupleAlreadyDoneError
 from spout_sdk.hooks import EmitInfo
-from spout_sdk.packer import Columns, OpenPack
+from spout_sdk.packer import OpenPack
 from spout_sdk.records import Entropy
 from spout_sdk.tuples import InputPack
+from tuple_tree.anchor_columns import Rows
 from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.column_packs import Columns
+from tuple_tree.column_routing import ChooseRows
 from tuple_tree.ids import IdColumn
 from tuple_tree.names import tuples_topic
 from tuple_tree.packs import PackCodec
@@ -102,7 +105,7 @@ class ColumnOutput:
             for bolt, subscription in receivers(manifest, component.name, stream.name):
                 custom = groupings.get((component.name, stream.name, bolt.name))
                 start = int.from_bytes(entropy(4))
-                choose = choose_rows_for(codec, subscription, bolt.tasks, stream.field_names, start, custom)
+                choose = choose_rows(codec, subscription, bolt.tasks, stream.field_names, start, custom)
                 topic = tuples_topic(manifest.topology, bolt.name)
                 packs = [OpenPack(topic, task, codec, source, max_rows) for task in range(bolt.tasks)]
                 routes.append(ColumnRoute(bolt.name, packs, choose))

@@ -1,18 +1,15 @@
 """The rows of a pack, as an `ArrowBolt` receives them, and what their trees are told of each."""
 
-from typing import Any, Final, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spout_sdk.column_groupings import Rows
 from spout_sdk.tuples import InputPack, Tuple
-from tuple_tree.anchors import PAIR_BYTES, Edges, edges_of_tuples
-from tuple_tree.errors import WireError
-from tuple_tree.ids import IdColumn, unpack_ids
+from tuple_tree.anchor_columns import AnchorColumns, Rows
+from tuple_tree.anchors import Edges
+from tuple_tree.ids import IdColumn
 from tuple_tree.packs import PackCodec
-
-_ONE_EACH: Final = None
 
 
 class ArrowInput:
@@ -22,9 +19,8 @@ class ArrowInput:
         batch: a record batch, one row a tuple.
         pack: of the record.
         codec: of the stream.
+        anchors: of the rows.
         first: which of the record's tuples the first row is.
-        roots, edges: of each anchor of each row, in order.
-        starts: shape `(n + 1,)`: where the anchors of each row begin; None if each has one.
 
     Attributes:
         batch: as given.
@@ -32,16 +28,14 @@ class ArrowInput:
         settled: shape `(n,)`: whether it was acked or failed.
     """
 
-    __slots__ = ("_edges", "_first", "_roots", "_starts", "batch", "codec", "out", "pack", "settled")
+    __slots__ = ("_anchors", "_first", "anchors", "batch", "codec", "out", "pack", "settled")
 
     def __init__(
         self,
         batch: Any,
         pack: InputPack,
         codec: PackCodec,
-        roots: IdColumn,
-        edges: IdColumn,
-        starts: Rows | None,
+        anchors: AnchorColumns,
         first: int = 0,
         out: IdColumn | None = None,
         settled: NDArray[np.bool_] | None = None,
@@ -49,65 +43,26 @@ class ArrowInput:
         self.batch = batch
         self.pack = pack
         self.codec = codec
-        self._roots = roots
-        self._edges = edges
-        self._starts = starts
+        self._anchors = anchors
+        self.anchors = anchors.take
         self._first = first
         self.out = np.zeros(batch.num_rows, np.uint64) if out is None else out
         self.settled = np.zeros(batch.num_rows, np.bool_) if settled is None else settled
-
-    @classmethod
-    def read(cls, batch: Any, pack: InputPack, codec: PackCodec, anchors: bytes | None, counts: bytes | None) -> Self:
-        """The rows of a record.
-
-        Raises:
-            WireError: if the headers do not go together, or with the batch.
-        """
-        rows = batch.num_rows
-        if not anchors and not (counts and any(counts)):
-            nothing = np.empty(0, np.uint64)
-            return cls(batch, pack, codec, nothing, nothing, np.zeros(rows + 1, np.intp))
-        anchors = anchors or b""
-        if counts is None and len(anchors) == PAIR_BYTES * rows:
-            ids = unpack_ids(anchors).astype(np.uint64)
-            return cls(batch, pack, codec, ids[::2], ids[1::2], _ONE_EACH)
-        each = edges_of_tuples(anchors, counts)
-        if len(each) != rows:
-            raise WireError("ragged-anchors", f"the headers have anchors for {len(each)} tuples, and there are {rows}")
-        roots = np.array([root for edges in each for root in edges], np.uint64)
-        flat = np.array([edge for edges in each for edge in edges.values()], np.uint64)
-        starts = np.concatenate(([0], np.cumsum([len(edges) for edges in each])))
-        return cls(batch, pack, codec, roots, flat, starts)
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 
     def __getitem__(self, rows: slice) -> "ArrowInput":
         begin, end, _ = rows.indices(len(self))
-        anchors = slice(begin, end) if self._starts is None else slice(self._starts[begin], self._starts[end])
-        starts = None if self._starts is None else self._starts[begin : end + 1] - self._starts[begin]
         return ArrowInput(
             self.batch.slice(begin, end - begin),
             self.pack,
             self.codec,
-            self._roots[anchors],
-            self._edges[anchors],
-            starts,
+            self._anchors.part(begin, end),
             self._first + begin,
             self.out[begin:end],
             self.settled[begin:end],
         )
-
-    def anchors(self, rows: Rows) -> tuple[IdColumn, IdColumn, Rows | None]:
-        """Roots and edges of the anchors of some rows, and how many each row has; None if each has one."""
-        if self._starts is None:
-            return self._roots[rows], self._edges[rows], None
-        begins = self._starts[rows]
-        counts = self._starts[rows + 1] - begins
-        # Positions of the anchors: from each row's first, so many.
-        before = np.cumsum(counts) - counts
-        places = np.arange(counts.sum()) + np.repeat(begins - before, counts)
-        return self._roots[places], self._edges[places], counts
 
     def open_rows(self) -> Rows:
         """The rows that were neither acked nor failed."""

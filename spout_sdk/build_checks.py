@@ -62,23 +62,17 @@ def check_ticks(bolt: str, made: Any, tick_interval: float | None) -> None:
 
 
 def check_external_streams(manifest: Manifest) -> None:
-    """Checks that external components neither emit nor receive packs.
+    """Checks that external spouts emit no packs.
 
     Raises:
         TopologyError: if one does.
     """
-    for component in manifest.components:
-        if not component.external:
-            continue
-        streams = [(component.name, stream) for stream in component.streams]
-        received = component.subscriptions if isinstance(component, BoltManifest) else ()
-        streams += [(each.source, manifest.stream(each.source, each.stream)) for each in received]
-        for source, stream in streams:
-            if stream.codec == "arrow":
+    for spout in manifest.spouts:
+        for stream in spout.streams:
+            if spout.external and stream.codec == "arrow":
                 raise TopologyError(
-                    f"stream {stream.name!r} of {source!r} has codec arrow, and {component.name!r} is external: Spark "
-                    "components read and write streams of one tuple a record, so declare the stream with "
-                    'codec="avro" or "json"'
+                    f"stream {stream.name!r} of {spout.name!r} has codec arrow, and {spout.name!r} is external: spouts "
+                    'in Spark emit one tuple a record, so declare the stream with codec="avro" or "json"'
                 )
 
 

@@ -1,81 +1,16 @@
-"""Groupings of whole columns: which tasks of a bolt receive which rows of a record batch.
+"""Groupings of whole columns, those of the user's included: which tasks of a bolt receive which rows."""
 
-The same tasks as `groupings` for fields and custom groupings; those that may choose give each task a run of rows.
-"""
-
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spout_sdk.groupings import CustomFactory, choose_for
+from tuple_tree.column_routing import ChooseRows, Share, choose_rows_for
 from tuple_tree.manifest import Subscription
 from tuple_tree.packs import PackCodec
-from tuple_tree.routing import fields_task, grouping_key, partial_key_tasks
-
-Rows = NDArray[np.intp]
-"""Shape `(k,)`: positions of rows, rising."""
-
-Share = tuple[int, Rows | slice]
-"""A task, and the rows that it receives."""
-
-ChooseRows = Callable[[Any], list[Share]]
-"""Shares the rows of a record batch out; raises `TypeError` for values that cannot be grouped by."""
-
-_ALL: Final = slice(None)
 
 
-def shuffled(tasks: int, start: int) -> ChooseRows:
-    """Runs of rows, as long as each other to within a row, in turn."""
-    turn = start % tasks
-
-    def choose(batch: Any) -> list[Share]:
-        nonlocal turn
-        rows = batch.num_rows
-        parts = min(tasks, rows)
-        bounds = [rows * part // parts for part in range(parts + 1)] if parts else [0]
-        shares: list[Share] = [((turn + part) % tasks, slice(bounds[part], bounds[part + 1])) for part in range(parts)]
-        turn = (turn + parts) % tasks
-        return shares
-
-    return choose
-
-
-def by_fields(codec: PackCodec, tasks: int, positions: tuple[int, ...]) -> ChooseRows:
-    """Equal values of the fields always reach the same task."""
-
-    def choose(batch: Any) -> list[Share]:
-        codes, keys = _keys(codec, batch, positions)
-        task_of_key = np.fromiter((fields_task(key, tasks) for key in keys), np.intp, len(keys))
-        return list(_shares(task_of_key[codes]))
-
-    return choose
-
-
-def by_partial_key(codec: PackCodec, tasks: int, positions: tuple[int, ...]) -> ChooseRows:
-    """Equal values of the fields reach one of two tasks; within a batch, that to which less was sent before it."""
-    sent = [0] * tasks
-
-    def choose(batch: Any) -> list[Share]:
-        codes, keys = _keys(codec, batch, positions)
-        task_of_key = np.empty(len(keys), np.intp)
-        for code, (key, count) in enumerate(zip(keys, np.bincount(codes).tolist(), strict=True)):
-            first, second = partial_key_tasks(key, tasks)
-            task_of_key[code] = task = first if sent[first] <= sent[second] else second
-            sent[task] += count
-        return list(_shares(task_of_key[codes]))
-
-    return choose
-
-
-def fixed(tasks: tuple[int, ...]) -> ChooseRows:
-    """All rows to the same tasks."""
-    shares: list[Share] = [(task, _ALL) for task in tasks]
-    return lambda _batch: shares
-
-
-def choose_rows_for(
+def choose_rows(
     codec: PackCodec,
     subscription: Subscription,
     tasks: int,
@@ -84,61 +19,20 @@ def choose_rows_for(
     factory: CustomFactory | None = None,
 ) -> ChooseRows:
     """The grouping of a subscription; arguments as those of `groupings.choose_for`."""
-    positions = tuple(field_names.index(name) for name in subscription.fields)
-    match subscription.grouping:
-        case "shuffle" | "local_or_shuffle" | "none":
-            return shuffled(tasks, start)
-        case "fields":
-            return by_fields(codec, tasks, positions)
-        case "partial_key":
-            return by_partial_key(codec, tasks, positions)
-        case "global":
-            return fixed((0,))
-        case "all":
-            return fixed(tuple(range(tasks)))
-        case "direct":
+    found = choose_rows_for(codec, subscription, tasks, field_names, start)
+    if found is not None:
+        return found
+    if subscription.grouping == "direct":
 
-            def refuse(_batch: Any) -> list[Share]:
-                raise TypeError("it is direct: an ArrowBolt cannot name each row's task; use a Bolt or a BatchBolt")
+        def refuse(_batch: Any) -> list[Share]:
+            raise TypeError("it is direct: an ArrowBolt cannot name each row's task; use a Bolt or a BatchBolt")
 
-            return refuse
-        case "custom":
-            choose = choose_for(subscription, tasks, field_names, start, factory)
+        return refuse
+    choose = choose_for(subscription, tasks, field_names, start, factory)
 
-            def choose_each(batch: Any) -> list[Share]:
-                chosen = [choose(values)[1] for values in codec.rows(batch)]
-                receivers = sorted({task for each in chosen for task in each})
-                return [
-                    (task, np.array([row for row, each in enumerate(chosen) if task in each])) for task in receivers
-                ]
+    def choose_each(batch: Any) -> list[Share]:
+        chosen = [choose(values)[1] for values in codec.rows(batch)]
+        receivers = sorted({task for each in chosen for task in each})
+        return [(task, np.array([row for row, each in enumerate(chosen) if task in each])) for task in receivers]
 
-            return choose_each
-
-
-def _keys(codec: PackCodec, batch: Any, positions: tuple[int, ...]) -> tuple[Rows, list[bytes]]:
-    """The key of each row: which of the different ones, shape `(n,)`, and these."""
-    codes, values = codec.distinct(batch, positions[0])
-    parts = [values]
-    first = np.arange(len(values))
-    for position in positions[1:]:
-        more, values = codec.distinct(batch, position)
-        parts.append(values)
-        _, first, codes = np.unique(codes * len(values) + more, return_index=True, return_inverse=True)
-    if len(parts) == 1:
-        return codes, [value if value.__class__ is bytes else grouping_key((value,)) for value in parts[0]]
-    rows = batch.take(first)
-    columns = [codec.column(rows, position) for position in positions]
-    return codes, [grouping_key(key) for key in zip(*columns, strict=True)]
-
-
-def _shares(tasks: Rows) -> Iterator[Share]:
-    """The rows of each task that receives any, in their order."""
-    if not len(tasks):
-        return
-    order = np.argsort(tasks, kind="stable")
-    ends = np.cumsum(np.bincount(tasks))
-    begin = 0
-    for task, end in enumerate(ends.tolist()):
-        if end > begin:
-            yield task, _ALL if end - begin == len(tasks) else order[begin:end]
-        begin = end
+    return choose_each

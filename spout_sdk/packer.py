@@ -5,16 +5,13 @@ A pack goes out when it is full, when its oldest tuple has lingered, and at once
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
-
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
+from typing import Any, Final
 
 from spout_sdk.counters import Counters
 from spout_sdk.records import Headers, Sink
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, pack_counts
-from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids
+from tuple_tree.column_packs import Columns, concatenated
+from tuple_tree.ids import ID_BYTES, pack_ids
 from tuple_tree.packs import MAX_BYTES
 from tuple_tree.payloads import PayloadCodec
 
@@ -22,40 +19,6 @@ LINGER_SECONDS: Final = 0.005
 
 _FIRST_LIMIT: Final = 64
 _GROWTH: Final = 4
-
-
-class Columns(NamedTuple):
-    """Tuples of one stream for one task, as columns.
-
-    Attributes:
-        rows: a record batch of the stream.
-        ids: shape `(2 * anchors,)`: root and edge, in turn, of each anchor of each row.
-        counts: shape `(n,)`: how many anchors each row has; None if each has one.
-    """
-
-    rows: Any
-    ids: IdColumn
-    counts: NDArray[np.intp] | None
-
-    def part(self, begin: int, end: int) -> "Columns":
-        """The rows from `begin` up to `end`."""
-        counts = self.counts
-        if counts is None:
-            return Columns(self.rows[begin:end], self.ids[2 * begin : 2 * end], None)
-        first, last = 2 * int(counts[:begin].sum()), 2 * int(counts[:end].sum())
-        return Columns(self.rows[begin:end], self.ids[first:last], counts[begin:end])
-
-
-def concatenated(several: Sequence[Columns]) -> Columns:
-    """Columns below each other."""
-    if len(several) == 1:
-        return several[0]
-    rows = pa.concat_batches([each.rows for each in several])
-    ids = np.concatenate([each.ids for each in several])
-    if all(each.counts is None for each in several):
-        return Columns(rows, ids, None)
-    counts = [np.ones(len(each.rows), np.intp) if each.counts is None else each.counts for each in several]
-    return Columns(rows, ids, np.concatenate(counts))
 
 
 Undelivered = Callable[[Sequence[int], int, Any, Any], None]

@@ -8,6 +8,7 @@ from spout_sdk.arrow_input import ArrowInput
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.records import Headers, Record
 from spout_sdk.tuples import UNKNOWN_STREAM, InputPack, InputStream, TracedTuple, Tuple
+from tuple_tree.anchor_columns import AnchorColumns
 from tuple_tree.anchors import (
     ANCHOR_COUNTS_HEADER,
     ANCHORS_HEADER,
@@ -111,7 +112,7 @@ class TupleReader:
 def _columns(codec: Any, payload: bytes, pack: InputPack, anchors: bytes | None, counts: bytes | None) -> ArrowInput:
     batch = codec.decode_batch(payload)
     pack.size = pack.left = batch.num_rows
-    return ArrowInput.read(batch, pack, codec, anchors, counts)
+    return ArrowInput(batch, pack, codec, AnchorColumns.read(anchors, counts, batch.num_rows))
 
 
 def _tuples(

@@ -221,18 +221,17 @@ FAULTS: Final = (
     ),
     Fault(
         "Spark: the edge of an input is left out of its ack",
-        "spark_jobs/micro_batch.py",
-        '        yield inputs.where(single).select(F.col(ROOT).alias("root"), F.col(EDGE).alias("val"), message)',
-        '        zero = F.lit(0).cast("bigint").alias("val")\n'
-        '        yield inputs.where(single).select(F.col(ROOT).alias("root"), zero, message)',
-        "tests/spark/test_bolt.py::test_a_repeated_micro_batch_and_a_retried_task",
+        "spark_jobs/input_acks.py",
+        "        entries.vals.append(edges)",
+        "        entries.vals.append(np.zeros_like(edges))",
+        "tests/unit/spark/test_two_writes.py::test_rows_arrive_and_trees_complete",
     ),
     Fault(
-        "Spark: each run of a micro-batch is a session of its own",
-        "spark_jobs/ack_batches.py",
-        '            "session": F.lit(self.session),\n            "sequence"',
-        '            "session": F.lit(__import__("os").urandom(16)),\n            "sequence"',
-        "tests/spark/test_bolt.py::test_a_repeated_micro_batch_and_a_retried_task",
+        "Spark: children share an edge",
+        "spark_jobs/entries.py",
+        "    drawn = np.frombuffer(os.urandom(8 * size), np.uint64)\n    while",
+        "    drawn = np.ones(size, np.uint64)\n    while",
+        "tests/unit/spark/test_two_writes.py::test_no_tree_is_acked_before_all_children_of_a_whole_attempt",
     ),
 )  # fmt: skip
 

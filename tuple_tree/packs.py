@@ -274,6 +274,14 @@ class PackCodec:
         """The values of one field; raises as `rows`."""
         return self._columns[position].values(batch.column(position))
 
+    def embedded(self, position: int, values: Sequence[Any]) -> Any:
+        """The column of a field whose values are Avro bodies, of its values.
+
+        Raises:
+            Exception: of fastavro, if one does not fit.
+        """
+        return pa.array(map(self._columns[position].value, values), pa.binary())
+
     def distinct(self, batch: Any, position: int) -> tuple[Any, list[Any]]:
         """The different values of one field: for each row which of them, shape `(n,)` of integers, and these.
 

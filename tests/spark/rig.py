@@ -26,6 +26,10 @@ from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic, tupl
 next_id = random_ids().__next__
 
 
+_PACKED = 7
+"""Tuples of a record that a test sends."""
+
+
 def topology_name() -> str:
     return f"spark-{uuid.uuid4().hex[:12]}"
 
@@ -38,13 +42,14 @@ def forget_commit(checkpoint: Path) -> None:
     (commits / f".{last}.crc").unlink(missing_ok=True)
 
 
-def edges_of(record: Message) -> Edges:
-    """The edges of the one tuple of a record."""
+def pairs_of(record: Message) -> list[tuple[int, int]]:
+    """Root and edge of each anchor of each tuple of a record."""
     headers = headers_of(record)
     if "anchors" not in headers:
-        return {}
-    (edges,) = edges_of_tuples(headers["anchors"], headers.get("anchor-counts"))
-    return edges
+        return []
+    return [
+        pair for edges in edges_of_tuples(headers["anchors"], headers.get("anchor-counts")) for pair in edges.items()
+    ]
 
 
 class Outcome:
@@ -89,18 +94,28 @@ class Stage(Topics):
     def send(self, tuples: Iterable[Sequence[Any]], source: str = "lines", stream: str = "default") -> list[int]:
         """Sends tuples of a spout to the bolt, each a tree of its own; returns their roots."""
         declared = self.manifest.stream(source, stream)
-        sent: list[tuple[Edges, bytes]] = [({next_id(): next_id()}, packed(declared, values)) for values in tuples]
+        sent = [({next_id(): next_id()}, values) for values in tuples]
         self.init([edges for edges, _ in sent])
-        for edges, payload in sent:
-            self.send_record(payload, edges, source=f"{source}/{stream}")
+        size = _PACKED if declared.codec == "arrow" else 1
+        for begin in range(0, len(sent), size):
+            some = sent[begin : begin + size]
+            payload = packed(declared, *(values for _, values in some))
+            self.send_record(payload, *(edges for edges, _ in some), source=f"{source}/{stream}")
         self.flush()
         return [root for edges, _ in sent for root in edges]
 
     def send_record(
-        self, payload: bytes | None, edges: Edges | bytes, source: str | None = "lines/default", task: int | None = None
+        self,
+        payload: bytes | None,
+        *edges: Edges | bytes,
+        source: str | None = "lines/default",
+        task: int | None = None,
     ) -> None:
         """Sends one record to the bolt's inbox; edges that are bytes are its `anchors` header as it is."""
-        headers: list[Any] = [("anchors", edges)] if isinstance(edges, bytes) else anchor_headers([edges])
+        headers: list[Any] = []
+        for each in edges:
+            headers += [("anchors", each)] if isinstance(each, bytes) else []
+        headers += anchor_headers([each for each in edges if not isinstance(each, bytes)])
         if source is not None:
             headers.append(("source", source.encode()))
         tasks = self.manifest.component("split").tasks
@@ -145,7 +160,7 @@ class Stage(Topics):
         found: list[tuple[int, int]] = []
         for bolt in bolts or ("count",):
             for record in self.received(bolt):
-                found += edges_of(record).items()
+                found += pairs_of(record)
         acks = [pair for pair in dict.fromkeys(found) if pair not in self._acked]
         self._acked.update(acks)
         for partition, some in self._by_partition(acks):
@@ -174,7 +189,7 @@ class Stage(Topics):
 
     def anchored(self, *bolts: str) -> set[int]:
         """The roots of what lies in the inboxes of bolts."""
-        return {root for bolt in bolts or ("count",) for record in self.received(bolt) for root in edges_of(record)}
+        return {root for bolt in bolts or ("count",) for record in self.received(bolt) for root, _ in pairs_of(record)}
 
     def _by_partition(self, entries: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
         partitions: dict[int, list[tuple[int, int]]] = defaultdict(list)

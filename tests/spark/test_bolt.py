@@ -15,7 +15,7 @@ from pyspark.sql.pandas import functions as pandas_functions
 from spark_jobs import mark_failed, merge_tracking
 from tests.kafka.sdk_rig import headers_of, value, write_in_transactions
 from tests.spark.figures import last_figures
-from tests.spark.rig import Stage, edges_of, forget_commit, next_id, topology_name
+from tests.spark.rig import Stage, forget_commit, next_id, pairs_of, topology_name
 from tests.spark.topologies import manifest_of, subscription
 from tuple_tree.anchors import pack_anchors
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
@@ -56,6 +56,49 @@ def united(rows: DataFrame) -> DataFrame:
     return renamed(rows).unionByName(renamed(rows))
 
 
+def cached(rows: DataFrame) -> DataFrame:
+    return explode(rows).cache()
+
+
+def checkpointed(rows: DataFrame) -> DataFrame:
+    return explode(rows).localCheckpoint()
+
+
+def from_rdd(rows: DataFrame) -> DataFrame:
+    words = explode(rows)
+    return rows.sparkSession.createDataFrame(words.rdd, words.schema)
+
+
+def crossed(rows: DataFrame) -> DataFrame:
+    return renamed(rows).crossJoin(rows.sparkSession.range(2)).drop("id")
+
+
+def distinct(rows: DataFrame) -> DataFrame:
+    return explode(rows).distinct()
+
+
+def limited(rows: DataFrame) -> DataFrame:
+    return explode(rows).limit(9)
+
+
+def sampled(rows: DataFrame) -> DataFrame:
+    return explode(rows).sample(0.5)
+
+
+def nothing(rows: DataFrame) -> DataFrame:
+    return explode(rows).where("false")
+
+
+def arrow_function(rows: DataFrame) -> DataFrame:
+    def twice(batches: Any) -> Any:
+        for batch in batches:
+            yield batch
+            yield batch
+
+    words = renamed(rows)
+    return words.mapInArrow(twice, words.schema)
+
+
 def pandas_udf(rows: DataFrame) -> DataFrame:
     def reverse(lines: Any) -> Any:
         return lines.str[::-1]
@@ -66,8 +109,20 @@ def pandas_udf(rows: DataFrame) -> DataFrame:
     return rows.select(make(reverse, "string")("line").alias("word"), "_tracking")
 
 
+ANY = Counter[str]()
+"""Which rows it makes is for Spark to choose."""
+
 TRANSFORMS = {
     explode: WORDS,
+    cached: WORDS,
+    checkpointed: WORDS,
+    from_rdd: WORDS,
+    crossed: Counter(LINES * 2),
+    distinct: Counter(word for line in LINES for word in set(line.split())),
+    limited: ANY,
+    sampled: ANY,
+    nothing: Counter[str](),
+    arrow_function: Counter(LINES * 2),
     only_long: Counter(line for line in LINES if len(line) > 12),
     counted: Counter(f"{word}={count}" for word, count in WORDS.items()),
     joined: Counter({"one": WORDS["w1"], "uno": WORDS["w1"], "two": WORDS["w2"]}),
@@ -78,7 +133,7 @@ TRANSFORMS = {
 
 def test_transforms_of_all_kinds(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """One micro-batch, whose rows go through one transform each."""
-    lines, words = (declare({"kind": str, field: str}, codec="avro") for field in ("line", "word"))
+    lines, words = (declare({"kind": str, field: str}) for field in ("line", "word"))
     manifest = manifest_of(topology_name(), lines=lines, words=words, ack_partitions=3)
     stage = Stage(bootstrap_servers, manifest, tmp_path)
 
@@ -96,15 +151,19 @@ def test_transforms_of_all_kinds(spark: SparkSession, bootstrap_servers: str, tm
     stage.drain(spark, transform)
     found = Counter(stage.values())
     for each, expected in TRANSFORMS.items():
-        assert Counter({word: n for (kind, word), n in found.items() if kind == each.__name__}) == expected
-    dropped = {
-        root
-        for each, kept in ((only_long, ".{13}"), (joined, "w1|w2"))
-        for root, line in zip(sent[each], LINES, strict=True)
-        if not re.search(kept, line)
-    }
+        words_of = Counter({word: n for (kind, word), n in found.items() if kind == each.__name__})
+        assert words_of == expected or expected is ANY, each.__name__
+    waiting = stage.anchored()
+    dropped = {root for roots in sent.values() for root in roots} - waiting
+    kept = {only_long: ".{13}", joined: "w1|w2", nothing: "^$"}
+    for each, roots in sent.items():
+        if TRANSFORMS[each] is not ANY:
+            expected_roots = {
+                root for root, line in zip(roots, LINES, strict=True) if re.search(kept.get(each, ""), line)
+            }
+            assert waiting & set(roots) == expected_roots, each.__name__
     assert stage.outcome().acked == dropped, "the others wait for their receiver"
-    edges = [edge for record in stage.received() for edge in edges_of(record).items()]
+    edges = [pair for record in stage.received() for pair in pairs_of(record)]
     assert len(set(edges)) == len(edges), "equal rows of one input have edges of their own"
     stage.ack_received()
     assert stage.outcome().acked == set(stage.roots)
@@ -130,7 +189,7 @@ def test_a_repeated_micro_batch_and_a_retried_task(spark: SparkSession, bootstra
 
     roots = stage.send([(line,) for line in LINES])
     long = {root for root, line in zip(roots, LINES, strict=True) if len(line) > 12}
-    stage.drain(spark, transform, lanes=2)
+    stage.drain(spark, transform)
     assert failed.exists()
     assert stage.outcome().acked == set(roots) - long
     assert stage.anchored() == long
@@ -138,7 +197,7 @@ def test_a_repeated_micro_batch_and_a_retried_task(spark: SparkSession, bootstra
     before = len(stage.received())
     forget_commit(stage.checkpoint)
     more = stage.send([("something much longer",)])
-    stage.drain(spark, transform, lanes=2)
+    stage.drain(spark, transform)
     assert len(stage.received()) == 2 * before + 3, "all was written again, and what came since"
     assert stage.outcome().acked == set(roots) - long, "a repeat completes nothing"
     stage.ack_received()
@@ -338,7 +397,7 @@ def test_the_rows_of_a_cached_explode_cancel_nothing(
     stage = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path)
     roots = stage.send([("same same same same",)] * 50)
     stage.drain(spark, cached)
-    edges = [edge for record in stage.received() for edge in edges_of(record).values()]
+    edges = [edge for record in stage.received() for _, edge in pairs_of(record)]
     assert len(set(edges)) == len(edges) == 200
     assert not stage.outcome().acked, "no tuple was processed yet"
     stage.ack_received()

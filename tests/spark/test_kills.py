@@ -23,7 +23,7 @@ import spark_jobs
 from tests.kafka.sdk_rig import Cluster, in_threads, progress, write
 from tests.spark import submitted
 from tests.spark.conftest import SETTINGS
-from tests.spark.rig import Stage, edges_of, topology_name
+from tests.spark.rig import Stage, pairs_of, topology_name
 from tests.spark.submitted import source_topic, words
 from tests.spark.test_bolt import explode
 from tests.spark.topologies import manifest_of
@@ -109,9 +109,7 @@ def test_a_write_that_is_cut_off_is_made_again(spark: SparkSession, bootstrap_se
     killed = kill_running_tasks(spark, since)
     assert running.wait(120)
     edges = Counter(
-        pair
-        for record in stage.records(tuples_topic(stage.manifest.topology, "count"))
-        for pair in edges_of(record).items()
+        pair for record in stage.records(tuples_topic(stage.manifest.topology, "count")) for pair in pairs_of(record)
     )
     assert edges.total() > 3 * len(roots), f"the {killed} tasks that were killed had written nothing"
     assert not stage.outcome().acked

@@ -63,7 +63,6 @@ def test_bolts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> N
         ComponentRefusedError, "has no component 'nobody': it has lines, split, count", spark, mine, "nobody", explode
     )
     refused(ComponentRefusedError, "is a spout", spark, mine, "lines", explode)
-    refused(ComponentRefusedError, "0 lanes: it must be at least 1", spark, mine, "split", explode, lanes=0)
     word = F.col("line").alias("word")
     for transform, says in (
         (lambda rows: rows.select(word), "without _tracking"),
@@ -148,7 +147,7 @@ def test_checkpoints(spark: SparkSession, bootstrap_servers: str, tmp_path: Path
     of_bolt = refuses(spark_jobs.bolt, kafka=bolt.kafka, checkpoint=str(bolt.checkpoint))
     other = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path).manifest
     of_bolt(CheckpointRefusedError, f"belongs to .*topology {bolt.manifest.topology}", spark, other, "split", explode)
-    of_bolt(CheckpointRefusedError, "lanes 1", spark, bolt.manifest, "split", explode, lanes=2)
+
     foreign = tmp_path / "foreign"
     query = spark.readStream.format("rate").load().writeStream.format("noop")
     query.option("checkpointLocation", str(foreign)).start().stop()

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import spark_jobs
 from tests.kafka.sdk_rig import headers_of, value, write_in_transactions
 from tests.spark.figures import last_figures
-from tests.spark.rig import Stage, edges_of, forget_commit, topology_name
+from tests.spark.rig import Stage, forget_commit, pairs_of, topology_name
 from tests.spark.spout_rig import PARTITIONS, SpoutStage, await_done, lines, spout_manifest
 from tests.spark.topologies import manifest_of
 from tests.waiting import eventually
@@ -126,7 +126,7 @@ def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers:
     forget_commit(stage.checkpoint)
     running = stage.start(spark)
     eventually(lambda: len(stage.received()) == 400 and running.written(0), "the micro-batch again")
-    roots = Counter(root for record in stage.received() for root in edges_of(record))
+    roots = Counter(root for record in stage.received() for root, _ in pairs_of(record))
     assert set(roots.values()) == {2}, "the same roots, twice"
     with stage.played() as bolt:
         await_done(stage, running)

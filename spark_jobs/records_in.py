@@ -1,0 +1,127 @@
+"""The records of a bolt's inbox, on an executor: their rows and anchors, or why they cannot be used."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from spark_jobs.frames import FrameCodec, StreamFrame
+from tuple_tree.anchor_columns import AnchorColumns
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER
+from tuple_tree.errors import WireError
+
+Headers = list[tuple[str, bytes]]
+
+
+class RecordIn(NamedTuple):
+    """A record of an inbox.
+
+    Attributes:
+        value: its payload.
+        headers: all of them.
+        key: its key.
+        partition: of the inbox.
+        offset: in the partition.
+    """
+
+    value: bytes | None
+    headers: Headers
+    key: bytes | None = None
+    partition: int = -1
+    offset: int = -1
+
+
+class RowsIn(NamedTuple):
+    """The tuples of a record.
+
+    Attributes:
+        source: `component/stream` that they came from.
+        columns: a record batch with the fields of their stream.
+        anchors: of each.
+        errors: what is wrong with those that cannot be read, by their number.
+    """
+
+    source: str
+    columns: Any
+    anchors: AnchorColumns
+    errors: Mapping[int, WireError]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a bolt receives; picklable.
+
+    Attributes:
+        bolt: its name.
+        streams: `component/stream` → stream.
+        acking: whether trees are followed.
+    """
+
+    bolt: str
+    streams: Mapping[str, StreamFrame]
+    acking: bool
+
+
+class InboxDecoder:
+    """Reads records of an inbox; made on the executor.
+
+    Args:
+        sources: of the bolt.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._codecs = {source: FrameCodec(frame) for source, frame in sources.streams.items()}
+
+    def rows(self, record: RecordIn) -> RowsIn:
+        """The tuples of a record.
+
+        Raises:
+            WireError: if it cannot be used.
+        """
+        named = dict(record.headers)
+        said = named.get(SOURCE_HEADER)
+        if said is None:
+            raise WireError("no-source", f"the record has no {SOURCE_HEADER} header")
+        source = said.decode(errors="replace")
+        codec = self._codecs.get(source)
+        if codec is None:
+            known = ", ".join(self._codecs)
+            raise WireError("unknown-source", f"{self._sources.bolt} does not receive {source!r}: it receives {known}")
+        if record.value is None:
+            raise WireError("no-payload", "the record has no value")
+        columns, errors = codec.decode(record.value)
+        size = columns.num_rows
+        if not self._sources.acking:
+            return RowsIn(source, columns, AnchorColumns.none(size), errors)
+        anchors = AnchorColumns.read(named.get(ANCHORS_HEADER), named.get(ANCHOR_COUNTS_HEADER), size)
+        return RowsIn(source, columns, anchors, errors)
+
+    def alone(self, source: str, payload: bytes, index: int) -> bytes:
+        """A pack of one of the tuples of a pack."""
+        return self._codecs[source].packs.alone(payload, index)
+
+    def all_roots(self, record: RecordIn) -> list[int]:
+        """The roots of all trees that a record belongs to, as far as its header can be read."""
+        header = dict(record.headers).get(ANCHORS_HEADER)
+        if not header or not self._sources.acking:
+            return []
+        whole = len(header) // PAIR_BYTES * PAIR_BYTES
+        found = AnchorColumns.read(header[:whole], None, whole // PAIR_BYTES)
+        return list(dict.fromkeys(found.roots.tolist()))
+
+
+def records_of(batch: Any) -> Iterator[RecordIn]:
+    """The records in a batch of Spark: columns `value` and `headers`, and maybe `key`, `partition` and `offset`."""
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != "headers"}
+    headers = batch.column("headers")
+    offsets = headers.offsets.to_numpy()
+    pairs = headers.flatten()
+    keys, values = pairs.field("key").to_pylist(), pairs.field("value").to_pylist()
+    first = offsets[0]
+    for number in range(batch.num_rows):
+        begin, end = offsets[number] - first, offsets[number + 1] - first
+        own = [(key, value) for key, value in zip(keys[begin:end], values[begin:end], strict=True) if value is not None]
+        yield RecordIn(columns["value"][number], own, *(columns[name][number] for name in _PLACE if name in columns))
+
+
+_PLACE = ("key", "partition", "offset")

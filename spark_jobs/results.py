@@ -1,0 +1,91 @@
+"""Whether what `transform` returned can be emitted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, StructType
+
+from spark_jobs.errors import ComponentRefusedError, TransformRefusedError
+from spark_jobs.frames import StreamFrame, ddl_of
+from spark_jobs.payloads import fits
+from spark_jobs.tracking import FAIL, STREAM, TRACKING, TRACKING_TYPE
+
+
+def spark_fields(frame: StreamFrame) -> dict[str, DataType]:
+    """The fields of a stream as Spark has them."""
+    ddl = ", ".join(f"`{field.name}` {ddl_of(field.type)}" for field in frame.schema)
+    made = StructType.fromDDL(ddl)
+    assert isinstance(made, StructType)  # noqa: S101 - for the type checker
+    return {field.name: field.dataType for field in made}
+
+
+def fields_in(streams: Mapping[str, StreamFrame], bolt: str) -> dict[str, DataType]:
+    """The fields of all streams that a bolt receives.
+
+    Raises:
+        ComponentRefusedError: if two have a field of the same name and different types.
+    """
+    fields: dict[str, DataType] = {}
+    for source, frame in streams.items():
+        for name, kind in spark_fields(frame).items():
+            known = fields.setdefault(name, kind)
+            if known != kind:
+                raise ComponentRefusedError(
+                    f"bolt {bolt!r} receives field {name!r} as {known.simpleString()}, and from {source} as "
+                    f"{kind.simpleString()}: a DataFrame has one type a column, so rename one"
+                )
+    return fields
+
+
+def check_result(result: Any, component: str, streams: Mapping[str, StreamFrame]) -> None:
+    """Checks what `transform` returned.
+
+    Raises:
+        TransformRefusedError: if it is no DataFrame, or one that cannot be emitted; the message says what to change.
+    """
+    where = f"transform of {component!r}"
+    if not isinstance(result, DataFrame):
+        raise TransformRefusedError(f"{where} returns a {type(result).__name__}: return the DataFrame of rows to emit")
+    schema = result.schema
+    if TRACKING not in schema.names:
+        raise TransformRefusedError(
+            f"{where} returns {_listed(schema)}, without {TRACKING}: keep that column, and in an aggregation merge it, "
+            f'with merge_tracking().alias("{TRACKING}")'
+        )
+    if schema[TRACKING].dataType.simpleString() != TRACKING_TYPE.replace(" ", ""):
+        raise TransformRefusedError(
+            f"{where} returns a {schema[TRACKING].dataType.simpleString()} as {TRACKING}: keep that column as it is, "
+            "and aggregate it with nothing but merge_tracking()"
+        )
+    for marked in (FAIL, STREAM):
+        if marked in schema.names and schema[marked].dataType.simpleString() != "string":
+            raise TransformRefusedError(
+                f"{where} returns {marked} as {schema[marked].dataType.simpleString()}: it must be text"
+            )
+    if len(streams) > 1 and STREAM not in schema.names:
+        raise TransformRefusedError(
+            f"{where} has streams {', '.join(streams)}: say in column {STREAM} which one a row goes to"
+        )
+    for frame in streams.values():
+        _check_fields(schema, frame, where)
+
+
+def _check_fields(schema: StructType, frame: StreamFrame, where: str) -> None:
+    for name, wanted in spark_fields(frame).items():
+        told = f"field {name!r} of stream {frame.stream.name!r}"
+        if schema.names.count(name) != 1:
+            has = "twice" if name in schema.names else "not at all"
+            raise TransformRefusedError(
+                f"{where} returns {_listed(schema)}, and {told} {has}: name one column {name!r}"
+            )
+        given = schema[name].dataType
+        if not fits(given, wanted):
+            raise TransformRefusedError(
+                f"{where} returns {told} as {given.simpleString()}: the topology declares {wanted.simpleString()}, so "
+                "cast it"
+            )
+
+
+def _listed(schema: StructType) -> str:
+    return "columns " + ", ".join(schema.names) if schema.names else "no columns"

@@ -1,0 +1,316 @@
+"""What a bolt in Spark writes, without Spark: whatever is repeated, cut off or late, no tree is acked too early."""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from acker_worker.fold import LogRecord, PartitionFold
+from acker_worker.ledger import LedgerSettings
+from spark_jobs.entries import AckLog
+from spark_jobs.frames import StreamFrame
+from spark_jobs.input_acks import InputAcks
+from spark_jobs.packing import Outputs, Pack
+from spark_jobs.records_in import Sources
+from spark_jobs.unpacking import Unpack
+from tests.packs import packed, tuples_of
+from tuple_tree.anchors import Edges, anchor_headers
+from tuple_tree.codec import encode_ack_batch
+from tuple_tree.manifest import Subscription
+from tuple_tree.messages import AckBatch, SpoutTask
+from tuple_tree.streams import Stream, declare
+
+PARTITIONS = 2
+LEDGER = LedgerSettings(1_000, 600_000, 30_000)
+LINES = declare({"line": str})
+WORDS = declare({"word": str})
+SINGLE = declare({"word": str}, codec="avro")
+LOG = AckLog("t.acks", PARTITIONS)
+SOURCES = Sources("split", {"lines/default": StreamFrame(LINES)}, acking=True)
+
+Transform = Callable[[Any], Any]
+
+
+def outputs(stream: Stream = WORDS, grouping: Any = "fields") -> Outputs:
+    fields = ("word",) if grouping in ("fields", "partial_key") else ()
+    subscription = Subscription(source="split", stream="default", grouping=grouping, fields=fields)
+    return Outputs("t", "split", {"default": (StreamFrame(stream), [("count", 2, subscription)])}, LOG)
+
+
+def spark_batch(records: Sequence[tuple[bytes | None, list[tuple[str, bytes]]]]) -> Any:
+    """Records of partition 0 as Spark hands them out."""
+    headers = [[{"key": name, "value": said} for name, said in each] for _, each in records]
+    return pa.record_batch(
+        {
+            "key": pa.nulls(len(records), pa.binary()),
+            "value": pa.array([value for value, _ in records], pa.binary()),
+            "partition": pa.array([0] * len(records), pa.int32()),
+            "offset": pa.array(range(len(records)), pa.int64()),
+            "headers": pa.array(headers, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        }
+    )
+
+
+def exploded(rows: Any) -> Any:
+    """As `explode(split(line))`: none, one or several rows of each."""
+    words = [(word, row) for row, line in enumerate(rows.column("line").to_pylist()) for word in line.split()]
+    tracking = rows.column("_tracking").take(pa.array([row for _, row in words], pa.int64()))
+    return pa.record_batch({"word": pa.array([word for word, _ in words], pa.string()), "_tracking": tracking})
+
+
+def run(writes: Iterator[Any]) -> list[dict[str, Any]]:
+    return [row for batch in writes for row in batch.to_pylist()]
+
+
+def headers_of(row: dict[str, Any]) -> list[tuple[str, bytes]]:
+    return [(each["key"], each["value"]) for each in row["headers"] or ()]
+
+
+def write_1(batch: Any, transform: Transform = exploded, to: Outputs | None = None) -> list[dict[str, Any]]:
+    rows = list(Unpack(SOURCES)(iter([batch.select(["value", "headers"])])))
+    return run(Pack(to or outputs())(map(transform, rows)))
+
+
+def write_2(batch: Any, batch_id: int = 0) -> list[dict[str, Any]]:
+    return run(InputAcks("t", "t.tuples.split", SOURCES, LOG, bytes(range(16)), batch_id)(iter([batch])))
+
+
+def children(rows: Sequence[dict[str, Any]], stream: Stream = WORDS) -> list[tuple[Any, Edges]]:
+    return [
+        each
+        for row in rows
+        if row["topic"] == "t.tuples.count"
+        for each in tuples_of(row["value"], headers_of(row), stream)
+    ]
+
+
+@dataclass
+class Log:
+    """An ack log, and what its folds say."""
+
+    folds: list[PartitionFold] = field(
+        default_factory=lambda: [PartitionFold(partition, PARTITIONS, LEDGER) for partition in range(PARTITIONS)]
+    )
+    offsets: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
+    acked: set[int] = field(default_factory=set)
+    failed: dict[int, str] = field(default_factory=dict)
+
+    def append(self, partition: int, value: bytes) -> set[int]:
+        """Appends a batch; returns the roots that are acked by it."""
+        step = self.folds[partition].apply([LogRecord(self.offsets[partition], 1_000, value)])
+        self.offsets[partition] += 1
+        assert not step.rejected
+        acked = {int(root) for told in step.told.values() for roots in told.acked for root in roots}
+        self.failed |= {int(root): message for told in step.told.values() for root, _, message in told.failed}
+        self.acked |= acked
+        return acked
+
+    def ack(self, writer: str, edges: Edges) -> set[int]:
+        """A tuple without children is acked."""
+        acked: set[int] = set()
+        for number, (root, edge) in enumerate(edges.items()):
+            batch = AckBatch(writer, bytes(16), number, ack_roots=ids(root), ack_vals=ids(edge))
+            acked |= self.append(root % PARTITIONS, encode_ack_batch(batch))
+        return acked
+
+    def init(self, trees: Edges) -> None:
+        for number, (root, val) in enumerate(trees.items()):
+            spout = SpoutTask("t.notices.lines", 0, 30_000)
+            batch = AckBatch("lines/0", bytes(16), number, spout=spout, init_roots=ids(root), init_vals=ids(val))
+            self.append(root % PARTITIONS, encode_ack_batch(batch))
+
+
+def ids(*values: int) -> Any:
+    return np.array(values, np.uint64)
+
+
+def inbox(draw_lines: Sequence[str], rng: random.Random) -> tuple[Any, Edges, list[Edges]]:
+    """Packs of lines; the trees that they begin, some of several lines, some lines of several trees."""
+    trees: Edges = defaultdict(int)
+    each: list[Edges] = []
+    known: list[int] = []
+    for _ in draw_lines:
+        count = rng.choice([0, 1, 1, 1, 2])
+        roots = {rng.choice(known) if known and rng.random() < 0.3 else rng.getrandbits(64) for _ in range(count)}
+        known += roots
+        edges = {root: rng.getrandbits(64) | 1 for root in roots}
+        for root, edge in edges.items():
+            trees[root] ^= edge
+        each.append(edges)
+    records = []
+    begin = 0
+    while begin < len(draw_lines):
+        end = begin + rng.randint(1, 4)
+        some = each[begin:end]
+        headers = [(name, bytes(said)) for name, said in anchor_headers(some) if isinstance(said, bytes)]
+        records.append(
+            (packed(LINES, *((line,) for line in draw_lines[begin:end])), [*headers, ("source", b"lines/default")])
+        )
+        begin = end
+    return spark_batch(records), dict(trees), each
+
+
+def expected_checksum(trees: Edges, *tuples: Sequence[tuple[Any, Edges]]) -> Edges:
+    sums = defaultdict(int, trees)
+    for several in tuples:
+        for _, edges in several:
+            for root, edge in edges.items():
+                sums[root] ^= edge
+    return dict(sums)
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.sampled_from(["", "a", "a b", "b b b", "c a b"]), min_size=1, max_size=8),
+    st.integers(0, 2**32),
+    st.data(),
+)
+def test_no_tree_is_acked_before_all_children_of_a_whole_attempt(lines: list[str], seed: int, data: Any) -> None:
+    rng = random.Random(seed)
+    batch, trees, _ = inbox(lines, rng)
+    log = Log()
+    log.init(trees)
+    # Drivers, some of them zombies: write 1 is whole or cut off, and one that is whole is followed by write 2, whole or
+    # cut off. They write at the same time.
+    histories: list[list[tuple[int, dict[str, Any]]]] = []
+    whole: list[bool] = []
+    for number in range(data.draw(st.integers(1, 3), "drivers")):
+        first = write_1(batch)
+        rng.shuffle(first)
+        is_whole = number == 0 or data.draw(st.booleans(), "whole")
+        first = first if is_whole else first[: rng.randint(0, len(first))]
+        second = write_2(batch)
+        second = second if data.draw(st.booleans(), "second whole") else second[: rng.randint(0, len(second))]
+        whole.append(is_whole)
+        histories.append([(number, row) for row in [*first, *(second if is_whole else [])]])
+    needed = [children([row for _, row in history]) for history in histories]
+    pending: list[tuple[int, Any]] = []
+    done: set[tuple[int, int]] = set()
+    written = [0] * len(histories)
+    while any(written[number] < len(history) for number, history in enumerate(histories)) or pending:
+        choices = [number for number, history in enumerate(histories) if written[number] < len(history)]
+        if pending and (not choices or rng.random() < 0.4):
+            number, edges = pending.pop(rng.randrange(len(pending)))
+            done |= {(root, edge) for root, edge in edges.items()}
+            acked = log.ack(f"count/{len(done)}", edges)
+        else:
+            number = rng.choice(choices)
+            _, row = histories[number][written[number]]
+            written[number] += 1
+            acked = set()
+            if row["topic"] == "t.acks":
+                acked = log.append(row["partition"], row["value"])
+            else:
+                pending += [(number, edges) for _, edges in children([row])]
+        for root in acked:
+            assert any(
+                is_whole and all((root, edges[root]) in done for _, edges in tuples if root in edges)
+                for is_whole, tuples in zip(whole, needed, strict=True)
+            ), f"{root:x} is acked, and no attempt's children are all processed"
+    if len(histories) == 1 and len(histories[0]) == len(write_1(batch)) + len(write_2(batch)):
+        assert log.acked == {root for root, val in trees.items()}
+
+
+@pytest.mark.parametrize("stream", [WORDS, SINGLE], ids=["packs", "single records"])
+@pytest.mark.parametrize("grouping", ["fields", "shuffle", "all", "global", "partial_key"])
+def test_rows_arrive_and_trees_complete(stream: Stream, grouping: str) -> None:
+    rng = random.Random(7)
+    lines = [" ".join(rng.choices("abcd", k=rng.randint(0, 5))) for _ in range(400)]
+    batch, trees, _ = inbox(lines, rng)
+    rows = write_1(batch, to=outputs(stream, grouping))
+    found = children(rows, stream)
+    copies = 2 if grouping == "all" else 1
+    assert sorted(word for (word,), _ in found) == sorted([word for line in lines for word in line.split()] * copies)
+    if grouping == "fields":
+        tasks = defaultdict(set)
+        for row in rows:
+            for (word,), _ in children([row], stream):
+                tasks[word].add(row["partition"])
+        assert {len(each) for each in tasks.values()} == {1}
+    log = Log()
+    log.init(trees)
+    for row in [*rows, *write_2(batch)]:
+        if row["topic"] == "t.acks":
+            log.append(row["partition"], row["value"])
+    with_children = {root for _, edges in found for root in edges}
+    assert log.acked == set(trees) - with_children
+    for number, (_, edges) in enumerate(found):
+        log.ack(f"count/{number}", edges)
+    assert log.acked == set(trees)
+
+
+def test_a_repeated_second_write_is_the_same() -> None:
+    batch, _, _ = inbox(["a b"] * 9_000, random.Random(3))
+    assert write_2(batch, 5) == write_2(batch, 5)
+    assert len([row for row in write_2(batch, 5) if row["topic"] == "t.acks"]) > PARTITIONS
+
+
+def test_failed_rows_and_dead_letters_fail_their_trees_and_no_others() -> None:
+    batch, trees, each = inbox(["good", "bad", "null"], random.Random(5))
+    roots = [set(edges) for edges in each]
+
+    def transform(rows: Any) -> Any:
+        lines = rows.column("line")
+        words = pa.array([None if line == "null" else line for line in lines.to_pylist()], pa.string())
+        said = pa.array(["a bad line" if line == "bad" else None for line in lines.to_pylist()], pa.string())
+        return pa.record_batch({"word": words, "_tracking": rows.column("_tracking"), "_fail": said})
+
+    log = Log()
+    log.init(trees)
+    rows = [*write_1(batch, transform), *write_2(batch)]
+    for row in rows:
+        if row["topic"] == "t.acks":
+            log.append(row["partition"], row["value"])
+    for number, (_, edges) in enumerate(children(rows)):
+        log.ack(f"count/{number}", edges)
+    failed = roots[1] | roots[2]
+    assert set(log.failed) == failed
+    assert log.acked == set(trees) - failed
+
+
+def test_what_cannot_be_read_is_a_dead_letter_and_fails_its_trees() -> None:
+    good = packed(LINES, ("a",))
+    headers = [(name, bytes(said)) for name, said in anchor_headers([{11: 5}]) if isinstance(said, bytes)]
+    source = ("source", b"lines/default")
+    cases = {
+        "bad-payload": (b"?", [*headers, source]),
+        "no-payload": (None, [*headers, source]),
+        "no-source": (good, headers),
+        "unknown-source": (good, [*headers, ("source", b"other/default")]),
+        "ragged-anchors": (good, [("anchors", bytes(17)), source]),
+    }
+    for reason, record in cases.items():
+        batch = spark_batch([record])
+        assert children(write_1(batch)) == []
+        rows = write_2(batch)
+        (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
+        assert dict(headers_of(letter))["dead-letter.reason"] == reason.encode()
+        assert dict(headers_of(letter))["dead-letter.by"] == b"split/0"
+        log = Log()
+        log.init({11: 5, 0: 9})
+        for row in rows:
+            if row["topic"] == "t.acks":
+                log.append(row["partition"], row["value"])
+        assert set(log.failed) == ({11} if reason != "ragged-anchors" else {0})
+
+
+def test_a_tuple_that_no_record_takes_is_a_dead_letter() -> None:
+    batch, trees, each = inbox(["a " * 3, "b" * 5_000], random.Random(3))
+    pack = Pack(outputs(), largest=4_000)
+    rows = run(pack(iter([exploded(each) for each in Unpack(SOURCES)(iter([batch.select(["value", "headers"])]))])))
+    (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
+    assert b"takes 5" in dict(headers_of(letter))["dead-letter.detail"]
+    assert {word for (word,), _ in children(rows)} == {"a"}
+    log = Log()
+    log.init(trees)
+    for row in rows:
+        if row["topic"] == "t.acks":
+            log.append(row["partition"], row["value"])
+    assert set(log.failed) == set(each[1])
