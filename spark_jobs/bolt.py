@@ -56,7 +56,7 @@ def bolt(
     *,
     kafka: Mapping[str, Any],
     checkpoint: str,
-    max_rows: int | None = 0,
+    max_rows: int | None = None,
     trigger: Mapping[str, Any] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> RunningQuery:
@@ -76,8 +76,8 @@ def bolt(
         transform: rows in, rows out.
         kafka: librdkafka properties; at least `bootstrap.servers`.
         checkpoint: directory that is this bolt's own; on a cluster, on a file system that all its machines see.
-        max_rows: records of a micro-batch; None for all that is there. Unless given, 200,000, and 1,000 where records
-            carry packs.
+        max_rows: records of a micro-batch, 0 for all that is there. Unless given, 200,000, or 1,000 where records carry
+            packs.
         trigger: keyword arguments for Spark's `trigger`, such as `{"processingTime": "1 second"}`.
         options: further options of Spark's Kafka source, such as `kafkaConsumer.pollTimeoutMs`.
 
@@ -106,6 +106,7 @@ def bolt(
         tally.add(written)
         return written
 
+    limit = _default_rows(manifest, found) if max_rows is None else max_rows
     query_name = f"{manifest.topology}.{name}"
     runner = BatchRunner(query_name, open_session, run)
     read = {
@@ -117,7 +118,7 @@ def bolt(
         "startingOffsets": "earliest",
         # What the broker deleted unread was not acked, so it is replayed; a query that refuses to go on helps nobody.
         "failOnDataLoss": "false",
-        **({} if max_rows is None else {"maxOffsetsPerTrigger": str(max_rows or _default_rows(manifest, found))}),
+        **({"maxOffsetsPerTrigger": str(limit)} if limit else {}),
         **(options or {}),
     }
     writer = (

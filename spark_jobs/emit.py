@@ -15,9 +15,10 @@ from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.ids import seed_of
 from spark_jobs.kafka_options import check_topics, sink_options
 from spark_jobs.micro_batch import Written
-from spark_jobs.outputs import Outputs, check_fields, outputs_of
+from spark_jobs.outputs import Outputs, outputs_of
 from spark_jobs.payloads import FIELD, encoded, problem_of
 from spark_jobs.plans import fixed_plans, kept, write
+from spark_jobs.results import check_fields
 from spark_jobs.running_query import query_id_of
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutTask
@@ -79,7 +80,7 @@ def emit(
     spark = batch_df.sparkSession
     outputs = _only(outputs_of(spark, manifest, spout), stream)
     schema, routes = outputs.streams[0]
-    check_fields(batch_df.schema, [schema], f"the micro-batch for {spout!r}")
+    check_fields(batch_df.schema, schema.stream.name, schema.types, f"the micro-batch for {spout!r}")
     query_id = query_id_of(batch_df)
     packing = AckLanes(manifest, spout, uuid.UUID(query_id).bytes, lanes)
     _open(spark, packing, found, kafka)

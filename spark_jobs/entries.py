@@ -41,7 +41,7 @@ def record_rows(records: Sequence[Record]) -> Any:
             "partition": partition,
             "key": key,
             "value": value,
-            "headers": [{"key": name, "value": said} for name, said in headers],
+            "headers": [{"key": name, "value": value} for name, value in headers],
         }
         for topic, partition, key, value, headers in records
     ]
@@ -88,15 +88,15 @@ class AckLog:
             begin = end
             failed = [fail for fail in fails if fail[0] % self.partitions == partition]
             for number, first in enumerate(range(0, max(len(mine), len(failed)), ENTRIES)):
-                some, told = mine[first : first + ENTRIES], failed[first : first + ENTRIES]
+                some, fails_here = mine[first : first + ENTRIES], failed[first : first + ENTRIES]
                 batch = AckBatch(
                     writer=writer,
                     session=session,
                     sequence=sequence + number,
                     ack_roots=roots[some],
                     ack_vals=vals[some],
-                    fail_roots=np.array([root for root, _ in told], np.uint64),
-                    fail_messages=tuple(message for _, message in told),
+                    fail_roots=np.array([root for root, _ in fails_here], np.uint64),
+                    fail_messages=tuple(message for _, message in fails_here),
                 )
                 yield self.topic, partition, None, encode_ack_batch(batch), ()
 
@@ -104,14 +104,6 @@ class AckLog:
 def new_session() -> bytes:
     """A session that no other writer has."""
     return os.urandom(SESSION_BYTES)
-
-
-def random_edges(size: int) -> IdColumn:
-    """Independent random ids, none of them zero: shape `(size,)`."""
-    drawn = np.frombuffer(os.urandom(8 * size), np.uint64)
-    while not drawn.all():
-        drawn = np.where(drawn == 0, np.frombuffer(os.urandom(8 * size), np.uint64), drawn)
-    return drawn
 
 
 def merged(roots: Sequence[IdColumn], vals: Sequence[IdColumn]) -> tuple[IdColumn, IdColumn]:

@@ -1,4 +1,4 @@
-"""Write 2: what the ackers are told of the inputs, and dead letters of those that cannot be used. Runs on executors.
+"""Write 2: acks of the inputs, and dead letters of those that cannot be used. Runs on executors.
 
 It is made of the records alone, in the order of their offsets, so a run that is repeated writes the same batches under
 the same numbers.
@@ -37,7 +37,7 @@ class InputAcks:
         log: None where trees are not followed.
         session: of the query.
         batch_id: of the micro-batch.
-        count: is told how many tuples were `executed`, `acked` and `dead`.
+        count: called with how many tuples were `executed`, `acked` and `dead`.
     """
 
     topology: str
@@ -63,7 +63,7 @@ class InputAcks:
                 yield record_rows(list(self._batches(self.log, partition, entries)))
 
     def _take(self, decoder: InboxDecoder, record: RecordIn, entries: "_Entries") -> Iterator[Record]:
-        """Notes what is to be told of a record, and yields its dead letters."""
+        """Adds the entries of a record, and yields its dead letters."""
         try:
             found = decoder.rows(record)
         except WireError as error:
@@ -101,7 +101,7 @@ class InputAcks:
 
     def _letter(self, record: RecordIn, error: WireError, index: int | None = None) -> Record:
         self.count("dead", 1)
-        said = dead_letter_headers(
+        headers = dead_letter_headers(
             self.inbox_topic,
             record.partition,
             record.offset,
@@ -111,11 +111,11 @@ class InputAcks:
             index=index,
         )
         kept = record.value if record.value is not None and len(record.value) <= _LARGEST_VALUE else None
-        return dead_letters_topic(self.topology), 0, record.key, kept, [*record.headers, *said]
+        return dead_letters_topic(self.topology), 0, record.key, kept, [*record.headers, *headers]
 
 
 class _Entries:
-    """What is to be told of the inputs of one partition, in the order of their offsets."""
+    """Acks and fails of the inputs of one partition, in the order of their offsets."""
 
     def __init__(self) -> None:
         self.roots: list[IdColumn] = []
@@ -126,4 +126,4 @@ class _Entries:
 def _headers_of_one(record: RecordIn, roots: IdColumn, edges: IdColumn) -> list[tuple[str, bytes]]:
     own = [header for header in record.headers if header[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)]
     anchors = anchor_headers([dict(zip(roots.tolist(), edges.tolist(), strict=True))])
-    return [(name, said) for name, said in anchors if isinstance(said, bytes)] + own
+    return [(name, value) for name, value in anchors if isinstance(value, bytes)] + own

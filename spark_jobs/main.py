@@ -103,9 +103,7 @@ def started(spark: SparkSession, topology: HasCode, given: argparse.Namespace, k
         "trigger": {"availableNow": True} if given.available_now else None,
     }
     if not isinstance(component, SpoutManifest):
-        if given.max_rows is not None:
-            settings["max_rows"] = given.max_rows or None
-        return bolt(spark, topology, component.name, code, **settings)
+        return bolt(spark, topology, component.name, code, max_rows=given.max_rows, **settings)
     source = source_of(spark, component.name, code)
     return spout(
         spark,

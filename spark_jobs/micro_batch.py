@@ -41,7 +41,7 @@ class Written:
     Attributes:
         rows: inputs.
         tuples: deliveries, one for each recipient of each row.
-        acks: anchors of the inputs, whose trees were told of.
+        acks: anchors of the inputs, each with an entry in the ack log.
         failed: rows that `transform` marked, or that could not be encoded.
         dead: inputs that could not be used.
         seconds: how long writing took.
@@ -96,9 +96,12 @@ class BoltBatch:
             f"{each.source}/{each.stream}": StreamFrame(manifest.stream(each.source, each.stream))
             for each in bolt.subscriptions
         }
-        for each in received.values():
-            if len(each.schema) and each.schema.names.count(SOURCE):
-                raise ComponentRefusedError(f"bolt {name!r} receives a field {SOURCE!r}: rename it")
+        for source, frame in received.items():
+            for reserved in {SOURCE, TRACKING} & {*frame.schema.names}:
+                raise ComponentRefusedError(
+                    f"bolt {name!r} receives field {reserved!r} from {source}, which names a column of Spark jobs: "
+                    "rename the field"
+                )
         self._sources = Sources(name, received, manifest.acking)
         self._fields = fields_in(received, name)
         streams = {
@@ -151,16 +154,16 @@ class BoltBatch:
         )
         inputs = records.select("key", "value", "partition", "offset", "headers")
         self._write(inputs.mapInArrow(acks, OUT))
-        told = {name: value - before[name] for name, value in counts.values().items()}
+        counted = {name: value - before[name] for name, value in counts.values().items()}
         return Written(
-            rows=told["executed"] + told["dead"],
-            tuples=told["transferred"],
-            acks=told["acks"],
-            failed=told["failed"],
-            dead=told["dead"],
+            rows=counted["executed"] + counted["dead"],
+            tuples=counted["transferred"],
+            acks=counted["acks"],
+            failed=counted["failed"],
+            dead=counted["dead"],
             seconds=time.monotonic() - began,
-            emitted=told["emitted"],
-            acked=None if told["failed"] else told["acked"],
+            emitted=counted["emitted"],
+            acked=None if counted["failed"] else counted["acked"],
         )
 
     def _write(self, records: DataFrame) -> None:

@@ -1,13 +1,10 @@
-"""What a spout emits, and whether a DataFrame is that."""
+"""What a spout emits."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
-from spark_jobs.errors import TransformRefusedError
-from spark_jobs.payloads import StreamSchema, fits, schema_of
+from spark_jobs.payloads import StreamSchema, schema_of
 from spark_jobs.routing import routes_of
 from tuple_tree.manifest import Manifest, Subscription
 
@@ -38,29 +35,3 @@ def outputs_of(spark: SparkSession, manifest: Manifest, component: str) -> Outpu
         for stream in manifest.component(component).streams
     ]
     return Outputs(manifest, component, tuple(streams))
-
-
-def check_fields(schema: StructType, streams: Sequence[StreamSchema], where: str) -> None:
-    """Checks that a DataFrame has the fields of some streams.
-
-    Raises:
-        TransformRefusedError: if it has not.
-    """
-    for stream in streams:
-        for field in stream.fields:
-            told = f"field {field.name!r} of stream {stream.stream.name!r}"
-            if schema.names.count(field.name) != 1:
-                has = "twice" if field.name in schema.names else "not at all"
-                raise TransformRefusedError(
-                    f"{where} returns {_listed(schema)}, and {told} {has}: name one column {field.name!r}"
-                )
-            given = schema[field.name].dataType
-            if not fits(given, field.dataType):
-                raise TransformRefusedError(
-                    f"{where} returns {told} as {given.simpleString()}: the topology declares "
-                    f"{field.dataType.simpleString()}, so cast it"
-                )
-
-
-def _listed(schema: StructType) -> str:
-    return "columns " + ", ".join(schema.names) if schema.names else "no columns"

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.entries import AckLog, Record, merged, new_session, random_edges, record_rows
+from spark_jobs.entries import AckLog, Record, merged, new_session, record_rows
 from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.tracking import FAIL, STREAM, TRACKING
 from spark_jobs.unpacking import roots_of
@@ -22,7 +22,7 @@ from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, SOURCE_HEAD
 from tuple_tree.column_packs import Columns, concatenated
 from tuple_tree.column_routing import ChooseRows, choose_rows_for
 from tuple_tree.dead_letters import dead_letter_headers
-from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids
+from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids, random_column
 from tuple_tree.manifest import Subscription
 from tuple_tree.names import dead_letters_topic, tuples_topic
 from tuple_tree.packs import MAX_BYTES, MAX_ROWS
@@ -41,7 +41,7 @@ Count = Callable[[str, int], None]
 
 
 def not_counted(_name: str, _more: int) -> None:
-    """For who does not want to know."""
+    """Counts nothing."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Pack:
     Attributes:
         outputs: of the bolt.
         largest: bytes of a record; a tuple that is larger is a dead letter, and fails its trees.
-        count: is told how many rows were `emitted` and `failed`, and how many deliveries were `transferred`.
+        count: called with how many rows were `emitted` and `failed`, and how many deliveries were `transferred`.
     """
 
     outputs: Outputs
@@ -126,10 +126,10 @@ class _Packing:
         anchors = roots_of(batch.column(TRACKING))
         rows = np.arange(batch.num_rows)
         if FAIL in batch.schema.names:
-            said = batch.column(FAIL).to_pylist()
-            failed = [row for row in rows.tolist() if said[row] is not None]
+            messages = batch.column(FAIL).to_pylist()
+            failed = [row for row in rows.tolist() if messages[row] is not None]
             for row in failed:
-                self._fail(anchors, row, said[row])
+                self._fail(anchors, row, messages[row])
             rows = np.setdiff1d(rows, failed)
         if len(self._streams) == 1:
             (stream,) = self._streams.values()
@@ -163,7 +163,7 @@ class _Packing:
             for task, share in choose(columns):
                 part = columns[share] if isinstance(share, slice) else columns.take(pa.array(share))
                 roots, _, counts = anchors.take(rows[share])
-                edges = random_edges(part.num_rows)
+                edges = random_column(part.num_rows)
                 spread = edges if counts is None else np.repeat(edges, counts)
                 ids = np.empty(2 * len(roots), np.uint64)
                 ids[::2], ids[1::2] = roots, spread
@@ -183,7 +183,7 @@ class _Packing:
 
     def _fail_roots(self, roots: IdColumn, message: str) -> None:
         self._roots.append(roots)
-        self._vals.append(random_edges(len(roots)))
+        self._vals.append(random_column(len(roots)))
         self._fails.update(dict.fromkeys(roots.tolist(), message))
 
     def _write(self, stream: "_StreamOut", bolt: str, task: int, whole: Columns) -> None:
@@ -216,8 +216,8 @@ class _Packing:
         """A tuple that no record takes: nothing of it but where it was to go."""
         component, largest = self._outputs.component, self._largest
         detail = f"a tuple for {topic}[{task}] takes {size:,} bytes with its anchors, and a record {largest:,}"
-        said = dead_letter_headers(topic, task, -1, reason="too-large", detail=detail, by=f"{component}/{task}")
-        self.records.append((dead_letters_topic(self._outputs.topology), 0, None, None, said))
+        headers = dead_letter_headers(topic, task, -1, reason="too-large", detail=detail, by=f"{component}/{task}")
+        self.records.append((dead_letters_topic(self._outputs.topology), 0, None, None, headers))
         self._count("dead", 1)
         self._fail_roots(part.ids[::2], f"{component}: {detail}")
 

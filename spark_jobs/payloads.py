@@ -42,6 +42,11 @@ class StreamSchema:
     fields: StructType
 
     @property
+    def types(self) -> dict[str, DataType]:
+        """The Spark type of each field, by name."""
+        return {field.name: field.dataType for field in self.fields}
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the fields, in order."""
         return self.stream.field_names

@@ -79,10 +79,10 @@ class InboxDecoder:
             WireError: if it cannot be used.
         """
         named = dict(record.headers)
-        said = named.get(SOURCE_HEADER)
-        if said is None:
+        header = named.get(SOURCE_HEADER)
+        if header is None:
             raise WireError("no-source", f"the record has no {SOURCE_HEADER} header")
-        source = said.decode(errors="replace")
+        source = header.decode(errors="replace")
         codec = self._codecs.get(source)
         if codec is None:
             known = ", ".join(self._codecs)

@@ -67,22 +67,27 @@ def check_result(result: Any, component: str, streams: Mapping[str, StreamFrame]
         raise TransformRefusedError(
             f"{where} has streams {', '.join(streams)}: say in column {STREAM} which one a row goes to"
         )
-    for frame in streams.values():
-        _check_fields(schema, frame, where)
+    for name, frame in streams.items():
+        check_fields(schema, name, spark_fields(frame), where)
 
 
-def _check_fields(schema: StructType, frame: StreamFrame, where: str) -> None:
-    for name, wanted in spark_fields(frame).items():
-        told = f"field {name!r} of stream {frame.stream.name!r}"
+def check_fields(schema: StructType, stream: str, fields: Mapping[str, DataType], where: str) -> None:
+    """Checks that a DataFrame has the fields of a stream.
+
+    Raises:
+        TransformRefusedError: if it has not.
+    """
+    for name, wanted in fields.items():
+        field = f"field {name!r} of stream {stream!r}"
         if schema.names.count(name) != 1:
             has = "twice" if name in schema.names else "not at all"
             raise TransformRefusedError(
-                f"{where} returns {_listed(schema)}, and {told} {has}: name one column {name!r}"
+                f"{where} returns {_listed(schema)}, and {field} {has}: name one column {name!r}"
             )
         given = schema[name].dataType
         if not fits(given, wanted):
             raise TransformRefusedError(
-                f"{where} returns {told} as {given.simpleString()}: the topology declares {wanted.simpleString()}, so "
+                f"{where} returns {field} as {given.simpleString()}: the topology declares {wanted.simpleString()}, so "
                 "cast it"
             )
 

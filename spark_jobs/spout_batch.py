@@ -16,10 +16,11 @@ from spark_jobs.ack_batches import AckLanes
 from spark_jobs.dead_letters import REASON_TYPE, dead_letter, dead_letter_records, reason
 from spark_jobs.deliveries import ID, deliveries_of, edges_of, records_of_roots
 from spark_jobs.errors import ComponentRefusedError
-from spark_jobs.outputs import Outputs, check_fields, outputs_of
+from spark_jobs.outputs import Outputs, outputs_of
 from spark_jobs.payloads import FIELD, StreamSchema, encoded, problem_of, read_fields, read_payload
 from spark_jobs.plans import fixed_plans, write
 from spark_jobs.positional_roots import positional_root
+from spark_jobs.results import check_fields
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutTask
 from tuple_tree.names import notices_topic
@@ -222,6 +223,8 @@ def spout_batch_of(
     schema = outputs.streams[0][0]
     if fields is not None:
         chosen: list[Any] = [column.alias(name) for name, column in fields.items()]
-        check_fields(records.select(*chosen).schema, [schema], f"fields of spout {spout.name!r}")
+        check_fields(
+            records.select(*chosen).schema, schema.stream.name, schema.types, f"fields of spout {spout.name!r}"
+        )
     task = SpoutTask(notices_topic(manifest.topology, spout.name), TASK, spout.timeout_ms)
     return SpoutBatch(outputs, index, topic_key(topic_id), fields, task, kafka)

@@ -20,8 +20,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.ids import unsigned_mod
 from spark_jobs.kafka_options import check_topics, sink_options
-from spark_jobs.outputs import check_fields, outputs_of
+from spark_jobs.outputs import outputs_of
 from spark_jobs.payloads import encoded, problem_of
+from spark_jobs.results import check_fields
 from spark_jobs.spout_batch import simple_type
 from tuple_tree.client_settings import for_admin
 from tuple_tree.forgotten_clients import forgettable
@@ -66,7 +67,8 @@ class Landing:
             )
         outputs = outputs_of(rows.sparkSession, manifest, spout)
         schemas = [schema for schema, _ in outputs.streams]
-        check_fields(rows.schema, schemas, f"the source of spout {spout!r}")
+        for each in schemas:
+            check_fields(rows.schema, each.stream.name, each.types, f"the source of spout {spout!r}")
         self.topic = replay_topic(manifest.topology, spout)
         self.query: StreamingQuery | None = None
         self._name = f"{manifest.topology}.{spout}.landing"

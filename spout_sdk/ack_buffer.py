@@ -65,7 +65,7 @@ class AckBuffer:
 
     Attributes:
         send_children: sends what was emitted and not sent yet; called before each batch, as children go first.
-        add_root, add_val: what `ack` does, for who has no time for a call.
+        add_root, add_val: the two steps of `ack`, for callers on the hot path.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from tuple_tree.anchor_columns import Rows
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.column_packs import Columns
 from tuple_tree.column_routing import ChooseRows
-from tuple_tree.ids import IdColumn
+from tuple_tree.ids import IdColumn, random_column
 from tuple_tree.names import tuples_topic
 from tuple_tree.packs import PackCodec
 from tuple_tree.payloads import payload_codec
@@ -111,13 +111,6 @@ class ColumnOutput:
                 routes.append(ColumnRoute(bolt.name, packs, choose))
             self._streams[stream.name] = stream, codec, routes
 
-    def edges(self, size: int) -> IdColumn:
-        """Random edge ids, none of them zero."""
-        drawn = np.frombuffer(self._entropy(8 * size), np.uint64)
-        while not drawn.all():
-            drawn = np.where(drawn == 0, np.frombuffer(self._entropy(8 * size), np.uint64), drawn)
-        return drawn
-
     def emit(self, input_: ArrowInput, data: Any, anchors: Rows | None, stream: str) -> Emission:
         """Sends rows to every subscriber of a stream.
 
@@ -188,7 +181,7 @@ class ColumnOutput:
         """Root and edge of each anchor of a delivery's rows, booked with their inputs; and how many each row has."""
         if not len(anchors):
             return np.empty(0, np.uint64), np.zeros(size, np.intp)
-        edges = self.edges(size)
+        edges = random_column(size, self._entropy)
         np.bitwise_xor.at(input_.out, anchors, edges)
         roots, _, counts = input_.anchors(anchors)
         ids = np.empty(2 * len(roots), np.uint64)

@@ -1,4 +1,4 @@
-"""The rows of a pack, as an `ArrowBolt` receives them, and what their trees are told of each."""
+"""The rows of a pack, as an `ArrowBolt` receives them, with their anchors."""
 
 from typing import Any
 

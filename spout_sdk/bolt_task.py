@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -20,21 +19,15 @@ from spout_sdk.emit_plans import emit_plans
 from spout_sdk.errors import (
     ComponentError,
     DeliveryError,
-    FailTupleError,
-    HeldTuplesError,
-    SpoutSdkError,
-    TooManyFailuresError,
     TopologyError,
 )
+from spout_sdk.execute_failures import ExecuteFailures
 from spout_sdk.input_expiry import InputExpiry
 from spout_sdk.options import DEFAULT_OPTIONS, checked_interval
 from spout_sdk.records import TaskEnvironment
-from spout_sdk.repetition import Repetition
 from spout_sdk.topology import Topology
 from spout_sdk.tuple_reader import TupleReader
 from spout_sdk.tuples import InputPack, Tuple, tick_tuple
-from tuple_tree.anchors import Edges
-from tuple_tree.errors import WireError
 from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES
 from tuple_tree.names import acks_topic, tuples_topic
@@ -44,7 +37,6 @@ logger = logging.getLogger("spout_sdk.bolt")
 EXPIRED_INPUTS: Final = "expired inputs"
 """Counts inputs that were settled because nothing acked or failed them in time."""
 
-_SHOWN_TUPLES: Final = 3
 _FAST_SECONDS: Final = 0.0001
 """Of a tuple that is executed together with others between two looks at the clock."""
 _MOST_UNCOMMITTED: Final = 1_000_000
@@ -100,13 +92,20 @@ class BoltTask:
         self._collector = OutputCollector(self._context, plans, environment, next_id, self._acks, done)
         self._basic = BasicCollector(self._collector)
         self._options = topology.options.get(component, DEFAULT_OPTIONS)
+        self._failures = ExecuteFailures(
+            component,
+            task,
+            self._options,
+            self._collector,
+            environment.counters,
+            self._dead_letters,
+            environment.clock,
+        )
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
         input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
         self._expiry = InputExpiry(self._inputs, input_age, component, self._inbox, task, environment.clock())
-        self._failures_in_a_row = 0
         self._stride = 1
         self._untimed = 0
-        self._raised_before = Repetition(environment.clock)
         try:
             bolt = topology.factory(component)()
         except Exception as error:
@@ -219,9 +218,9 @@ class BoltTask:
             try:
                 run(tuple_)
             except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
-                self._raised((tuple_,), error)
+                self._failures.handle((tuple_,), error)
             else:
-                self._failures_in_a_row = 0
+                self._failures.in_a_row = 0
 
     def execute_batch(self, tuples: Sequence[Tuple]) -> None:
         """Executes tuples that were read together, with one call of the bolt.
@@ -239,18 +238,18 @@ class BoltTask:
             ComponentError: as `execute`.
         """
         self._counters.executed += len(rows)
-        failures = self._failures_in_a_row
+        failures = self._failures.in_a_row
         began = self._clock()
         try:
             self._run(rows)
         except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
-            self._raised(rows.taken_over(), error)
+            self._failures.handle(rows.taken_over(), error)
         else:
-            self._failures_in_a_row = 0
+            self._failures.in_a_row = 0
         seconds = self._clock() - began
         self._counters.execute_latency.record(seconds)
         if self._hooks:
-            self._tell_executed(rows.tuples(np.arange(len(rows))), seconds, failures)
+            self._call_executed_hooks(rows.tuples(np.arange(len(rows))), seconds, failures)
 
     def _done(self, pack: InputPack) -> None:
         self._inputs.done((pack,))
@@ -285,29 +284,29 @@ class BoltTask:
         try:
             self._run(given)
         except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
-            self._raised(tuples, error)
+            self._failures.handle(tuples, error)
         else:
-            self._failures_in_a_row = 0
+            self._failures.in_a_row = 0
 
     def _execute_timed(self, given: Any, tuples: Sequence[Tuple]) -> None:
         """Calls the bolt, and takes the time: of the first tuple, if there are several."""
-        failures = self._failures_in_a_row
+        failures = self._failures.in_a_row
         began = self._clock()
-        self._collector.time(tuples[0], began)
+        self._collector.start_timing(tuples[0], began)
         self._execute(given, tuples)
         seconds = self._clock() - began
         self._counters.execute_latency.record(seconds)
-        self._tell_executed(tuples, seconds, failures)
+        self._call_executed_hooks(tuples, seconds, failures)
 
-    def _tell_executed(self, tuples: Sequence[Tuple], seconds: float, failures: int) -> None:
+    def _call_executed_hooks(self, tuples: Sequence[Tuple], seconds: float, failures: int) -> None:
         try:
             for hook in self._hooks:
                 for tuple_ in tuples:
                     hook.bolt_execute(tuple_, seconds)
         except Exception as error:  # noqa: BLE001 - whatever a user's hook raises
             # One failure, whether the bolt has raised as well or not.
-            self._failures_in_a_row = failures
-            self._raised(tuples, error)
+            self._failures.in_a_row = failures
+            self._failures.handle(tuples, error)
 
     def flush(self) -> None:
         """Sends all that is buffered, because the input has run dry or the task ends."""
@@ -370,73 +369,6 @@ class BoltTask:
     def _execute_arrow(self, rows: ArrowInput) -> None:
         self._user_execute(rows.batch, ArrowCollector(self.columns, rows))
 
-    def _raised(self, tuples: Sequence[Tuple], error: Exception) -> None:
-        """The bolt raised: what becomes of its tuples is for its options to say."""
-        if isinstance(error, HeldTuplesError):
-            # Calls that only put a tuple aside are no success, so the bolt counts itself.
-            self._failures_in_a_row = error.before
-            tuples, error = error.tuples, error.error
-        if isinstance(error, FailTupleError):
-            self._fail(tuples, str(error))
-            return
-        options = self._options
-        self._counters.count_error(error)
-        # A bolt that fails all its tuples must not drown everything else that is said.
-        untold = self._raised_before.tell(type(error).__qualname__)
-        first = tuples[0]
-        logger.log(
-            logging.DEBUG if untold is None else logging.ERROR,
-            "%s/%d raised at %s[%d] offset %d, roots %s%s",
-            self._component,
-            self._task,
-            first.topic,
-            first.partition,
-            first.offset,
-            ", ".join(_shown(tuple_.edges) for tuple_ in tuples[:_SHOWN_TUPLES]),
-            f"; {untold:,} more since the last of this kind that was told of" if untold else "",
-            exc_info=error,
-        )
-        if options.on_exception == "crash":
-            raise ComponentError(self._component, self._task, "execute", error) from error
-        if options.on_exception == "dead_letter":
-            for tuple_ in tuples:
-                if not (tuple_.settled or tuple_.is_tick):
-                    self._set_aside(tuple_, error)
-        else:
-            self._fail(tuples, f"{type(error).__name__}: {error}")
-        self._failures_in_a_row += 1
-        limit = options.max_consecutive_failures
-        if limit is not None and self._failures_in_a_row >= limit:
-            raise TooManyFailuresError(self._component, self._task, limit, error) from error
-
-    def _fail(self, tuples: Sequence[Tuple], message: str) -> None:
-        for tuple_ in tuples:
-            if not tuple_.settled:
-                self._settle(partial(self._collector.fail, tuple_, message))
-
-    def _settle(self, settle: Callable[[], None]) -> None:
-        """Settles a tuple of a call that has failed already: what a hook raises now is told, and ends nothing."""
-        try:
-            settle()
-        except SpoutSdkError:
-            raise
-        except Exception as error:  # whatever a user's hook raises
-            self._counters.count_error(error)
-            logger.exception("%s/%d: a hook raised for a tuple whose execute had failed", self._component, self._task)
-
-    def _set_aside(self, tuple_: Tuple, error: Exception) -> None:
-        """Keeps a tuple as a dead letter; once that is delivered, its trees go on without it."""
-
-        def delivered() -> None:
-            if not tuple_.settled:
-                self._settle(partial(self._collector.ack, tuple_))
-
-        self._dead_letters.keep(tuple_, WireError("exception", f"{type(error).__name__}: {error}"), delivered)
-
     def _broken(self, method: str, error: Exception) -> ComponentError:
         logger.exception("%s/%d: %s() raised", self._component, self._task, method)
         return ComponentError(self._component, self._task, method, error)
-
-
-def _shown(edges: Edges) -> str:
-    return ", ".join(f"{root:016x}" for root in edges) or "none"

@@ -210,7 +210,7 @@ class OutputCollector(Emitter):
             for hook in self._hooks:
                 hook.bolt_ack(tuple_)
 
-    def time(self, tuple_: Tuple, began: float) -> None:
+    def start_timing(self, tuple_: Tuple, began: float) -> None:
         """Measures how long it takes until a tuple is acked; for the SDK's use."""
         if len(self._timed) < _TIMED:
             self._timed[tuple_] = began

@@ -27,7 +27,7 @@ from tuple_tree.trace_context import trace_context
 
 T = TypeVar("T")
 Unpack = Callable[[PayloadCodec, bytes, InputPack, bytes | None, bytes | None], T]
-"""Makes something of codec, payload and anchor headers of a record, and says in the `InputPack` how many tuples it has.
+"""Makes something of codec, payload and anchor headers of a record, and sets the size of the `InputPack`.
 
 Raises `WireError` if it cannot.
 """

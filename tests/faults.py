@@ -228,8 +228,8 @@ FAULTS: Final = (
     ),
     Fault(
         "Spark: children share an edge",
-        "spark_jobs/entries.py",
-        "    drawn = np.frombuffer(os.urandom(8 * size), np.uint64)\n    while",
+        "tuple_tree/ids.py",
+        "    drawn = np.frombuffer(entropy(ID_BYTES * size), np.uint64)\n    while",
         "    drawn = np.ones(size, np.uint64)\n    while",
         "tests/unit/spark/test_two_writes.py::test_no_tree_is_acked_before_all_children_of_a_whole_attempt",
     ),

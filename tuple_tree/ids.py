@@ -42,6 +42,14 @@ def random_ids(entropy: Callable[[int], bytes] = os.urandom) -> Iterator[int]:
     return chain.from_iterable(_blocks(entropy))
 
 
+def random_column(size: int, entropy: Callable[[int], bytes] = os.urandom) -> IdColumn:
+    """Independent random ids, none of them zero: shape `(size,)`, as `random_ids` draws them."""
+    drawn = np.frombuffer(entropy(ID_BYTES * size), np.uint64)
+    while not drawn.all():
+        drawn = np.where(drawn == 0, np.frombuffer(entropy(ID_BYTES * size), np.uint64), drawn)
+    return drawn
+
+
 def _blocks(entropy: Callable[[int], bytes]) -> Iterator[list[int]]:
     """Ids by the block: whoever draws one goes through no Python but once a block."""
     while True:

@@ -11,6 +11,7 @@ The codecs of a stream, by name:
 
 import io
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
@@ -69,7 +70,7 @@ class PayloadCodec(Protocol):
         ...
 
 
-class _SingleCodec:
+class _SingleCodec(ABC):
     """A codec of one tuple a record, which is encoded when it is emitted."""
 
     max_rows = 1
@@ -90,8 +91,8 @@ class _SingleCodec:
     def alone(self, payload: bytes, index: int) -> bytes:  # noqa: ARG002 - there is only one
         return payload
 
-    def _values(self, payload: bytes) -> Values:
-        raise NotImplementedError
+    @abstractmethod
+    def _values(self, payload: bytes) -> Values: ...
 
 
 class _AvroCodec(_SingleCodec):

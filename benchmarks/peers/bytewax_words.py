@@ -26,7 +26,7 @@ def count(counted: int | None, _word: str) -> tuple[int, int]:
     return now, now
 
 
-def told(word_and_count: tuple[str, int]) -> Any:
+def to_message(word_and_count: tuple[str, int]) -> Any:
     word, counted = word_and_count
     return KafkaSinkMessage(word.encode(), str(counted).encode())
 
@@ -52,7 +52,7 @@ def main() -> None:
     counts = op.stateful_map("count", op.key_on("word", words, lambda word: word), count)
     kop.output(
         "sink",
-        op.map("told", counts, told),
+        op.map("to-message", counts, to_message),
         brokers=[given.servers],
         topic=given.sink,
         add_config={"compression.type": "lz4"},

@@ -31,14 +31,14 @@ a `KafkaSpout` has the 10,000 that are the default, and the demo its own 200.
 A tuple is a line or a word. The rate, the CPU time and the latency are those of the steady part of a round, from the
 first tenth of its lines to the last. Of Storm, whose JVM is new in each round and compiles while it runs, it begins at
 the half of a round that is twice as long. Of a `KafkaSpout` it ends when as many lines are left as may be open, so that
-as many are under way at its end as at its beginning. The rate of the whole round, from the first line, is told as well:
+as many are under way at its end as at its beginning. The report also has the rate of the whole round:
 where a contestant reads its source ahead of its own work, that is the fairer one.
 
 How far a round is, is seen by what the spouts of Storm and of ours say is acked, and by the records in the sink of the
 others. CPU time is that of all processes of the contestant, from `/proc`, and that of the broker where it is used.
 Complete latency, from emit to ack, is exact for Storm, and for ours within 6 %, as its histogram has buckets. Bytes are
 those of the logs of all topics that a contestant writes to, its sink included, compressed as they are. How many lines a
-round of a contestant has is found out by a short round before, unless `--lines` says it.
+round of a contestant has follows from a short round before, unless `--lines` is given.
 """
 
 import argparse
@@ -103,12 +103,12 @@ def measure(rounds: Rounds, contestants: Sequence[Contestant], given: argparse.N
 
 def figures(one: Round) -> str:
     """A round in one line."""
-    told = one.figures()
+    figures = one.figures()
     p50, p99 = one.counted.p50_ms, one.counted.p99_ms
     latency = "" if p50 is None else f", p50 {p50:.1f} ms, p99 {p99:.1f} ms"
     return (
-        f"{told['tuples_per_s']:,.0f} tuples/s, {told['cpu_us_per_tuple']:.2f} us a tuple, "
-        f"{told['cpu_us_per_tuple_with_broker']:.2f} with the broker, {told['kafka_bytes_per_tuple']:.1f} bytes"
+        f"{figures['tuples_per_s']:,.0f} tuples/s, {figures['cpu_us_per_tuple']:.2f} us a tuple, "
+        f"{figures['cpu_us_per_tuple_with_broker']:.2f} with the broker, {figures['kafka_bytes_per_tuple']:.1f} bytes"
         f"{latency}"
     )
 

@@ -1,4 +1,4 @@
-"""Who counts words: each starts its processes on the same broker, and says what it has counted once they have ended."""
+"""The contestants: each starts its processes on the same broker, and returns its counts once they have ended."""
 
 import itertools
 import time
@@ -170,7 +170,7 @@ class Contestant(ABC):
         return self.first, min(LAST, last) if last > 2 * self.first else LAST
 
     def expected(self, count: int) -> Counter[str]:
-        """What a plain count of so many lines says."""
+        """The plain count of so many lines."""
         return plain_count(count)
 
     def kind(self, topic: str) -> str:

@@ -16,11 +16,11 @@ from benchmarks.word_count.topology import LINES, REFERENCE, Words, read_counts
 from spout_sdk import LatencyHistogram, load_topology
 
 KAFKA_PENDING: Final = 10_000
-"""Open trees of a task of a `KafkaSpout`: what a topology has unless told otherwise."""
+"""Open trees of a task of a `KafkaSpout`: the default of a topology."""
 
 
 class OursRun(CountingRun):
-    """A topology of the SDK that runs; how far it is, is what the spout says twice a second.
+    """A topology of the SDK that runs; its progress is that of the stats, twice a second.
 
     Args:
         running: its processes.
@@ -34,7 +34,7 @@ class OursRun(CountingRun):
         self._setting = setting
         self._part = part
         self._demo = demo
-        self._heard: list[tuple[int, LatencyHistogram]] = [(0, LatencyHistogram())]
+        self._reports: list[tuple[int, LatencyHistogram]] = [(0, LatencyHistogram())]
         self._failures: Mapping[str, Mapping[str, int]] = {}
 
     @property
@@ -43,8 +43,8 @@ class OursRun(CountingRun):
 
     def done(self) -> int:
         stats = self._running.runner.stats()[LINES]
-        if stats.acked > self._heard[-1][0]:
-            self._heard.append((stats.acked, stats.complete_latency))
+        if stats.acked > self._reports[-1][0]:
+            self._reports.append((stats.acked, stats.complete_latency))
         return stats.acked
 
     def pids(self) -> Sequence[int]:
@@ -62,10 +62,10 @@ class OursRun(CountingRun):
         return Counted(counts, failed, found.quantile(0.5) * 1e3, found.quantile(0.99) * 1e3)
 
     def _latencies(self) -> LatencyHistogram:
-        """Of the acks that were heard of in the steady part; of all, where that is between two reports."""
+        """Of the acks that were reported in the steady part; of all, where that is between two reports."""
         first, last = (share * self.total for share in self._part)
-        within = [each for acked, each in self._heard if first <= acked <= last]
-        return within[-1].since(within[0]) if len(within) > 1 else self._heard[-1][1]
+        within = [each for acked, each in self._reports if first <= acked <= last]
+        return within[-1].since(within[0]) if len(within) > 1 else self._reports[-1][1]
 
 
 class Ours(Contestant):

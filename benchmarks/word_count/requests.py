@@ -1,7 +1,7 @@
 """What the clients of our word count send and fetch at each hop, and how often they poll in vain.
 
 A hop is a client of a component and the topics that it reads or writes. Its requests and bytes are those that
-librdkafka counts, so bytes are those on the wire, with what the client sends and hears besides; a poll is a call of
+librdkafka counts, so bytes are those on the wire, with all requests and responses of the client; a poll is a call of
 `poll` or `consume` of its consumer, in vain if it returned nothing. All in the steady part of one round.
 """
 

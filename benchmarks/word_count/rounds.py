@@ -45,7 +45,7 @@ class Round:
         return self.steady.share * self.lines / self.steady.seconds
 
     def figures(self) -> dict[str, float]:
-        """What is told of each round; CPU time in microseconds a tuple."""
+        """The figures of each round; CPU time in microseconds a tuple."""
         scale = 1e6 / (self.steady.share * self.tuples)
         return {
             "tuples_per_s": self.rate,

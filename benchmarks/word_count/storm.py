@@ -24,7 +24,7 @@ _SAID: Final = 2_000
 
 
 class StormRun(CountingRun):
-    """A local cluster that runs; how far it is, is what it says ten times a second.
+    """A local cluster that runs; it prints its progress ten times a second.
 
     Args:
         process: the program, with its standard output.

@@ -1,4 +1,4 @@
-"""The text of the word count, and what a plain count of it says.
+"""The text of the word count, and its plain count.
 
 It is the text of the demo, each line as its words with a blank between them, without the lines that have none: so every
 contestant finds the same words with the cheapest split that its language has.

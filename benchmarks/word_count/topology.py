@@ -1,4 +1,4 @@
-"""The word count as a topology of the SDK, in processes of its own; the environment says which.
+"""The word count as a topology of the SDK, in processes of its own, with its plan in the environment.
 
 lines (2 tasks) ──shuffle──▶ split (2 tasks) ──fields: word──▶ count (2 tasks)
 """
@@ -69,12 +69,12 @@ class Words:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its processes must be told."""
+        """The environment variables of its processes."""
         return {_PLAN: json.dumps(asdict(self))}
 
     @classmethod
-    def told(cls) -> Self:
-        """What this process was told."""
+    def from_environment(cls) -> Self:
+        """The plan of this process."""
         given = json.loads(os.environ[_PLAN])
         return cls(**{**given, "columns": tuple(given["columns"])})
 
@@ -85,7 +85,7 @@ class Lines(Spout):
     streams = (_LINE,)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
-        plan = Words.told()
+        plan = Words.from_environment()
         self.collector = collector
         self.text = lines()
         self.new = iter(range(context.task, plan.lines, context.tasks))
@@ -139,7 +139,7 @@ class Count(BatchBolt):
         self.collector.ack_all(tuples)
 
     def cleanup(self) -> None:
-        write_counts(Path(Words.told().directory), self.counts)
+        write_counts(Path(Words.from_environment().directory), self.counts)
 
 
 class ColumnCount(ArrowBolt):
@@ -155,7 +155,7 @@ class ColumnCount(ArrowBolt):
         collector.ack()
 
     def cleanup(self) -> None:
-        write_counts(Path(Words.told().directory), self.counts)
+        write_counts(Path(Words.from_environment().directory), self.counts)
 
 
 def write_counts(directory: Path, counts: Mapping[str, int]) -> None:
@@ -175,8 +175,8 @@ def read_counts(files: Iterable[Path]) -> Counter[str]:
 
 
 def topology() -> Topology:
-    """The topology that this process was told to run."""
-    plan = Words.told()
+    """The topology of this process's plan."""
+    plan = Words.from_environment()
     builder = TopologyBuilder(
         plan.name,
         ack_partitions=plan.ack_partitions,

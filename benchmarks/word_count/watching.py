@@ -16,7 +16,7 @@ from benchmarks.errors import BenchmarkError
 from benchmarks.processes import cpu_seconds, descendants
 
 FIRST: Final = 0.1
-"""Share of a round with which its steady part begins, unless the contestant says otherwise."""
+"""Share of a round with which its steady part begins, unless the contestant has another."""
 LAST: Final = 0.9
 """Share with which it ends, unless more than that is under way at a time."""
 _LOOK_SECONDS: Final = 0.1

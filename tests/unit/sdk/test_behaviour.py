@@ -127,7 +127,7 @@ def test_exceptions_fail_their_tuples_and_each_kind_is_logged_once_a_second(capl
     feed(bench, task, "bad", {17: 9, 18: 9})
     assert [record.levelname for record in caplog.records] == ["ERROR", *["DEBUG"] * 4, "ERROR"]
     assert "words.tuples.split[1] offset 0, roots 0000000000000007" in caplog.records[0].getMessage()
-    assert caplog.records[-1].getMessage().endswith("; 4 more since the last of this kind that was told of")
+    assert caplog.records[-1].getMessage().endswith("; 4 more of this kind were not logged")
     assert all(record.exc_info for record in caplog.records)
     task.flush()
     assert bench.sink.failed() == dict.fromkeys((*range(7, 12), 17, 18), "ValueError: a bad word")

@@ -11,6 +11,7 @@ from spout_sdk.kafka_settings import TRANSACTION_MS, consumer_settings, transact
 from spout_sdk.kafka_sink import KafkaSink
 from spout_sdk.sessions import open_sessions
 from spout_sdk.transactional_sink import TransactionalSink
+from tests.waiting import eventually
 
 FATAL = KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
 
@@ -166,3 +167,22 @@ def test_nobody_changes_what_the_guarantees_rest_on() -> None:
 def test_how_long_a_transaction_may_last_is_the_users_to_say() -> None:
     assert transactional_settings({}, "id")["transaction.timeout.ms"] == TRANSACTION_MS
     assert transactional_settings({"transaction.timeout.ms": 60_000}, "id")["transaction.timeout.ms"] == 60_000
+
+
+def test_a_tuple_that_must_not_be_sent_twice_is_never_given_up() -> None:
+    """A record that librdkafka gives up begins a new epoch, in which it sends others again."""
+    reports: dict[bool, list[Any]] = {False: [], True: []}
+    sinks = {}
+    for never_twice, failed in reports.items():
+        kafka = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 100, "log_level": 0}
+        sinks[never_twice] = KafkaSink(kafka, never_twice=never_twice)
+        sinks[never_twice].send("t.tuples.b", 0, None, b"x", [], lambda *report, to=failed: to.append(report))
+
+    def given_up() -> bool:
+        for sink in sinks.values():
+            sink.poll()
+        return bool(reports[False])
+
+    eventually(given_up, "a tuple to be given up")
+    assert not reports[True]
+    assert sinks[True].flush(0.3) == 1, "it still waits for a broker"
