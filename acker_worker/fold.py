@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from acker_worker import kernels
+from acker_worker.counters import Counters
 from acker_worker.errors import LedgerError, UnsupportedVersionError
 from acker_worker.ledger import Ledger, LedgerSettings, Outcomes
 from acker_worker.progress import Progress
@@ -54,26 +55,6 @@ class Rejected:
     record: LogRecord
     reason: str
     detail: str
-
-
-@dataclass(slots=True)
-class Counters:
-    """What a fold has seen and done since it began, for logs and metrics."""
-
-    records: int = 0
-    inits: int = 0
-    acks: int = 0
-    fails: int = 0
-    resets: int = 0
-    trees_acked: int = 0
-    trees_failed: int = 0
-    trees_timed_out: int = 0
-    trees_too_old: int = 0
-    orphans_expired: int = 0
-    duplicate_inits: int = 0
-    repeated_batches: int = 0
-    superseded_batches: int = 0
-    rejected: int = 0
 
 
 @dataclass(slots=True)

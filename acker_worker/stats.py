@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from acker_worker.fold import Counters
+from acker_worker.counters import Counters
 from tuple_tree.process_stats import known
 
 

@@ -16,8 +16,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from acker_worker.ack_log import ANSWER_S, AckLogReader, Reached
 from acker_worker.catalogue import Catalogue, KafkaSettings
+from acker_worker.counters import Counters
 from acker_worker.errors import AckerWorkerError, TopicError
-from acker_worker.fold import Counters, LogRecord, PartitionFold, Step
+from acker_worker.fold import LogRecord, PartitionFold, Step
 from acker_worker.intervals import Interval
 from acker_worker.ledger import LedgerSettings, warm_up
 from acker_worker.notifier import Notifier

@@ -1,5 +1,6 @@
 """`LocalKafka`: one real Kafka broker on this machine, for as long as it is wanted."""
 
+import functools
 import os
 import shutil
 import tempfile
@@ -7,6 +8,7 @@ import time
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -19,6 +21,7 @@ from local_kafka.distribution import Distribution, provide_distribution
 from local_kafka.errors import BrokerStartError, LocalKafkaError
 from local_kafka.java import Java, find_java
 from local_kafka.ports import HOST, free_port, is_free
+from local_kafka.prepared import Prepared, prepare
 from local_kafka.process import BrokerProcess
 from local_kafka.properties import broker_properties, check_overrides, open_listeners, render
 from local_kafka.security import Security, secured_listeners
@@ -29,6 +32,7 @@ _PORT_ATTEMPTS = 5
 _PORT_TAKEN = "Address already in use"
 _ANSWER_SECONDS = 0.25
 _WAKE_SECONDS = 2.0
+_ONCE_SECONDS = 60.0
 Jvm = Literal["quick", "server"]
 """How Java runs: for a broker that lives for minutes, or as Kafka's own start script has it."""
 
@@ -42,6 +46,20 @@ _JVM_OPTIONS = (
     f"-Dlog4j2.configurationFile={_LOG4J_CONFIG.as_uri()}",
     "-Djava.awt.headless=true",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kafka:
+    """What a broker is started from."""
+
+    java: Java
+    distribution: Distribution
+    prepared: Prepared
+    archiving: tuple[str, ...] = ()
+
+    @property
+    def java_options(self) -> tuple[str, ...]:
+        return self.archiving or self.prepared.java_options
 
 
 class LocalKafka:
@@ -155,8 +173,9 @@ class LocalKafka:
         self.kill()  # Of a broker that has ended by itself there may be a guardian left, or the other way about.
         java = find_java()
         distribution = provide_distribution(java, self._console)
+        prepared = prepare(java, distribution, self._console, functools.partial(_run_once, java, distribution))
         try:
-            self._start(java, distribution, self._open_storage(), time.monotonic() + timeout)
+            self._start(_Kafka(java, distribution, prepared), self._open_storage(), time.monotonic() + timeout)
         except BaseException as error:
             self._keep_log(error)
             self._forget_temporary()
@@ -196,7 +215,7 @@ class LocalKafka:
             self._remove_temporary = None
             self._storage = None
 
-    def _start(self, java: Java, distribution: Distribution, storage: Storage, deadline: float) -> None:
+    def _start(self, installed: "_Kafka", storage: Storage, deadline: float) -> None:
         fixed = self._port
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             if fixed is not None and not is_free(fixed):
@@ -206,7 +225,7 @@ class LocalKafka:
             port = free_port() if fixed is None else fixed
             if self._security is not None and (fixed is None or self._certificate_port is None):
                 self._certificate_port = free_port(taken=[port])
-            process = self._launch(java, distribution, storage, port)
+            process = self._launch(installed, storage, port)
             try:
                 _wait_until_ready(process, storage, self._admin_settings(port), deadline)
             except BaseException as error:
@@ -226,7 +245,7 @@ class LocalKafka:
             return {"bootstrap.servers": f"{HOST}:{port}"}
         return {"bootstrap.servers": self.certificate_servers, **self._security.client_settings()}
 
-    def _launch(self, java: Java, distribution: Distribution, storage: Storage, port: int) -> BrokerProcess:
+    def _launch(self, installed: "_Kafka", storage: Storage, port: int) -> BrokerProcess:
         overrides = self._properties
         if self._security is None or self._certificate_port is None:
             controller_port = free_port(taken=[port])
@@ -236,24 +255,22 @@ class LocalKafka:
             listeners = secured_listeners(port, self._certificate_port, controller_port)
             overrides = {**self._security.properties(), **overrides}
 
-        def configure(log_dir: Path) -> None:
-            properties = broker_properties(
-                listeners=listeners, controller_port=controller_port, log_dir=log_dir, overrides=overrides
-            )
-            storage.config_path.write_text(render(properties), encoding="ascii")
-
+        properties = broker_properties(
+            listeners=listeners, controller_port=controller_port, log_dir=storage.log_dir, overrides=overrides
+        )
         command = [
-            str(java.executable),
+            str(installed.java.executable),
             f"-Xmx{self._heap}",
             *_TUNING[self._jvm],
             *_JVM_OPTIONS,
+            *installed.java_options,
             f"-Djava.io.tmpdir={storage.temporary_dir}",
-            *("-cp", distribution.classpath, "kafka.Kafka", str(storage.config_path)),
+            *("-cp", installed.distribution.classpath, "kafka.Kafka", str(storage.config_path)),
         ]
         lock = storage.lock()
         try:
-            storage.format(java, distribution, configure)
-            configure(storage.log_dir)
+            storage.format(installed.prepared.formatted)
+            storage.config_path.write_text(render(properties), encoding="ascii")
             process = BrokerProcess(
                 command, storage=storage, lock=lock, remove_when_orphaned=self._remove_temporary is not None
             )
@@ -272,6 +289,12 @@ class LocalKafka:
         with suppress(OSError):
             shutil.copyfile(error.log_path, kept)
         error.log_path = Path(kept)
+
+
+def _run_once(java: Java, distribution: Distribution, root: Path, prepared: Prepared, options: tuple[str, ...]) -> None:
+    kafka = LocalKafka(data_dir=root)
+    kafka._start(_Kafka(java, distribution, prepared, options), kafka._open_storage(), time.monotonic() + _ONCE_SECONDS)
+    kafka.stop(_ONCE_SECONDS)
 
 
 def _wait_until_ready(process: BrokerProcess, storage: Storage, settings: Mapping[str, Any], deadline: float) -> None:

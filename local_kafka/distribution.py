@@ -96,7 +96,7 @@ def provide_distribution(java: Java, console: Console, environ: Mapping[str, str
         return distribution
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with _locked(root / f"kafka-{KAFKA_VERSION}.lock", console) as lock:
+        with locked(distribution.directory, console) as lock:
             if not distribution.is_complete:  # Otherwise another process fetched them while we waited.
                 _fetch(distribution, java, console, lock, settings=environ.get(IVY_SETTINGS_VARIABLE))
     except OSError as error:
@@ -108,13 +108,15 @@ def provide_distribution(java: Java, console: Console, environ: Mapping[str, str
 
 
 @contextmanager
-def _locked(path: Path, console: Console) -> Iterator[int]:
-    """Hold the lock of the cache, which the kernel lets go of when its holder dies."""
-    with path.open("w") as file:
+def locked(directory: Path, console: Console) -> Iterator[int]:
+    """Hold the lock of a directory of the cache, which the kernel lets go of when its holder dies."""
+    with directory.with_name(f"{directory.name}.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            console.print(f"Another process is fetching Apache Kafka {KAFKA_VERSION}; waiting for it.", highlight=False)
+            console.print(
+                f"Another process is setting up Apache Kafka {KAFKA_VERSION}; waiting for it.", highlight=False
+            )
             fcntl.flock(file, fcntl.LOCK_EX)
         yield file.fileno()
 

@@ -14,6 +14,7 @@ MIN_VERSION = 17
 """The oldest Java that Kafka 4's broker runs on."""
 
 _VERSION = re.compile(r'version "(?P<version>[^"]+)"')
+_BUILD = re.compile(r"^\s*java\.vm\.version = (?P<build>.+?)\s*$", re.MULTILINE)
 _HOME = re.compile(r"^\s*java\.home = (?P<home>.+?)\s*$", re.MULTILINE)
 _REMEDY = (
     f"Install Java {MIN_VERSION} or newer (Debian: apt-get install openjdk-17-jre-headless, macOS: brew install "
@@ -28,10 +29,12 @@ class Java:
     Attributes:
         executable: The `java` command.
         version: Its feature release: 17 for 17.0.15.
+        build: Its exact version, as it can stand in a file's name.
     """
 
     executable: Path
     version: int
+    build: str
 
 
 def parse_version(output: str) -> int | None:
@@ -112,4 +115,7 @@ def _ask(executable: str) -> Java | None:
     # runtime's own binary.
     home = _HOME.search(answer.stdout)
     binary = Path(home["home"]) / "bin" / "java" if home else None
-    return Java(binary if binary is not None and binary.is_file() else Path(executable), version)
+    executable_ = binary if binary is not None and binary.is_file() else Path(executable)
+    exact = _BUILD.search(answer.stdout) or _VERSION.search(answer.stdout)
+    assert exact is not None  # noqa: S101 - parse_version found one
+    return Java(executable_, version, re.sub(r"[^\w.+-]", "_", exact[1]))

@@ -5,19 +5,15 @@ import errno
 import fcntl
 import os
 import shutil
-import subprocess
 import threading
 import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from local_kafka.distribution import Distribution
-from local_kafka.errors import BrokerStartError, DataDirInUseError
-from local_kafka.java import Java
+from local_kafka.errors import DataDirInUseError
 
 LOG_TAIL_LINES = 20
-_FORMAT_TIMEOUT_SECONDS = 60
 _RELEASE_SECONDS = 3.0
 _POLL_SECONDS = 0.02
 
@@ -88,41 +84,24 @@ class Storage:
             return None
         return next((line.partition("=")[2] for line in lines if line.startswith("cluster.id=")), None)
 
-    def format(self, java: Java, distribution: Distribution, configure: Callable[[Path], None]) -> None:
-        """Make the directory a KRaft directory, unless it is one.
+    def format(self, formatted: Path) -> None:
+        """Make the directory a KRaft directory with ids of its own, unless it is one.
 
         Args:
-            java: Runs Kafka's own tool.
-            distribution: Kafka's jars.
-            configure: Writes the broker's properties for the given `log.dirs`.
-
-        Raises:
-            BrokerStartError: The tool failed.
+            formatted: A KRaft directory without topics, to be copied.
         """
         if self.cluster_id is not None:
             return
         # Formatted beside and renamed: a directory half formatted by a process that was killed is never started on.
         unfinished = self.root / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
-        configure(unfinished)
-        command = [str(java.executable), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", distribution.classpath]
-        command += ["kafka.tools.StorageTool", "format", f"--cluster-id={_random_id()}", "-c", str(self.config_path)]
-        try:
-            with self.log_path.open("ab") as log:
-                subprocess.run(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    check=True,
-                    timeout=_FORMAT_TIMEOUT_SECONDS,
-                )
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            raise BrokerStartError(
-                f"Kafka could not format {self.root}; the last lines of its log:",
-                log_path=self.log_path,
-                log_tail=self.log_tail(),
-            ) from error
+        shutil.copytree(formatted, unfinished)
+        meta = unfinished / "meta.properties"
+        lines = meta.read_text(encoding="utf-8").splitlines()
+        own = {"cluster.id", "directory.id"}
+        keys = [line.partition("=")[0] for line in lines]
+        with_own = [f"{key}={_random_id()}" if key in own else line for key, line in zip(keys, lines, strict=True)]
+        meta.write_text("\n".join(with_own) + "\n", encoding="utf-8")
         unfinished.rename(self.log_dir)
 
     @property
@@ -139,13 +118,18 @@ class Storage:
         Args:
             since: Offset in bytes from which on to look.
         """
-        try:
-            with self.log_path.open("rb") as log:
-                log.seek(since)
-                text = log.read().decode(errors="replace")
-        except FileNotFoundError:
-            return []
-        return text.splitlines()[-LOG_TAIL_LINES:]
+        return log_tail(self.log_path, since)
+
+
+def log_tail(path: Path, since: int = 0) -> list[str]:
+    """The last lines of a log, of what lies behind an offset in bytes; none where there is no such file."""
+    try:
+        with path.open("rb") as log:
+            log.seek(since)
+            text = log.read().decode(errors="replace")
+    except FileNotFoundError:
+        return []
+    return text.splitlines()[-LOG_TAIL_LINES:]
 
 
 def _random_id() -> str:

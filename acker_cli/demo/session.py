@@ -16,7 +16,7 @@ from acker_cli.demo.chaos import Chaos, Victim
 from acker_cli.demo.report import Comparison, DemoReport
 from acker_cli.demo.stores import acked_lines, counted_words
 from acker_cli.demo.text import lines, plain_count
-from acker_cli.demo.word_count import BOLTS, COUNT, REFERENCE, SPLIT, Parameters
+from acker_cli.demo.word_count import BOLTS, REFERENCE, Parameters
 from acker_cli.settings import KafkaProperties
 from acker_cli.snapshot import Progress, TopologySnapshot
 from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
@@ -28,9 +28,8 @@ from acker_worker.stats import WorkerStats
 from spout_sdk import load_topology
 from tuple_tree.manifest import Manifest
 
-ACKERS: Final = 2
-PROCESSES: Final = {SPLIT: 2, COUNT: 2}
-"""Two processes of each bolt, so that one is left when the other is killed."""
+SPARE: Final = 2
+"""Acker workers, and processes of each bolt, with `--kill`, so that one is left; one each without."""
 
 # So soon the group notices that a member was killed; the default would outlast the whole demo's patience.
 _KAFKA: Final[KafkaProperties] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
@@ -111,7 +110,9 @@ class _Session:
         self._view = view
         self._total = len(lines(options.parameters.lines))
         launch = AckerLaunch(manifest.topology, kafka, options.worker, options.log_level)
-        self._processes = TopologyProcesses(REFERENCE, manifest, kafka, PROCESSES, AckerPool(launch, ACKERS))
+        each = SPARE if options.kill else 1
+        ackers = AckerPool(launch, each)
+        self._processes = TopologyProcesses(REFERENCE, manifest, kafka, dict.fromkeys(BOLTS, each), ackers)
         self._chaos = Chaos(options.parameters.seed, BOLTS, self._kill) if options.kill else None
 
     def run(self) -> DemoReport:

@@ -49,7 +49,7 @@ _PREFIX: Final = "WORD_COUNT_"
 _MESSAGE_TIMEOUT: Final = 5.0
 _TICK: Final = 0.5
 # A line has nine words: enough to keep every process busy, and few enough that none waits long.
-_MAX_SPOUT_PENDING: Final = 200
+_MAX_SPOUT_PENDING: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ everything, and commits behind what it has told. All decisions are the fold's.
 
 from typing import Final
 
-from acker_worker.fold import Counters, LogRecord, PartitionFold, Step
+from acker_worker.counters import Counters
+from acker_worker.fold import LogRecord, PartitionFold, Step
 from acker_worker.ledger import LedgerSettings
 from acker_worker.notices import notice_batches
 from acker_worker.progress import Progress

@@ -1,5 +1,6 @@
 """The embedded broker: it starts, keeps its records, and never outlives the process that started it."""
 
+import io
 import os
 import signal
 import socket
@@ -151,6 +152,24 @@ def mirror(tmp_path: Path) -> Path:
         </ivysettings>"""
     )
     return settings
+
+
+@pytest.mark.exhaustive
+def test_the_first_broker_prepares_what_all_later_ones_start_from(
+    tmp_path: Path, mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(IVY_SETTINGS_VARIABLE, str(mirror))
+    output = io.StringIO()
+    started = []
+    for _ in range(2):
+        with LocalKafka(console=Console(file=output, width=200)) as kafka:
+            command = Path(f"/proc/{running_pid(kafka)}/cmdline").read_text()
+            cluster = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=10).cluster_id
+            started.append((cluster, "-XX:SharedArchiveFile=" in command))
+    assert output.getvalue().count("Preparing Apache Kafka") == 1
+    assert [archived for _, archived in started] == [True, True]
+    assert len({cluster for cluster, _ in started}) == 2
 
 
 @pytest.mark.exhaustive

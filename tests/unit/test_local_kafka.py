@@ -43,15 +43,15 @@ def test_java_home_comes_before_path_unless_it_is_too_old(tmp_path: Path) -> Non
     on_path = fake_java(tmp_path / "path", says_version("17.0.1"))
     environ = {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path")}
     home = fake_java(tmp_path / "home" / "bin", says_version("21.0.1"))
-    assert find_java(environ) == Java(home, 21)
+    assert find_java(environ) == Java(home, 21, "21.0.1")
     fake_java(tmp_path / "home" / "bin", says_version("11.0.2"))
-    assert find_java(environ) == Java(on_path, 17)
+    assert find_java(environ) == Java(on_path, 17, "17.0.1")
 
 
 def test_the_runtime_behind_a_version_managers_script_is_found(tmp_path: Path) -> None:
     real = fake_java(tmp_path / "jdk" / "bin", says_version("17.0.1"))
     fake_java(tmp_path / "shims", f"echo '    java.home = {tmp_path / 'jdk'}' >&2\n{says_version('17.0.1')}")
-    assert find_java({"PATH": str(tmp_path / "shims")}) == Java(real, 17)
+    assert find_java({"PATH": str(tmp_path / "shims")}) == Java(real, 17, "17.0.1")
 
 
 def test_without_a_java_that_will_do_an_error_says_where_it_was_looked_for(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def fill_cache(root: Path) -> Distribution:
 def test_a_complete_cache_needs_neither_ivy_nor_a_place_to_write(tmp_path: Path) -> None:
     distribution = fill_cache(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    java = Java(Path("/nowhere/java"), 17)
+    java = Java(Path("/nowhere/java"), 17, "17.0.1")
     assert provide_distribution(java, QUIET, {CACHE_VARIABLE: str(tmp_path)}) == distribution
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -131,8 +131,8 @@ def test_damage_to_the_cache_is_seen(tmp_path: Path) -> None:
 def test_a_download_that_cannot_begin_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DownloadError, match=CACHE_VARIABLE):
-        provide_distribution(Java(Path("java"), 17), QUIET, {CACHE_VARIABLE: str(tmp_path / "file")})
+        provide_distribution(Java(Path("java"), 17, "17.0.1"), QUIET, {CACHE_VARIABLE: str(tmp_path / "file")})
     # PySpark is installed where tests run.
     monkeypatch.setattr("local_kafka.distribution.importlib.util.find_spec", lambda name: None)
     with pytest.raises(DownloadError, match=r"pip install 'kafka-acker\[spark\]'"):
-        provide_distribution(Java(Path("java"), 17), QUIET, {CACHE_VARIABLE: str(tmp_path)})
+        provide_distribution(Java(Path("java"), 17, "17.0.1"), QUIET, {CACHE_VARIABLE: str(tmp_path)})
