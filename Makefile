@@ -78,9 +78,7 @@ bench: $(READY) ## Measure everything but the soak, into benchmarks/results; aft
 	$(BIN)/python -m benchmarks.topology
 	$(BIN)/python -m benchmarks.latency
 	$(BIN)/python -m benchmarks.exactly_once
-	$(BIN)/python -m benchmarks.looking
 	$(BIN)/python -m benchmarks.sdk
-	$(BIN)/python -m benchmarks.topologies
 	$(BIN)/python -m benchmarks.spark
 	$(BIN)/python -m benchmarks.spark_topology
 

@@ -32,11 +32,9 @@ _TITLES: Final = {
     "rebuild": "Rebuild after a kill",
     "topology": "A topology: one process, and all of them",
     "exactly_once": "Guarantees: throughput and latency",
-    "looking": "What looking costs",
     "latency": "Complete latency",
     "soak": "Half an hour under load",
     "sdk": "A tuple in the SDK, by stage",
-    "topologies": "Many topologies on one worker",
     "spark": "A Spark bolt",
     "spark_topology": "A topology with Spark in it",
 }

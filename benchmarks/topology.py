@@ -25,8 +25,7 @@ at the spout, of which at most `--pending` are open. On a machine with fewer cor
 the cores and not by any process, so the CPU time of each process a tuple is told as well: `tuples_per_cpu_second` is
 what one core would carry of the whole pipeline, without and with the broker, and the ratio of two of them is what a
 guarantee costs. Without trees there is no back-pressure on a spout, so its own tuples are counted, not those that
-arrived at the end. The ack log has one partition, as there is one acker worker (`--ack-partitions`); what more of them
-cost on one machine is told in `docs/performance.md`.
+arrived at the end. The ack log has one partition, as there is one acker worker (`--ack-partitions`).
 
 All are measured from outside and in the same way: records, or the tuples in them, that arrived in the sink's topic over
 the broker's append times, without the first tenth and the last twentieth, or without the first second where the number
@@ -67,19 +66,16 @@ class Contestant:
     Attributes:
         program: its file in `benchmarks.peers`.
         framework: in whose environment it runs; None for ours.
-        share: of the records that it can be expected to manage, so that it takes no longer than others.
     """
 
     program: str
     framework: str | None
-    share: float = 1.0
 
 
 CONTESTANTS: Final = {
     "plain": Contestant("plain", None),
     "quixstreams": Contestant("quixstreams_app", "quixstreams"),
     "bytewax": Contestant("bytewax_flow", "bytewax"),
-    "faust": Contestant("faust_app", "faust", 0.1),
 }
 
 
@@ -139,7 +135,7 @@ class StageRounds:
         self._topics.create({name: 1})
         arguments = [self._topics.servers, source, name, name, *flags]
         with running.peer(peer.program, peer.framework, *arguments) as process:
-            return self._watch(process, name, int(self._records * peer.share))
+            return self._watch(process, name, self._records)
 
     def _watch(self, process: running.Process, topic: str, records: int | None, stream: Stream | None = None) -> Flow:
         return watch(

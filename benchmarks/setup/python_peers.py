@@ -10,7 +10,6 @@ FRAMEWORKS: Final = {
     for environment in (
         Environment("quixstreams", "quixstreams"),
         Environment("bytewax", "bytewax"),
-        Environment("faust", "faust-streaming"),
         Environment("pystorm", "pystorm"),
     )
 }

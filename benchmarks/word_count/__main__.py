@@ -26,7 +26,7 @@ broker, all processes and the broker on the same cores.
 - `ours-demo`: the topology of `acker demo`, whose counts and acked lines are in SQLite.
 
 Storm, pystorm and ours have two tasks of each component and 400 open trees for each task of a spout that has the lines;
-a `KafkaSpout` has the 10,000 that are the default, and the demo its own 200.
+a `KafkaSpout` has the 10,000 that are the default, and the demo its own 1,000.
 
 A tuple is a line or a word. The rate, the CPU time and the latency are those of the steady part of a round, from the
 first tenth of its lines to the last. Of Storm, whose JVM is new in each round and compiles while it runs, it begins at
@@ -114,7 +114,7 @@ def figures(one: Round) -> str:
 
 
 def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Rates and CPU times of ours against each of the others: medians over medians, larger is better for us."""
+    """Ours against each of the others, medians over medians: larger is better for us, but for the latencies."""
     medians = {row["contestant"]: row for row in rows}
     ours = [name for name in medians if name.startswith("ours")]
     found: dict[str, float] = {}
@@ -125,6 +125,10 @@ def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
                 found[f"{mine} to {other}"] = round(rate / theirs, 3)
                 taken, their = (medians[name]["cpu_us_per_tuple_with_broker"].median for name in (mine, other))
                 found[f"{mine} to {other}, by CPU time"] = round(their / taken, 3) if taken else 0.0
+                for quantile in ("p50", "p99"):
+                    taken, their = (medians[name].get(f"{quantile}_ms") for name in (mine, other))
+                    if taken and their:
+                        found[f"{mine} to {other}, {quantile}"] = round(taken.median / their.median, 3)
     return found
 
 
