@@ -41,6 +41,24 @@ class AckerSnapshot:
     is_busy: bool
 
 
+_waiting: Final[list[subprocess.Popen[bytes]]] = []
+
+
+def start_early(count: int) -> None:
+    """Starts processes that the next pool takes, so that they import what they need meanwhile."""
+    _waiting.extend(_spawn() for _ in range(count))
+
+
+def _spawn() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "acker_cli.acker_process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # A session of its own: Ctrl-C in the terminal is for the parent, which still needs it while it stops.
+        start_new_session=True,
+    )
+
+
 class AckerChild:
     """One worker process and the thread that reads what it says.
 
@@ -50,13 +68,7 @@ class AckerChild:
     """
 
     def __init__(self, launch: AckerLaunch, on_stats: Callable[[], None]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "acker_cli.acker_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            # A session of its own: Ctrl-C in the terminal is for the parent, which still needs it while it stops.
-            start_new_session=True,
-        )
+        self._process = _waiting.pop() if _waiting else _spawn()
         assert self._process.stdin is not None  # noqa: S101 - because stdin=PIPE
         self._stdin = self._process.stdin
         with contextlib.suppress(BrokenPipeError):

@@ -52,15 +52,18 @@ def _say(line: str) -> None:
 
 def main() -> int:
     """Works until told to stop."""
+    # Before the launch is read: a process that was started early has time for it.
+    from acker_worker.errors import AckerWorkerError
+    from acker_worker.ledger import warm_up
+    from acker_worker.stats import WorkerStats
+    from acker_worker.worker import AckerWorker, WorkerSettings
+
+    warm_up()
     line = lifeline.read_line()
     if not line:
         return 2
     launch = AckerLaunch.from_line(line)
     log_to_stderr(launch.log_level)
-
-    from acker_worker.errors import AckerWorkerError
-    from acker_worker.stats import WorkerStats
-    from acker_worker.worker import AckerWorker, WorkerSettings
 
     def on_stats(stats: WorkerStats) -> None:
         _say(f'{{"stats":{stats.to_json()}}}')

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import FrameType
 
+from acker_cli import acker_pool
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_cli.cluster import Cluster
@@ -23,7 +24,7 @@ from acker_cli.view import View
 from acker_worker.catalogue import Catalogue
 from acker_worker.metrics import WorkerCollector
 from acker_worker.stats import WorkerStats
-from spout_sdk import ComponentRunner, Stats, Topology
+from spout_sdk import ComponentRunner, Stats, Topology, child
 from spout_sdk.garbage import collect_rarely
 from spout_sdk.metrics import ComponentCollector
 from tuple_tree.access import component_role
@@ -116,6 +117,14 @@ def prepare_cluster(
             "the cluster has another manifest of %s than your code; publish yours: acker topics create MODULE:TOPOLOGY",
             manifest.topology,
         )
+
+
+def start_early(plan: RunPlan) -> None:
+    """Starts the processes of `run_topology`, which import what they need while the broker starts."""
+    acker_pool.start_early(plan.ackers)
+    for component in plan.topology.manifest.components:
+        if not component.external:
+            child.start_early(plan.reference, component.name, plan.processes.get(component.name, 1))
 
 
 def run_topology(plan: RunPlan, cluster: Cluster, settings: Settings, view: View) -> None:

@@ -6,13 +6,53 @@ import select
 import signal
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 from spout_sdk.launch import Launch, Report
 
 _POLL_S: Final = 0.2
 _READ_BYTES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Spawned:
+    """A process that imports what it needs, and then waits for its launch on standard input."""
+
+    process: subprocess.Popen[bytes]
+    reports: int
+    their_reports: int
+
+    @classmethod
+    def of(cls, reference: str, component: str, environment: Mapping[str, str]) -> Self:
+        ours, theirs = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "spout_sdk.process", reference, component],
+                stdin=subprocess.PIPE,
+                stdout=2,  # what user code prints must not mix with what this process prints
+                pass_fds=(theirs,),
+                env={**os.environ, **environment},
+                # Ctrl-C in a terminal is for the supervisor alone, which tells its processes when to stop.
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+        return cls(process, ours, theirs)
+
+
+_waiting: Final[defaultdict[tuple[str, str], list[_Spawned]]] = defaultdict(list)
+
+
+def start_early(reference: str, component: str, count: int = 1) -> None:
+    """Starts processes that the next runner of a component takes, so that they import what they need meanwhile.
+
+    For a program that has something to wait for first, such as a broker that starts. They have the environment of this
+    moment, and end with this process.
+    """
+    _waiting[reference, component] += [_Spawned.of(reference, component, {}) for _ in range(count)]
 
 
 class Child:
@@ -38,21 +78,11 @@ class Child:
         environment: Mapping[str, str],
         log_level: int,
     ) -> None:
-        self._reports, reports = os.pipe()
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "spout_sdk.process", reference, component],
-                stdin=subprocess.PIPE,
-                stdout=2,  # what user code prints must not mix with what this process prints
-                pass_fds=(reports,),
-                env={**os.environ, **environment},
-                # Ctrl-C in a terminal is for the supervisor alone, which tells its processes when to stop.
-                start_new_session=True,
-            )
-        finally:
-            os.close(reports)
+        waiting = _waiting[reference, component]
+        spawned = waiting.pop() if waiting and not environment else _Spawned.of(reference, component, environment)
+        self._process, self._reports = spawned.process, spawned.reports
         path = tuple(os.path.abspath(entry) for entry in sys.path)
-        launch = Launch(dict(kafka), reports, tasks, slot, path, log_level)
+        launch = Launch(dict(kafka), spawned.their_reports, tasks, slot, path, log_level)
         assert self._process.stdin is not None  # noqa: S101 - because stdin=PIPE
         self._stdin = self._process.stdin
         with contextlib.suppress(BrokenPipeError):

@@ -116,13 +116,15 @@ def _read_line() -> bytes:
 
 def main(arguments: list[str]) -> int:
     """Runs the command line."""
-    line = _read_line() if len(arguments) == 2 else b""
-    if not line:
+    if len(arguments) != 2 or os.isatty(0):
         sys.stderr.write(
             "usage: python -m spout_sdk.process MODULE:TOPOLOGY COMPONENT, with a launch line on standard input; "
             "to run a component by hand, use `acker run MODULE:TOPOLOGY --component COMPONENT`\n"
         )
         return EXIT_UNUSABLE
+    line = _read_line()
+    if not line:
+        return EXIT_CLEAN  # the supervisor ended before it had anything to do
     launch = Launch.from_line(line)
     logging.basicConfig(level=launch.log_level, format=_FORMAT, stream=sys.stderr)
     return run_component(arguments[0], arguments[1], launch)

@@ -57,7 +57,7 @@ def demo(
     from acker_cli.cluster import configured_cluster, embedded_cluster
     from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.demo.directory import demo_directory
-    from acker_cli.demo.session import DemoOptions, run_demo
+    from acker_cli.demo.session import DemoOptions, run_demo, start_early
     from acker_cli.demo.word_count import Parameters
     from acker_cli.interruption import interruptible
     from acker_cli.logs import log_to_stderr
@@ -72,14 +72,7 @@ def demo(
     console = standard_error() if json_ else standard_output()
     with interruptible(), ExitStack() as cleaning:
         directory = cleaning.enter_context(demo_directory(keep))
-        if settings.is_embedded:
-            console.print("starting Apache Kafka …", markup=False)
-            cluster = cleaning.enter_context(embedded_cluster(loaded, standard_error()))
-            name = "word-count"
-        else:
-            cluster = configured_cluster(loaded)
-            name = f"word-count-{secrets.token_hex(4)}"
-        console.print(f"counting words as topology {name} on {cluster.bootstrap_servers}", markup=False)
+        name = "word-count" if settings.is_embedded else f"word-count-{secrets.token_hex(4)}"
         options = DemoOptions(
             parameters=Parameters(name, directory, fail_rate, seed, lines=lines or 0),
             kill=kill,
@@ -88,6 +81,13 @@ def demo(
             worker=settings.worker.model_dump(),
             replication_factor=settings.topics.replication_factor,
         )
+        start_early(options)
+        if settings.is_embedded:
+            console.print("starting Apache Kafka …", markup=False)
+            cluster = cleaning.enter_context(embedded_cluster(loaded, standard_error()))
+        else:
+            cluster = configured_cluster(loaded)
+        console.print(f"counting words as topology {name} on {cluster.bootstrap_servers}", markup=False)
         view = cleaning.enter_context(open_view(console))
         report = run_demo(cluster, options, view)
     for line in report.in_words():

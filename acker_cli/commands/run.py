@@ -71,7 +71,7 @@ def run(
     from acker_cli.dashboard import dashboard_served
     from acker_cli.interruption import interruptible
     from acker_cli.logs import log_to_stderr
-    from acker_cli.running import RunPlan, prepare_cluster, run_component, run_topology
+    from acker_cli.running import RunPlan, prepare_cluster, run_component, run_topology, start_early
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_reference import load_from_here
     from acker_cli.view import open_view
@@ -84,6 +84,8 @@ def run(
     )
     with interruptible(is_service=True), ExitStack() as cleaning:
         if local:
+            if component is None:
+                start_early(plan)
             cluster = cleaning.enter_context(embedded_cluster(loaded, standard_error()))
         else:
             cluster = configured_cluster(loaded)

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
+from acker_cli import acker_pool
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_cli.cluster import Cluster
@@ -16,7 +17,7 @@ from acker_cli.demo.chaos import Chaos, Victim
 from acker_cli.demo.report import Comparison, DemoReport
 from acker_cli.demo.stores import acked_lines, counted_words
 from acker_cli.demo.text import lines, plain_count
-from acker_cli.demo.word_count import BOLTS, REFERENCE, Parameters
+from acker_cli.demo.word_count import BOLTS, LINES, REFERENCE, Parameters
 from acker_cli.settings import KafkaProperties
 from acker_cli.snapshot import Progress, TopologySnapshot
 from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
@@ -25,11 +26,8 @@ from acker_cli.view import View
 from acker_worker.catalogue import Catalogue
 from acker_worker.errors import AckerWorkerError
 from acker_worker.stats import WorkerStats
-from spout_sdk import load_topology
+from spout_sdk import child, load_topology
 from tuple_tree.manifest import Manifest
-
-SPARE: Final = 2
-"""Acker workers, and processes of each bolt, with `--kill`, so that one is left; one each without."""
 
 # So soon the group notices that a member was killed; the default would outlast the whole demo's patience.
 _KAFKA: Final[KafkaProperties] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
@@ -57,9 +55,24 @@ class DemoOptions:
     worker: dict[str, float]
     replication_factor: int
 
+    @property
+    def copies(self) -> int:
+        """Acker workers, and processes of each bolt: so many that one is left where another is killed."""
+        return 2 if self.kill else 1
+
+
+def start_early(options: DemoOptions) -> None:
+    """Starts the processes of `run_demo`, which import what they need while the broker starts."""
+    # The topology reads them, here and in its processes.
+    os.environ.update(options.parameters.to_environment())
+    acker_pool.start_early(options.copies)
+    child.start_early(REFERENCE, LINES)
+    for bolt in BOLTS:
+        child.start_early(REFERENCE, bolt, options.copies)
+
 
 def run_demo(cluster: Cluster, options: DemoOptions, view: View) -> DemoReport:
-    """Runs the demo on a cluster.
+    """Runs the demo on a cluster, with the processes of `start_early`.
 
     Raises:
         ProcessError: if a process cannot be run.
@@ -67,8 +80,6 @@ def run_demo(cluster: Cluster, options: DemoOptions, view: View) -> DemoReport:
         SpoutSdkError: if the topology cannot be run.
     """
     kafka = {**_KAFKA, **(_QUIET if options.log_level == "error" else {}), **cluster.kafka}
-    # The topology reads them, here and in its processes.
-    os.environ.update(options.parameters.to_environment())
     manifest = load_topology(REFERENCE).manifest
     catalogue = Catalogue(kafka)
     catalogue.topics()  # Without a cluster there is nothing to remove either.
@@ -110,9 +121,9 @@ class _Session:
         self._view = view
         self._total = len(lines(options.parameters.lines))
         launch = AckerLaunch(manifest.topology, kafka, options.worker, options.log_level)
-        each = SPARE if options.kill else 1
-        ackers = AckerPool(launch, each)
-        self._processes = TopologyProcesses(REFERENCE, manifest, kafka, dict.fromkeys(BOLTS, each), ackers)
+        ackers = AckerPool(launch, options.copies)
+        processes = dict.fromkeys(BOLTS, options.copies)
+        self._processes = TopologyProcesses(REFERENCE, manifest, kafka, processes, ackers)
         self._chaos = Chaos(options.parameters.seed, BOLTS, self._kill) if options.kill else None
 
     def run(self) -> DemoReport:
