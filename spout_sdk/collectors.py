@@ -74,11 +74,16 @@ class OutputCollector(Emitter):
         if plan is None:
             raise unknown_stream(self._component, stream, self._plans)
         route = plan.only_route
-        if route is None or anchors.__class__ is not Tuple or anchors.root is None or self._hooks:
+        if (
+            route is None
+            or anchors.__class__ is not Tuple
+            or (anchors.root is None and self._acks is not None)
+            or self._hooks
+        ):
             row = plan.row(values)
             return self._emit(plan.deliveries(values), row, values, anchors, stream)
-        # The common case, spelled out: one anchor in one tree, and one task that receives the tuple. A `TracedTuple`
-        # takes the other way, because of its class.
+        # The common case, spelled out: one anchor in one tree (none where no trees are followed), and one task that
+        # receives the tuple. A `TracedTuple` takes the other way, because of its class.
         row = values if values.__class__ is tuple and plan.is_row(values) else plan.row(values)
         try:
             task = route.choose_one(values)  # type: ignore[misc]  # an only route has it
@@ -87,14 +92,18 @@ class OutputCollector(Emitter):
         if anchors.settled:
             raise self._emitted_late(anchors)
         self._counters.emitted += 1
+        pack = route.packs[task]
+        root = anchors.root
+        if root is None:
+            self._add_untracked(pack, row)
+            return route.alone[task]
         edge = self._next_id()
         anchors.out ^= edge
-        pack = route.packs[task]
         # As `Packer.add_one`.
         if pack.is_special:
-            self._add(pack, row, {anchors.root: edge}, None, [])
+            self._add(pack, row, {root: edge}, None, [])
             return route.alone[task]
-        pack.ids += (anchors.root, edge)
+        pack.ids += (root, edge)
         rows = pack.rows
         rows.append(row)
         size = len(rows)

@@ -46,6 +46,7 @@ class Emitter:
             acks.send_children = self.packer.flush
         self._add = self.packer.add
         self._add_one = self.packer.add_one
+        self._add_untracked = self.packer.add_untracked
         self._added = self.packer.added
 
     @property

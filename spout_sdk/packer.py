@@ -128,6 +128,17 @@ class Packer:
         if size == 1 or size >= pack.limit:
             self.added(pack)
 
+    def add_untracked(self, pack: OpenPack, row: Any) -> None:
+        """Adds a tuple of a topology that follows no trees, which belongs to no trace; as `add`."""
+        if pack.is_special:
+            self.add(pack, row, {}, None, [])
+            return
+        rows = pack.rows
+        rows.append(row)
+        size = len(rows)
+        if size == 1 or size >= pack.limit:
+            self.added(pack)
+
     def add_columns(self, pack: OpenPack, columns: Columns, trace_context: Headers) -> None:
         """Adds the tuples of a record batch to a pack; the task adds no others to it."""
         if pack.batches and trace_context != pack.trace_context:

@@ -69,18 +69,25 @@ class SpoutCollector(Emitter):
             raise unknown_stream(self._component, stream, self._plans)
         route = plan.only_route
         acks = self._acks
-        if route is None or message_id is None or acks is None or trace_context or self._hooks:
+        is_plain = acks is None or message_id is not None
+        if route is None or not is_plain or trace_context or self._hooks:
             # Values that do not fit are found out before they are grouped by.
             row = plan.row(values)
             deliveries = plan.deliveries(values)
             return self._emit(deliveries, row, values, message_id, stream, root, trace_context or [])
-        # The common case, spelled out: a tracked tuple that one task receives.
+        # The common case, spelled out: a tuple that one task receives, with a tree unless no trees are followed.
         row = values if values.__class__ is tuple and plan.is_row(values) else plan.row(values)
         try:
             task = route.choose_one(values)  # type: ignore[misc]  # an only route has it
         except (TypeError, ValueError) as error:
             raise plan.ungrouped(values, error) from error
         self._counters.emitted += 1
+        if acks is None:
+            self.last_root = None
+            self._add_untracked(route.packs[task], row)
+            if message_id is not None:
+                self.untracked.append(message_id)
+            return route.alone[task]
         root = self._begin(message_id, root)
         edge = self._next_id()
         self._add_one(route.packs[task], row, root, edge)
