@@ -36,6 +36,7 @@ MAX_MESSAGE: Final = 500
 """Characters of a fail message that are kept: it is read by people, and the batch must fit a record."""
 
 _ENTRY_CHARACTERS: Final = 16
+_WAIT_SECONDS: Final = 1.0
 
 
 class _Sent:
@@ -200,6 +201,19 @@ class AckBuffer:
                 self._send_buffered()
         finally:
             self._is_sending = False
+
+    def deliver(self) -> None:
+        """Sends all that is buffered, and waits until it is delivered.
+
+        Raises:
+            DeliveryError: if a batch was not delivered.
+            BrokerError: if the producer cannot go on.
+        """
+        self.flush()
+        while self._in_flight > 0 and self._failure is None:
+            self._sink.flush_acks(_WAIT_SECONDS)
+        if self._failure is not None:
+            raise self._failure
 
     @property
     def in_flight(self) -> int:

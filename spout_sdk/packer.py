@@ -76,6 +76,9 @@ class OpenPack:
 class Packer:
     """Packs and sends what a task emits.
 
+    Attributes:
+        before_send: called before a pack is sent.
+
     Args:
         sink: where to send.
         counters: of the process.
@@ -86,6 +89,7 @@ class Packer:
         self._counters = counters
         self._send = sink.send
         self._undelivered = undelivered
+        self.before_send: Callable[[], None] = _nothing
         # Those with tuples, in order; and some that were sent because they were full.
         self._open: dict[OpenPack, None] = {}
         self._sent = 0
@@ -182,6 +186,7 @@ class Packer:
 
     def send(self, pack: OpenPack) -> None:
         """Sends a pack."""
+        self.before_send()
         if pack.batches:
             self._send_columns(pack)
             return
@@ -232,3 +237,7 @@ class Packer:
         split = 2 * (half if counts is None else int(sum(counts[:half])))
         self._send_rows(pack, rows[:half], ids[:split], None if counts is None else counts[:half])
         self._send_rows(pack, rows[half:], ids[split:], None if counts is None else counts[half:])
+
+
+def _nothing() -> None:
+    """Nothing has to be sent before a pack."""

@@ -132,6 +132,10 @@ class Sink(Protocol):
         """Sends an ack batch or a dead letter; success and failure are reported."""
         ...
 
+    def flush_acks(self, seconds: float) -> int:
+        """Waits until what `send_reported` took is delivered or has failed; returns how many records are neither."""
+        ...
+
 
 Inputs = Callable[[Callable[[], int]], InputOffsets]
 """Makes what keeps the open offsets of a task; given what returns how many tuples it has emitted."""

@@ -4,6 +4,8 @@ It belongs to one task and to the thread that runs it.
 """
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import xor
 from typing import Any
 
 from spout_sdk.ack_buffer import AckBuffer
@@ -90,8 +92,8 @@ class SpoutCollector(Emitter):
             return route.alone[task]
         root = self._begin(message_id, root)
         edge = self._next_id()
-        self._add_one(route.packs[task], row, root, edge)
         acks.init(root, edge)
+        self._add_one(route.packs[task], row, root, edge)
         return route.alone[task]
 
     def emit_direct(
@@ -156,14 +158,13 @@ class SpoutCollector(Emitter):
         else:
             next_id = self._next_id
             root = self._begin(message_id, root)
-            val = 0
+            edges = [next_id() for _, (_, tasks) in deliveries for _ in tasks]
+            acks.init(root, reduce(xor, edges, 0))
+            edge = iter(edges)
             for route, (key, tasks) in deliveries:
                 for task in tasks:
-                    edge = next_id()
-                    val ^= edge
-                    self._add(route.packs[task], row, {root: edge}, key, trace_context)
+                    self._add(route.packs[task], row, {root: next(edge)}, key, trace_context)
                     sent.append(route.ids[task])
-            acks.init(root, val)
         targets = tuple(sent)
         for hook in self._hooks:
             hook.emit(EmitInfo(values, stream, targets, message_id))

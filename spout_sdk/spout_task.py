@@ -78,6 +78,11 @@ class SpoutTask:
         next_id = random_ids(environment.entropy).__next__
         plans = emit_plans(manifest, component, next_id, topology.groupings, topology.pack_tuples)
         self._collector = SpoutCollector(self._context, plans, environment, next_id, self._acks, self._pending)
+        if self._acks is not None and any(bolt.external for bolt in manifest.bolts):
+            # A bolt in Spark writes the entries of its children before that of their input. No tuple may reach it
+            # before the init: entries without one expire, and the input's could then complete the tree (ADR 23).
+            self._acks.send_children = _nothing
+            self._collector.packer.before_send = self._acks.deliver
         try:
             spout = topology.factory(component)()
         except Exception as error:
@@ -332,3 +337,7 @@ class SpoutTask:
     def _broken(self, method: str, error: Exception) -> ComponentError:
         logger.exception("%s/%d: %s() raised", self._component, self._task, method)
         return ComponentError(self._component, self._task, method, error)
+
+
+def _nothing() -> None:
+    """Inits are sent before the tuples, so nothing is to be sent before them."""

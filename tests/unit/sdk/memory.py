@@ -79,6 +79,9 @@ class MemorySink:
         if not self.holds_back:
             sent.deliver()
 
+    def flush_acks(self, _seconds: float) -> int:
+        return 0
+
     def deliver_all(self, error: object = None) -> None:
         for sent in self.reported:
             sent.deliver(error)

@@ -21,7 +21,8 @@ from spout_sdk.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from tests.notices import notice_bytes
 from tests.unit.sdk.bolt_rig import Sink
-from tests.unit.sdk.memory import Bench, Sent, made
+from tests.unit.sdk.memory import Bench, MemorySink, Sent, made
+from tuple_tree.codec import decode_ack_batch
 from tuple_tree.manifest import Guarantee
 
 
@@ -165,3 +166,42 @@ def test_a_spout_that_raises_stops_its_process(method: str) -> None:
         attempts[method]()
     task.close()
     assert spout.closed
+
+
+class SlowLog(MemorySink):
+    """Delivers ack batches only when it is waited for, and notes in which order records reach the log."""
+
+    def __init__(self) -> None:
+        super().__init__(holds_back=True)
+        self.inits: set[int] = set()
+
+    def flush_acks(self, _seconds: float) -> int:
+        waiting, self.reported = self.reported, []
+        for sent in waiting:
+            self.inits |= set(decode_ack_batch(sent.value).init_roots.tolist())
+            sent.deliver()
+        return 0
+
+    def send(self, *record: Any) -> None:
+        super().send(*record)
+        assert self.inits.issuperset(self.tuples[-1].edges), (
+            "a tuple is sent, and the init of its tree is not in the log"
+        )
+
+
+@pytest.mark.parametrize("grouping", ["shuffle", "all"])
+def test_with_a_bolt_in_spark_no_tuple_is_sent_before_the_init_of_its_tree(grouping: str) -> None:
+    """Or the entries that such a bolt writes first could expire, and its last one complete the tree."""
+    spouts: list[Any] = []
+    builder = TopologyBuilder("words", ack_partitions=2, max_spout_pending=20_000)
+    builder.set_spout("lines", made(spouts, Scripted))
+    spark = builder.set_bolt("spark", lambda rows: rows, external=True, tasks=3)
+    spark.shuffle_grouping("lines") if grouping == "shuffle" else spark.all_grouping("lines")
+    sink = SlowLog()
+    task = Bench(builder.build(), sink=sink, holds_back=True, pack_tuples=1_000).spout("lines", 0)
+    # More than an ack batch and a pack hold, and a part that only lingers.
+    spouts[-1].todo.extend(((str(number),), number) for number in range(10_010))
+    task.emit(20_000)
+    task.flush()
+    assert len(sink.inits) == 10_010
+    assert sum(len(sent.edges) for sent in sink.tuples) == (10_010 if grouping == "shuffle" else 30_030)
