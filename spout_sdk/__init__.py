@@ -59,6 +59,7 @@ from spout_sdk.errors import (
 )
 from spout_sdk.groupings import CustomGrouping
 from spout_sdk.hooks import EmitInfo, TaskHook
+from spout_sdk.kafka_bolt import KafkaBolt
 from spout_sdk.kafka_spout import KafkaSpout, KafkaTuple, RetryPolicy
 from spout_sdk.records import Record
 from spout_sdk.spout_collector import SpoutCollector
@@ -97,6 +98,7 @@ __all__ = [
     "Failure",
     "HeldBackError",
     "InvalidMessageError",
+    "KafkaBolt",
     "KafkaSpout",
     "KafkaTuple",
     "LatencyHistogram",

@@ -5,6 +5,7 @@ A collector belongs to one task and to the thread that runs it.
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from spout_sdk.ack_buffer import AckBuffer
@@ -12,7 +13,7 @@ from spout_sdk.context import TaskContext
 from spout_sdk.counters import Counters
 from spout_sdk.emit_plans import Delivery, EmitPlan, TaskId, unknown_stream
 from spout_sdk.emitter import Emitter, NextId
-from spout_sdk.errors import TupleAlreadyDoneError
+from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
 from spout_sdk.hooks import EmitInfo
 from spout_sdk.records import Headers, TaskEnvironment
 from spout_sdk.tuples import NO_OFFSET, InputPack, Tuple
@@ -232,6 +233,53 @@ class OutputCollector(Emitter):
         """
         for tuple_ in tuples:
             self.ack(tuple_)
+
+    def write(
+        self,
+        tuple_: Tuple,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, str | bytes | None]] = (),
+        partition: int = -1,
+    ) -> None:
+        """Writes a record to a topic that is not the topology's, and acks the tuple when that is delivered.
+
+        If it is not, the tuple's trees fail. With `exactly_once` the record is part of the transaction.
+
+        Args:
+            tuple_: an input.
+            topic: which exists.
+            value: of the record.
+            key: of the record.
+            headers: pairs of name and value.
+            partition: -1 for that of the key's hash, or any if there is none.
+
+        Raises:
+            TupleAlreadyDoneError: if the tuple was acked or failed before; nothing was sent then.
+        """
+        if tuple_.settled:
+            raise tuple_.already_done("write a record for")
+        if self._acks is None:
+            # Committed before it was executed: what is not delivered is lost, and must not be sent twice.
+            self._sink.send(topic, partition, key, value, list(headers), partial(self._lost.count, 1))
+            self.ack(tuple_)
+            return
+        written = partial(self._written, tuple_, topic)
+        self._sink.send_reported(topic, partition, key, value, list(headers), written)
+
+    def _written(self, tuple_: Tuple, topic: str, error: Any, message: Any) -> None:
+        if tuple_.settled:
+            return
+        if error is None:
+            self.ack(tuple_)
+            return
+        self._counters.undelivered += 1
+        self.fail(tuple_, f"a record for topic {topic} was not delivered: {error}")
+        if self._acks is not None and message is not None and is_refused(error):
+            # Each replay would end like this one.
+            self._acks.give_up(DeliveryError("a record", message.topic(), message.partition(), error))
 
     def fail(self, tuple_: Tuple, message: str | BaseException = "") -> None:
         """Says that a tuple could not be processed: its trees fail, and their spouts hear the message.

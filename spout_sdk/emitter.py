@@ -40,6 +40,7 @@ class Emitter:
         self._counters = environment.counters
         self._next_id = next_id
         self._acks = acks
+        self._sink = environment.sink
         self._lost = LostTuples(environment.counters)
         self.packer = Packer(environment.sink, environment.counters, self._undelivered)
         if acks is not None:

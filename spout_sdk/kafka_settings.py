@@ -28,7 +28,8 @@ _CONSUMER: Final[dict[str, Any]] = {
     # The default of a second makes a consumer with a full queue pause: 130 k instead of 600 k messages/s.
     "fetch.queue.backoff.ms": 50,
 }
-_PRODUCER: Final[dict[str, Any]] = {"compression.type": "lz4"}
+# Records with a key that leave a topology lie where those of Kafka's own clients would.
+_PRODUCER: Final[dict[str, Any]] = {"compression.type": "lz4", "partitioner": "murmur2_random"}
 _TUPLES: Final[dict[str, Any]] = {"linger.ms": 2}
 # Ack batches are packed already: waiting for company would only add latency. A dead letter may be as large as the
 # largest record of an inbox; what is too large is for the broker to say.

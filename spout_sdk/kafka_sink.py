@@ -43,7 +43,7 @@ class KafkaSink:
         topic: str,
         partition: int,
         key: bytes | None,
-        value: bytes,
+        value: bytes | None,
         headers: Headers,
         on_undelivered: Delivered,
     ) -> None:

@@ -113,7 +113,7 @@ class Sink(Protocol):
         topic: str,
         partition: int,
         key: bytes | None,
-        value: bytes,
+        value: bytes | None,
         headers: Headers,
         on_undelivered: Delivered,
     ) -> None:

@@ -272,7 +272,7 @@ class TaskSink:
         topic: str,
         partition: int,
         key: bytes | None,
-        value: bytes,
+        value: bytes | None,
         headers: Headers,
         on_undelivered: Delivered,
     ) -> None:

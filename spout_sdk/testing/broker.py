@@ -3,6 +3,7 @@
 It keeps everything, and delivers what is sent at once and in order.
 """
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,7 @@ LARGEST_RECORD: Final = 1_048_588
 _RECORD_OVERHEAD: Final = 70
 _LOG_APPEND_TIME: Final = 2
 _CREATE_TIME: Final = 1
+_ANY_PARTITION: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +115,19 @@ class MemoryBroker:
     ) -> tuple[MemoryRecord, KafkaError | None]:
         """Appends a record, unless it is too large.
 
+        Without a partition, -1, it is one of a topic outside of the topology, which is created if there is none; the
+        key picks the partition.
+
         Returns:
             The record, and why it was not appended, or None.
 
         Raises:
             SimulationError: if there is no such topic and partition.
         """
+        if partition == _ANY_PARTITION:
+            partition = zlib.crc32(key or b"") % len(self._logs.setdefault(topic, [[]]))
         log = self._log(topic, partition)
-        stamp = (self._time_type[topic], self._now_ms())
+        stamp = (self._time_type.get(topic, _CREATE_TIME), self._now_ms())
         record = MemoryRecord(topic, partition, len(log), value, headers or None, key, stamp)
         if _size(record) > LARGEST_RECORD:
             return record, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)

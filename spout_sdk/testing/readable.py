@@ -6,7 +6,7 @@ from typing import Any
 
 from spout_sdk.components import Failure
 from spout_sdk.stats import Stats
-from spout_sdk.testing.broker import MemoryBroker
+from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
 from spout_sdk.testing.chance import SimulatedClock
 from spout_sdk.testing.dead_letter import DeadLetter, dead_letter
 from spout_sdk.testing.errors import SimulationError
@@ -94,6 +94,10 @@ class Readable:
     def dead_letters(self) -> list[DeadLetter]:
         """The records that could not be used, in order."""
         return [dead_letter(record) for record in self.broker.records(dead_letters_topic(self.topology.name))]
+
+    def records(self, topic: str) -> list[MemoryRecord]:
+        """The records of a topic: of a source, or what a `KafkaBolt` has written, which may be nothing."""
+        return self.broker.records(topic) if self.broker.has(topic, 0) else []
 
     def bolt(self, component: str, task: int = 0) -> Any:
         """The instance of a bolt's task, as your factory made it.

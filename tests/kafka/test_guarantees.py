@@ -2,18 +2,22 @@
 
 import os
 import random
+import uuid
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
 
-from spout_sdk import FailReason, OutputCollector, Tuple
+from spout_sdk import FailReason, KafkaBolt, OutputCollector, Tuple
 from spout_sdk.errors import BrokerError
 from spout_sdk.transactional_sink import TransactionalSink
-from tests.contract.components import Hold, Messages, ack, alone, line, tuples_in
+from tests.contract.components import Hold, Messages, Says, ack, alone, line, tuples_in
 from tests.contract.real import Real, RealWorld
+from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee
 from tuple_tree.names import acks_topic, tuples_topic
@@ -207,3 +211,35 @@ def test_a_successor_aborts_the_open_transaction_at_once_and_a_zombie_is_fenced(
         for sink in sinks:
             sink.close()
         consumer.close()
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once", "exactly_once"])
+def test_a_kafka_bolt_writes_under_the_guarantee(
+    world: RealWorld, monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee
+) -> None:
+    """With two transactions aborted on the way, of which readers of committed records see nothing."""
+    monkeypatch.setattr("spout_sdk.transactional_sink.Producer", Refused)
+    monkeypatch.setattr(Refused, "refusals", 2)
+    builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
+    messages = Messages()
+    builder.set_spout("says", partial(Says, messages))
+    target = f"results-{uuid.uuid4().hex}"
+    builder.set_bolt("publish", lambda: KafkaBolt(target, key="word", value=["word"])).shuffle_grouping("says")
+    say(messages, 0, 200)
+    topology = builder.build()
+    create_topics(world.cluster(topology).bootstrap, [NewTopic(target, 3, 1)])
+    with world.run(topology) as running:
+
+        def written() -> Counter[bytes | None]:
+            return Counter(record.key for record in running.records(target))
+
+        running.eventually(lambda: len(written()) == 200, "every result written")
+        if guarantee != "at_most_once":
+            running.eventually(lambda: len(messages.acked) == 200, "every message acked")
+        assert set(written().values()) == {1}
+        assert running.stats("publish").rollbacks == (2 if guarantee == "exactly_once" else 0)
+        by_partition: dict[int, set[bytes | None]] = {}
+        for record in running.records(target):
+            by_partition.setdefault(record.partition, set()).add(record.key)
+    # As Java's clients do: murmur2 of "0", "1" and "2" modulo 3.
+    assert [next(p for p, keys in by_partition.items() if key in keys) for key in (b"0", b"1", b"2")] == [2, 0, 2]

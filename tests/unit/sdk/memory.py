@@ -59,7 +59,7 @@ class MemorySink:
         topic: str,
         partition: int,
         key: bytes | None,
-        value: bytes,
+        value: bytes | None,
         headers: Headers,
         on_undelivered: Delivered,
     ) -> None:

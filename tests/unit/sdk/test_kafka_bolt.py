@@ -1,0 +1,122 @@
+"""`KafkaBolt`, in memory; `tests/kafka/test_kafka_bolt.py` has it on a real Kafka."""
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any, get_args
+
+import fastavro
+import pytest
+from confluent_kafka import KafkaError
+
+from spout_sdk import ComponentError, KafkaBolt, Spout, Topology, TopologyBuilder, TopologyError, Tuple, declare
+from spout_sdk.testing import SimulatedCluster
+from tests.unit.sdk.memory import Bench, execute
+from tuple_tree.manifest import Guarantee
+
+STREAM = declare({"word": str, "count": int, "raw": bytes})
+ROWS = [("to", 2, b"\x00"), ("be", 1, b"\xff")]
+
+
+class Counts(Spout):
+    streams = (STREAM,)
+
+    def next_tuple(self) -> None: ...
+
+
+def topology(bolt: Callable[[], KafkaBolt], guarantee: Guarantee = "at_least_once") -> Topology:
+    builder = TopologyBuilder("words", guarantee=guarantee)
+    builder.set_spout("counts", Counts)
+    builder.set_bolt("publish", bolt).shuffle_grouping("counts")
+    return builder.build()
+
+
+def published(bolt: Callable[[], KafkaBolt], *, guarantee: Guarantee = "at_least_once") -> list[Any]:
+    """The records that come of `ROWS`, by key."""
+    with SimulatedCluster(topology(bolt, guarantee), sources={"counts": ROWS}, topics={"out": 3}) as cluster:
+        cluster.run_until_idle()
+        if guarantee != "at_most_once":
+            assert sorted(cluster.acked("counts")) == [0, 1]
+        return sorted(cluster.records("out"), key=lambda record: record.key() or b"")
+
+
+@pytest.mark.parametrize("guarantee", get_args(Guarantee))
+def test_each_tuple_is_a_record_and_acked(guarantee: Guarantee) -> None:
+    records = published(
+        lambda: KafkaBolt("out", key="word", value=["count", "word"], headers={"raw": "raw", "by": lambda _: "me"}),
+        guarantee=guarantee,
+    )
+    assert [record.key() for record in records] == [b"be", b"to"]
+    assert [json.loads(record.value() or b"") for record in records] == [
+        {"count": 1, "word": "be"},
+        {"count": 2, "word": "to"},
+    ]
+    assert records[0].headers() == [("raw", b"\xff"), ("by", b"me")]
+
+
+def test_values_are_avro_bytes_or_what_a_function_makes_of_the_tuple() -> None:
+    schema = fastavro.parse_schema(declare({"word": str, "count": int}).avro_schema())
+    avro = published(lambda: KafkaBolt("out", key="word", value=["word", "count"], codec="avro"))
+    assert fastavro.schemaless_reader(io.BytesIO(avro[0].value()), schema, None) == {"word": "be", "count": 1}
+    assert [each.value() for each in published(lambda: KafkaBolt("out", key="word", value=["raw"], codec="bytes"))] == [
+        b"\xff",
+        b"\x00",
+    ]
+
+    def topic(tuple_: Tuple) -> str:
+        return "out" if tuple_["count"] == 1 else "elsewhere"
+
+    made = published(lambda: KafkaBolt(topic, key=lambda each: each["raw"], value=lambda _: None))
+    assert [(each.key(), each.value()) for each in made] == [(b"\xff", None)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"key": "nothing"}, "to write field 'nothing', and stream counts/default has word, count, raw: name one of"),
+        ({"headers": {"h": "none"}}, "to write field 'none'"),
+        ({"value": ["word", "gone"]}, "to write field 'gone'"),
+        ({"value": ["word", "count"], "codec": "bytes"}, "bytes"),
+    ],
+)
+def test_fields_that_no_stream_has_end_the_bolt_before_it_reads(arguments: Any, problem: str) -> None:
+    with pytest.raises((ComponentError, TopologyError), match=problem):
+        Bench(topology(lambda: KafkaBolt("out", **arguments))).bolt("publish")
+
+
+def test_arguments_that_cannot_be_meant_are_refused() -> None:
+    with pytest.raises(TopologyError, match=r"value='word' of a KafkaBolt is text: write value=\['word'\]"):
+        KafkaBolt("out", value="word")
+    with pytest.raises(TopologyError, match="codec='xml' of a KafkaBolt is unknown: use 'json', 'avro' or 'bytes'"):
+        KafkaBolt("out", codec="xml")  # type: ignore[arg-type]
+
+
+def test_a_tuple_is_acked_when_its_record_is_delivered_and_fails_when_it_is_not() -> None:
+    bench = Bench(topology(lambda: KafkaBolt("out", value=["word"])), holds_back=True)
+    task = bench.bolt("publish")
+    execute(
+        task,
+        *(
+            bench.record("publish", row, {number: number}, source="counts/default")
+            for number, row in enumerate(ROWS, 1)
+        ),
+    )
+    task.flush()
+    assert (bench.sink.batches, task.open_inputs) == ([], 2)
+    first, second = bench.sink.to("out")
+    first.deliver()
+    second.deliver(KafkaError(KafkaError._MSG_TIMED_OUT))
+    task.flush()
+    assert bench.sink.checksums() == {1: 1}
+    (message,) = bench.sink.failed().values()
+    assert message.startswith("a record for topic out was not delivered: ")
+
+
+def test_a_key_of_another_type_fails_the_tuple_and_says_what_to_do() -> None:
+    bench = Bench(topology(lambda: KafkaBolt("out", key="count")))
+    task = bench.bolt("publish")
+    execute(task, bench.record("publish", ROWS[0], {1: 1}, source="counts/default"))
+    task.flush()
+    assert bench.sink.failed() == {
+        1: "TypeError: keys, values and headers of records are text or bytes, not int: convert it"
+    }
