@@ -14,7 +14,8 @@ _NUMBERS: Final = re.compile(r"(?<![\w.:/#-])\d+")
 class RepeatedLines(logging.Filter):
     """Passes the first of lines that are alike, and then one every ten seconds, with how many it left out.
 
-    Alike are those of one client about one broker that differ in other numbers, such as times.
+    Alike are those of one client about one broker that differ in other numbers, such as times. That an idempotent
+    producer asks again for its id is worth a line after ten seconds: a coordinator that has just started refuses it.
 
     Args:
         clock: seconds, rising.
@@ -29,7 +30,8 @@ class RepeatedLines(logging.Filter):
         """Whether a line is to be logged."""
         line = record.getMessage()
         kind, now = _NUMBERS.sub("", line), self._clock()
-        passed_at, left_out = self._kinds.get(kind, (now - _SECONDS, 0))
+        first = now if line.startswith("GETPID") and line.endswith("retrying") else now - _SECONDS
+        passed_at, left_out = self._kinds.setdefault(kind, (first, 0))
         if now - passed_at < _SECONDS:
             self._kinds[kind] = (passed_at, left_out + 1)
             return False

@@ -22,5 +22,12 @@ def test_a_line_that_repeats_passes_every_ten_seconds_with_a_count() -> None:
     assert passed("b-1:9092/1: Connection refused after 1ms") == (
         "b-1:9092/1: Connection refused after 1ms (2 more lines like it in the last 10 s)"
     )
+    refused = (
+        "GETPID [main]: Failed to acquire idempotence PID from broker b-1/1: Coordinator load in progress: retrying"
+    )
+    assert passed(refused) is None
+    now = 19.0
+    assert passed(refused) is None
     now = 30.0
+    assert passed(refused) == f"{refused} (2 more lines like it in the last 20 s)"
     assert passed("b-1:9092/1: Connection refused after 0ms") == "b-1:9092/1: Connection refused after 0ms"
