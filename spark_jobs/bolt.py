@@ -98,9 +98,6 @@ def bolt(
     claim_checkpoint(spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt"})
     tally = BoltTally(found)
 
-    def open_session(_records: DataFrame, _session: bytes) -> None:
-        """The session is that of the query, and nothing supersedes it."""
-
     def run(records: DataFrame, batch_id: int, query_id: str, session: bytes) -> Written:
         written = batch.run(records, batch_id, query_id, session)
         tally.add(written)
@@ -108,7 +105,7 @@ def bolt(
 
     limit = _default_rows(manifest, found) if max_rows is None else max_rows
     query_name = f"{manifest.topology}.{name}"
-    runner = BatchRunner(query_name, open_session, run)
+    runner = BatchRunner(query_name, run)
     read = {
         **source_options(kafka),
         "subscribe": tuples_topic(manifest.topology, name),

@@ -2,8 +2,8 @@
 
 The topology is whatever `MODULE:TOPOLOGY` names; what runs is what the topology was given for the component:
 
-    builder.set_spout("lines", "a-topic", external=True, streams=[declare({"line": str}, codec="avro")])
-    builder.set_bolt("split", transform, external=True, streams=[declare({"word": str}, codec="avro")])
+    builder.set_spout("lines", "a-topic", external=True, streams=[declare({"line": str})])
+    builder.set_bolt("split", transform, external=True, streams=[declare({"word": str})])
 
 It is told by SIGTERM, by Ctrl-C, or by the end of its lifeline; then it finishes its micro-batch and ends with code 0.
 Kafka's settings come as JSON, from `--kafka-file` or from the variable `ACKER_SPARK_KAFKA`, never on the command line,
@@ -116,7 +116,6 @@ def started(spark: SparkSession, topology: HasCode, given: argparse.Namespace, k
         options=source.options,
         # Never more than half of what may be open.
         max_rows=component.max_pending if given.max_rows == 0 else given.max_rows or DEFAULT_MAX_ROWS,
-        lanes=given.lanes,
         **settings,
     )
 
@@ -179,7 +178,6 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--kafka-file")
     parser.add_argument("--max-rows", type=int, help="of a micro-batch; 0 for all")
-    parser.add_argument("--lanes", type=int, default=1)
     parser.add_argument("--available-now", action="store_true", help="end when all that is there is processed")
     return parser.parse_args(arguments)
 

@@ -16,18 +16,17 @@ from pyspark import Accumulator, SparkContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from spark_jobs.entries import OUT, AckLog
+from spark_jobs.entries import OUT
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import StreamFrame
 from spark_jobs.input_acks import InputAcks
 from spark_jobs.packing import Outputs, Pack
 from spark_jobs.records_in import Sources
 from spark_jobs.results import check_result, fields_in
-from spark_jobs.routing import routes_of
 from spark_jobs.tracking import SOURCE, TRACKING, TRACKING_TYPE
 from spark_jobs.unpacking import Unpack
 from tuple_tree.manifest import BoltManifest, Manifest
-from tuple_tree.names import acks_topic, tuples_topic
+from tuple_tree.names import tuples_topic
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -91,7 +90,6 @@ class BoltBatch:
 
     def __init__(self, manifest: Manifest, bolt: BoltManifest, transform: Transform, kafka: Mapping[str, str]) -> None:
         topology, name = manifest.topology, bolt.name
-        log = AckLog(acks_topic(topology), manifest.ack_partitions) if manifest.acking else None
         received = {
             f"{each.source}/{each.stream}": StreamFrame(manifest.stream(each.source, each.stream))
             for each in bolt.subscriptions
@@ -104,11 +102,8 @@ class BoltBatch:
                 )
         self._sources = Sources(name, received, manifest.acking)
         self._fields = fields_in(received, name)
-        streams = {
-            stream.name: (StreamFrame(stream), tuple(routes_of(manifest, name, stream.name))) for stream in bolt.streams
-        }
-        self._outputs = Outputs(topology, name, streams, log)
-        self._emitted = {stream: frame for stream, (frame, _) in streams.items()}
+        self._outputs = Outputs.of(manifest, name)
+        self._emitted = {stream: frame for stream, (frame, _) in self._outputs.streams.items()}
         self._transform = transform
         self._kafka = kafka
         self._inbox = tuples_topic(topology, name)

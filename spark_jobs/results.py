@@ -1,15 +1,20 @@
 """Whether what `transform` returned can be emitted."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from spark_jobs.errors import ComponentRefusedError, TransformRefusedError
 from spark_jobs.frames import StreamFrame, ddl_of
-from spark_jobs.payloads import fits
 from spark_jobs.tracking import FAIL, STREAM, TRACKING, TRACKING_TYPE
+
+_WIDENING: Final = {
+    "bigint": ("tinyint", "smallint", "int"),
+    "int": ("tinyint", "smallint"),
+    "double": ("float", "tinyint", "smallint", "int"),
+}
 
 
 def spark_fields(frame: StreamFrame) -> dict[str, DataType]:
@@ -90,6 +95,12 @@ def check_fields(schema: StructType, stream: str, fields: Mapping[str, DataType]
                 f"{where} returns {field} as {given.simpleString()}: the topology declares {wanted.simpleString()}, so "
                 "cast it"
             )
+
+
+def fits(given: DataType, wanted: DataType) -> bool:
+    """Whether a column of one type can be emitted as another without losing anything; whether it may be null aside."""
+    given_type, wanted_type = given.simpleString(), wanted.simpleString()
+    return given_type == wanted_type or given_type in _WIDENING.get(wanted_type, ())
 
 
 def _listed(schema: StructType) -> str:

@@ -27,7 +27,6 @@ _INTERRUPTION_SECONDS: Final = 30.0
 _REMEMBERED: Final = 100
 
 RunBatch = Callable[[DataFrame, int, str, bytes], Written]
-Open = Callable[[DataFrame, bytes], None]
 
 
 class StoppedBetweenBatches(SparkJobError):  # noqa: N818 - it ends a query, and is no failure
@@ -39,15 +38,12 @@ class BatchRunner:
 
     Args:
         name: of the query, for logs.
-        open_session: opens the session of the query; called once a process, before anything else is written.
         run: processes a micro-batch.
     """
 
-    def __init__(self, name: str, open_session: Open, run: RunBatch) -> None:
+    def __init__(self, name: str, run: RunBatch) -> None:
         self.name = name
-        self._open = open_session
         self._run = run
-        self._opened = False
         self.stopping = threading.Event()
         self.parked = threading.Event()
         self.written: dict[int, Written] = {}
@@ -59,9 +55,6 @@ class BatchRunner:
             raise StoppedBetweenBatches(f"{self.name} was told to stop before micro-batch {batch_id}")
         query_id = query_id_of(records)
         session = uuid.UUID(query_id).bytes
-        if not self._opened:
-            self._open(records, session)
-            self._opened = True
         try:
             self.written[batch_id] = self._run(records, batch_id, query_id, session)
         except StoppedBetweenBatches:

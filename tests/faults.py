@@ -215,8 +215,8 @@ FAULTS: Final = (
     Fault(
         "Spark spout: a replay uses its root again",
         "tuple_tree/source_positions.py",
-        "        self._put_due(Replay(partition, offset, attempt + 1, reason, message))",
-        "        self._put_due(Replay(partition, offset, attempt, reason, message))",
+        "        self._put_due(found, places, tried[rows] + 1)",
+        "        self._put_due(found, places, tried[rows])",
         "tests/unit/tuple_tree/test_source_positions.py::test_failures_become_due_under_the_next_attempt",
     ),
     Fault(
@@ -225,6 +225,13 @@ FAULTS: Final = (
         "        entries.vals.append(edges)",
         "        entries.vals.append(np.zeros_like(edges))",
         "tests/unit/spark/test_two_writes.py::test_rows_arrive_and_trees_complete",
+    ),
+    Fault(
+        "Spark spout: inits follow their tuples",
+        "spark_jobs/delivering.py",
+        "            if task.packing.is_full:\n                yield record_rows(task.take())",
+        "            if task.packing.is_full:\n                yield record_rows(task.packing.take())",
+        "tests/unit/spark/test_spout_writes.py::test_no_tree_is_acked_before_its_message_is_processed",
     ),
     Fault(
         "Spark: children share an edge",

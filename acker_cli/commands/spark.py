@@ -57,14 +57,6 @@ def submit(
             show_default=False,
         ),
     ] = None,
-    lanes: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Spark tasks that write to each partition of the ack log; never changed for a checkpoint.",
-            show_default=False,
-        ),
-    ] = None,
     available_now: Annotated[
         bool,
         typer.Option(
@@ -108,7 +100,6 @@ def submit(
         raise SettingsError("a cluster needs --checkpoint, a directory that all its machines see")
     driver = [
         *(() if max_rows is None else ("--max-rows", str(max_rows))),
-        *(() if lanes is None else ("--lanes", str(lanes))),
         *(("--available-now",) if available_now else ()),
     ]
     plan = SubmitPlan(
