@@ -41,7 +41,7 @@ from spark_jobs.errors import (
     TopicsRefusedError,
     TransformRefusedError,
 )
-from spark_jobs.micro_batch import Transform, Written
+from spark_jobs.micro_batch import Sink, Transform, Written
 from spark_jobs.packages import packages, required_settings, session
 from spark_jobs.running_query import RunningQuery
 from spark_jobs.source import Source, SourceFunction
@@ -53,6 +53,7 @@ __all__ = [
     "ComponentRefusedError",
     "RunningQuery",
     "RunningSpout",
+    "Sink",
     "Source",
     "SourceFunction",
     "SparkJobError",

@@ -9,7 +9,7 @@ from spark_jobs.checkpoint import claim_checkpoint
 from spark_jobs.driver_stats import driver_stats
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.kafka_options import check_topics, sink_options, source_options
-from spark_jobs.micro_batch import BoltBatch, Transform, Written
+from spark_jobs.micro_batch import BoltBatch, Sink, Transform, Written
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.tallies import BoltTally
 from tuple_tree.manifest import BoltManifest, Component, Manifest
@@ -52,7 +52,7 @@ def bolt(
     spark: SparkSession,
     topology: Manifest | HasManifest,
     name: str,
-    transform: Transform,
+    transform: Transform | Sink,
     *,
     kafka: Mapping[str, Any],
     checkpoint: str,
@@ -69,11 +69,15 @@ def bolt(
 
     It is called for each micro-batch. A micro-batch that is run again, because the driver died, emits its tuples again.
 
+    A bolt without streams may be given a function `sink(rows, batch_id)` instead, which receives the same without
+    `_tracking` and writes it wherever Spark writes. Inputs are acked when it has returned. A micro-batch that is run
+    again has the same rows and the same id.
+
     Args:
         spark: a session with the packages, see `spark_jobs.session`.
         topology: as built, or its manifest.
         name: of the bolt.
-        transform: rows in, rows out.
+        transform: rows in, rows out; or a sink.
         kafka: librdkafka properties; at least `bootstrap.servers`.
         checkpoint: directory that is this bolt's own; on a cluster, on a file system that all its machines see.
         max_rows: records of a micro-batch, 0 for all that is there. Unless given, 200,000, or 1,000 where records carry
@@ -124,11 +128,10 @@ def bolt(
         .load()
         .writeStream.queryName(query_name)
         .option("checkpointLocation", checkpoint)
-        .foreachBatch(runner)
     )
     if trigger:
         writer = writer.trigger(**trigger)
-    query = writer.start()
+    query = runner.start(writer, spark)
     stats = driver_stats(kafka, manifest.topology, name, tally.stats, lambda: query.isActive)
     stats.start()
     return RunningQuery(query, runner, stats)

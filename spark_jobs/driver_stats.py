@@ -31,6 +31,7 @@ class DriverStats:
     """A thread that publishes until the component has ended.
 
     Args:
+        topology: its name.
         name: of the query, for logs.
         publisher: makes what publishes; called in the thread.
         stats: the counts, as an object for JSON; called in the thread.
@@ -38,11 +39,17 @@ class DriverStats:
     """
 
     def __init__(
-        self, name: str, publisher: Callable[[], StatsPublisher], stats: Stats, is_running: Callable[[], bool]
+        self,
+        topology: str,
+        name: str,
+        publisher: Callable[[], StatsPublisher],
+        stats: Stats,
+        is_running: Callable[[], bool],
     ) -> None:
+        self.topology = topology
         self._name = name
         self._publisher = publisher
-        self._stats = stats
+        self.counts = stats
         self._is_running = is_running
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"stats of {name}", daemon=True)
@@ -60,8 +67,8 @@ class DriverStats:
         try:
             publisher = self._publisher()
             while not self._ending.wait(_LOOK_SECONDS) and self._is_running():
-                publisher.look(time.monotonic(), self._stats)
-            publisher.end(time.monotonic(), self._stats())
+                publisher.look(time.monotonic(), self.counts)
+            publisher.end(time.monotonic(), self.counts())
         except Exception as error:  # noqa: BLE001 - whatever it is, the query does not need it
             logger.warning("acker top and the dashboard will not show %s: %s", self._name, error)
 
@@ -89,7 +96,7 @@ def driver_stats(
         producer = Producer(producer_settings(kafka))
         return StatsPublisher(topology, "component", component, producer, ask, _identity, KafkaException, began)
 
-    return DriverStats(f"{topology}.{component}", publisher, stats, is_running)
+    return DriverStats(topology, f"{topology}.{component}", publisher, stats, is_running)
 
 
 def _identity(answer: "Future[TopicDescription]") -> str | None:

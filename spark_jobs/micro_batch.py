@@ -3,14 +3,18 @@
     Kafka ── Unpack ── transform ── Pack ──▶ tuples, and an ack entry (root, edge) for each     write 1
     Kafka ── InputAcks ──▶ an ack entry (root, edge) for each input, and dead letters           write 2
 
+A bolt that ends in a sink has no write 1 of its own: `sink(rows, batch_id)` writes where it likes.
+
 Write 2 begins when write 1 is delivered. So the log has the edges of all children before the edge of the input that
 they were made from: whatever `transform` does, no tree completes without them. A row that is dropped is acked, one that
 is exploded, joined or aggregated is anchored, and nothing has to be known of Spark's plan. See ADR 22.
 """
 
+import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark import Accumulator, SparkContext
 from pyspark.sql import DataFrame
@@ -29,6 +33,7 @@ from tuple_tree.manifest import BoltManifest, Manifest
 from tuple_tree.names import tuples_topic
 
 Transform = Callable[[DataFrame], DataFrame]
+Sink = Callable[[DataFrame, int], object]
 
 _COUNTED = ("executed", "acked", "acks", "dead", "emitted", "transferred", "failed")
 
@@ -78,17 +83,35 @@ class Counts:
         return {name: each.value for name, each in self._counted.items()}
 
 
+def is_sink(function: Any) -> bool:
+    """Whether a function of a bolt is called with rows and the id of the micro-batch, and not with rows alone."""
+    try:
+        parameters = inspect.signature(function)
+    except (TypeError, ValueError):
+        # Some that are written in C do not tell.
+        return False
+    for arguments in (1, 2):
+        try:
+            parameters.bind(*[None] * arguments)
+        except TypeError:
+            continue
+        return arguments == 2
+    return False
+
+
 class BoltBatch:
     """What every micro-batch of a bolt has in common.
 
     Args:
         manifest: of the topology.
         bolt: which.
-        transform: the user's.
+        transform: the user's, or a sink.
         kafka: options of Spark's Kafka sink.
     """
 
-    def __init__(self, manifest: Manifest, bolt: BoltManifest, transform: Transform, kafka: Mapping[str, str]) -> None:
+    def __init__(
+        self, manifest: Manifest, bolt: BoltManifest, transform: Transform | Sink, kafka: Mapping[str, str]
+    ) -> None:
         topology, name = manifest.topology, bolt.name
         received = {
             f"{each.source}/{each.stream}": StreamFrame(manifest.stream(each.source, each.stream))
@@ -104,7 +127,13 @@ class BoltBatch:
         self._fields = fields_in(received, name)
         self._outputs = Outputs.of(manifest, name)
         self._emitted = {stream: frame for stream, (frame, _) in self._outputs.streams.items()}
-        self._transform = transform
+        self._is_sink = is_sink(transform)
+        if self._is_sink and bolt.streams:
+            raise ComponentRefusedError(
+                f"the function of bolt {name!r} takes rows and a batch id, so it is a sink, and the bolt has streams: "
+                "declare none, or give it a function of rows alone that returns what to emit"
+            )
+        self._function: Any = transform
         self._kafka = kafka
         self._inbox = tuples_topic(topology, name)
         self._counts: Counts | None = None
@@ -120,12 +149,13 @@ class BoltBatch:
         return StructType([*made, *ours])
 
     def check(self, rows: DataFrame) -> None:
-        """Checks what becomes of rows.
+        """Checks what becomes of rows; a sink is not called.
 
         Raises:
             TransformRefusedError: if it is not what the bolt has to emit.
         """
-        check_result(self._transform(rows), self._outputs.component, self._emitted)
+        if not self._is_sink:
+            check_result(self._function(rows), self._outputs.component, self._emitted)
 
     def run(self, records: DataFrame, batch_id: int, query_id: str, session: bytes) -> Written:  # noqa: ARG002 - of a runner
         """Processes the records and writes everything that comes of them.
@@ -139,11 +169,13 @@ class BoltBatch:
         began = time.monotonic()
         counts = self._counts = self._counts or Counts(records.sparkSession.sparkContext)
         before = counts.values()
-        unpack, pack = Unpack(self._sources), Pack(self._outputs, count=counts)
-        rows = records.select("value", "headers").mapInArrow(unpack, self.row_type)
-        result = self._transform(rows)
-        check_result(result, self._outputs.component, self._emitted)
-        self._write(result.mapInArrow(pack, OUT))
+        rows = records.select("value", "headers").mapInArrow(Unpack(self._sources), self.row_type)
+        if self._is_sink:
+            self._function(rows.drop(TRACKING), batch_id)
+        else:
+            result = self._function(rows)
+            check_result(result, self._outputs.component, self._emitted)
+            self._write(result.mapInArrow(Pack(self._outputs, count=counts), OUT))
         acks = InputAcks(
             self._outputs.topology, self._inbox, self._sources, self._outputs.log, session, batch_id, counts
         )

@@ -76,10 +76,9 @@ class RunningSpout(RunningQuery):
         self._loop = loop
         self._landing = landing
         self.outcomes = outcomes
-
-    @property
-    def _outstanding(self) -> str:
-        return f"{self.outcomes.outstanding:,} outstanding, {self.outcomes.due:,} to be delivered again"
+        runner.listener.outstanding = lambda: (
+            f"{outcomes.outstanding:,} outstanding, {outcomes.due:,} to be delivered again"
+        )
 
     def stop(self) -> None:
         """Finishes the micro-batch that is written, commits, and stops; trees stay open for the next start."""
@@ -234,14 +233,13 @@ def spout(
             .load()
             .writeStream.queryName(group)
             .option("checkpointLocation", checkpoint)
-            .foreachBatch(runner)
         )
         if landing is not None:
             landing.start(trigger)
             loop.check = landing.check
         if trigger:
             writer = writer.trigger(**trigger)
-        query = writer.start()
+        query = runner.start(writer, spark)
     except BaseException:
         if landing is not None:
             landing.stop()
