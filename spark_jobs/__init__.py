@@ -20,14 +20,14 @@ Rooms, from what users call to what it is made of:
   `lifeline`: how the one hears that the other is gone.
 - `running_query`: progress and stopping; `progress`: a line about each micro-batch; `checkpoint`: whom a checkpoint
   belongs to; `kafka_options`: settings; `kafka_security`: those that say how to get in.
-- `tallies`: what a component has done; `driver_stats`: publishes it in `{topology}.stats`.
+- `tallies`: what a component has done; `driver_stats`: publishes it in `{topology}.stats`; `metrics`: shows it to
+  Prometheus; `inbox_offsets`: how far a bolt is, for tools that show lags.
 - Of a bolt: `micro_batch`: its two writes; `records_in` and `unpacking`: records into rows; `results`: what `transform`
   returned; `input_acks`: acks of the inputs.
 - Of both: `packing`: rows into packs; `entries`: what is said of their trees; `frames`: streams as columns.
 - Of a spout: `spout_batch`: its write; `delivering`: messages into packs; `inits`: sent before them; `outcomes`: which
   trees are open; `spout_loop`: reads notices and commits; `replays`: what failed, read again by position;
-  `spout_offsets` and `spout_checkpoint`: how far it is, in Kafka and in Spark; `spout_landing`: a source that cannot be
-  read by position.
+  `spout_offsets`: how far it is, in Kafka; `spout_landing`: a source that cannot be read by position.
 - `errors`: everything that is raised, drawn as a tree.
 """
 

@@ -8,12 +8,14 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs.checkpoint import claim_checkpoint
 from spark_jobs.driver_stats import driver_stats
 from spark_jobs.errors import ComponentRefusedError
+from spark_jobs.inbox_offsets import InboxOffsets
 from spark_jobs.kafka_options import check_topics, sink_options, source_options
 from spark_jobs.micro_batch import BoltBatch, Sink, Transform, Written
+from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.tallies import BoltTally
 from tuple_tree.manifest import BoltManifest, Component, Manifest
-from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
+from tuple_tree.names import acks_topic, component_group, dead_letters_topic, tuples_topic
 
 _RECORDS: Final = 200_000
 _PACKS: Final = 1_000
@@ -90,11 +92,13 @@ def bolt(
         TopicsRefusedError: if its topics are not there, or not as they have to be.
         TransformRefusedError: if an empty DataFrame put through `transform` is not what the bolt has to emit.
         CheckpointRefusedError: if the checkpoint belongs to something else.
+        SparkJobError: if the session runs tasks speculatively.
     """
     manifest = manifest_of(topology)
     found = component_of(manifest, name)
     if not isinstance(found, BoltManifest):
         raise ComponentRefusedError(f"{name!r} is a spout of topology {manifest.topology!r}: name a bolt")
+    check_session(spark)
     _check_options(name, options or {})
     batch = BoltBatch(manifest, found, transform, _idempotent(sink_options(kafka)))
     batch.check(spark.createDataFrame([], batch.row_type))
@@ -131,8 +135,10 @@ def bolt(
     )
     if trigger:
         writer = writer.trigger(**trigger)
+    inbox = InboxOffsets(kafka, component_group(manifest.topology, name))
+    runner.listener.on_end_offsets = inbox.reached
     query = runner.start(writer, spark)
-    stats = driver_stats(kafka, manifest.topology, name, tally.stats, lambda: query.isActive)
+    stats = driver_stats(kafka, manifest.topology, name, tally.stats, lambda: query.isActive, inbox)
     stats.start()
     return RunningQuery(query, runner, stats)
 

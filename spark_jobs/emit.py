@@ -14,6 +14,7 @@ from spark_jobs.errors import ComponentRefusedError, SparkJobError
 from spark_jobs.inits import KafkaInits, SendInits, for_executors
 from spark_jobs.kafka_options import check_topics, sink_options
 from spark_jobs.micro_batch import Counts, Written
+from spark_jobs.packages import check_session
 from spark_jobs.packing import LARGEST, Count, Outputs, Packing, not_counted
 from spark_jobs.results import check_fields, spark_fields
 from spark_jobs.running_query import query_id_of
@@ -108,7 +109,7 @@ def emit(
         ComponentRefusedError: if the topology has no such spout or stream.
         TransformRefusedError: if the rows lack a field, or have another type for it.
         TopicsRefusedError: if topics are not there, or not as they have to be.
-        SparkJobError: if this is no micro-batch of a streaming query.
+        SparkJobError: if this is no micro-batch of a streaming query, or the session runs tasks speculatively.
     """
     began = time.monotonic()
     manifest = manifest_of(topology)
@@ -122,6 +123,7 @@ def emit(
     outputs = replace(outputs, streams={stream: outputs.streams[stream]})
     types = spark_fields(outputs.streams[stream][0])
     check_fields(batch_df.schema, stream, types, f"the micro-batch for {spout!r}")
+    check_session(batch_df.sparkSession)
     _check_once(manifest, found, query_id_of(batch_df), kafka)
     counts = Counts(batch_df.sparkSession.sparkContext)
     rows = EmitRows(outputs, spout_task(manifest, found), KafkaInits(for_executors(kafka)), counts)

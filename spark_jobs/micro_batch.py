@@ -26,7 +26,7 @@ from spark_jobs.frames import StreamFrame
 from spark_jobs.input_acks import InputAcks
 from spark_jobs.packing import Outputs, Pack
 from spark_jobs.records_in import Sources
-from spark_jobs.results import check_result, fields_in
+from spark_jobs.results import check_result, fields_in, without_state
 from spark_jobs.tracking import SOURCE, TRACKING, TRACKING_TYPE
 from spark_jobs.unpacking import Unpack
 from tuple_tree.manifest import BoltManifest, Manifest
@@ -155,7 +155,9 @@ class BoltBatch:
             TransformRefusedError: if it is not what the bolt has to emit.
         """
         if not self._is_sink:
-            check_result(self._function(rows), self._outputs.component, self._emitted)
+            with without_state(self._outputs.component, rows):
+                result = self._function(rows)
+            check_result(result, self._outputs.component, self._emitted)
 
     def run(self, records: DataFrame, batch_id: int, query_id: str, session: bytes) -> Written:  # noqa: ARG002 - of a runner
         """Processes the records and writes everything that comes of them.

@@ -1,9 +1,11 @@
 """Whether what `transform` returned can be emitted."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql.group import GroupedData
 from pyspark.sql.types import DataType, StructType
 
 from spark_jobs.errors import ComponentRefusedError, TransformRefusedError
@@ -41,6 +43,45 @@ def fields_in(streams: Mapping[str, StreamFrame], bolt: str) -> dict[str, DataTy
                     f"{kind.simpleString()}: a DataFrame has one type a column, so rename one"
                 )
     return fields
+
+
+_STATEFUL: Final = ("withWatermark", "dropDuplicatesWithinWatermark")
+_GROUPED_STATEFUL: Final = ("applyInPandasWithState", "transformWithState", "transformWithStateInPandas")
+
+
+@contextmanager
+def without_state(component: str, rows: DataFrame) -> Iterator[None]:
+    """Rejects, within the block, methods for state over micro-batches: Spark ignores a watermark of plain rows."""
+
+    def rejecting(name: str) -> Any:
+        def rejected(*_: Any, **__: Any) -> Any:
+            raise TransformRefusedError(
+                f"transform of {component!r} calls {name}: its rows are those of a micro-batch, and no state outlives "
+                "it; keep totals in a bolt behind, or aggregate in a streaming job of your own and emit its rows"
+            )
+
+        return rejected
+
+    kinds: tuple[tuple[type, tuple[str, ...]], ...] = ((type(rows), _STATEFUL), (GroupedData, _GROUPED_STATEFUL))
+    with ExitStack() as stack:
+        for kind, names in kinds:
+            for name in names:
+                if hasattr(kind, name):
+                    stack.enter_context(_replaced(kind, name, rejecting(name)))
+        yield
+
+
+@contextmanager
+def _replaced(kind: type, name: str, method: Any) -> Iterator[None]:
+    own = vars(kind).get(name)
+    setattr(kind, name, method)
+    try:
+        yield
+    finally:
+        if own is None:
+            delattr(kind, name)
+        else:
+            setattr(kind, name, own)
 
 
 def check_result(result: Any, component: str, streams: Mapping[str, StreamFrame]) -> None:

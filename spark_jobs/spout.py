@@ -28,18 +28,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_jobs.bolt import HasManifest, component_of, manifest_of
-from spark_jobs.checkpoint import claim_checkpoint
+from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
 from spark_jobs.delivering import Deliveries, totals
 from spark_jobs.driver_stats import DriverStats, driver_stats
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.kafka_options import check_topics, source_options, topic_id
 from spark_jobs.micro_batch import Written
 from spark_jobs.outcomes import Outcomes
+from spark_jobs.packages import check_session
 from spark_jobs.replays import ReplayRounds, SourceReader
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.source import DEFAULT_RETRY_LIMIT
 from spark_jobs.spout_batch import TASK, SpoutBatch, spout_batch_of
-from spark_jobs.spout_checkpoint import planned_offsets
 from spark_jobs.spout_landing import Landing
 from spark_jobs.spout_loop import SpoutLoop
 from spark_jobs.spout_offsets import Range, SpoutOffsets
@@ -169,11 +169,13 @@ def spout(
         TopicsRefusedError: if topics are not there, or not as they have to be.
         TransformRefusedError: if `fields` are not those of the stream.
         CheckpointRefusedError: if the checkpoint belongs to something else.
+        SparkJobError: if the session runs tasks speculatively.
     """
     manifest = manifest_of(topology)
     found = component_of(manifest, name)
     if not isinstance(found, SpoutManifest):
         raise ComponentRefusedError(f"{name!r} is a bolt of topology {manifest.topology!r}: name a spout")
+    check_session(spark)
     _check_settings(name, retry_limit, starting_offsets, max_rows)
     check_topics(kafka, _topics(manifest, found))
     landing: Landing | None = None

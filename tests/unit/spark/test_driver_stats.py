@@ -4,9 +4,11 @@ import logging
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
 from spark_jobs.delivering import Found
 from spark_jobs.driver_stats import driver_stats
+from spark_jobs.metrics import QueryCollector
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.tallies import SpoutTally
 from spout_sdk.stats import Stats
@@ -44,6 +46,14 @@ def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
     assert (said.acked, said.failed, said.pending) == (1, {"failed": 1}, 1)
     assert said.complete_latency.total == 1
     assert said.complete_latency.quantile(1.0) == pytest.approx(20, rel=0.125), "since the replay"
+
+    registry = CollectorRegistry()
+    registry.register(QueryCollector("words", tally.stats, lambda: None))
+    labels = {"topology": "words", "component": "lines"}
+    assert registry.get_sample_value("acker_component_acked_total", labels) == 1
+    assert registry.get_sample_value("acker_component_failed_total", {**labels, "reason": "failed"}) == 1
+    assert registry.get_sample_value("acker_component_pending", labels) == 1
+    assert registry.get_sample_value("acker_component_complete_latency_seconds_count", labels) == 1
 
 
 def test_clients_that_cannot_be_made_end_no_query(caplog: pytest.LogCaptureFixture) -> None:
