@@ -21,7 +21,7 @@ _RECORDS: Final = 200_000
 _PACKS: Final = 1_000
 
 _SPLITTING: Final = ("minpartitions", "maxrecordsperpartition")
-"""Options with which several tasks read a partition: what is told of its inputs has to have one order."""
+"""Options with which several tasks read a partition: the acks of its inputs have to have one order."""
 
 
 class HasManifest(Protocol):
@@ -106,8 +106,8 @@ def bolt(
     claim_checkpoint(spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt"})
     tally = BoltTally(found)
 
-    def run(records: DataFrame, batch_id: int, query_id: str, session: bytes) -> Written:
-        written = batch.run(records, batch_id, query_id, session)
+    def run(records: DataFrame, batch_id: int, session: bytes) -> Written:
+        written = batch.run(records, batch_id, session)
         tally.add(written)
         return written
 

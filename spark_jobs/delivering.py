@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark import Accumulator, AccumulatorParam, SparkContext
 
-from spark_jobs.entries import Entries, Record, record_rows
+from spark_jobs.entries import record_rows
 from spark_jobs.frames import FrameCodec, StreamFrame
-from spark_jobs.inits import SendInits
-from spark_jobs.packing import LARGEST, Outputs, Packing
-from tuple_tree.anchor_columns import AnchorColumns, Rows
+from spark_jobs.inits import Roots, SendInits
+from spark_jobs.packing import LARGEST, Outputs
+from tuple_tree.anchor_columns import Rows
 from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import SpoutTask
@@ -230,22 +230,13 @@ class _Task:
 
     def __init__(self, deliver: Deliver) -> None:
         self._deliver = deliver
-        outputs = deliver.outputs
-        (self._stream,) = outputs.streams
         self._codec = FrameCodec(deliver.messages.frame)
-        self._entries = Entries(outputs.log, outputs.component, deliver.spout)
         self._counts: Counter[str] = Counter()
-        self.packing = Packing(outputs, self._entries, deliver.largest, self._count)
+        self._roots = Roots(deliver.outputs, deliver.spout, deliver.send, deliver.largest, self._count)
+        self.packing, self.take = self._roots.packing, self._roots.take
         self._offsets: dict[int, list[Offsets]] = {}
         self._dead: dict[int, list[int]] = {}
         self._tuples: Counter[int] = Counter()
-
-    def take(self) -> list[Record]:
-        """Records that may be written now: the inits of their trees are delivered."""
-        inits = self._entries.take()
-        if inits:
-            self._deliver.send(inits)
-        return self.packing.take()
 
     def found(self) -> list[Found]:
         return [
@@ -278,13 +269,8 @@ class _Task:
         alive = np.setdiff1d(np.arange(len(offsets)), [*unread, *given_up]).astype(np.intp)
         roots = self._deliver.messages.roots(partition, offsets, attempts)
         before = self._counts["transferred"]
-        unfit = self.packing.emit(
-            self._stream, fields, AnchorColumns(roots, np.zeros(len(roots), np.uint64), None), alive
-        )
+        unfit = self._roots.emit(fields, roots, alive)
         self._tuples[partition] += self._counts["transferred"] - before
-        # What nobody receives begins a tree, too, which is complete at once.
-        begun = roots[np.setdiff1d(alive, list(unfit)).astype(np.intp)]
-        self._entries.add(begun, np.zeros(len(begun), np.uint64))
         for row, detail in given_up.items():
             self._set_aside(batch, row, EXHAUSTED, detail)
         for row, detail in {**unread, **unfit}.items():

@@ -9,17 +9,16 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from spark_jobs.bolt import HasManifest, component_of, manifest_of
-from spark_jobs.entries import OUT, Entries, Record, record_rows
+from spark_jobs.entries import OUT, record_rows
 from spark_jobs.errors import ComponentRefusedError, SparkJobError
-from spark_jobs.inits import KafkaInits, SendInits, for_executors
+from spark_jobs.inits import KafkaInits, Roots, SendInits, for_executors
 from spark_jobs.kafka_options import check_topics, sink_options
 from spark_jobs.micro_batch import Counts, Written
 from spark_jobs.packages import check_session
-from spark_jobs.packing import LARGEST, Count, Outputs, Packing, not_counted
+from spark_jobs.packing import LARGEST, Count, Outputs, not_counted
 from spark_jobs.results import check_fields, spark_fields
 from spark_jobs.running_query import query_id_of
 from spark_jobs.spout_batch import spout_task
-from tuple_tree.anchor_columns import AnchorColumns
 from tuple_tree.ids import random_column
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutTask
@@ -48,28 +47,15 @@ class EmitRows:
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Packs batches of rows with the fields of the stream."""
-        entries = Entries(self.outputs.log, self.outputs.component, self.spout)
-        packing = Packing(self.outputs, entries, LARGEST, self.count)
-        (stream,) = self.outputs.streams
-
-        def ready() -> list[Record]:
-            # The init of a tree has to be in the log before its tuples.
-            inits = entries.take()
-            if inits:
-                self.send(inits)
-            return packing.take()
-
+        task = Roots(self.outputs, self.spout, self.send, LARGEST, self.count)
         for batch in batches:
-            roots, none = random_column(batch.num_rows), np.zeros(batch.num_rows, np.uint64)
-            entries.add(roots, none)
-            unfit = packing.emit(stream, batch, AnchorColumns(roots, none, None), np.arange(batch.num_rows))
+            unfit = task.emit(batch, random_column(batch.num_rows), np.arange(batch.num_rows))
             for message in unfit.values():
                 raise SparkJobError(f"a row cannot be emitted: {message}; correct it, or leave it out")
-            if packing.is_full:
-                yield record_rows(ready())
-        packing.end()
-        records = ready()
-        if records:
+            if task.packing.is_full:
+                yield record_rows(task.take())
+        task.packing.end()
+        if records := task.take():
             yield record_rows(records)
 
 

@@ -11,11 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from confluent_kafka import KafkaException, Producer
 
-from spark_jobs.entries import Record
+from spark_jobs.entries import Entries, Record
 from spark_jobs.errors import SparkJobError
+from spark_jobs.packing import Count, Outputs, Packing
+from tuple_tree.anchor_columns import AnchorColumns, Rows
 from tuple_tree.client_settings import for_producer
+from tuple_tree.ids import IdColumn
+from tuple_tree.messages import SpoutTask
 
 SendInits = Callable[[Sequence[Record]], object]
 """Returns when all records are delivered, and raises if they are not; picklable."""
@@ -26,6 +31,40 @@ _ONCE: Final = {"acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_
 
 _producers: Final[dict[str, Producer]] = {}
 """Of this process; Spark runs the tasks of an application in a few that live on."""
+
+
+class Roots:
+    """Rows that begin trees, of one attempt of a task, on their way into records.
+
+    Args:
+        outputs: of a spout; one stream.
+        spout: who receives the outcomes.
+        send: delivers inits.
+        largest: bytes of a record.
+        count: called with how many rows were `emitted`, and how many deliveries were `transferred`.
+    """
+
+    def __init__(self, outputs: Outputs, spout: SpoutTask, send: SendInits, largest: int, count: Count) -> None:
+        (self._stream,) = outputs.streams
+        self._entries = Entries(outputs.log, outputs.component, spout)
+        self._send = send
+        self.packing = Packing(outputs, self._entries, largest, count)
+
+    def emit(self, batch: Any, roots: IdColumn, rows: Rows) -> dict[int, str]:
+        """Emits rows of a batch, each under its root; returns those that do not fit the stream, and why."""
+        none = np.zeros(len(roots), np.uint64)
+        unfit = self.packing.emit(self._stream, batch, AnchorColumns(roots, none, None), rows)
+        # What nobody receives begins a tree, too, which is complete at once.
+        begun = roots[np.setdiff1d(rows, list(unfit)).astype(np.intp)]
+        self._entries.add(begun, np.zeros(len(begun), np.uint64))
+        return unfit
+
+    def take(self) -> list[Record]:
+        """Records that may be written now: the inits of their trees are delivered."""
+        inits = self._entries.take()
+        if inits:
+            self._send(inits)
+        return self.packing.take()
 
 
 @dataclass(frozen=True)

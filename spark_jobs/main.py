@@ -1,11 +1,11 @@
-"""The driver of a job that `acker spark submit` starts: one component of a topology, until it is told to stop.
+"""The driver of a job that `acker spark submit` starts: one component of a topology, until it is stopped.
 
 The topology is whatever `MODULE:TOPOLOGY` names; what runs is what the topology was given for the component:
 
     builder.set_spout("lines", "a-topic", external=True, streams=[declare({"line": str})])
     builder.set_bolt("split", transform, external=True, streams=[declare({"word": str})])
 
-It is told by SIGTERM, by Ctrl-C, or by the end of its lifeline; then it finishes its micro-batch and ends with code 0.
+SIGTERM, Ctrl-C or the end of its lifeline stop it: it finishes its micro-batch and ends with code 0.
 Kafka's settings come as JSON, from `--kafka-file` or from the file that the variable `ACKER_SPARK_KAFKA_FILE` names,
 never on the command line, which everybody on the machine can read.
 """
@@ -125,7 +125,7 @@ def started(spark: SparkSession, topology: HasCode, given: argparse.Namespace, k
 
 
 def run(given: argparse.Namespace) -> None:
-    """Runs the component until it is told to stop.
+    """Runs the component until it is stopped.
 
     Raises:
         SparkJobError: if it cannot be run, or failed.

@@ -159,14 +159,13 @@ class BoltBatch:
                 result = self._function(rows)
             check_result(result, self._outputs.component, self._emitted)
 
-    def run(self, records: DataFrame, batch_id: int, query_id: str, session: bytes) -> Written:  # noqa: ARG002 - of a runner
+    def run(self, records: DataFrame, batch_id: int, session: bytes) -> Written:
         """Processes the records and writes everything that comes of them.
 
         Args:
             records: as Spark's Kafka source gives them, with headers.
             batch_id: of the micro-batch.
-            query_id: of the query, which lives in its checkpoint.
-            session: its 16 bytes.
+            session: the id of the query, which lives in its checkpoint, as 16 bytes.
         """
         began = time.monotonic()
         counts = self._counts = self._counts or Counts(records.sparkSession.sparkContext)

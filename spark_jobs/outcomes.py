@@ -131,14 +131,14 @@ class Outcomes:
             A list for what was delivered.
 
         Raises:
-            StoppedBetweenBatches: if it was told to stop.
+            StoppedBetweenBatches: if it has to stop.
             SparkJobError: if a partition has no positional root.
         """
         found: list[Found] = []
         with self._changed:
             while self._positions.pending and self._positions.pending + rows > self._limit:
                 if stopping():
-                    raise StoppedBetweenBatches("told to stop while waiting for trees to complete")
+                    raise StoppedBetweenBatches("stopped while waiting for trees to complete")
                 self._changed.wait(_LOOK_SECONDS)
             began, self._written_from = self._clock(), mark()
         try:

@@ -27,7 +27,7 @@ _INTERRUPTION_SECONDS: Final = 30.0
 _LAST_SECONDS: Final = 2.0
 _REMEMBERED: Final = 100
 
-RunBatch = Callable[[DataFrame, int, str, bytes], Written]
+RunBatch = Callable[[DataFrame, int, bytes], Written]
 
 
 class StoppedBetweenBatches(SparkJobError):  # noqa: N818 - it ends a query, and is no failure
@@ -54,11 +54,11 @@ class BatchRunner:
         """Processes the records of a micro-batch."""
         if self.stopping.is_set():
             self._await_interruption(records)
-            raise StoppedBetweenBatches(f"{self.name} was told to stop before micro-batch {batch_id}")
+            raise StoppedBetweenBatches(f"{self.name} was stopped before micro-batch {batch_id}")
         query_id = self.listener.query_id = query_id_of(records)
         session = uuid.UUID(query_id).bytes
         try:
-            self.written[batch_id] = self._run(records, batch_id, query_id, session)
+            self.written[batch_id] = self._run(records, batch_id, session)
         except StoppedBetweenBatches:
             # It had written nothing yet: as good as held back, and Spark must not take this for a failure either.
             self._await_interruption(records)

@@ -15,7 +15,7 @@ under the next attempt, a tree of its own. ADR 23 says why no tree is acked that
 After a restart the open positions are those between the group's offset and the last plan. Notices say which of them
 are acked, and which attempt failed; the next one may have been delivered already, and is so again, for what was said of
 a micro-batch holds for it too. Attempts are thus a function of the notices, and a process that dies again and again
-uses none up. All others are believed to be on their way, and given up as lost if nothing is heard of them.
+uses none up. All others are believed to be on their way, and given up as lost if they have no outcome.
 """
 
 import json
@@ -270,7 +270,7 @@ def _runner(
     most: int,
     acking: bool,
 ) -> BatchRunner:
-    def run(records: DataFrame, _batch_id: int, _query_id: str, _session: bytes) -> Written:
+    def run(records: DataFrame, _batch_id: int, _session: bytes) -> Written:
         began = time.monotonic()
         with outcomes.writing(
             most, lambda: loop.mark, lambda: runner.stopping.is_set() or loop.error is not None

@@ -82,7 +82,7 @@ class SubmitPlan:
 
 
 class Submission:
-    """A submitted job: a process of spark-submit, whose driver is told to stop between two micro-batches.
+    """A submitted job: a process of spark-submit, whose driver stops between two micro-batches.
 
     The driver stops as well when this process is gone, however it went, unless it runs elsewhere on a cluster.
     """
@@ -127,10 +127,10 @@ class Submission:
         """Has the driver finish its micro-batch; ends everything if that takes too long."""
         process = self._process
         assert process is not None  # noqa: S101 - for the type checker
-        heard = self._lifeline.end()
+        is_read = self._lifeline.end()
         if process.poll() is not None:
             return
-        if not heard:
+        if not is_read:
             # The driver has not begun yet, and will see that it need not; or it runs elsewhere.
             process.terminate()
         try:

@@ -44,7 +44,7 @@ class BoltTally:
             self._acked = _sum(self._acked, written.acked)
 
     def stats(self) -> dict[str, Any]:
-        """The counts; failed are rows of the result, and `emitted` and `acked` are left out where they are not told."""
+        """The counts; failed are rows of the result; `emitted` and `acked` are left out where they are not known."""
         with self._lock:
             return {
                 **self._who,

@@ -234,6 +234,13 @@ FAULTS: Final = (
         "tests/unit/spark/test_spout_writes.py::test_no_tree_is_acked_before_its_message_is_processed",
     ),
     Fault(
+        "Spark spout: an attempt has the edges of the one before",
+        "spark_jobs/packing.py",
+        "                edges = random_column(part.num_rows)",
+        "                edges = np.resize(roots, part.num_rows) | np.uint64(1)",
+        "tests/unit/spark/test_spout_writes.py::test_a_second_init_of_a_tree_that_failed_completes_nothing",
+    ),
+    Fault(
         "Spark: children share an edge",
         "tuple_tree/ids.py",
         "    drawn = np.frombuffer(entropy(ID_BYTES * size), np.uint64)\n    while",
