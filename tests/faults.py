@@ -231,7 +231,7 @@ FAULTS: Final = (
         "spark_jobs/delivering.py",
         "            if task.packing.is_full:\n                yield record_rows(task.take())",
         "            if task.packing.is_full:\n                yield record_rows(task.packing.take())",
-        "tests/unit/spark/test_spout_writes.py::test_no_tree_is_acked_before_its_message_is_processed",
+        "tests/unit/spark/test_spout_writes.py::test_inits_come_before_their_tuples",
     ),
     Fault(
         "Spark spout: an attempt has the edges of the one before",

@@ -22,7 +22,7 @@ from spark_jobs.packing import Outputs
 from spout_sdk import Stream
 from tests.packs import packed, tuples_of
 from tests.unit.spark.test_two_writes import LOG, PARTITIONS, Log, headers_of, ids, run
-from tuple_tree.codec import encode_ack_batch
+from tuple_tree.codec import decode_ack_batch, encode_ack_batch
 from tuple_tree.manifest import Grouping, Subscription
 from tuple_tree.messages import AckBatch, SpoutTask
 from tuple_tree.positions import Position, positional_root, topic_key
@@ -199,6 +199,22 @@ def test_no_tree_is_acked_before_its_message_is_processed(count: int, seed: int,
             acked = trees.act()
         for root in acked:
             assert trees.processed(root), f"{root:x} is acked, and no copy of its message was processed"
+
+
+def test_inits_come_before_their_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "_HELD", 0)
+    begun: set[int] = set()
+    tuples = 0
+    for kind, what in attempt([b"line"] * 4_000, random.Random(1)):
+        if kind == "init":
+            begun |= set(decode_ack_batch(what[3]).init_roots.tolist())
+        else:
+            for _, edges in tuples_of(what["value"], headers_of(what), LINES):
+                assert edges.keys() <= begun
+                tuples += 1
+        # Otherwise all would wait for the end of the task.
+        assert tuples or len(begun) <= 2_000
+    assert (tuples, len(begun)) == (4_000, 4_000)
 
 
 def test_a_second_init_of_a_tree_that_failed_completes_nothing() -> None:
