@@ -1,20 +1,28 @@
-"""What tracking costs a Spark bolt: its rate, and that of a plain Kafka-to-Kafka copy of the same records.
+"""What tracking costs in Spark: bolts and a spout, beside the same jobs without it and beside plain copies.
 
     python -m benchmarks.spark
-    python -m benchmarks.spark --rows 5000000 --batch 1000000
+    python -m benchmarks.spark --rows 5000000
     python -m benchmarks.spark --quick
 
-Both read the same topic of one embedded broker in one run, in micro-batches of the same size, and write to topics with
-as many partitions; medians of alternating rounds, from starting the query to its end. The bolt decodes each tuple,
-upper-cases it, encodes it, anchors it and acks its input. The copy runs twice: as anybody would write it, and as
-`tuned_copy` with the settings of Kafka's clients that our jobs bring along.
+All read topics of one embedded broker in one run, in micro-batches of the same number of rows, and write to topics with
+as many partitions; medians of alternating rounds, from starting a query to its end.
+
+- `bolt`: a tracked bolt over packs, with four transforms.
+- `untracked`: the same packs, read and written by the same functions with the same transform, without entries in the
+  ack log and without a second write.
+- `tuned_copy`: single records as they are, from Kafka to Kafka, with the client settings that our jobs bring along.
+- `spout`: a tracked spout over these single records, which it writes as packs.
+- `bolt_small`: micro-batches of 10,000 rows; `batch_of_1000_s` is how long one of 1,000 rows takes.
 """
 
+import statistics
 import tempfile
 import time
 import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -25,8 +33,13 @@ import spark_jobs
 from benchmarks import command
 from benchmarks.results import Spread, machine, publish, report, versions
 from local_kafka import LocalKafka
+from spark_jobs.entries import OUT
+from spark_jobs.frames import StreamFrame
 from spark_jobs.kafka_options import sink_options, source_options
-from tuple_tree.anchors import pack_anchors
+from spark_jobs.packing import Outputs, Pack
+from spark_jobs.records_in import Sources
+from spark_jobs.unpacking import Unpack
+from tuple_tree.anchors import anchor_headers
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
 from tuple_tree.names import tuples_topic
@@ -34,13 +47,43 @@ from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.streams import declare
 from tuple_tree.topics import topic_specs
 
-PARTITIONS = 4
-TEXT = "the quick brown fox jumps over the lazy dog, and then some more of it, up to about a hundred bytes "
+PARTITIONS: Final = 4
+PACK: Final = 250
+TEXT: Final = "the quick brown fox jumps over the lazy dog, and then some more of it, up to about a hundred bytes "
+LINE: Final = declare({"text": str, "number": int})
+COUNT: Final = declare({"text": str, "number": int})
+_ROW: Final = "text string, number bigint, _source string, _tracking struct<root: bigint, roots: array<bigint>>"
+
+
+def select(rows: DataFrame) -> DataFrame:
+    return rows.select(F.upper("text").alias("text"), "number", "_tracking")
+
+
+def where(rows: DataFrame) -> DataFrame:
+    return rows.where("number % 2 = 0")
+
+
+def explode(rows: DataFrame) -> DataFrame:
+    # Four rows of each.
+    words = F.explode(F.slice(F.split("text", " "), 1, 4)).alias("text")
+    return rows.select(words, "number", "_tracking")
+
+
+def grouped(rows: DataFrame) -> DataFrame:
+    # Ten rows are merged into one.
+    by = rows.groupBy(F.expr("number div 10").alias("number"))
+    return by.agg(F.first("text").alias("text"), spark_jobs.merge_tracking().alias("_tracking"))
+
+
+TRANSFORMS: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
+    "select": select,
+    "where": where,
+    "explode": explode,
+    "groupBy": grouped,
+}
 
 
 def manifest() -> Manifest:
-    stream = declare({"text": str, "number": int}, codec="avro")
-
     def subscribed(source: str) -> tuple[Subscription]:
         return (Subscription(source=source, stream="default", grouping="shuffle"),)
 
@@ -48,122 +91,207 @@ def manifest() -> Manifest:
         topology=f"bench-{uuid.uuid4().hex[:8]}",
         max_tree_age_ms=300_000,
         components=(
-            SpoutManifest(name="lines", streams=(stream,)),
-            BoltManifest(name="upper", tasks=PARTITIONS, streams=(stream,), subscriptions=subscribed("lines")),
-            BoltManifest(name="end", tasks=PARTITIONS, subscriptions=subscribed("upper")),
+            SpoutManifest(name="lines", streams=(LINE,)),
+            SpoutManifest(name="source", streams=(declare("line"),), max_pending=2**31, external=True),
+            BoltManifest(
+                name="work", tasks=PARTITIONS, streams=(COUNT,), subscriptions=subscribed("lines"), external=True
+            ),
+            BoltManifest(name="end", tasks=PARTITIONS, subscriptions=(*subscribed("work"), *subscribed("source"))),
         ),
     )
 
 
-def create_topics(servers: str, topology: Manifest, copy: str) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    topics = [NewTopic(spec.name, spec.partitions, 1, config=spec.config) for spec in topic_specs(topology)]
-    for future in admin.create_topics([*topics, NewTopic(copy, PARTITIONS, 1)]).values():
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Topics and the session.
+
+    Attributes:
+        copy: where copies go.
+        singles: source of single records.
+    """
+
+    spark: SparkSession
+    servers: str
+    topology: Manifest
+    directory: Path
+    rows: int
+    copy: str
+    singles: str
+
+    @property
+    def kafka(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.servers}
+
+    def checkpoint(self) -> str:
+        return str(self.directory / uuid.uuid4().hex)
+
+    def read(self, topic: str, limit: int) -> DataFrame:
+        options = {**source_options(self.kafka), "startingOffsets": "earliest", "includeHeaders": "true"}
+        return (
+            self.spark.readStream.format("kafka")
+            .options(**options, subscribe=topic, maxOffsetsPerTrigger=str(limit))
+            .load()
+        )
+
+
+def create_topics(bench: Bench) -> None:
+    admin = AdminClient(bench.kafka)
+    topics = [NewTopic(spec.name, spec.partitions, 1, config=spec.config) for spec in topic_specs(bench.topology)]
+    ours = [NewTopic(topic, PARTITIONS, 1) for topic in (bench.copy, bench.singles)]
+    for future in admin.create_topics([*topics, *ours]).values():
         future.result(30)
 
 
-def fill(servers: str, topology: Manifest, rows: int) -> None:
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "compression.type": "lz4"})
-    codec = payload_codec(topology.stream("lines", "default"))
-    topic, next_id = tuples_topic(topology.topology, "upper"), random_ids().__next__
-    for number in range(rows):
-        headers: Any = [("anchors", pack_anchors({next_id(): next_id()})), ("source", b"lines/default")]
+def fill(bench: Bench) -> None:
+    producer = Producer({**bench.kafka, "linger.ms": 20, "compression.type": "lz4"})
+
+    def send(topic: str, partition: int, payload: bytes, headers: Any) -> None:
         while True:
             try:
-                payload = encode_tuples(codec, [(TEXT, number)])
-                producer.produce(topic, payload, partition=number % PARTITIONS, headers=headers)
-                break
+                producer.produce(topic, payload, partition=partition, headers=headers)
+                return
             except BufferError:
                 producer.poll(0.1)
+
+    codec, next_id = payload_codec(LINE), random_ids().__next__
+    inbox = tuples_topic(bench.topology.topology, "work")
+    for pack, begin in enumerate(range(0, bench.rows, PACK)):
+        numbers = range(begin, min(bench.rows, begin + PACK))
+        headers = [*anchor_headers([{next_id(): next_id()} for _ in numbers]), ("source", b"lines/default")]
+        send(inbox, pack % PARTITIONS, encode_tuples(codec, [(TEXT, number) for number in numbers]), headers)
+    for number in range(bench.rows):
+        send(bench.singles, number % PARTITIONS, f"{TEXT}{number}".encode(), [])
     producer.flush()
 
 
-def upper(rows: DataFrame) -> DataFrame:
-    return rows.select(F.upper("text").alias("text"), "number", "_tracking")
-
-
-def run_bolt(spark: SparkSession, servers: str, topology: Manifest, checkpoint: Path, max_rows: int) -> float:
-    began = time.monotonic()
+def run_bolt(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: int) -> list[float]:
+    """Seconds of each micro-batch."""
     query = spark_jobs.bolt(
-        spark,
-        topology,
-        "upper",
-        upper,
-        kafka={"bootstrap.servers": servers},
-        checkpoint=str(checkpoint),
-        max_rows=max_rows,
+        bench.spark,
+        bench.topology,
+        "work",
+        transform,
+        kafka=bench.kafka,
+        checkpoint=bench.checkpoint(),
+        max_rows=max(PARTITIONS, rows // PACK),
         trigger={"availableNow": True},
     )
     query.wait()
-    return time.monotonic() - began
+    return [each.durationMs["triggerExecution"] / 1000 for each in query.query.recentProgress if each.numInputRows]
 
 
-def run_copy(
-    spark: SparkSession, servers: str, topology: Manifest, checkpoint: Path, copy: str, max_rows: int, *, tuned: bool
-) -> float:
-    """Copies the records as they are, with the client settings of our jobs or with Spark's own."""
-    kafka = {"bootstrap.servers": servers}
-    plain = {"kafka.bootstrap.servers": servers}
-    began = time.monotonic()
-    read = (
-        spark.readStream.format("kafka")
-        .options(**source_options(kafka) if tuned else plain)
-        .option("subscribe", tuples_topic(topology.topology, "upper"))
-        .option("startingOffsets", "earliest")
-        .option("includeHeaders", "true")
-        .option("maxOffsetsPerTrigger", str(max_rows))
+def run_untracked(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: int) -> None:
+    unpack = Unpack(Sources("work", {"lines/default": StreamFrame(LINE)}, acking=False))
+    pack = Pack(replace(Outputs.of(bench.topology, "work"), log=None))
+    sink = sink_options(bench.kafka)
+
+    def each(records: DataFrame, _batch_id: int) -> None:
+        made = transform(records.select("value", "headers").mapInArrow(unpack, _ROW)).mapInArrow(pack, OUT)
+        made.write.format("kafka").options(**sink).save()
+
+    records = bench.read(tuples_topic(bench.topology.topology, "work"), max(PARTITIONS, rows // PACK))
+    writer = records.writeStream.foreachBatch(each).option("checkpointLocation", bench.checkpoint())
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def run_copy(bench: Bench, rows: int) -> None:
+    """Copies single records as they are, with the client settings of our jobs."""
+    records = bench.read(bench.singles, rows).select("key", "value", "headers", "partition")
+    writer = records.writeStream.format("kafka").options(**sink_options(bench.kafka)).option("topic", bench.copy)
+    writer.option("checkpointLocation", bench.checkpoint()).trigger(availableNow=True).start().awaitTermination()
+
+
+def run_spout(bench: Bench, rows: int) -> None:
+    """Delivers all messages once; no acker works, so nothing is committed, and the trees are open at the end."""
+    running = spark_jobs.spout(
+        bench.spark,
+        bench.topology,
+        "source",
+        bench.singles,
+        kafka=bench.kafka,
+        checkpoint=bench.checkpoint(),
+        max_rows=rows,
+        trigger={"availableNow": True},
     )
-    query = (
-        read.load()
-        .select("key", "value", "headers", "partition")
-        .writeStream.format("kafka")
-        .options(**sink_options(kafka) if tuned else plain)
-        .option("topic", copy)
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return time.monotonic() - began
+    running.query.awaitTermination()
+    assert running.outcomes.outstanding == bench.rows
+    running.stop()
 
 
-def measure(rows: int, max_rows: int, rounds: int) -> dict[str, Spread]:
-    """Tuples a second of the bolt and of both copies, in turn."""
-    topology, copy = manifest(), f"bench-copy-{uuid.uuid4().hex[:8]}"
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "3g"}
-    spark = spark_jobs.session("benchmark", "local[2]", settings)
-    spark.sparkContext.setLogLevel("ERROR")
-    seconds: dict[str, list[float]] = {"bolt": [], "copy": [], "tuned_copy": []}
-    try:
-        with LocalKafka() as kafka, tempfile.TemporaryDirectory() as directory:
-            servers = kafka.bootstrap_servers
-            create_topics(servers, topology, copy)
-            fill(servers, topology, rows)
-            # The first round warms Java up and does not count.
-            for number in range(1 + rounds):
-                for name, tuned in (("copy", False), ("tuned_copy", True)):
-                    at = Path(directory, f"{name}{number}")
-                    seconds[name].append(run_copy(spark, servers, topology, at, copy, max_rows, tuned=tuned))
-                seconds["bolt"].append(run_bolt(spark, servers, topology, Path(directory, f"bolt{number}"), max_rows))
-    finally:
-        spark.stop()
-    return {name: Spread.of([rows / each for each in all_[1:]]) for name, all_ in seconds.items()}
+def measure(bench: Bench, max_rows: int, rounds: int) -> list[dict[str, Any]]:
+    """Rows a second of each job, in turn."""
+    jobs: dict[str, Callable[[], object]] = {}
+    for name, transform in TRANSFORMS.items():
+        jobs[f"bolt {name}"] = lambda transform=transform: run_bolt(bench, transform, max_rows)  # type: ignore[misc]
+        jobs[f"untracked {name}"] = lambda transform=transform: run_untracked(bench, transform, max_rows)  # type: ignore[misc]
+    jobs["tuned_copy"] = lambda: run_copy(bench, max_rows)
+    jobs["spout"] = lambda: run_spout(bench, max_rows)
+    jobs["bolt_small select"] = lambda: run_bolt(bench, select, 10_000)
+    seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    # The first round warms Java up and does not count.
+    for _ in range(1 + rounds):
+        for name, job in jobs.items():
+            began = time.monotonic()
+            job()
+            seconds[name].append(time.monotonic() - began)
+    return [
+        {"job": name, "rows_per_s": Spread.of([bench.rows / each for each in all_[1:]])}
+        for name, all_ in seconds.items()
+    ]
+
+
+def ratios_of(rows: list[dict[str, Any]]) -> dict[str, float]:
+    rate = {row["job"]: row["rows_per_s"].median for row in rows}
+    pairs = {f"bolt {name} to untracked": (f"bolt {name}", f"untracked {name}") for name in TRANSFORMS}
+    pairs |= {
+        "bolt select to tuned_copy": ("bolt select", "tuned_copy"),
+        "spout to tuned_copy": ("spout", "tuned_copy"),
+    }
+    return {name: round(rate[one] / rate[other], 3) for name, (one, other) in pairs.items()}
+
+
+def latency(bench: Bench) -> float:
+    """Seconds of a micro-batch of 1,000 rows; the first ones, in which Spark compiles, do not count."""
+    few = replace(bench, topology=manifest(), rows=30_000, copy=f"{bench.copy}-few", singles=f"{bench.singles}-few")
+    create_topics(few)
+    fill(few)
+    seconds = run_bolt(few, select, 1_000)
+    return round(statistics.median(seconds[min(5, len(seconds) - 1) :]), 3)
 
 
 def main() -> None:
     parser = command.parser(__doc__, "few rows, one round")
-    parser.add_argument("--rows", type=int, help="in the topic; 2,000,000 unless given")
+    parser.add_argument("--rows", type=int, help="in each topic; 2,000,000 unless given")
     parser.add_argument("--batch", type=int, default=500_000, help="rows of a micro-batch")
     parser.add_argument("--rounds", type=int, help="3 unless given, after one that does not count")
     given = parser.parse_args()
-    number = given.rows or (200_000 if given.quick else 2_000_000)
+    number = given.rows or (100_000 if given.quick else 2_000_000)
     rounds = given.rounds or (1 if given.quick else 3)
     host = machine()
-    rates = measure(number, given.batch, rounds)
-    rows = [{"job": name, "tuples_per_s": rate} for name, rate in rates.items()]
-    settings = {"rows": number, "rows_a_batch": given.batch, "rounds": rounds, "partitions": PARTITIONS}
-    ratios = {f"bolt to {name}": round(rates["bolt"].median / rates[name].median, 3) for name in ("copy", "tuned_copy")}
-    publish(report("spark", host, rows, settings, versions("pyspark"), ratios), command.directory(given))
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "3g"}
+    spark = spark_jobs.session("benchmark", "local[2]", settings)
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        with LocalKafka() as kafka, tempfile.TemporaryDirectory() as directory:
+            unique = uuid.uuid4().hex[:8]
+            bench = Bench(
+                spark,
+                kafka.bootstrap_servers,
+                manifest(),
+                Path(directory),
+                number,
+                f"copy-{unique}",
+                f"singles-{unique}",
+            )
+            create_topics(bench)
+            fill(bench)
+            rows = measure(bench, given.batch, rounds)
+            batch_s = latency(bench)
+    finally:
+        spark.stop()
+    told = {"rows": number, "rows_a_batch": given.batch, "rounds": rounds, "partitions": PARTITIONS, "pack": PACK}
+    ratios = {**ratios_of(rows), "batch_of_1000_s": batch_s}
+    publish(report("spark", host, rows, told, versions("pyspark"), ratios), command.directory(given))
 
 
 if __name__ == "__main__":

@@ -48,8 +48,8 @@ def source(_spark: SparkSession) -> str:
 def topology() -> Topology:
     """lines (in Spark) → split (in Spark) → count."""
     builder = TopologyBuilder("spark-spout-word-count", message_timeout=300)
-    builder.set_spout("lines", source, external=True, streams=[declare({"line": str}, codec="avro")])
-    bolt = builder.set_bolt("split", split, tasks=2, external=True, streams=[declare({"word": str}, codec="avro")])
+    builder.set_spout("lines", source, external=True, streams=[declare({"line": str})])
+    bolt = builder.set_bolt("split", split, tasks=2, external=True, streams=[declare({"word": str})])
     bolt.shuffle_grouping("lines")
     builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
     return builder.build()

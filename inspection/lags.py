@@ -14,7 +14,8 @@ class Waiting:
     """What waits in a topology.
 
     Attributes:
-        lags: bolt → records that its group has not done; None for an external bolt, and where that may not be asked.
+        lags: bolt → records that its group has not done; None where that may not be asked, and for an external bolt
+            that has committed nothing.
         dead_letters: records in the topology's dead letters; None if there is no such topic.
     """
 

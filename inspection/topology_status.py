@@ -110,7 +110,7 @@ class TopologyStatus:
 
     @property
     def waiting(self) -> int | None:
-        """Tuples that wait in the inboxes of bolts; those of external ones are not known."""
+        """Tuples that wait in the inboxes of bolts; those of external ones only if their groups have committed."""
         return self._lag({tuples_topic(self.manifest.topology, bolt.name) for bolt in self.manifest.bolts})
 
     def of_component(self, name: str) -> tuple[int | None, int | None]:
@@ -169,12 +169,22 @@ class ClusterStatus:
                     read[reader] += [(topic, number) for number in range(existing.get(topic, 0))]
             committed = self._commits.of(read)
 
+        external = {
+            component_group(manifest.topology, component.name)
+            for manifest in wanted
+            for component in manifest.components
+            if component.external
+        }
+
         def partition(topic: str, number: int, group: str | None) -> PartitionStatus:
             begin, end = begins[topic, number], ends[topic, number]
             commit = committed.get(group or "", {}).get((topic, number))
             done = None if commit is None else commit.offset
-            # Who has committed nothing begins at the beginning; but a spout that never commits waits for nothing there.
-            starts_at_begin = group is not None and group in committed and ".notices." not in topic
+            # Who has committed nothing begins at the beginning; but a spout that never commits waits for nothing there,
+            # and what is external may keep its offsets elsewhere.
+            starts_at_begin = (
+                group is not None and group in committed and ".notices." not in topic and group not in external
+            )
             reached = done if done is not None else begin if starts_at_begin else None
             return PartitionStatus(number, begin, end, done, None if reached is None else max(0, end - reached))
 
@@ -303,7 +313,5 @@ def _readers(manifest: Manifest) -> dict[str, str]:
         for spout in manifest.spouts:
             found[notices_topic(topology, spout.name)] = component_group(topology, spout.name)
     for bolt in manifest.bolts:
-        # A Spark bolt keeps its offsets in its checkpoint.
-        if not bolt.external:
-            found[tuples_topic(topology, bolt.name)] = component_group(topology, bolt.name)
+        found[tuples_topic(topology, bolt.name)] = component_group(topology, bolt.name)
     return found

@@ -19,15 +19,15 @@ Rooms, from what users call to what it is made of:
 - `submit` and `main`: a component under spark-submit, from both sides; `declared`: what the topology gives it to run;
   `lifeline`: how the one hears that the other is gone.
 - `running_query`: progress and stopping; `progress`: a line about each micro-batch; `checkpoint`: whom a checkpoint
-  belongs to; `kafka_options`: settings; `kafka_security`: those that say how to get in; `plans`: how our own plans run.
-- `tallies`: what a component has done, `driver_stats`: says so in `{topology}.stats`.
-- Of a bolt: `micro_batch`: everything that a micro-batch writes, in one write; `inbox`: records in; `outputs`: what it
-  emits; `deliveries`: rows out; `counts`: how much it is; `ack_batches`: what the ackers are told.
-- Of a spout: `spout_batch`: everything that it writes; `outcomes`: which trees are open, `delivery_times`: since when;
-  `spout_loop`: hears notices and commits; `replays`: what failed, read again by position; `spout_offsets` and
-  `spout_checkpoint`: how far it is, in Kafka and in Spark; `spout_landing`: a source that cannot be read by position;
-  `positional_roots`: roots that say where a message lies.
-- `ids`, `anchors`, `payloads`, `routing`: the wire contract as Spark expressions, which take and give columns.
+  belongs to; `kafka_options`: settings; `kafka_security`: those that say how to get in.
+- `tallies`: what a component has done; `driver_stats`: publishes it in `{topology}.stats`; `metrics`: shows it to
+  Prometheus; `inbox_offsets`: how far a bolt is, for tools that show lags.
+- Of a bolt: `micro_batch`: its two writes; `records_in` and `unpacking`: records into rows; `results`: what `transform`
+  returned; `input_acks`: acks of the inputs.
+- Of both: `packing`: rows into packs; `entries`: what is said of their trees; `frames`: streams as columns.
+- Of a spout: `spout_batch`: its write; `delivering`: messages into packs; `inits`: sent before them; `outcomes`: which
+  trees are open; `spout_loop`: reads notices and commits; `replays`: what failed, read again by position;
+  `spout_offsets`: how far it is, in Kafka; `spout_landing`: a source that cannot be read by position.
 - `errors`: everything that is raised, drawn as a tree.
 """
 
@@ -41,7 +41,7 @@ from spark_jobs.errors import (
     TopicsRefusedError,
     TransformRefusedError,
 )
-from spark_jobs.micro_batch import Transform, Written
+from spark_jobs.micro_batch import Sink, Transform, Written
 from spark_jobs.packages import packages, required_settings, session
 from spark_jobs.running_query import RunningQuery
 from spark_jobs.source import Source, SourceFunction
@@ -53,6 +53,7 @@ __all__ = [
     "ComponentRefusedError",
     "RunningQuery",
     "RunningSpout",
+    "Sink",
     "Source",
     "SourceFunction",
     "SparkJobError",

@@ -8,18 +8,20 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs.checkpoint import claim_checkpoint
 from spark_jobs.driver_stats import driver_stats
 from spark_jobs.errors import ComponentRefusedError
+from spark_jobs.inbox_offsets import InboxOffsets
 from spark_jobs.kafka_options import check_topics, sink_options, source_options
-from spark_jobs.micro_batch import BoltBatch, Transform, Written
+from spark_jobs.micro_batch import BoltBatch, Sink, Transform, Written
+from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.tallies import BoltTally
 from tuple_tree.manifest import BoltManifest, Component, Manifest
-from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
+from tuple_tree.names import acks_topic, component_group, dead_letters_topic, tuples_topic
 
 _RECORDS: Final = 200_000
 _PACKS: Final = 1_000
 
 _SPLITTING: Final = ("minpartitions", "maxrecordsperpartition")
-"""Options with which several tasks read a partition: what is told of its inputs has to have one order."""
+"""Options with which several tasks read a partition: the acks of its inputs have to have one order."""
 
 
 class HasManifest(Protocol):
@@ -52,7 +54,7 @@ def bolt(
     spark: SparkSession,
     topology: Manifest | HasManifest,
     name: str,
-    transform: Transform,
+    transform: Transform | Sink,
     *,
     kafka: Mapping[str, Any],
     checkpoint: str,
@@ -69,11 +71,15 @@ def bolt(
 
     It is called for each micro-batch. A micro-batch that is run again, because the driver died, emits its tuples again.
 
+    A bolt without streams may be given a function `sink(rows, batch_id)` instead, which receives the same without
+    `_tracking` and writes it wherever Spark writes. Inputs are acked when it has returned. A micro-batch that is run
+    again has the same rows and the same id.
+
     Args:
         spark: a session with the packages, see `spark_jobs.session`.
         topology: as built, or its manifest.
         name: of the bolt.
-        transform: rows in, rows out.
+        transform: rows in, rows out; or a sink.
         kafka: librdkafka properties; at least `bootstrap.servers`.
         checkpoint: directory that is this bolt's own; on a cluster, on a file system that all its machines see.
         max_rows: records of a micro-batch, 0 for all that is there. Unless given, 200,000, or 1,000 where records carry
@@ -86,11 +92,13 @@ def bolt(
         TopicsRefusedError: if its topics are not there, or not as they have to be.
         TransformRefusedError: if an empty DataFrame put through `transform` is not what the bolt has to emit.
         CheckpointRefusedError: if the checkpoint belongs to something else.
+        SparkJobError: if the session runs tasks speculatively.
     """
     manifest = manifest_of(topology)
     found = component_of(manifest, name)
     if not isinstance(found, BoltManifest):
         raise ComponentRefusedError(f"{name!r} is a spout of topology {manifest.topology!r}: name a bolt")
+    check_session(spark)
     _check_options(name, options or {})
     batch = BoltBatch(manifest, found, transform, _idempotent(sink_options(kafka)))
     batch.check(spark.createDataFrame([], batch.row_type))
@@ -98,17 +106,14 @@ def bolt(
     claim_checkpoint(spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt"})
     tally = BoltTally(found)
 
-    def open_session(_records: DataFrame, _session: bytes) -> None:
-        """The session is that of the query, and nothing supersedes it."""
-
-    def run(records: DataFrame, batch_id: int, query_id: str, session: bytes) -> Written:
-        written = batch.run(records, batch_id, query_id, session)
+    def run(records: DataFrame, batch_id: int, session: bytes) -> Written:
+        written = batch.run(records, batch_id, session)
         tally.add(written)
         return written
 
     limit = _default_rows(manifest, found) if max_rows is None else max_rows
     query_name = f"{manifest.topology}.{name}"
-    runner = BatchRunner(query_name, open_session, run)
+    runner = BatchRunner(query_name, run)
     read = {
         **source_options(kafka),
         "subscribe": tuples_topic(manifest.topology, name),
@@ -127,12 +132,13 @@ def bolt(
         .load()
         .writeStream.queryName(query_name)
         .option("checkpointLocation", checkpoint)
-        .foreachBatch(runner)
     )
     if trigger:
         writer = writer.trigger(**trigger)
-    query = writer.start()
-    stats = driver_stats(kafka, manifest.topology, name, tally.stats, lambda: query.isActive)
+    inbox = InboxOffsets(kafka, component_group(manifest.topology, name))
+    runner.listener.on_end_offsets = inbox.reached
+    query = runner.start(writer, spark)
+    stats = driver_stats(kafka, manifest.topology, name, tally.stats, lambda: query.isActive, inbox)
     stats.start()
     return RunningQuery(query, runner, stats)
 

@@ -1,7 +1,8 @@
-"""A checkpoint and whom it belongs to.
+"""A checkpoint: whom it belongs to, and how far its query had planned.
 
-Offsets, the session and the sequence numbers of the ack batches live in Spark's checkpoint. A file beside Spark's says
-which topology and component that is, so that a checkpoint is not taken for another's.
+Offsets and the session live in Spark's checkpoint. A file beside Spark's says which topology and component that is, so
+that a checkpoint is not taken for another's. Spark writes the offsets of a micro-batch into `offsets/{batch}` before it
+runs it, and runs it again with the same ones unless it was committed.
 """
 
 import json
@@ -14,6 +15,44 @@ from spark_jobs.errors import CheckpointRefusedError
 
 _MARKER: Final = "kafka-acker.json"
 _SPARKS_METADATA: Final = "metadata"
+_OFFSETS: Final = "offsets"
+
+
+class _Files:
+    """The files of a checkpoint, on any file system that Hadoop knows; by PySpark's gateway to Java, see ADR 24."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+        self._jvm: Any = spark._jvm
+        self._root = checkpoint
+        self._files = self.path().getFileSystem(spark._jsc.hadoopConfiguration())
+
+    def path(self, *parts: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path("/".join([self._root, *parts]))
+
+    def exists(self, *parts: str) -> bool:
+        return bool(self._files.exists(self.path(*parts)))
+
+    def names(self, *parts: str) -> list[str]:
+        return [status.getPath().getName() for status in self._files.listStatus(self.path(*parts))]
+
+    def read(self, *parts: str) -> str:
+        stream = self._files.open(self.path(*parts))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def create(self, name: str, text: str) -> None:
+        """Writes a file unless it is there already."""
+        # Beside it first: a driver that dies amid this must not leave half a file that no other one can read.
+        fresh = self.path(f".{name}.{uuid.uuid4().hex}")
+        stream = self._files.create(fresh, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        if not self._files.rename(fresh, self.path(name)):
+            self._files.delete(fresh, False)
 
 
 def claim_checkpoint(spark: SparkSession, checkpoint: str, owner: dict[str, Any]) -> None:
@@ -27,44 +66,55 @@ def claim_checkpoint(spark: SparkSession, checkpoint: str, owner: dict[str, Any]
     Raises:
         CheckpointRefusedError: if it belongs to something else.
     """
-    jvm: Any = spark._jvm
-    marker = jvm.org.apache.hadoop.fs.Path(checkpoint, _MARKER)
-    files = marker.getFileSystem(spark._jsc.hadoopConfiguration())
-    if not files.exists(marker):
-        if files.exists(jvm.org.apache.hadoop.fs.Path(checkpoint, _SPARKS_METADATA)):
+    files = _Files(spark, checkpoint)
+    if not files.exists(_MARKER):
+        if files.exists(_SPARKS_METADATA):
             raise CheckpointRefusedError(
                 f"checkpoint {checkpoint} was made by another Spark query: give this one a directory of its own"
             )
-        # Beside it first: a driver that dies amid this must not leave half a file that no other one can read.
-        fresh = jvm.org.apache.hadoop.fs.Path(checkpoint, f".{_MARKER}.{uuid.uuid4().hex}")
-        stream = files.create(fresh, True)
-        try:
-            stream.write(bytearray(json.dumps(owner, sort_keys=True).encode()))
-        finally:
-            stream.close()
-        if files.rename(fresh, marker):
-            return
-        # Somebody else was faster.
-        files.delete(fresh, False)
-    stream = files.open(marker)
+        files.create(_MARKER, json.dumps(owner, sort_keys=True))
     try:
-        text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-    finally:
-        stream.close()
-    try:
-        found = json.loads(text)
+        found = json.loads(files.read(_MARKER))
     except ValueError as error:
         raise CheckpointRefusedError(
             f"{_MARKER} of checkpoint {checkpoint} cannot be read ({error}): give the query a fresh directory"
         ) from error
     if found != owner:
         raise CheckpointRefusedError(
-            f"checkpoint {checkpoint} belongs to {_told(found)}, not to {_told(owner)}: its offsets and sequence "
+            f"checkpoint {checkpoint} belongs to {_listed(found)}, not to {_listed(owner)}: its offsets and sequence "
             "numbers would be wrong here, so give the query a directory of its own"
         )
 
 
-def _told(owner: Any) -> str:
+def _listed(owner: Any) -> str:
     if not isinstance(owner, dict):
         return repr(owner)
     return ", ".join(f"{name} {value}" for name, value in owner.items())
+
+
+def planned_offsets(spark: SparkSession, checkpoint: str, topic: str) -> dict[int, int]:
+    """The end of the last micro-batch that was planned, by partition; empty if there was none.
+
+    What lies before may have been delivered, and what lies behind was not.
+
+    Raises:
+        CheckpointRefusedError: if the checkpoint cannot be understood, or is of another topic.
+    """
+    files = _Files(spark, checkpoint)
+    names = files.names(_OFFSETS) if files.exists(_OFFSETS) else []
+    batches = [int(name) for name in names if name.isdigit()]
+    if not batches:
+        return {}
+    # A version, Spark's own metadata, and a line for each source.
+    try:
+        found = json.loads(files.read(_OFFSETS, str(max(batches))).splitlines()[2])
+        return {int(partition): int(offset) for partition, offset in found[topic].items()}
+    except (IndexError, ValueError, TypeError, AttributeError) as error:
+        raise CheckpointRefusedError(
+            f"offsets of batch {max(batches)} in checkpoint {checkpoint} cannot be read ({error!r}): give the query a "
+            "fresh directory, it goes on from the offsets of its group"
+        ) from error
+    except KeyError:
+        raise CheckpointRefusedError(
+            f"checkpoint {checkpoint} reads {', '.join(found)}, not {topic}: give the query a directory of its own"
+        ) from None

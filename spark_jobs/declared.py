@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from spark_jobs.bolt import HasManifest, component_of
 from spark_jobs.errors import ComponentRefusedError
+from spark_jobs.micro_batch import is_sink
 from tuple_tree.manifest import Component, SpoutManifest
 
 
@@ -26,7 +27,7 @@ def declared(topology: HasCode, name: str) -> tuple[Component, Any]:
         name: of the component.
 
     Returns:
-        What the manifest says of it, and its code: `transform` of a bolt, a topic or a function of a spout.
+        What the manifest says of it, and its code: `transform` or a sink of a bolt, a topic or a function of a spout.
 
     Raises:
         ComponentRefusedError: if there is no such component, or something else runs it.
@@ -41,7 +42,10 @@ def declared(topology: HasCode, name: str) -> tuple[Component, Any]:
 
 
 def _check_argument(component: Component, code: Any) -> None:
-    kind, argument = ("spout", "the Spark session") if isinstance(component, SpoutManifest) else ("bolt", "its rows")
+    is_spout = isinstance(component, SpoutManifest)
+    if not is_spout and is_sink(code):
+        return
+    kind, argument = ("spout", "the Spark session") if is_spout else ("bolt", "its rows")
     try:
         inspect.signature(code).bind(None)
     except TypeError as error:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
+from spark_jobs.inbox_offsets import InboxOffsets
 from tuple_tree.client_settings import for_admin
 from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.stats_publisher import LAST_SECONDS, PUBLISH_SECONDS, StatsPublisher, producer_settings
@@ -31,18 +32,28 @@ class DriverStats:
     """A thread that publishes until the component has ended.
 
     Args:
+        topology: its name.
         name: of the query, for logs.
         publisher: makes what publishes; called in the thread.
         stats: the counts, as an object for JSON; called in the thread.
         is_running: whether the component is at work; asked again and again.
+        inbox: of a bolt; its offsets are committed in the thread as well.
     """
 
     def __init__(
-        self, name: str, publisher: Callable[[], StatsPublisher], stats: Stats, is_running: Callable[[], bool]
+        self,
+        topology: str,
+        name: str,
+        publisher: Callable[[], StatsPublisher],
+        stats: Stats,
+        is_running: Callable[[], bool],
+        inbox: InboxOffsets | None = None,
     ) -> None:
+        self._inbox = inbox
+        self.topology = topology
         self._name = name
         self._publisher = publisher
-        self._stats = stats
+        self.counts = stats
         self._is_running = is_running
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"stats of {name}", daemon=True)
@@ -57,17 +68,30 @@ class DriverStats:
         self._thread.join(2 * LAST_SECONDS)
 
     def _run(self) -> None:
+        inbox = self._inbox
         try:
             publisher = self._publisher()
             while not self._ending.wait(_LOOK_SECONDS) and self._is_running():
-                publisher.look(time.monotonic(), self._stats)
-            publisher.end(time.monotonic(), self._stats())
+                publisher.look(time.monotonic(), self.counts)
+                if inbox is not None:
+                    inbox.commit()
+            publisher.end(time.monotonic(), self.counts())
+            if inbox is not None:
+                inbox.commit()
         except Exception as error:  # noqa: BLE001 - whatever it is, the query does not need it
             logger.warning("acker top and the dashboard will not show %s: %s", self._name, error)
+        finally:
+            if inbox is not None:
+                inbox.close()
 
 
 def driver_stats(
-    kafka: Mapping[str, Any], topology: str, component: str, stats: Stats, is_running: Callable[[], bool]
+    kafka: Mapping[str, Any],
+    topology: str,
+    component: str,
+    stats: Stats,
+    is_running: Callable[[], bool],
+    inbox: InboxOffsets | None = None,
 ) -> DriverStats:
     """Publishes what this driver's component does, from its `start` on.
 
@@ -77,6 +101,7 @@ def driver_stats(
         component: one of its own.
         stats: the counts, as an object for JSON; called in the thread.
         is_running: whether the component is at work.
+        inbox: of a bolt.
     """
     began = time.monotonic()
 
@@ -89,7 +114,7 @@ def driver_stats(
         producer = Producer(producer_settings(kafka))
         return StatsPublisher(topology, "component", component, producer, ask, _identity, KafkaException, began)
 
-    return DriverStats(f"{topology}.{component}", publisher, stats, is_running)
+    return DriverStats(topology, f"{topology}.{component}", publisher, stats, is_running, inbox)
 
 
 def _identity(answer: "Future[TopicDescription]") -> str | None:

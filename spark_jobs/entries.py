@@ -1,6 +1,7 @@
 """What executors write into the ack log: rows of Spark's Kafka sink, made of columns of entries."""
 
 import os
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from tuple_tree.codec import encode_ack_batch
-from tuple_tree.ids import IdColumn
-from tuple_tree.messages import SESSION_BYTES, AckBatch
+from tuple_tree.ids import IdColumn, random_column
+from tuple_tree.messages import SESSION_BYTES, AckBatch, SpoutTask
 
 ENTRIES: Final = 4096
 """Of a batch, at most."""
@@ -18,14 +19,14 @@ ENTRIES: Final = 4096
 OUT: Final = "topic string, partition int, key binary, value binary, headers array<struct<key: string, value: binary>>"
 """Rows of Spark's Kafka sink."""
 
-_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _OUT: Final = pa.schema(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("key", pa.binary()),
         ("value", pa.binary()),
-        ("headers", _HEADERS),
+        ("headers", pa.list_(_HEADER)),
     ]
 )
 
@@ -35,17 +36,18 @@ Record = tuple[str, int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]
 
 def record_rows(records: Sequence[Record]) -> Any:
     """Records as a record batch of the type `OUT`."""
-    rows = [
-        {
-            "topic": topic,
-            "partition": partition,
-            "key": key,
-            "value": value,
-            "headers": [{"key": name, "value": value} for name, value in headers],
-        }
-        for topic, partition, key, value, headers in records
+    topics, partitions, keys, values, headers = zip(*records, strict=True) if records else ((), (), (), (), ())
+    flat = [header for several in headers for header in several]
+    names = pa.array([name for name, _ in flat], pa.string())
+    said = pa.StructArray.from_arrays(
+        [names, pa.array([value for _, value in flat], pa.binary())], fields=list(_HEADER)
+    )
+    ends = np.concatenate(([0], np.cumsum([len(several) for several in headers]))).astype(np.int32)
+    columns = [
+        pa.array(column, field.type)
+        for column, field in zip((topics, partitions, keys, values), list(_OUT)[:-1], strict=True)
     ]
-    return pa.RecordBatch.from_pylist(rows, schema=_OUT)
+    return pa.record_batch([*columns, pa.ListArray.from_arrays(pa.array(ends), said, type=pa.list_(_HEADER))], _OUT)
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class AckLog:
         roots: IdColumn,
         vals: IdColumn,
         fails: Sequence[tuple[int, str]] = (),
+        spout: SpoutTask | None = None,
     ) -> Iterator[Record]:
         """The batches with some entries, `ENTRIES` each at most; the entries of a partition keep their order.
 
@@ -78,6 +81,7 @@ class AckLog:
             roots: shape `(n,)`.
             vals: shape `(n,)`.
             fails: root and message of each tree that fails.
+            spout: whose inits the entries are; None for acks.
         """
         owners = (roots % np.uint64(self.partitions)).astype(np.intp)
         order = np.argsort(owners, kind="stable")
@@ -89,16 +93,60 @@ class AckLog:
             failed = [fail for fail in fails if fail[0] % self.partitions == partition]
             for number, first in enumerate(range(0, max(len(mine), len(failed)), ENTRIES)):
                 some, fails_here = mine[first : first + ENTRIES], failed[first : first + ENTRIES]
+                kind = "ack" if spout is None else "init"
+                entries: dict[str, Any] = {f"{kind}_roots": roots[some], f"{kind}_vals": vals[some]}
                 batch = AckBatch(
                     writer=writer,
                     session=session,
                     sequence=sequence + number,
-                    ack_roots=roots[some],
-                    ack_vals=vals[some],
+                    spout=spout,
+                    **entries,
                     fail_roots=np.array([root for root, _ in fails_here], np.uint64),
                     fail_messages=tuple(message for _, message in fails_here),
                 )
                 yield self.topic, partition, None, encode_ack_batch(batch), ()
+
+
+class Entries:
+    """What one attempt of a task has to say of trees; the attempt is a writer of its own, so nothing is a repeat.
+
+    Args:
+        log: None where trees are not followed.
+        component: who writes.
+        spout: whose inits these are; None for the acks of a bolt.
+    """
+
+    def __init__(self, log: AckLog | None, component: str, spout: SpoutTask | None = None) -> None:
+        self._log = log
+        self._spout = spout
+        self._writer = f"{component}/spark-{uuid.uuid4().hex[:12]}"
+        self._session = new_session()
+        self._sequence = 0
+        self._roots: list[IdColumn] = []
+        self._vals: list[IdColumn] = []
+        self._fails: dict[int, str] = {}
+
+    def add(self, roots: IdColumn, vals: IdColumn) -> None:
+        """Adds values to trees."""
+        self._roots.append(roots)
+        self._vals.append(vals)
+
+    def fail(self, roots: IdColumn, message: str) -> None:
+        """Fails trees; an entry that nobody takes back keeps them from being acked before that is read."""
+        if self._spout is None:
+            self.add(roots, random_column(len(roots)))
+        self._fails.update(dict.fromkeys(roots.tolist(), message))
+
+    def take(self) -> list[Record]:
+        """The batches with all entries since the last call."""
+        if self._log is None or not (self._roots or self._fails):
+            return []
+        roots, vals = merged(self._roots, self._vals)
+        fails = list(self._fails.items())
+        records = list(self._log.records(self._writer, self._session, self._sequence, roots, vals, fails, self._spout))
+        self._roots, self._vals, self._fails = [], [], {}
+        self._sequence += len(records)
+        return records
 
 
 def new_session() -> bytes:

@@ -146,10 +146,44 @@ class FrameCodec:
         rows, errors = self.packs.readable(batch)
         return self._framed(rows), errors
 
+    def decode_each(self, payloads: Sequence[bytes | None]) -> tuple[Any, dict[int, WireError]]:
+        """The columns of payloads of one tuple each, and what is wrong with those that cannot be read."""
+        rows: list[Sequence[Any]] = []
+        errors: dict[int, WireError] = {}
+        for number, payload in enumerate(payloads):
+            try:
+                rows.append(self._only(payload))
+            except WireError as error:
+                rows.append(())
+                errors[number] = error
+        try:
+            return self._framed(rows), errors
+        except WireError:
+            for number, row in enumerate(rows):
+                try:
+                    self._framed([row])
+                except WireError as error:
+                    rows[number] = ()
+                    errors[number] = error
+            return self._framed(rows), errors
+
+    def _only(self, payload: bytes | None) -> Sequence[Any]:
+        if payload is None:
+            raise WireError("bad-payload", "the message has no value")
+        rows, errors = self._codec.decode(payload)
+        for error in errors.values():
+            raise error
+        if len(rows) != 1:
+            raise WireError("bad-payload", f"a message of a spout is one tuple, and this one has {len(rows)}")
+        return rows[0]
+
     def _framed(self, rows: Sequence[Sequence[Any]]) -> Any:
         empty = (None,) * len(self._schema)
-        columns = zip(*[row or empty for row in rows], strict=True)
-        made = [pa.array(values, type=type_) for values, type_ in zip(columns, self._schema.types, strict=True)]
+        columns = list(zip(*[row or empty for row in rows], strict=True)) or [()] * len(self._schema)
+        try:
+            made = [pa.array(values, type=type_) for values, type_ in zip(columns, self._schema.types, strict=True)]
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise WireError("bad-payload", f"a value is none of its field: {error}") from error
         return pa.record_batch(made, schema=self._schema)
 
     def pack(self, columns: Any) -> Any:
@@ -174,11 +208,9 @@ class FrameCodec:
                 self._codec.row(row)
         return batch
 
-    def payload(self, batch: Any) -> bytes:
-        """The payload of a record with the rows of a record batch as `pack` makes it; one, unless `is_packed`."""
-        if self.is_packed:
-            return self.packs.encode(batch)
-        return self._codec.encode([self._codec.row(row) for row in self.packs.rows(batch)])
+    def payloads(self, batch: Any) -> list[bytes]:
+        """The payload of each row of a record batch as `pack` makes it, for records of one tuple."""
+        return [self._codec.encode([self._codec.row(row)]) for row in self.packs.rows(batch)]
 
 
 def _nullable(avro: Any) -> bool:

@@ -1,13 +1,13 @@
-"""The driver of a job that `acker spark submit` starts: one component of a topology, until it is told to stop.
+"""The driver of a job that `acker spark submit` starts: one component of a topology, until it is stopped.
 
 The topology is whatever `MODULE:TOPOLOGY` names; what runs is what the topology was given for the component:
 
-    builder.set_spout("lines", "a-topic", external=True, streams=[declare({"line": str}, codec="avro")])
-    builder.set_bolt("split", transform, external=True, streams=[declare({"word": str}, codec="avro")])
+    builder.set_spout("lines", "a-topic", external=True, streams=[declare({"line": str})])
+    builder.set_bolt("split", transform, external=True, streams=[declare({"word": str})])
 
-It is told by SIGTERM, by Ctrl-C, or by the end of its lifeline; then it finishes its micro-batch and ends with code 0.
-Kafka's settings come as JSON, from `--kafka-file` or from the variable `ACKER_SPARK_KAFKA`, never on the command line,
-which everybody on the machine can read.
+SIGTERM, Ctrl-C or the end of its lifeline stop it: it finishes its micro-batch and ends with code 0.
+Kafka's settings come as JSON, from `--kafka-file` or from the file that the variable `ACKER_SPARK_KAFKA_FILE` names,
+never on the command line, which everybody on the machine can read.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
+from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
@@ -82,7 +83,10 @@ def kafka_settings(file: str | None, environment: Mapping[str, str]) -> dict[str
         if file is not None:
             return dict(json.loads(Path(file).read_text()))
         if KAFKA_VARIABLE in environment:
-            return dict(json.loads(environment[KAFKA_VARIABLE]))
+            path = Path(environment[KAFKA_VARIABLE])
+            text = path.read_text()
+            path.unlink()
+            return dict(json.loads(text))
     except (OSError, ValueError, TypeError) as error:
         raise SubmitError(f"the Kafka settings cannot be read: {error}; give a JSON object") from error
     if _SERVERS_VARIABLE in environment:
@@ -116,13 +120,12 @@ def started(spark: SparkSession, topology: HasCode, given: argparse.Namespace, k
         options=source.options,
         # Never more than half of what may be open.
         max_rows=component.max_pending if given.max_rows == 0 else given.max_rows or DEFAULT_MAX_ROWS,
-        lanes=given.lanes,
         **settings,
     )
 
 
 def run(given: argparse.Namespace) -> None:
-    """Runs the component until it is told to stop.
+    """Runs the component until it is stopped.
 
     Raises:
         SparkJobError: if it cannot be run, or failed.
@@ -145,6 +148,8 @@ def run(given: argparse.Namespace) -> None:
     _heed_signals(stopping)
     try:
         query = started(spark, topology, given, kafka)
+        if given.metrics is not None:
+            _serve(query, given.metrics)
         while not (stopping.is_set() or query.wait(_LOOK_SECONDS)):
             pass
         query.stop()
@@ -153,6 +158,18 @@ def run(given: argparse.Namespace) -> None:
         raise SubmitError(explained(name, error)) from error
     finally:
         spark.stop()
+
+
+def _serve(query: RunningQuery, address: str) -> None:
+    host, _, port = address.rpartition(":")
+    registry = CollectorRegistry()
+    registry.register(query.metrics)
+    ProcessCollector(registry=registry)
+    try:
+        server, _ = start_http_server(int(port), addr=host, registry=registry)
+    except (OSError, ValueError) as error:
+        raise SubmitError(f"metrics cannot be served at {address}: {error}; choose another port") from error
+    logging.getLogger("spark_jobs.submit").info("metrics at http://%s:%d/metrics", host, server.server_port)
 
 
 def explained(name: str, error: Exception) -> str:
@@ -179,7 +196,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--kafka-file")
     parser.add_argument("--max-rows", type=int, help="of a micro-batch; 0 for all")
-    parser.add_argument("--lanes", type=int, default=1)
+    parser.add_argument("--metrics", metavar="HOST:PORT", help="serve /metrics for Prometheus; port 0 takes a free one")
     parser.add_argument("--available-now", action="store_true", help="end when all that is there is processed")
     return parser.parse_args(arguments)
 

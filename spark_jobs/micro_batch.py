@@ -3,33 +3,37 @@
     Kafka ── Unpack ── transform ── Pack ──▶ tuples, and an ack entry (root, edge) for each     write 1
     Kafka ── InputAcks ──▶ an ack entry (root, edge) for each input, and dead letters           write 2
 
+A bolt that ends in a sink has no write 1 of its own: `sink(rows, batch_id)` writes where it likes.
+
 Write 2 begins when write 1 is delivered. So the log has the edges of all children before the edge of the input that
 they were made from: whatever `transform` does, no tree completes without them. A row that is dropped is acked, one that
 is exploded, joined or aggregated is anchored, and nothing has to be known of Spark's plan. See ADR 22.
 """
 
+import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark import Accumulator, SparkContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from spark_jobs.entries import OUT, AckLog
+from spark_jobs.entries import OUT
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import StreamFrame
 from spark_jobs.input_acks import InputAcks
 from spark_jobs.packing import Outputs, Pack
 from spark_jobs.records_in import Sources
-from spark_jobs.results import check_result, fields_in
-from spark_jobs.routing import routes_of
+from spark_jobs.results import check_result, fields_in, without_state
 from spark_jobs.tracking import SOURCE, TRACKING, TRACKING_TYPE
 from spark_jobs.unpacking import Unpack
 from tuple_tree.manifest import BoltManifest, Manifest
-from tuple_tree.names import acks_topic, tuples_topic
+from tuple_tree.names import tuples_topic
 
 Transform = Callable[[DataFrame], DataFrame]
+Sink = Callable[[DataFrame, int], object]
 
 _COUNTED = ("executed", "acked", "acks", "dead", "emitted", "transferred", "failed")
 
@@ -79,19 +83,36 @@ class Counts:
         return {name: each.value for name, each in self._counted.items()}
 
 
+def is_sink(function: Any) -> bool:
+    """Whether a function of a bolt is called with rows and the id of the micro-batch, and not with rows alone."""
+    try:
+        parameters = inspect.signature(function)
+    except (TypeError, ValueError):
+        # Some that are written in C do not tell.
+        return False
+    for arguments in (1, 2):
+        try:
+            parameters.bind(*[None] * arguments)
+        except TypeError:
+            continue
+        return arguments == 2
+    return False
+
+
 class BoltBatch:
     """What every micro-batch of a bolt has in common.
 
     Args:
         manifest: of the topology.
         bolt: which.
-        transform: the user's.
+        transform: the user's, or a sink.
         kafka: options of Spark's Kafka sink.
     """
 
-    def __init__(self, manifest: Manifest, bolt: BoltManifest, transform: Transform, kafka: Mapping[str, str]) -> None:
+    def __init__(
+        self, manifest: Manifest, bolt: BoltManifest, transform: Transform | Sink, kafka: Mapping[str, str]
+    ) -> None:
         topology, name = manifest.topology, bolt.name
-        log = AckLog(acks_topic(topology), manifest.ack_partitions) if manifest.acking else None
         received = {
             f"{each.source}/{each.stream}": StreamFrame(manifest.stream(each.source, each.stream))
             for each in bolt.subscriptions
@@ -104,12 +125,15 @@ class BoltBatch:
                 )
         self._sources = Sources(name, received, manifest.acking)
         self._fields = fields_in(received, name)
-        streams = {
-            stream.name: (StreamFrame(stream), tuple(routes_of(manifest, name, stream.name))) for stream in bolt.streams
-        }
-        self._outputs = Outputs(topology, name, streams, log)
-        self._emitted = {stream: frame for stream, (frame, _) in streams.items()}
-        self._transform = transform
+        self._outputs = Outputs.of(manifest, name)
+        self._emitted = {stream: frame for stream, (frame, _) in self._outputs.streams.items()}
+        self._is_sink = is_sink(transform)
+        if self._is_sink and bolt.streams:
+            raise ComponentRefusedError(
+                f"the function of bolt {name!r} takes rows and a batch id, so it is a sink, and the bolt has streams: "
+                "declare none, or give it a function of rows alone that returns what to emit"
+            )
+        self._function: Any = transform
         self._kafka = kafka
         self._inbox = tuples_topic(topology, name)
         self._counts: Counts | None = None
@@ -125,30 +149,34 @@ class BoltBatch:
         return StructType([*made, *ours])
 
     def check(self, rows: DataFrame) -> None:
-        """Checks what becomes of rows.
+        """Checks what becomes of rows; a sink is not called.
 
         Raises:
             TransformRefusedError: if it is not what the bolt has to emit.
         """
-        check_result(self._transform(rows), self._outputs.component, self._emitted)
+        if not self._is_sink:
+            with without_state(self._outputs.component, rows):
+                result = self._function(rows)
+            check_result(result, self._outputs.component, self._emitted)
 
-    def run(self, records: DataFrame, batch_id: int, query_id: str, session: bytes) -> Written:  # noqa: ARG002 - of a runner
+    def run(self, records: DataFrame, batch_id: int, session: bytes) -> Written:
         """Processes the records and writes everything that comes of them.
 
         Args:
             records: as Spark's Kafka source gives them, with headers.
             batch_id: of the micro-batch.
-            query_id: of the query, which lives in its checkpoint.
-            session: its 16 bytes.
+            session: the id of the query, which lives in its checkpoint, as 16 bytes.
         """
         began = time.monotonic()
         counts = self._counts = self._counts or Counts(records.sparkSession.sparkContext)
         before = counts.values()
-        unpack, pack = Unpack(self._sources), Pack(self._outputs, count=counts)
-        rows = records.select("value", "headers").mapInArrow(unpack, self.row_type)
-        result = self._transform(rows)
-        check_result(result, self._outputs.component, self._emitted)
-        self._write(result.mapInArrow(pack, OUT))
+        rows = records.select("value", "headers").mapInArrow(Unpack(self._sources), self.row_type)
+        if self._is_sink:
+            self._function(rows.drop(TRACKING), batch_id)
+        else:
+            result = self._function(rows)
+            check_result(result, self._outputs.component, self._emitted)
+            self._write(result.mapInArrow(Pack(self._outputs, count=counts), OUT))
         acks = InputAcks(
             self._outputs.topology, self._inbox, self._sources, self._outputs.log, session, batch_id, counts
         )

@@ -1,22 +1,30 @@
-"""The open trees of a Spark spout, shared by the query that opens them and the loop that hears what becomes of them."""
+"""The open trees of a Spark spout, shared by the query that opens them and the loop that reads what becomes of them."""
 
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from spark_jobs.delivery_times import DeliveryTimes
+import numpy as np
+
+from spark_jobs.delivering import Found
 from spark_jobs.errors import SparkJobError
-from spark_jobs.positional_roots import positions_of
 from spark_jobs.running_query import StoppedBetweenBatches
-from spark_jobs.spout_batch import Found
+from tuple_tree.ids import IdColumn
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason, NoticeBatch
-from tuple_tree.positions import MAX_PARTITIONS
-from tuple_tree.source_positions import Prefix, Replay, SourcePositions
+from tuple_tree.positions import (
+    ATTEMPT_BITS,
+    MAX_PARTITIONS,
+    OFFSET_BITS,
+    PARTITION_BITS,
+    words_of_roots,
+)
+from tuple_tree.source_positions import Prefix, Replays, SourcePositions
 
 logger = logging.getLogger("spark_jobs.spout")
 
@@ -24,7 +32,7 @@ _LOOK_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class OutcomeCounts:
     """What became of trees, up to a moment.
 
     Attributes:
@@ -32,7 +40,7 @@ class Heard:
         failed: trees, by reason; those that were lost, too.
         ignored: notices of what was not open.
         pending: trees that are open.
-        complete_latency: bucket → trees; from just before a message was written to when its ack was heard.
+        complete_latency: bucket → trees; from just before a message was written to when its ack was read.
     """
 
     acked: int
@@ -40,6 +48,26 @@ class Heard:
     ignored: int
     pending: int
     complete_latency: Mapping[int, int]
+
+
+class _Notices(NamedTuple):
+    """Outcomes as columns; `reasons` and `messages` are None for acks."""
+
+    partitions: Any
+    offsets: Any
+    attempts: Any
+    reasons: Any = None
+    messages: Sequence[str] | None = None
+
+    def of(self, rows: Any) -> "_Notices":
+        messages = self.messages
+        return _Notices(
+            self.partitions[rows],
+            self.offsets[rows],
+            self.attempts[rows],
+            None if self.reasons is None else self.reasons[rows],
+            None if messages is None else [messages[row] for row in np.arange(len(self.offsets))[rows].tolist()],
+        )
 
 
 class Outcomes:
@@ -69,10 +97,12 @@ class Outcomes:
         self._ack_partitions = ack_partitions
         self._limit = limit
         self._clock = clock
-        self._times = DeliveryTimes()
         self._complete_latency = LatencyHistogram()
         self._reasons: Counter[str] = Counter()
         self._changed = threading.Condition()
+        # While a micro-batch is written: how far the notices were read before, and those of what is not known yet.
+        self._written_from: int | None = None
+        self._early: list[_Notices] = []
         self.acked = 0
         self.failed = 0
         self.ignored = 0
@@ -86,71 +116,65 @@ class Outcomes:
             for each in found:
                 self._positions.delivered(each.partition, each.offsets, mark)
 
-    def reserve(self, found: Iterable[Found], mark: Callable[[], int], stopping: Callable[[], bool]) -> int:
-        """Waits until there is room for messages, and opens those that are not known yet.
+    @contextmanager
+    def writing(self, rows: int, mark: Callable[[], int], stopping: Callable[[], bool]) -> Iterator[list[Found]]:
+        """Waits until there is room for a micro-batch; within the block it is written, and afterwards it is open.
+
+        What is read of it within the block counts as well: that a tree is open is only known when its task reports.
 
         Args:
-            found: the messages.
+            rows: of the micro-batch, at most.
             mark: says how far the notices were read.
             stopping: says whether to give up.
 
         Returns:
-            How many were opened.
+            A list for what was delivered.
 
         Raises:
-            StoppedBetweenBatches: if it was told to stop.
+            StoppedBetweenBatches: if it has to stop.
             SparkJobError: if a partition has no positional root.
         """
-        each_found = list(found)
-        if any(each.partition >= MAX_PARTITIONS for each in each_found):
+        found: list[Found] = []
+        with self._changed:
+            while self._positions.pending and self._positions.pending + rows > self._limit:
+                if stopping():
+                    raise StoppedBetweenBatches("stopped while waiting for trees to complete")
+                self._changed.wait(_LOOK_SECONDS)
+            began, self._written_from = self._clock(), mark()
+        try:
+            yield found
+        finally:
+            with self._changed:
+                for each in found:
+                    self._positions.delivered(each.partition, each.offsets, self._written_from, began)
+                self._written_from = None
+                self.most = max(self.most, self._positions.pending)
+                early, self._early = self._early, []
+                for notices in early:
+                    self._apply(notices)
+                self._changed.notify_all()
+        if any(each.partition >= MAX_PARTITIONS for each in found):
             raise SparkJobError(
                 f"the source topic has grown beyond {MAX_PARTITIONS} partitions, which positional roots tell apart: "
                 "copy it to a topic with fewer"
             )
-        with self._changed:
-            # What a micro-batch that is run again brings is open already.
-            rows = sum(self._positions.unknown(each.partition, each.offsets) for each in each_found)
-            while rows and self._positions.pending and self._positions.pending + rows > self._limit:
-                if stopping():
-                    raise StoppedBetweenBatches("told to stop while waiting for trees to complete")
-                self._changed.wait(_LOOK_SECONDS)
-            now = self._clock()
-            for each in each_found:
-                if opened := self._positions.delivered(each.partition, each.offsets, mark()):
-                    self._times.delivered(each.partition, each.offsets[-opened], now)
-            self.most = max(self.most, self._positions.pending)
-            return rows
 
-    def heard(self, batch: NoticeBatch) -> None:
+    def read(self, batch: NoticeBatch) -> None:
         """Applies notices; those of other spouts, or of what is not open, are ignored."""
-        acked, failed = (
-            positions_of(roots, self._key, self._ack_partitions) for roots in (batch.acked_roots, batch.failed_roots)
+        acked, _ = self._notices(batch.acked_roots)
+        failed, rows = self._notices(batch.failed_roots)
+        failed = failed._replace(
+            reasons=batch.fail_reasons[rows], messages=[batch.fail_messages[row] for row in rows.tolist()]
         )
         with self._changed:
-            begun: dict[float, int] = {}
-            for spout, partition, offset, attempt in acked:
-                known = spout == self._spout and self._positions.done(partition, offset)
-                self._count(known, acked=True)
-                if known and (began := self._times.done(partition, offset, attempt)) is not None:
-                    begun[began] = begun.get(began, 0) + 1
-            self._measure(begun)
-            for (spout, partition, offset, attempt), reason, message in zip(
-                failed, batch.fail_reasons.tolist(), batch.fail_messages, strict=True
-            ):
-                known = spout == self._spout and self._positions.failed(
-                    partition, offset, attempt, FailReason(reason), message
-                )
-                self._count(known, acked=False)
-                if known:
-                    self._reasons[FailReason(reason).word] += 1
+            self._apply(acked)
+            self._apply(failed)
             self._changed.notify_all()
 
-    def done(self, partition: int, offsets: Iterable[int]) -> None:
+    def done(self, partition: int, offsets: Any) -> None:
         """Closes positions that need no outcome."""
         with self._changed:
-            for offset in offsets:
-                self._positions.done(partition, offset)
-                self._times.drop(partition, offset)
+            self._positions.done(partition, offsets)
             self._changed.notify_all()
 
     def tick(self, now: float) -> None:
@@ -163,26 +187,26 @@ class Outcomes:
                 logger.warning("%d trees had no outcome for the largest tree age: lost, and delivered again", lost)
                 self._changed.notify_all()
 
-    def take_due(self, most: int, span: int) -> list[Replay]:
-        """Takes what has to be delivered again, as far as there is room."""
+    def take_due(self, most: int, span: int, seconds: float = 0.0) -> list[Replays]:
+        """Takes what has to be delivered again, as far as there is room; waits for some, no longer than `seconds`."""
         with self._changed:
+            if not self._positions.due and seconds:
+                self._changed.wait(seconds)
             room = min(most, self._limit - self._positions.pending)
-            taken = self._positions.take_due(room, span) if room > 0 else []
-            self._times.again(taken, self._clock())
+            taken = self._positions.take_due(room, span, self._clock()) if room > 0 else []
             self.most = max(self.most, self._positions.pending)
             return taken
 
     def prefixes(self, mark: int) -> list[Prefix]:
         """How far each partition of the source is done."""
         with self._changed:
-            prefixes = self._positions.prefixes(mark)
-            self._times.forget(prefixes)
-            return prefixes
+            # What was read of the micro-batch under way has to be read again after a crash.
+            return self._positions.prefixes(mark if self._written_from is None else min(mark, self._written_from))
 
-    def heard_so_far(self) -> Heard:
+    def counts(self) -> OutcomeCounts:
         """What became of trees up to now."""
         with self._changed:
-            return Heard(
+            return OutcomeCounts(
                 self.acked,
                 dict(self._reasons),
                 self.ignored,
@@ -208,18 +232,47 @@ class Outcomes:
         with self._changed:
             return not (self._positions.pending or self._positions.due)
 
-    def _measure(self, begun: Mapping[float, int]) -> None:
-        """Takes the latencies of trees: when they began → how many."""
-        now = self._clock()
-        for began, trees in begun.items():
-            each = LatencyHistogram()
-            each.record(now - began)
-            self._complete_latency.merge(LatencyHistogram(dict.fromkeys(each.counts, trees)))
+    def _notices(self, roots: IdColumn) -> tuple[_Notices, Any]:
+        """The positions of this spout's roots, and which of the roots these are; the others are ignored."""
+        words = words_of_roots(roots, self._key, self._ack_partitions)
 
-    def _count(self, known: bool, *, acked: bool) -> None:
-        if not known:
-            self.ignored += 1
-        elif acked:
-            self.acked += 1
-        else:
-            self.failed += 1
+        def part(shift: int, bits: int) -> Any:
+            return (words >> np.uint64(shift) & np.uint64((1 << bits) - 1)).astype(np.int64)
+
+        spouts = words >> np.uint64(PARTITION_BITS + OFFSET_BITS + ATTEMPT_BITS)
+        rows = np.flatnonzero(spouts == self._spout)
+        with self._changed:
+            self.ignored += len(words) - len(rows)
+        found = _Notices(
+            part(OFFSET_BITS + ATTEMPT_BITS, PARTITION_BITS), part(ATTEMPT_BITS, OFFSET_BITS), part(0, ATTEMPT_BITS)
+        )
+        return found.of(rows), rows
+
+    def _apply(self, notices: _Notices) -> None:
+        for partition in np.unique(notices.partitions).tolist():
+            mine = notices.of(np.flatnonzero(notices.partitions == partition))
+            if self._written_from is not None:
+                is_early = mine.offsets > self._positions.started(partition)
+                if is_early.any():
+                    self._early.append(mine.of(np.flatnonzero(is_early)))
+                    mine = mine.of(np.flatnonzero(~is_early))
+            if mine.reasons is None:
+                known, begun = self._positions.done(partition, mine.offsets, mine.attempts)
+                self.acked += known
+                self._measure(begun)
+            else:
+                reasons = self._positions.failed(
+                    partition, mine.offsets, mine.attempts, mine.reasons, mine.messages
+                ).tolist()
+                known = len(reasons)
+                self.failed += known
+                self._reasons.update(FailReason(reason).word for reason in reasons)
+            self.ignored += len(mine.offsets) - known
+
+    def _measure(self, begun: Any) -> None:
+        """Takes the latencies of trees; those of a micro-batch began at one moment."""
+        now = self._clock()
+        for began, trees in zip(*np.unique(begun, return_counts=True), strict=True):
+            each = LatencyHistogram()
+            each.record(now - float(began))
+            self._complete_latency.merge(LatencyHistogram(dict.fromkeys(each.counts, int(trees))))

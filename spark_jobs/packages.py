@@ -7,6 +7,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from spark_jobs.errors import SparkJobError
+
 PACKAGES_VERSION: Final = "4.0.0"
 """Apart from PySpark's own: mirrors do not carry every patch release of the connectors, and 4.0.x works with it."""
 
@@ -45,11 +47,25 @@ def required_settings() -> dict[str, str]:
     """The Spark settings that a job of ours needs, wherever it runs."""
     return {
         "spark.jars.packages": ",".join(packages()),
-        "spark.driver.extraJavaOptions": _DRIVER,
-        "spark.executor.extraJavaOptions": _EXECUTOR,
+        # Spark puts these before the site's own extraJavaOptions, which are left alone.
+        "spark.driver.defaultJavaOptions": _DRIVER,
+        "spark.executor.defaultJavaOptions": _EXECUTOR,
         "spark.redaction.regex": REDACTION,
         "spark.sql.redaction.string.regex": STRING_REDACTION,
     }
+
+
+def check_session(spark: SparkSession) -> None:
+    """Checks the settings of a session.
+
+    Raises:
+        SparkJobError: if tasks may be run twice at once.
+    """
+    if spark.conf.get("spark.speculation", "false") == "true":
+        raise SparkJobError(
+            "spark.speculation is true: a speculative copy of a task writes its tuples once more, each of which is "
+            "processed, and may keep its tree open until it times out; set it to false"
+        )
 
 
 def session(app: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:

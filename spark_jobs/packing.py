@@ -1,11 +1,10 @@
-"""Write 1, its end: the rows of `transform` into packs and their entries of the ack log. Runs on executors.
+"""Rows into packs, of bolts and of spouts alike. Runs on executors.
 
-Each delivery of a row gets a random edge. For each root of the row an entry (root, edge) joins it to the tree; entries
-and packs are written by the same attempt of a task, and never count as repeats of another attempt's: what one attempt
-has written of both is complete in itself, or leaves its trees open.
+Each delivery of a row gets a random edge, and for each root of the row an entry (root, edge) joins it to the tree.
+Entries and packs are written by the same attempt of a task, and never count as repeats of another attempt's: what one
+attempt has written of both is complete in itself, or leaves its trees open.
 """
 
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.entries import AckLog, Record, merged, new_session, record_rows
+from spark_jobs.entries import AckLog, Entries, Record, new_session, record_rows
 from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.tracking import FAIL, STREAM, TRACKING
 from spark_jobs.unpacking import roots_of
@@ -22,9 +21,9 @@ from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, SOURCE_HEAD
 from tuple_tree.column_packs import Columns, concatenated
 from tuple_tree.column_routing import ChooseRows, choose_rows_for
 from tuple_tree.dead_letters import dead_letter_headers
-from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids, random_column
-from tuple_tree.manifest import Subscription
-from tuple_tree.names import dead_letters_topic, tuples_topic
+from tuple_tree.ids import ID_BYTES, pack_ids, random_column
+from tuple_tree.manifest import Manifest, Subscription
+from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
 from tuple_tree.packs import MAX_BYTES, MAX_ROWS
 from tuple_tree.routing import grouping_key
 
@@ -60,10 +59,28 @@ class Outputs:
     streams: Mapping[str, tuple[StreamFrame, Sequence[Route]]]
     log: AckLog | None
 
+    @classmethod
+    def of(cls, manifest: Manifest, component: str) -> "Outputs":
+        """What a component of a topology emits."""
+        streams = {
+            stream.name: (
+                StreamFrame(stream),
+                [
+                    (bolt.name, bolt.tasks, subscription)
+                    for bolt in manifest.bolts
+                    for subscription in bolt.subscriptions
+                    if (subscription.source, subscription.stream) == (component, stream.name)
+                ],
+            )
+            for stream in manifest.component(component).streams
+        }
+        log = AckLog(acks_topic(manifest.topology), manifest.ack_partitions) if manifest.acking else None
+        return cls(manifest.topology, component, streams, log)
+
 
 @dataclass(frozen=True)
 class Pack:
-    """Makes records of rows; for `mapInArrow`.
+    """Makes records of the rows of `transform`; for `mapInArrow`, as write 1 of a bolt.
 
     Attributes:
         outputs: of the bolt.
@@ -77,15 +94,40 @@ class Pack:
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Packs batches of rows: the fields of all streams, `_tracking`, and maybe `_fail` and `_stream`."""
-        packing = _Packing(self)
+        entries = Entries(self.outputs.log, self.outputs.component)
+        packing = Packing(self.outputs, entries, self.largest, self.count)
         for batch in batches:
-            packing.add(batch)
+            self._add(packing, entries, batch)
             # Mostly a task fails because `transform` raises: what was not written by then leaves no tree open.
-            if packing.size >= _HELD:
+            if packing.is_full:
                 yield record_rows(packing.take())
         packing.end()
-        if packing.records:
-            yield record_rows(packing.take())
+        records = [*packing.take(), *entries.take()]
+        if records:
+            yield record_rows(records)
+
+    def _add(self, packing: "Packing", entries: Entries, batch: Any) -> None:
+        anchors = roots_of(batch.column(TRACKING))
+        rows = np.arange(batch.num_rows)
+        unfit: dict[int, str] = {}
+        if FAIL in batch.schema.names:
+            messages = batch.column(FAIL).to_pylist()
+            unfit = {row: messages[row] for row in rows.tolist() if messages[row] is not None}
+            rows = np.setdiff1d(rows, list(unfit))
+        streams = list(self.outputs.streams)
+        if len(streams) == 1:
+            unfit |= packing.emit(streams[0], batch, anchors, rows)
+        elif streams:
+            names = np.array(batch.column(STREAM).to_pylist(), object)[rows]
+            for name in streams:
+                unfit |= packing.emit(name, batch, anchors, rows[names == name])
+            for row in rows[~np.isin(names, streams)].tolist():
+                unfit[row] = f"{STREAM} is {batch.column(STREAM)[row].as_py()!r}, which is no stream"
+        else:
+            self.count("emitted", len(rows))
+        self.count("failed", len(unfit))
+        for row, message in unfit.items():
+            entries.fail(anchors.take(np.array([row]))[0], message)
 
 
 class _Open:
@@ -100,63 +142,52 @@ class _Open:
         return concatenated(columns)
 
 
-class _Packing:
-    """One attempt of a task."""
+class Packing:
+    """Rows of one attempt of a task, on their way into records.
 
-    def __init__(self, pack: Pack) -> None:
-        outputs = self._outputs = pack.outputs
-        self._largest = pack.largest
-        self._count = pack.count
-        self._writer = f"{outputs.component}/spark-{uuid.uuid4().hex[:12]}"
-        self._session = new_session()
-        self._sequence = 0
+    Args:
+        outputs: of the component.
+        entries: of the attempt.
+        largest: bytes of a record.
+        count: called with how many rows were `emitted`, and how many deliveries were `transferred`.
+    """
+
+    def __init__(self, outputs: Outputs, entries: Entries, largest: int, count: Count) -> None:
+        self._outputs = outputs
+        self._entries = entries
+        self._largest = largest
+        self._count = count
         self._streams = {name: _StreamOut(outputs, name) for name in outputs.streams}
-        self._roots: list[IdColumn] = []
-        self._vals: list[IdColumn] = []
-        self._fails: dict[int, str] = {}
-        self.records: list[Record] = []
-        self.size = 0
+        self._records: list[Record] = []
+        self._size = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as much waits as a task should hold."""
+        return self._size >= _HELD
 
     def take(self) -> list[Record]:
-        records, self.records, self.size = self.records, [], 0
+        """The records since the last call."""
+        records, self._records, self._size = self._records, [], 0
         return records
 
-    def add(self, batch: Any) -> None:
-        """Takes rows."""
-        anchors = roots_of(batch.column(TRACKING))
-        rows = np.arange(batch.num_rows)
-        if FAIL in batch.schema.names:
-            messages = batch.column(FAIL).to_pylist()
-            failed = [row for row in rows.tolist() if messages[row] is not None]
-            for row in failed:
-                self._fail(anchors, row, messages[row])
-            rows = np.setdiff1d(rows, failed)
-        if len(self._streams) == 1:
-            (stream,) = self._streams.values()
-            self._emit(stream, batch, anchors, rows)
-        elif self._streams:
-            names = np.array(batch.column(STREAM).to_pylist(), object)[rows]
-            for name, stream in self._streams.items():
-                self._emit(stream, batch, anchors, rows[names == name])
-            for row in rows[~np.isin(names, list(self._streams))].tolist():
-                self._fail(anchors, row, f"{STREAM} is {batch.column(STREAM)[row].as_py()!r}, which is no stream")
-        else:
-            self._count("emitted", len(rows))
+    def emit(self, name: str, batch: Any, anchors: AnchorColumns, rows: Rows) -> dict[int, str]:
+        """Emits rows on a stream.
 
-    def end(self) -> None:
-        """Writes what is left."""
-        for stream in self._streams.values():
-            for (bolt, task), open_ in stream.open.items():
-                if open_.rows:
-                    self._write(stream, bolt, task, open_.take())
-        self._write_entries()
+        Args:
+            name: of the stream.
+            batch: with the fields of the stream.
+            anchors: the roots of all rows of the batch.
+            rows: which of them.
 
-    def _emit(self, stream: "_StreamOut", batch: Any, anchors: AnchorColumns, rows: Rows) -> None:
+        Returns:
+            Those that do not fit the stream, and why.
+        """
         if not len(rows):
-            return
+            return {}
+        stream = self._streams[name]
         columns, unfit = stream.columns(batch, rows)
-        for place, message in unfit.items():
-            self._fail(anchors, int(rows[place]), message)
+        refused = {int(rows[place]): message for place, message in unfit.items()}
         rows = np.delete(rows, list(unfit))
         self._count("emitted", len(rows))
         for bolt, choose in stream.routes:
@@ -167,38 +198,55 @@ class _Packing:
                 spread = edges if counts is None else np.repeat(edges, counts)
                 ids = np.empty(2 * len(roots), np.uint64)
                 ids[::2], ids[1::2] = roots, spread
-                self._roots.append(roots)
-                self._vals.append(spread)
+                self._entries.add(roots, spread)
                 self._count("transferred", part.num_rows)
                 open_ = stream.open.setdefault((bolt, task), _Open())
                 open_.columns.append(Columns(part, ids, counts))
                 open_.rows += part.num_rows
                 if open_.rows >= MAX_ROWS:
                     self._write(stream, bolt, task, open_.take())
+        return refused
 
-    def _fail(self, anchors: AnchorColumns, row: int, message: str) -> None:
-        """Fails the trees of a row; an entry that nobody takes back keeps them from being acked before that is read."""
-        self._count("failed", 1)
-        self._fail_roots(anchors.take(np.array([row]))[0], message)
+    def end(self) -> None:
+        """Writes what is left."""
+        for stream in self._streams.values():
+            for (bolt, task), open_ in stream.open.items():
+                if open_.rows:
+                    self._write(stream, bolt, task, open_.take())
 
-    def _fail_roots(self, roots: IdColumn, message: str) -> None:
-        self._roots.append(roots)
-        self._vals.append(random_column(len(roots)))
-        self._fails.update(dict.fromkeys(roots.tolist(), message))
+    def add(self, record: Record) -> None:
+        """Adds a record of another topic."""
+        self._records.append(record)
+        self._size += len(record[3] or b"")
 
     def _write(self, stream: "_StreamOut", bolt: str, task: int, whole: Columns) -> None:
-        most = MAX_ROWS if stream.codec.is_packed else 1
-        for begin in range(0, len(whole.rows), most):
-            self._write_part(stream, bolt, task, whole.part(begin, begin + most))
-
-    def _write_part(self, stream: "_StreamOut", bolt: str, task: int, part: Columns) -> None:
-        payload, key = stream.payload(bolt, part.rows)
-        size = len(payload) + ID_BYTES * len(part.ids)
-        rows = len(part.rows)
-        if rows > 1 and size > MAX_BYTES:
-            self._write_part(stream, bolt, task, part.part(0, rows // 2))
-            self._write_part(stream, bolt, task, part.part(rows // 2, rows))
+        if stream.codec.is_packed:
+            for begin in range(0, len(whole.rows), MAX_ROWS):
+                self._write_pack(stream, bolt, task, whole.part(begin, begin + MAX_ROWS))
             return
+        keys = stream.keys(bolt, whole.rows)
+        for row, payload in enumerate(stream.codec.payloads(whole.rows)):
+            self._write_record(stream, bolt, task, keys[row], payload, whole, row)
+
+    def _write_pack(self, stream: "_StreamOut", bolt: str, task: int, part: Columns) -> None:
+        payload = stream.codec.packs.encode(part.rows)
+        rows = len(part.rows)
+        if rows > 1 and len(payload) + ID_BYTES * len(part.ids) > MAX_BYTES:
+            self._write_pack(stream, bolt, task, part.part(0, rows // 2))
+            self._write_pack(stream, bolt, task, part.part(rows // 2, rows))
+            return
+        self._send(stream, bolt, task, None, payload, part)
+
+    def _write_record(
+        self, stream: "_StreamOut", bolt: str, task: int, key: bytes | None, payload: bytes, whole: Columns, row: int
+    ) -> None:
+        ids = whole.ids[2 * row : 2 * row + 2]
+        part = Columns(None, ids, None) if whole.counts is None else whole.part(row, row + 1)
+        self._send(stream, bolt, task, key, payload, part)
+
+    def _send(
+        self, stream: "_StreamOut", bolt: str, task: int, key: bytes | None, payload: bytes, part: Columns
+    ) -> None:
         headers: list[tuple[str, bytes]] = []
         if self._outputs.log is not None and len(part.ids):
             headers.append((ANCHORS_HEADER, pack_ids(part.ids)))
@@ -206,27 +254,21 @@ class _Packing:
                 headers.append((ANCHOR_COUNTS_HEADER, pack_counts(part.counts.tolist())))
         headers.append((SOURCE_HEADER, stream.source))
         topic = tuples_topic(self._outputs.topology, bolt)
+        size = len(payload) + ID_BYTES * len(part.ids)
         if size > self._largest:
             self._set_aside(topic, task, size, part)
             return
-        self.records.append((topic, task, key, payload, headers))
-        self.size += size
+        self._records.append((topic, task, key, payload, headers))
+        self._size += size
 
     def _set_aside(self, topic: str, task: int, size: int, part: Columns) -> None:
         """A tuple that no record takes: nothing of it but where it was to go."""
         component, largest = self._outputs.component, self._largest
         detail = f"a tuple for {topic}[{task}] takes {size:,} bytes with its anchors, and a record {largest:,}"
         headers = dead_letter_headers(topic, task, -1, reason="too-large", detail=detail, by=f"{component}/{task}")
-        self.records.append((dead_letters_topic(self._outputs.topology), 0, None, None, headers))
+        self.add((dead_letters_topic(self._outputs.topology), 0, None, None, headers))
         self._count("dead", 1)
-        self._fail_roots(part.ids[::2], f"{component}: {detail}")
-
-    def _write_entries(self) -> None:
-        if self._outputs.log is None:
-            return
-        roots, vals = merged(self._roots, self._vals)
-        fails = list(self._fails.items())
-        self.records += self._outputs.log.records(self._writer, self._session, self._sequence, roots, vals, fails)
+        self._entries.fail(part.ids[::2], f"{component}: {detail}")
 
 
 class _StreamOut:
@@ -278,13 +320,13 @@ class _StreamOut:
                 unfit[place] = f"it does not fit stream {self._frame.stream.name}: {bad[row]}"
         return self.codec.pack(_without(chosen, bad)), unfit
 
-    def payload(self, bolt: str, rows: Any) -> tuple[bytes, bytes | None]:
-        """The payload of a record, and its key."""
+    def keys(self, bolt: str, rows: Any) -> Sequence[bytes | None]:
+        """The record key of each row: that of the fields which the bolt groups by, if it does."""
         fields = self._keys[bolt]
-        if self.codec.is_packed or not fields:
-            return self.codec.payload(rows), None
-        (values,) = self.codec.packs.rows(rows)
-        return self.codec.payload(rows), grouping_key([values[self._names.index(name)] for name in fields])
+        if not fields:
+            return [None] * len(rows)
+        columns = [self.codec.packs.column(rows, self._names.index(name)) for name in fields]
+        return [grouping_key(values) for values in zip(*columns, strict=True)]
 
 
 def _without(batch: Any, places: Mapping[int, str]) -> Any:

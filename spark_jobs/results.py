@@ -1,15 +1,22 @@
 """Whether what `transform` returned can be emitted."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql.group import GroupedData
 from pyspark.sql.types import DataType, StructType
 
 from spark_jobs.errors import ComponentRefusedError, TransformRefusedError
 from spark_jobs.frames import StreamFrame, ddl_of
-from spark_jobs.payloads import fits
 from spark_jobs.tracking import FAIL, STREAM, TRACKING, TRACKING_TYPE
+
+_WIDENING: Final = {
+    "bigint": ("tinyint", "smallint", "int"),
+    "int": ("tinyint", "smallint"),
+    "double": ("float", "tinyint", "smallint", "int"),
+}
 
 
 def spark_fields(frame: StreamFrame) -> dict[str, DataType]:
@@ -36,6 +43,45 @@ def fields_in(streams: Mapping[str, StreamFrame], bolt: str) -> dict[str, DataTy
                     f"{kind.simpleString()}: a DataFrame has one type a column, so rename one"
                 )
     return fields
+
+
+_STATEFUL: Final = ("withWatermark", "dropDuplicatesWithinWatermark")
+_GROUPED_STATEFUL: Final = ("applyInPandasWithState", "transformWithState", "transformWithStateInPandas")
+
+
+@contextmanager
+def without_state(component: str, rows: DataFrame) -> Iterator[None]:
+    """Rejects, within the block, methods for state over micro-batches: Spark ignores a watermark of plain rows."""
+
+    def rejecting(name: str) -> Any:
+        def rejected(*_: Any, **__: Any) -> Any:
+            raise TransformRefusedError(
+                f"transform of {component!r} calls {name}: its rows are those of a micro-batch, and no state outlives "
+                "it; keep totals in a bolt behind, or aggregate in a streaming job of your own and emit its rows"
+            )
+
+        return rejected
+
+    kinds: tuple[tuple[type, tuple[str, ...]], ...] = ((type(rows), _STATEFUL), (GroupedData, _GROUPED_STATEFUL))
+    with ExitStack() as stack:
+        for kind, names in kinds:
+            for name in names:
+                if hasattr(kind, name):
+                    stack.enter_context(_replaced(kind, name, rejecting(name)))
+        yield
+
+
+@contextmanager
+def _replaced(kind: type, name: str, method: Any) -> Iterator[None]:
+    own = vars(kind).get(name)
+    setattr(kind, name, method)
+    try:
+        yield
+    finally:
+        if own is None:
+            delattr(kind, name)
+        else:
+            setattr(kind, name, own)
 
 
 def check_result(result: Any, component: str, streams: Mapping[str, StreamFrame]) -> None:
@@ -90,6 +136,12 @@ def check_fields(schema: StructType, stream: str, fields: Mapping[str, DataType]
                 f"{where} returns {field} as {given.simpleString()}: the topology declares {wanted.simpleString()}, so "
                 "cast it"
             )
+
+
+def fits(given: DataType, wanted: DataType) -> bool:
+    """Whether a column of one type can be emitted as another without losing anything; whether it may be null aside."""
+    given_type, wanted_type = given.simpleString(), wanted.simpleString()
+    return given_type == wanted_type or given_type in _WIDENING.get(wanted_type, ())
 
 
 def _listed(schema: StructType) -> str:

@@ -9,25 +9,25 @@ from collections.abc import Callable
 from typing import Final
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_jobs.driver_stats import DriverStats
 from spark_jobs.errors import SparkJobError
+from spark_jobs.metrics import QueryCollector
 from spark_jobs.micro_batch import Written
-from spark_jobs.progress import line
-
-logger = logging.getLogger("spark_jobs.progress")
+from spark_jobs.progress import ProgressListener
 
 _LOOK_SECONDS: Final = 0.05
-_TELL_SECONDS: Final = 1.0
+_WAIT_SECONDS: Final = 1.0
 _SHORTEST_SECONDS: Final = 0.001
 _INTERRUPTION_SECONDS: Final = 30.0
+_LAST_SECONDS: Final = 2.0
 _REMEMBERED: Final = 100
 
-RunBatch = Callable[[DataFrame, int, str, bytes], Written]
-Open = Callable[[DataFrame, bytes], None]
+RunBatch = Callable[[DataFrame, int, bytes], Written]
 
 
 class StoppedBetweenBatches(SparkJobError):  # noqa: N818 - it ends a query, and is no failure
@@ -39,36 +39,47 @@ class BatchRunner:
 
     Args:
         name: of the query, for logs.
-        open_session: opens the session of the query; called once a process, before anything else is written.
         run: processes a micro-batch.
     """
 
-    def __init__(self, name: str, open_session: Open, run: RunBatch) -> None:
+    def __init__(self, name: str, run: RunBatch) -> None:
         self.name = name
-        self._open = open_session
         self._run = run
-        self._opened = False
         self.stopping = threading.Event()
         self.parked = threading.Event()
         self.written: dict[int, Written] = {}
+        self.listener = ProgressListener(name, self.written)
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
         """Processes the records of a micro-batch."""
         if self.stopping.is_set():
             self._await_interruption(records)
-            raise StoppedBetweenBatches(f"{self.name} was told to stop before micro-batch {batch_id}")
-        query_id = query_id_of(records)
+            raise StoppedBetweenBatches(f"{self.name} was stopped before micro-batch {batch_id}")
+        query_id = self.listener.query_id = query_id_of(records)
         session = uuid.UUID(query_id).bytes
-        if not self._opened:
-            self._open(records, session)
-            self._opened = True
         try:
-            self.written[batch_id] = self._run(records, batch_id, query_id, session)
+            self.written[batch_id] = self._run(records, batch_id, session)
         except StoppedBetweenBatches:
             # It had written nothing yet: as good as held back, and Spark must not take this for a failure either.
             self._await_interruption(records)
             raise
         self.written.pop(batch_id - _REMEMBERED, None)
+
+    def start(self, writer: DataStreamWriter, spark: SparkSession) -> StreamingQuery:
+        """Starts the query."""
+        self._streams = spark.streams
+        self._streams.addListener(self.listener)
+        try:
+            return writer.foreachBatch(self).start()
+        except BaseException:
+            self._streams.removeListener(self.listener)
+            raise
+
+    def end(self) -> None:
+        """Stops to listen, once the last micro-batch is logged; may be called again."""
+        if self.listener.query_id:
+            self.listener.ended.wait(_LAST_SECONDS)
+        self._streams.removeListener(self.listener)
 
     def _await_interruption(self, records: DataFrame) -> None:
         """Holds the micro-batch back until Spark interrupts it, which it does not take for a failure then."""
@@ -101,22 +112,23 @@ def query_id_of(records: DataFrame) -> str:
 class RunningQuery:
     """A streaming query of ours.
 
-    While somebody waits for it, it says a line about each micro-batch in the log.
+    It logs a line about each micro-batch.
 
     Attributes:
         query: Spark's own handle.
+        metrics: what it shows to Prometheus, for a registry of yours.
     """
 
     def __init__(self, query: StreamingQuery, runner: BatchRunner, stats: DriverStats) -> None:
         self.query = query
         self._runner = runner
         self._stats = stats
-        self._told = -1
+        self.metrics = QueryCollector(stats.topology, stats.counts, lambda: self.progress)
 
     @property
     def progress(self) -> StreamingQueryProgress | None:
         """Spark's account of the last micro-batch."""
-        return self.query.lastProgress
+        return self._runner.listener.progress or self.query.lastProgress
 
     def written(self, batch_id: int) -> Written | None:
         """What a micro-batch has written, if it was one of the last hundred of this process."""
@@ -125,7 +137,11 @@ class RunningQuery:
     def stop(self) -> None:
         """Finishes the micro-batch that runs, commits it, and stops."""
         self._stop()
+        self._end()
+
+    def _end(self) -> None:
         self._stats.end()
+        self._runner.end()
 
     def _stop(self) -> None:
         py4j, quiet = logging.getLogger("py4j.clientserver"), _Quiet()
@@ -154,10 +170,10 @@ class RunningQuery:
         try:
             ended = self._wait(seconds)
         except Exception:
-            self._stats.end()
+            self._end()
             raise
         if ended:
-            self._stats.end()
+            self._end()
         return ended
 
     def _wait(self, seconds: float | None) -> bool:
@@ -168,36 +184,11 @@ class RunningQuery:
                 return True
             raise
 
-    @property
-    def _outstanding(self) -> str | None:
-        """What is waited for, as a part of the line about a micro-batch."""
-        return None
-
     def _ended(self, seconds: float | None) -> bool:
         end = math.inf if seconds is None else time.monotonic() + seconds
         while True:
-            left = max(_SHORTEST_SECONDS, min(_TELL_SECONDS, end - time.monotonic()))
-            try:
-                ended = bool(self.query.awaitTermination(left))  # type: ignore[arg-type]  # it takes fractions
-            except StreamingQueryException:
-                self._tell(is_last=True)
-                raise
-            self._tell(is_last=ended)
+            # Java waits without heeding signals, so never for long; it takes fractions.
+            left = max(_SHORTEST_SECONDS, min(_WAIT_SECONDS, end - time.monotonic()))
+            ended = bool(self.query.awaitTermination(left))  # type: ignore[arg-type]
             if ended or time.monotonic() >= end:
                 return ended
-
-    def _tell(self, *, is_last: bool) -> None:
-        written = {number: each for number, each in list(self._runner.written.items()) if number > self._told}
-        if not written:
-            return
-        last = self.query.lastProgress
-        recent = [last] if len(written) == 1 else self.query.recentProgress
-        progress = {each.batchId: each for each in recent if each is not None}
-        newest = max(progress, default=-1)
-        for number, each in sorted(written.items()):
-            # Spark's account of a micro-batch comes a moment after its end.
-            if number > newest and not is_last:
-                return
-            said = line(each, progress.get(number), self._outstanding)
-            logger.info("%s: batch %d, %s", self._runner.name, number, said)
-            self._told = number

@@ -8,7 +8,7 @@ A topology names a topic, or a function that is called on the driver:
 
         return Source("orders", fields={"order": F.col("key").cast("string")}, retry_limit=3)
 
-    builder.set_spout("orders", orders, external=True, streams=[declare({"order": str}, codec="avro")])
+    builder.set_spout("orders", orders, external=True, streams=[declare({"order": str})])
 
 The function imports what it needs by itself, so that processes of the SDK import the topology without PySpark.
 """

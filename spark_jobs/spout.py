@@ -8,16 +8,14 @@ query, and what its checkpoint plans counts as delivered. Its rate limit is stat
 `max_pending` at most and waits, inside `foreachBatch`, until there is room for the batch. Replays cannot come through
 it, because a query without new messages has no micro-batches; the loop reads them by position, in batch reads.
 
-What a crash leaves: a micro-batch that is run again has the same roots, edges, and batches of inits under the same
-numbers. Inits that arrived before are repeats and dropped; those that did not arrive are new. Tuples are written twice,
-with one edge. If the first copy is through before the second is acked, the tree completes and the late acks are
-orphans. Else two acks of one edge cancel out, the tree stays open, times out, and its message is delivered again under
-the next attempt, a tree of its own. A checksum of zero needs an odd number of acks for each edge, so it cannot lie.
+What a crash leaves: a micro-batch that is run again has the same roots, and edges of its own. Its inits are ignored
+where the tree is still open: then the first copy completes it, or it times out, and its message is delivered again
+under the next attempt, a tree of its own. ADR 23 says why no tree is acked that was not processed.
 
 After a restart the open positions are those between the group's offset and the last plan. Notices say which of them
 are acked, and which attempt failed; the next one may have been delivered already, and is so again, for what was said of
 a micro-batch holds for it too. Attempts are thus a function of the notices, and a process that dies again and again
-uses none up. All others are believed to be on their way, and given up as lost if nothing is heard of them.
+uses none up. All others are believed to be on their way, and given up as lost if they have no outcome.
 """
 
 import json
@@ -29,20 +27,19 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_jobs.ack_batches import AckLanes
 from spark_jobs.bolt import HasManifest, component_of, manifest_of
-from spark_jobs.checkpoint import claim_checkpoint
+from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
+from spark_jobs.delivering import Deliveries, totals
 from spark_jobs.driver_stats import DriverStats, driver_stats
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
-from spark_jobs.kafka_options import check_topics, sink_options, source_options, topic_id
+from spark_jobs.kafka_options import check_topics, source_options, topic_id
 from spark_jobs.micro_batch import Written
 from spark_jobs.outcomes import Outcomes
-from spark_jobs.plans import kept
-from spark_jobs.replays import Replays, SourceReader
+from spark_jobs.packages import check_session
+from spark_jobs.replays import ReplayRounds, SourceReader
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.source import DEFAULT_RETRY_LIMIT
-from spark_jobs.spout_batch import TASK, SpoutBatch, first_attempt, spout_batch_of
-from spark_jobs.spout_checkpoint import planned_offsets
+from spark_jobs.spout_batch import TASK, SpoutBatch, spout_batch_of
 from spark_jobs.spout_landing import Landing
 from spark_jobs.spout_loop import SpoutLoop
 from spark_jobs.spout_offsets import Range, SpoutOffsets
@@ -79,10 +76,9 @@ class RunningSpout(RunningQuery):
         self._loop = loop
         self._landing = landing
         self.outcomes = outcomes
-
-    @property
-    def _outstanding(self) -> str:
-        return f"{self.outcomes.outstanding:,} outstanding, {self.outcomes.due:,} to be delivered again"
+        runner.listener.outstanding = lambda: (
+            f"{outcomes.outstanding:,} outstanding, {outcomes.due:,} to be delivered again"
+        )
 
     def stop(self) -> None:
         """Finishes the micro-batch that is written, commits, and stops; trees stay open for the next start."""
@@ -142,7 +138,6 @@ def spout(
     retry_limit: int = DEFAULT_RETRY_LIMIT,
     starting_offsets: str = "earliest",
     max_rows: int = DEFAULT_MAX_ROWS,
-    lanes: int = 1,
     trigger: Mapping[str, Any] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> RunningSpout:
@@ -155,7 +150,7 @@ def spout(
     Args:
         spark: a session with the packages, see `spark_jobs.session`.
         topology: as built, or its manifest.
-        name: of the spout, which has one stream; task 0 is told all outcomes.
+        name: of the spout, which has one stream; task 0 receives all outcomes.
         source: a topic, kept for longer than a tree may live; or any streaming DataFrame with the fields of the stream,
             whose rows land in the topic `{topology}.replay.{name}` first, which is made if it is not there.
         kafka: librdkafka properties; at least `bootstrap.servers`.
@@ -166,7 +161,6 @@ def spout(
         retry_limit: attempts after the first one, below 64.
         starting_offsets: `earliest` or `latest`, where the group has committed nothing yet.
         max_rows: of a micro-batch; half of `max_pending` if that is less.
-        lanes: how many Spark tasks write to each partition of the ack log; never changed for a checkpoint.
         trigger: keyword arguments for Spark's `trigger`, such as `{"processingTime": "1 second"}`.
         options: further options of Spark's Kafka source, such as `minPartitions`.
 
@@ -175,23 +169,25 @@ def spout(
         TopicsRefusedError: if topics are not there, or not as they have to be.
         TransformRefusedError: if `fields` are not those of the stream.
         CheckpointRefusedError: if the checkpoint belongs to something else.
+        SparkJobError: if the session runs tasks speculatively.
     """
     manifest = manifest_of(topology)
     found = component_of(manifest, name)
     if not isinstance(found, SpoutManifest):
         raise ComponentRefusedError(f"{name!r} is a bolt of topology {manifest.topology!r}: name a spout")
-    _check_settings(name, retry_limit, starting_offsets, max_rows, lanes)
+    check_session(spark)
+    _check_settings(name, retry_limit, starting_offsets, max_rows)
     check_topics(kafka, _topics(manifest, found))
     landing: Landing | None = None
     if not isinstance(source, str):
         if fields is not None:
             raise ComponentRefusedError(f"fields of spout {name!r} are for a topic: select them in the DataFrame")
-        landing = Landing(source, manifest, name, kafka, checkpoint)
+        landing = Landing(source, manifest, found, kafka, checkpoint)
         source = landing.topic
     read = {**source_options(kafka), "includeHeaders": "true", "failOnDataLoss": "false", **(options or {})}
     source_id = topic_id(kafka, source)
     empty = spark.read.format("kafka").options(**read).option("subscribe", source).load()
-    batch = spout_batch_of(spark, manifest, found, empty, fields, sink_options(kafka), source_id)
+    batch = spout_batch_of(manifest, found, empty, fields, kafka, source_id)
     group = component_group(manifest.topology, name)
     offsets = SpoutOffsets(kafka, group, source, (batch.spout.topic, TASK))
     loop: SpoutLoop | None = None
@@ -209,22 +205,23 @@ def spout(
             "kind": "spout",
             "source": source,
             "topic id": source_id,
-            "lanes": lanes,
         }
         claim_checkpoint(spark, checkpoint, owner)
         lost_after = (manifest.max_tree_age_ms + found.timeout_ms) / 1000
         positions = SourcePositions(lost_after, time.monotonic())
-        outcomes = Outcomes(positions, batch.index, batch.topic_key, manifest.ack_partitions, found.max_pending)
+        read_as = batch.messages
+        outcomes = Outcomes(positions, read_as.spout, read_as.topic_key, manifest.ack_partitions, found.max_pending)
         # A session of its own: replays run beside whatever else the given one does, with settings for their plans.
         reader = SourceReader(spark.newSession(), source, read)
         by = f"{name}/{TASK}"
-        replays = Replays(batch, reader, retry_limit)
+        replays = ReplayRounds(batch, reader, retry_limit)
         loop = SpoutLoop(group, kafka, dead_letters_topic(manifest.topology), by, offsets, outcomes, replays)
         planned = planned_offsets(spark, checkpoint, source)
         starts = _recover(bounds, planned, offsets, outcomes, loop, reader, starting_offsets, manifest.acking)
         tally = SpoutTally(found, manifest.acking, outcomes)
         replays.on_written = tally.add
-        runner = _runner(group, batch, outcomes, loop, lanes, tally)
+        most = min(max_rows, room)
+        runner = _runner(group, batch, outcomes, loop, Deliveries(spark.sparkContext), tally, most, manifest.acking)
         writer = (
             spark.readStream.format("kafka")
             .options(
@@ -232,20 +229,19 @@ def spout(
                     **read,
                     "subscribe": source,
                     "startingOffsets": json.dumps({source: starts}),
-                    "maxOffsetsPerTrigger": str(min(max_rows, room)),
+                    "maxOffsetsPerTrigger": str(most),
                 }
             )
             .load()
             .writeStream.queryName(group)
             .option("checkpointLocation", checkpoint)
-            .foreachBatch(runner)
         )
         if landing is not None:
             landing.start(trigger)
             loop.check = landing.check
         if trigger:
             writer = writer.trigger(**trigger)
-        query = writer.start()
+        query = runner.start(writer, spark)
     except BaseException:
         if landing is not None:
             landing.stop()
@@ -265,38 +261,30 @@ def spout(
 
 
 def _runner(
-    name: str, batch: SpoutBatch, outcomes: Outcomes, loop: SpoutLoop, lanes: int, tally: SpoutTally
+    name: str,
+    batch: SpoutBatch,
+    outcomes: Outcomes,
+    loop: SpoutLoop,
+    deliveries: Deliveries,
+    tally: SpoutTally,
+    most: int,
+    acking: bool,
 ) -> BatchRunner:
-    manifest = batch.outputs.manifest
-
-    def packing(session: bytes) -> AckLanes:
-        return AckLanes(manifest, batch.outputs.component, session, lanes)
-
-    def open_session(records: DataFrame, session: bytes) -> None:
-        batch.open(records.sparkSession, packing(session))
-
-    def run(records: DataFrame, batch_id: int, _query_id: str, session: bytes) -> Written:
+    def run(records: DataFrame, _batch_id: int, _session: bytes) -> Written:
         began = time.monotonic()
-        with kept(batch.prepared(first_attempt(records))) as prepared:
-            found = batch.found(prepared)
-            outcomes.reserve(found, lambda: loop.mark, lambda: runner.stopping.is_set() or loop.error is not None)
-            batch.write(prepared, packing(session), batch_id, found)
-        tally.add(found)
-        for each in found:
-            outcomes.done(each.partition, each.dead if manifest.acking else each.offsets)
-        rows, dead = sum(len(each.offsets) for each in found), sum(len(each.dead) for each in found)
-        return Written(
-            rows=rows,
-            tuples=sum(each.tuples for each in found),
-            acks=0,
-            failed=0,
-            dead=dead,
-            seconds=time.monotonic() - began,
-            emitted=rows - dead,
-        )
+        with outcomes.writing(
+            most, lambda: loop.mark, lambda: runner.stopping.is_set() or loop.error is not None
+        ) as delivered:
+            delivered += batch.write(records, deliveries)
+        tally.add(delivered)
+        for each in delivered:
+            outcomes.done(each.partition, each.dead if acking else each.offsets)
+        rows, dead, tuples = totals(delivered)
+        seconds = time.monotonic() - began
+        return Written(rows, tuples, acks=0, failed=0, dead=dead, seconds=seconds, emitted=rows - dead)
 
     # `run` asks it whether to stop.
-    runner = BatchRunner(name, open_session, run)
+    runner = BatchRunner(name, run)
     return runner
 
 
@@ -333,7 +321,7 @@ def _recover(
         for each in ahead
         if each.start < each.end
     ]
-    # Where an operator has set the offsets back, what was told before counts no more.
+    # Where an operator has set the offsets back, earlier notices count no more.
     mark = end if not marks or _NO_MARK in marks else min(marks)
     found = reader.offsets(ahead)
     outcomes.recovered(found, mark)
@@ -343,16 +331,15 @@ def _recover(
     return {str(number): start for number, start in starts.items()}
 
 
-def _check_settings(name: str, retry_limit: int, starting_offsets: str, max_rows: int, lanes: int) -> None:
+def _check_settings(name: str, retry_limit: int, starting_offsets: str, max_rows: int) -> None:
     if not 0 <= retry_limit < MAX_ATTEMPTS:
         raise ComponentRefusedError(
             f"retry_limit of spout {name!r} is {retry_limit}: it must be at least 0 and below {MAX_ATTEMPTS}"
         )
     if starting_offsets not in ("earliest", "latest"):
         raise ComponentRefusedError(f"starting_offsets of {name!r} is {starting_offsets!r}: say earliest or latest")
-    for setting, number in (("max_rows", max_rows), ("lanes", lanes)):
-        if number < 1:
-            raise ComponentRefusedError(f"{setting} of spout {name!r} is {number}: it must be at least 1")
+    if max_rows < 1:
+        raise ComponentRefusedError(f"max_rows of spout {name!r} is {max_rows}: it must be at least 1")
 
 
 def _topics(manifest: Manifest, found: SpoutManifest) -> dict[str, int]:

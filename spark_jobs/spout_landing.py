@@ -8,25 +8,26 @@ any other. Spark's sink is at least once, so a landing that is interrupted may l
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_jobs.entries import OUT, Record, new_session, record_rows
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
-from spark_jobs.ids import unsigned_mod
+from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.kafka_options import check_topics, sink_options
-from spark_jobs.outputs import outputs_of
-from spark_jobs.payloads import encoded, problem_of
-from spark_jobs.results import check_fields
-from spark_jobs.spout_batch import simple_type
+from spark_jobs.results import check_fields, spark_fields
+from spark_jobs.spout_batch import only_stream, whole_value
 from tuple_tree.client_settings import for_admin
 from tuple_tree.forgotten_clients import forgettable
-from tuple_tree.manifest import Manifest
+from tuple_tree.manifest import Manifest, SpoutManifest
 
 logger = logging.getLogger("spark_jobs.spout")
 
@@ -42,13 +43,51 @@ def replay_topic(topology: str, spout: str) -> str:
     return f"{topology}.replay.{spout}"
 
 
+@dataclass(frozen=True)
+class Land:
+    """Makes messages of rows, one of each, in runs for the partitions in turn; for `mapInArrow`.
+
+    Attributes:
+        topic: of the messages.
+        partitions: of it.
+        frame: of the rows.
+    """
+
+    topic: str
+    partitions: int
+    frame: StreamFrame
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Encodes batches of rows; a row that cannot be encoded is a message without a value, and so a dead letter."""
+        codec, turn = FrameCodec(self.frame), int.from_bytes(new_session()[:4])
+        for batch in batches:
+            run = -(-batch.num_rows // self.partitions)
+            records: list[Record] = [
+                (self.topic, (turn + row // run) % self.partitions, None, value, ())
+                for row, value in enumerate(self._values(codec, batch))
+            ]
+            turn += 1
+            yield record_rows(records)
+
+    def _values(self, codec: FrameCodec, batch: Any) -> list[bytes | None]:
+        if whole_value(self.frame.stream):
+            values: list[bytes | None] = batch.column(0).cast(pa.binary()).to_pylist()
+            return values
+        try:
+            return [*codec.payloads(codec.pack(batch))]
+        except Exception:  # noqa: BLE001 - of Arrow and fastavro; which row it is, is found out one by one
+            if batch.num_rows == 1:
+                return [None]
+            return [value for row in range(batch.num_rows) for value in self._values(codec, batch.slice(row, 1))]
+
+
 class Landing:
     """A source on its way into a topic.
 
     Args:
         rows: a streaming DataFrame with the fields of the spout's stream.
         manifest: of the topology.
-        spout: its name.
+        spout: of it.
         kafka: librdkafka properties.
         checkpoint: of the spout; the landing's own lies inside.
 
@@ -59,30 +98,23 @@ class Landing:
     """
 
     def __init__(
-        self, rows: DataFrame, manifest: Manifest, spout: str, kafka: Mapping[str, Any], checkpoint: str
+        self, rows: DataFrame, manifest: Manifest, spout: SpoutManifest, kafka: Mapping[str, Any], checkpoint: str
     ) -> None:
         if not rows.isStreaming:
             raise ComponentRefusedError(
-                f"the source of spout {spout!r} is a DataFrame that does not stream: make it with spark.readStream"
+                f"the source of spout {spout.name!r} is a DataFrame that does not stream: make it with spark.readStream"
             )
-        outputs = outputs_of(rows.sparkSession, manifest, spout)
-        schemas = [schema for schema, _ in outputs.streams]
-        for each in schemas:
-            check_fields(rows.schema, each.stream.name, each.types, f"the source of spout {spout!r}")
-        self.topic = replay_topic(manifest.topology, spout)
+        frame = StreamFrame(only_stream(spout))
+        types = spark_fields(frame)
+        check_fields(rows.schema, frame.stream.name, types, f"the source of spout {spout.name!r}")
+        self.topic = replay_topic(manifest.topology, spout.name)
         self.query: StreamingQuery | None = None
-        self._name = f"{manifest.topology}.{spout}.landing"
+        self._name = f"{manifest.topology}.{spout.name}.landing"
         self._checkpoint = f"{checkpoint.rstrip('/')}/landing"
         self._sink = sink_options(kafka)
-        partitions = _made(kafka, self.topic)
-        schema = schemas[0]
-        fields = [F.col(f"`{field.name}`").cast(field.dataType) for field in schema.fields]
-        # A row that has no payload becomes a message without one, and so a dead letter.
-        payload = fields[0].cast("binary") if simple_type(schema) else encoded(fields, schema)
-        value = F.when(problem_of(fields, schema).isNull(), payload)
-        self._landed = rows.select(value.alias("value")).select(
-            unsigned_mod(F.xxhash64("value"), partitions).alias("partition"), "value"
-        )
+        land = Land(self.topic, _made(kafka, self.topic), frame)
+        chosen = [F.col(f"`{name}`").cast(kind).alias(name) for name, kind in types.items()]
+        self._landed = rows.select(*chosen).mapInArrow(land, OUT)
 
     def start(self, trigger: Mapping[str, Any] | None) -> None:
         """Starts landing; with a trigger that ends by itself, waits until all has landed."""
@@ -90,7 +122,6 @@ class Landing:
             self._landed.writeStream.format("kafka")
             .queryName(self._name)
             .options(**self._sink)
-            .option("topic", self.topic)
             .option("checkpointLocation", self._checkpoint)
         )
         if trigger:

@@ -1,4 +1,4 @@
-"""The loop beside a spout's query: hears outcomes, commits the acked prefix, delivers again what failed."""
+"""The threads beside a spout's query: one reads outcomes and commits the acked prefix, one replays what failed."""
 
 import logging
 import threading
@@ -10,7 +10,7 @@ from confluent_kafka import Message, Producer
 
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from spark_jobs.outcomes import Outcomes
-from spark_jobs.replays import MOST, REACH, Replays
+from spark_jobs.replays import MOST, REACH, ReplayRounds
 from spark_jobs.spout_offsets import SpoutOffsets
 from tuple_tree.client_settings import for_producer
 from tuple_tree.codec import decode_notice_batch
@@ -26,7 +26,7 @@ _DELIVERY_SECONDS: Final = 10.0
 
 
 class SpoutLoop:
-    """A thread that owns the spout's consumer.
+    """A thread that owns the spout's consumer, and one for replays, which may take as long as a micro-batch.
 
     Args:
         name: of the query, for logs.
@@ -35,7 +35,7 @@ class SpoutLoop:
         by: who says so.
         offsets: the consumer.
         outcomes: what is open.
-        replays: delivers again.
+        replays: delivers again; used by its thread alone.
 
     Attributes:
         error: why the loop cannot go on; None as long as it can.
@@ -51,7 +51,7 @@ class SpoutLoop:
         by: str,
         offsets: SpoutOffsets,
         outcomes: Outcomes,
-        replays: Replays,
+        replays: ReplayRounds,
     ) -> None:
         self._kafka = kafka
         self._dead_letters = dead_letters
@@ -63,6 +63,7 @@ class SpoutLoop:
         self._stopping = threading.Event()
         self._draining = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"outcomes of {name}", daemon=True)
+        self._replaying = threading.Thread(target=self._replay, name=f"replays of {name}", daemon=True)
         self.error: BaseException | None = None
         self.on_error: Callable[[], object] = lambda: None
         self.check: Callable[[], object] = lambda: None
@@ -74,19 +75,20 @@ class SpoutLoop:
             TopicsRefusedError: if they do not come.
         """
         self._offsets.read_from(mark)
-        heard_at = time.monotonic()
+        last = time.monotonic()
         while self._offsets.mark < end:
-            if self._hear(_POLL_SECONDS):
-                heard_at = time.monotonic()
-            elif time.monotonic() > heard_at + _SILENCE_SECONDS:
+            if self._read(_POLL_SECONDS):
+                last = time.monotonic()
+            elif time.monotonic() > last + _SILENCE_SECONDS:
                 raise TopicsRefusedError(
                     f"the notices before offset {end} could not be read within {_SILENCE_SECONDS:g} s, only those "
                     f"before {self._offsets.mark}: check the brokers"
                 )
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Starts the threads."""
         self._thread.start()
+        self._replaying.start()
 
     @property
     def mark(self) -> int:
@@ -112,34 +114,51 @@ class SpoutLoop:
 
     def _run(self) -> None:
         try:
-            while not (self._stopping.is_set() or (self._draining.is_set() and self._outcomes.idle)):
+            while not self._is_over:
                 self._turn()
+            # What is being delivered again has to be known before the last commit.
+            self._replaying.join()
             self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
         except BaseException as error:  # whatever it is, the query must not go on without us
             logger.exception("the loop of the outcomes cannot go on")
-            self.error = error
-            self.on_error()
+            self._fail(error)
         finally:
             self._offsets.close()
 
+    def _replay(self) -> None:
+        try:
+            while not self._is_over:
+                due = self._outcomes.take_due(MOST, REACH, _POLL_SECONDS)
+                if due:
+                    for partition, offsets in self._replays.run(due):
+                        self._outcomes.done(partition, offsets)
+        except BaseException as error:  # as above
+            logger.exception("replays cannot go on")
+            self._fail(error)
+
+    @property
+    def _is_over(self) -> bool:
+        is_drained = self._draining.is_set() and self._outcomes.idle
+        return self._stopping.is_set() or is_drained or self.error is not None
+
+    def _fail(self, error: BaseException) -> None:
+        self.error = self.error or error
+        self.on_error()
+
     def _turn(self) -> None:
         self.check()
-        self._hear(_POLL_SECONDS)
+        self._read(_POLL_SECONDS)
         now = time.monotonic()
         self._outcomes.tick(now)
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
             self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
-        wanted = self._outcomes.take_due(MOST, REACH)
-        if wanted:
-            for replay in self._replays.run(wanted):
-                self._outcomes.done(replay.partition, [replay.offset])
 
-    def _hear(self, seconds: float) -> bool:
+    def _read(self, seconds: float) -> bool:
         messages = self._offsets.poll(seconds)
         for message in messages:
             try:
-                self._outcomes.heard(decode_notice_batch(_value(message)))
+                self._outcomes.read(decode_notice_batch(_value(message)))
             except VersionError as error:
                 where = f"{message.topic()}[{message.partition()}] offset {message.offset()}"
                 raise SparkJobError(f"{where} cannot be read: {error.detail}") from error

@@ -17,8 +17,13 @@ from spark_jobs.errors import SubmitError
 from spark_jobs.lifeline import VARIABLE, Lifeline
 from spark_jobs.packages import packages, required_settings
 
-KAFKA_VARIABLE: Final = "ACKER_SPARK_KAFKA"
-"""Where the driver finds Kafka's settings, as JSON: not on a command line that everybody can read."""
+KAFKA_VARIABLE: Final = "ACKER_SPARK_KAFKA_FILE"
+"""Where the driver finds Kafka's settings: a file of JSON that it deletes when it has read it.
+
+Everybody can read a command line, and an environment is that of each process which the driver starts."""
+
+_SETTINGS: Final = "ACKER_KAFKA__"
+_SERVERS: Final = f"{_SETTINGS}BOOTSTRAP_SERVERS"
 
 _STOP_SECONDS: Final = 120.0
 
@@ -66,16 +71,18 @@ class SubmitPlan:
         line += ["--topology", self.reference, "--component", self.component, "--checkpoint", self.checkpoint]
         return [*line, *self.driver]
 
-    def environment(self, kafka: Mapping[str, Any]) -> dict[str, str]:
-        """What the driver needs besides the environment of this process."""
-        settings = {KAFKA_VARIABLE: json.dumps(dict(kafka))}
-        if self.is_local:
-            settings |= {"PYSPARK_PYTHON": sys.executable}
-        return {"PYSPARK_DRIVER_PYTHON": sys.executable, **settings}
+    def environment(self, kafka: Path) -> dict[str, str]:
+        """What the driver needs besides the environment of this process.
+
+        Args:
+            kafka: file of the settings.
+        """
+        workers = {"PYSPARK_PYTHON": sys.executable} if self.is_local else {}
+        return {"PYSPARK_DRIVER_PYTHON": sys.executable, KAFKA_VARIABLE: str(kafka), **workers}
 
 
 class Submission:
-    """A submitted job: a process of spark-submit, whose driver is told to stop between two micro-batches.
+    """A submitted job: a process of spark-submit, whose driver stops between two micro-batches.
 
     The driver stops as well when this process is gone, however it went, unless it runs elsewhere on a cluster.
     """
@@ -88,11 +95,16 @@ class Submission:
     def __enter__(self) -> Self:
         line = self._plan.line()
         self._directory = tempfile.TemporaryDirectory(prefix="acker-spark-")
+        # The lifeline's directory is the driver's to delete.
+        self._settings = tempfile.TemporaryDirectory(prefix="acker-spark-")
         self._lifeline = Lifeline(Path(self._directory.name))
-        told = {**self._plan.environment(self._kafka), VARIABLE: str(self._lifeline.path)}
+        settings = Path(self._settings.name, "kafka.json")
+        settings.touch(mode=0o600)
+        settings.write_text(json.dumps(dict(self._kafka)))
+        inherited = {name: value for name, value in os.environ.items() if not _is_kafkas(name)}
         self._process = subprocess.Popen(
             line,
-            env={**os.environ, **told},
+            env={**inherited, **self._plan.environment(settings), VARIABLE: str(self._lifeline.path)},
             stdin=subprocess.DEVNULL,
             # A Ctrl-C reaches us alone: Java would end at once, in the middle of a micro-batch.
             start_new_session=True,
@@ -104,6 +116,7 @@ class Submission:
     ) -> None:
         self.stop()
         self._directory.cleanup()
+        self._settings.cleanup()
 
     def wait(self) -> int:
         """Waits until the job has ended by itself; returns its exit code."""
@@ -114,10 +127,10 @@ class Submission:
         """Has the driver finish its micro-batch; ends everything if that takes too long."""
         process = self._process
         assert process is not None  # noqa: S101 - for the type checker
-        heard = self._lifeline.end()
+        is_read = self._lifeline.end()
         if process.poll() is not None:
             return
-        if not heard:
+        if not is_read:
             # The driver has not begun yet, and will see that it need not; or it runs elsewhere.
             process.terminate()
         try:
@@ -125,6 +138,11 @@ class Submission:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _is_kafkas(variable: str) -> bool:
+    """Whether a variable is one of Kafka's settings, which may be a password; the driver has them from the file."""
+    return variable.startswith(_SETTINGS) and variable != _SERVERS
 
 
 def _spark_submit() -> Path:

@@ -8,12 +8,12 @@ Latencies always stand there, empty where they are not measured, because readers
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spark_jobs.delivering import Found, totals
 from spark_jobs.micro_batch import Written
 from spark_jobs.outcomes import Outcomes
-from spark_jobs.spout_batch import Found
 from tuple_tree.manifest import Component
 from tuple_tree.messages import FailReason
 
@@ -44,7 +44,7 @@ class BoltTally:
             self._acked = _sum(self._acked, written.acked)
 
     def stats(self) -> dict[str, Any]:
-        """The counts; failed are rows of the result, and `emitted` and `acked` are left out where they are not told."""
+        """The counts; failed are rows of the result; `emitted` and `acked` are left out where they are not known."""
         with self._lock:
             return {
                 **self._who,
@@ -58,46 +58,46 @@ class BoltTally:
 
 
 class SpoutTally:
-    """What a spout has written, and what it has heard; thread-safe.
+    """What a spout has written, and the outcomes of it; thread-safe.
 
     Args:
         spout: what the manifest says of it.
         acking: whether trees are followed; if not, what is emitted is acked.
-        outcomes: what it has heard; what was heard before, while the books were rebuilt, the last driver has counted.
+        outcomes: of its trees; what was read before, while the books were rebuilt, the last driver has counted.
     """
 
     def __init__(self, spout: Component, acking: bool, outcomes: Outcomes) -> None:
         self._who = _who(spout)
         self._acking = acking
         self._outcomes = outcomes
-        self._before = outcomes.heard_so_far()
+        self._before = outcomes.counts()
         self._lock = threading.Lock()
         self._emitted = self._transferred = self._dead = 0
 
-    def add(self, found: Iterable[Found]) -> None:
+    def add(self, found: Sequence[Found]) -> None:
         """Takes what a micro-batch, or a round of replays, has written."""
+        rows, dead, tuples = totals(found)
         with self._lock:
-            for each in found:
-                self._emitted += len(each.offsets) - len(each.dead)
-                self._transferred += each.tuples
-                self._dead += len(each.dead)
+            self._emitted += rows - dead
+            self._transferred += tuples
+            self._dead += dead
 
     def stats(self) -> dict[str, Any]:
         """The counts; each delivery of a message is emitted, and a tree that begins."""
-        heard = self._outcomes.heard_so_far()
-        failed = {reason: count - self._before.failed.get(reason, 0) for reason, count in heard.failed.items()}
+        now = self._outcomes.counts()
+        failed = {reason: count - self._before.failed.get(reason, 0) for reason, count in now.failed.items()}
         with self._lock:
             return {
                 **self._who,
                 "emitted": self._emitted,
                 "transferred": self._transferred,
                 "executed": 0,
-                "acked": heard.acked - self._before.acked if self._acking else self._emitted,
+                "acked": now.acked - self._before.acked if self._acking else self._emitted,
                 "failed": {reason: count for reason, count in failed.items() if count},
-                "pending": heard.pending,
-                "ignored_notices": heard.ignored - self._before.ignored,
+                "pending": now.pending,
+                "ignored_notices": now.ignored - self._before.ignored,
                 "dead_letters": self._dead,
-                "complete_latency": heard.complete_latency,
+                "complete_latency": now.complete_latency,
             }
 
 

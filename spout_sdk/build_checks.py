@@ -61,21 +61,6 @@ def check_ticks(bolt: str, made: Any, tick_interval: float | None) -> None:
         )
 
 
-def check_external_streams(manifest: Manifest) -> None:
-    """Checks that external spouts emit no packs.
-
-    Raises:
-        TopologyError: if one does.
-    """
-    for spout in manifest.spouts:
-        for stream in spout.streams:
-            if spout.external and stream.codec == "arrow":
-                raise TopologyError(
-                    f"stream {stream.name!r} of {spout.name!r} has codec arrow, and {spout.name!r} is external: spouts "
-                    'in Spark emit one tuple a record, so declare the stream with codec="avro" or "json"'
-                )
-
-
 def _is_groupable(type_: Any) -> bool:
     if isinstance(type_, (list, tuple)):
         return all(map(_is_groupable, type_))

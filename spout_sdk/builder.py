@@ -5,7 +5,6 @@ from typing import Any, Final, get_args
 
 from spout_sdk.build_checks import (
     at_least_one,
-    check_external_streams,
     check_groupable,
     check_ticks,
     default_tick_ms,
@@ -40,6 +39,8 @@ from tuple_tree.streams import DEFAULT_STREAM, Stream
 AnyFactory = Factory | Callable[[Any], Any]
 """What makes the instance of a task; of an external component, a function for whatever runs it."""
 
+_MAX_PENDING: Final = 10_000
+_MAX_PENDING_EXTERNAL: Final = 200_000
 _TRANSACTION_TUPLES: Final = 100
 """Tuples of a record with `exactly_once`, unless given."""
 
@@ -138,7 +139,8 @@ class TopologyBuilder:
         max_tree_age: seconds after which a tree fails whatever its progress; 10 message timeouts unless given.
         tick: seconds; a timeout fires at most one tick late, or two if it is no multiple of the tick. Unless given,
             the largest part of the smallest message timeout that is no longer than a second.
-        max_spout_pending: how many trees a spout task may have open.
+        max_spout_pending: how many trees a spout task may have open; unless given, 10,000, and 200,000 of a spout with
+            `external=True`: in Spark, half of them are a micro-batch.
         pack_tuples: how many tuples a record between components carries at most; fewer where it would exceed 256 KiB.
             1,000 unless given; with `exactly_once` 100, as a bolt must execute a record within a transaction.
 
@@ -155,7 +157,7 @@ class TopologyBuilder:
         message_timeout: float = 30.0,
         max_tree_age: float | None = None,
         tick: float | None = None,
-        max_spout_pending: int = 10_000,
+        max_spout_pending: int | None = None,
         pack_tuples: int | None = None,
     ) -> None:
         _checked_name("topology", name)
@@ -165,7 +167,7 @@ class TopologyBuilder:
         self._timeout_ms = millis("message_timeout", message_timeout)
         self._max_age_ms = None if max_tree_age is None else millis("max_tree_age", max_tree_age)
         self._tick_ms = None if tick is None else millis("tick", tick)
-        self._max_pending = at_least_one("max_spout_pending", max_spout_pending)
+        self._max_pending = None if max_spout_pending is None else at_least_one("max_spout_pending", max_spout_pending)
         if pack_tuples is None:
             pack_tuples = _TRANSACTION_TUPLES if guarantee == "exactly_once" else MAX_ROWS
         self._pack_tuples = at_least_one("pack_tuples", pack_tuples)
@@ -221,11 +223,14 @@ class TopologyBuilder:
             tasks=at_least_one(f"tasks of spout {name!r}", tasks),
             streams=declared,
             timeout_ms=self._timeout_ms if message_timeout is None else millis("message_timeout", message_timeout),
-            max_pending=(
-                self._max_pending if max_spout_pending is None else at_least_one("max_spout_pending", max_spout_pending)
-            ),
+            max_pending=self._pending(max_spout_pending, external),
             external=external,
         )
+
+    def _pending(self, given: int | None, external: bool) -> int:
+        if given is not None:
+            return at_least_one("max_spout_pending", given)
+        return self._max_pending or (_MAX_PENDING_EXTERNAL if external else _MAX_PENDING)
 
     def set_bolt(
         self,
@@ -312,7 +317,6 @@ class TopologyBuilder:
         except TupleTreeError as error:
             raise TopologyError(str(error)) from error
         check_guarantee(manifest)
-        check_external_streams(manifest)
         for bolt in bolts:
             check_groupable(manifest, bolt)
         check_windows(manifest, self._factories)

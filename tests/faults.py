@@ -215,8 +215,8 @@ FAULTS: Final = (
     Fault(
         "Spark spout: a replay uses its root again",
         "tuple_tree/source_positions.py",
-        "        self._put_due(Replay(partition, offset, attempt + 1, reason, message))",
-        "        self._put_due(Replay(partition, offset, attempt, reason, message))",
+        "        self._put_due(found, places, tried[rows] + 1)",
+        "        self._put_due(found, places, tried[rows])",
         "tests/unit/tuple_tree/test_source_positions.py::test_failures_become_due_under_the_next_attempt",
     ),
     Fault(
@@ -225,6 +225,20 @@ FAULTS: Final = (
         "        entries.vals.append(edges)",
         "        entries.vals.append(np.zeros_like(edges))",
         "tests/unit/spark/test_two_writes.py::test_rows_arrive_and_trees_complete",
+    ),
+    Fault(
+        "Spark spout: inits follow their tuples",
+        "spark_jobs/delivering.py",
+        "            if task.packing.is_full:\n                yield record_rows(task.take())",
+        "            if task.packing.is_full:\n                yield record_rows(task.packing.take())",
+        "tests/unit/spark/test_spout_writes.py::test_inits_come_before_their_tuples",
+    ),
+    Fault(
+        "Spark spout: an attempt has the edges of the one before",
+        "spark_jobs/packing.py",
+        "                edges = random_column(part.num_rows)",
+        "                edges = np.resize(roots, part.num_rows) | np.uint64(1)",
+        "tests/unit/spark/test_spout_writes.py::test_a_second_init_of_a_tree_that_failed_completes_nothing",
     ),
     Fault(
         "Spark: children share an edge",

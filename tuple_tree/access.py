@@ -203,8 +203,8 @@ def component_role(manifest: Manifest, name: str, source: Source = None) -> Role
             _add(uses, tuples_topic(topology, receiver.name), _WRITES)
     if manifest.acking or not is_spout or component.external or sources:
         _add(uses, dead_letters_topic(topology), _WRITES)
-    # A Spark bolt keeps its offsets in its checkpoint, and a spout without notices has none.
-    grouped = (manifest.acking or component.external or bool(sources)) if is_spout else not component.external
+    # A spout without notices has no offsets.
+    grouped = not is_spout or manifest.acking or component.external or bool(sources)
     note = ""
     if component.external and is_spout and not sources:
         # Where its messages land that do not come from a topic.

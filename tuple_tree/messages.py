@@ -66,7 +66,7 @@ class AckBatch:
     Within a batch inits come first, then acks, fails and resets.
 
     Attributes:
-        writer: `component/task`, or a lane of a Spark query.
+        writer: `component/task`; in Spark, a partition of a bolt's inbox, or an attempt of a task.
         session: 16 random bytes, drawn by each new owner of the writer.
         sequence: rises with each batch of a session on a partition; what does not rise is a repeat.
         opens: the first batch of a session on a partition; it supersedes the writer's earlier sessions.

@@ -1,4 +1,4 @@
-"""What became of the messages of a source that can be read again by position.
+"""What became of the messages of a source that can be read again by position, as columns.
 
 No payload is kept: only which offsets are open, since when, and under which attempt. An open position is *pending*
 (delivered, no outcome yet) or *due* (to be delivered again). It is closed by an ack of any of its attempts, because
@@ -8,36 +8,52 @@ All this can be rebuilt from the committed prefix and the notices behind a *mark
 when the first open position was delivered. So the mark is committed together with the prefix.
 """
 
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tuple_tree.messages import FailReason
-from tuple_tree.offsets import OffsetManager
-from tuple_tree.rotating_map import RotatingMap
+
+Offsets = NDArray[np.int64]
+"""Shape `(n,)`."""
 
 _BUCKETS: Final = 3
-_OFFSET_BITS: Final = 40
-_OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
+"""Periods after which what has no outcome is lost, as in a RotatingMap of so many buckets."""
+
+_PENDING: Final = 0
+_DUE: Final = 1
+_DONE: Final = 2
+
+_COLUMNS: Final[Mapping[str, Any]] = {
+    "offsets": np.int64,
+    "states": np.uint8,
+    "attempts": np.uint8,
+    "reasons": np.uint8,
+    "periods": np.int32,
+    "begun": np.float64,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """A position that has to be delivered again.
+@dataclass(frozen=True, slots=True, eq=False)
+class Replays:
+    """Positions of one partition that have to be delivered again.
 
     Attributes:
-        attempt: the one to come.
-        reason: why the last one failed.
-        message: what a bolt said, if one did.
+        offsets: in rising order.
+        attempts: the one to come, of each.
+        reasons: why the last one failed, as `FailReason` numbers.
+        messages: offset → what a bolt said, if one did.
     """
 
     partition: int
-    offset: int
-    attempt: int
-    reason: FailReason
-    message: str = ""
+    offsets: Offsets
+    attempts: NDArray[np.uint8]
+    reasons: NDArray[np.uint8]
+    messages: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +70,59 @@ class Prefix:
     mark: int
 
 
-@dataclass(slots=True)
 class _Partition:
-    offsets: OffsetManager = field(default_factory=OffsetManager)
-    marks: deque[tuple[int, int]] = field(default_factory=deque)
-    started: int = -1
+    """Columns of the positions from the first open one on, in the order of their offsets.
+
+    Attributes:
+        offsets: of the source.
+        states: pending, due or done.
+        attempts: the one that is pending, or the next one of what is due.
+        reasons: why the last attempt failed.
+        periods: when the last attempt was delivered, in periods of the books.
+        begun: when that was, in seconds; not a number where it is not known.
+        messages: offset → what a bolt said of the last attempt.
+    """
+
+    def __init__(self) -> None:
+        self.offsets: Offsets
+        self.states: NDArray[np.uint8]
+        self.attempts: NDArray[np.uint8]
+        self.reasons: NDArray[np.uint8]
+        self.periods: NDArray[np.int32]
+        self.begun: NDArray[np.float64]
+        for name, dtype in _COLUMNS.items():
+            setattr(self, name, np.empty(0, dtype))
+        self.messages: dict[int, str] = {}
+        self.marks: deque[tuple[int, int]] = deque()
+        self.started = -1
+        self.committable: int | None = None
+
+    def append(self, offsets: Offsets, period: int, now: float) -> None:
+        size = len(offsets)
+        added = {"offsets": offsets, "periods": np.full(size, period), "begun": np.full(size, now)}
+        for name, dtype in _COLUMNS.items():
+            more = np.asarray(added.get(name, np.zeros(size)), dtype)
+            setattr(self, name, np.concatenate((getattr(self, name), more)))
+        self.started = int(offsets[-1])
+        if self.committable is None:
+            self.committable = int(offsets[0])
+
+    def places(self, offsets: Offsets) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Where offsets stand in the columns, and whether they stand there and are open."""
+        places = np.searchsorted(self.offsets, offsets)
+        if not len(self.offsets):
+            return places, np.zeros(len(offsets), np.bool_)
+        places = np.minimum(places, len(self.offsets) - 1)
+        return places, (self.offsets[places] == offsets) & (self.states[places] != _DONE)
+
+    def trim(self) -> None:
+        """Drops what is done before the first open position."""
+        is_open = self.states != _DONE
+        first = int(is_open.argmax()) if is_open.any() else len(is_open)
+        if first:
+            self.committable = int(self.offsets[first - 1]) + 1
+            for name in _COLUMNS:
+                setattr(self, name, getattr(self, name)[first:].copy())
 
 
 class SourcePositions:
@@ -68,113 +132,160 @@ class SourcePositions:
         lost_after: seconds without an outcome after which a pending position is due again, and half as long again at
             most.
         now: monotonic seconds.
+
+    Attributes:
+        pending: how many positions are delivered and have no outcome.
+        due: how many have to be delivered again.
     """
 
     def __init__(self, lost_after: float, now: float) -> None:
-        self._period = lost_after / (_BUCKETS - 1)
-        self._rotate_at = now + self._period
+        self._seconds = lost_after / (_BUCKETS - 1)
+        self._rotate_at = now + self._seconds
+        self._period = 0
         self._partitions: dict[int, _Partition] = {}
-        self._pending: RotatingMap[int, int] = RotatingMap(_BUCKETS)
-        self._due: dict[int, dict[int, Replay]] = {}
+        self._turn: deque[int] = deque()
+        self.pending = 0
+        self.due = 0
 
-    def unknown(self, partition: int, offsets: Sequence[int]) -> int:
-        """How many of these offsets, which rise, `delivered` would open."""
+    def started(self, partition: int) -> int:
+        """The last offset of a partition that was delivered; -1 if none was."""
         found = self._partitions.get(partition)
-        return len(offsets) if found is None else len(offsets) - bisect_right(offsets, found.started)
+        return -1 if found is None else found.started
 
-    def delivered(self, partition: int, offsets: Iterable[int], mark: int) -> int:
+    def delivered(self, partition: int, offsets: Sequence[int] | Offsets, mark: int, now: float = np.nan) -> int:
         """Opens positions under attempt 0; those that are not above all that were opened are passed over.
 
         Args:
             partition: of the source.
             offsets: in rising order.
             mark: how far the notices were read before the delivery.
+            now: when that was; not a number if it is not known.
 
         Returns:
             How many were opened.
         """
-        found = self._partitions.setdefault(partition, _Partition())
-        opened = 0
-        base = partition << _OFFSET_BITS
-        for offset in offsets:
-            if offset <= found.started:
-                continue
-            if not opened:
-                found.marks.append((offset, mark))
-            found.started = offset
-            found.offsets.start(offset)
-            self._pending.put(base | offset, 0)
-            opened += 1
-        return opened
+        found = self._partitions.get(partition)
+        if found is None:
+            found = self._partitions[partition] = _Partition()
+            self._turn.append(partition)
+        column = np.asarray(offsets, np.int64)
+        fresh = column[np.searchsorted(column, found.started, side="right") :]
+        if len(fresh):
+            found.marks.append((int(fresh[0]), mark))
+            found.append(fresh, self._period, now)
+            self.pending += len(fresh)
+        return len(fresh)
 
-    def done(self, partition: int, offset: int) -> bool:
-        """Closes a position; whether it was open."""
-        if self._pending.remove(partition << _OFFSET_BITS | offset) is None and self._forget_due(partition, offset):
-            return False
-        self._partitions[partition].offsets.done(offset)
-        return True
+    def done(self, partition: int, offsets: Any, attempts: Any = 0) -> tuple[int, NDArray[np.float64]]:
+        """Closes positions.
 
-    def failed(self, partition: int, offset: int, attempt: int, reason: FailReason, message: str = "") -> bool:
-        """Makes a position due under the attempt after this one; whether it did.
+        Args:
+            partition: of the source.
+            offsets: shape `(n,)`.
+            attempts: which one was acked, of each.
+
+        Returns:
+            How many were open, and when the attempts that were acked were delivered, as far as that is known.
+        """
+        column = np.asarray(offsets, np.int64)
+        found = self._partitions.get(partition)
+        if found is None:
+            return 0, np.empty(0)
+        places, is_open = found.places(column)
+        places, first = np.unique(places[is_open], return_index=True)
+        due = int((found.states[places] == _DUE).sum())
+        self.due -= due
+        self.pending -= len(places) - due
+        acked = np.broadcast_to(np.asarray(attempts, np.int64), column.shape)[is_open][first]
+        begun = found.begun[places[(acked == found.attempts[places]) & (found.states[places] == _PENDING)]]
+        found.states[places] = _DONE
+        self._forget(found, places)
+        return len(places), begun[~np.isnan(begun)]
+
+    def failed(
+        self, partition: int, offsets: Any, attempts: Any, reasons: Any, messages: Sequence[str] | None = None
+    ) -> NDArray[np.uint8]:
+        """Makes positions due under the attempt after the one that failed.
 
         A failure of an attempt that was given up before is old news. One of an attempt that was never heard of is
         that of an earlier process, which had given up more than the notices tell.
+
+        Args:
+            partition: of the source.
+            offsets: shape `(n,)`.
+            attempts: which one failed, of each.
+            reasons: a `FailReason` number, of each.
+            messages: what a bolt said, of each.
+
+        Returns:
+            The reasons of those that it made due.
         """
-        key = partition << _OFFSET_BITS | offset
-        current = self._pending.get(key)
-        if current is None:
-            due = self._due.get(partition, {}).get(offset)
-            if due is None or attempt < due.attempt:
-                return False
-        elif attempt < current:
-            return False
-        self._pending.remove(key)
-        self._put_due(Replay(partition, offset, attempt + 1, reason, message))
-        return True
+        column = np.asarray(offsets, np.int64)
+        found = self._partitions.get(partition)
+        if found is None:
+            return np.empty(0, np.uint8)
+        places, is_open = found.places(column)
+        tried = np.broadcast_to(np.asarray(attempts, np.int64), column.shape)
+        rows = np.flatnonzero(is_open)
+        rows = rows[tried[rows] >= found.attempts[places[rows]]]
+        # Of several failures of a position, that of the last attempt counts.
+        rows = rows[np.lexsort((tried[rows], places[rows]))]
+        rows = rows[np.append(places[rows[1:]] != places[rows[:-1]], np.ones(min(1, len(rows)), np.bool_))]
+        places = places[rows]
+        self._put_due(found, places, tried[rows] + 1)
+        found.reasons[places] = np.broadcast_to(np.asarray(reasons, np.uint8), column.shape)[rows]
+        for row in rows.tolist() if messages is not None and any(messages) else ():
+            if messages is not None and messages[row]:
+                found.messages[int(column[row])] = messages[row]
+        made: NDArray[np.uint8] = found.reasons[places]
+        return made
 
     def tick(self, now: float) -> int:
         """Makes those due that had no outcome for too long; returns how many."""
         lost = 0
         while now >= self._rotate_at:
-            self._rotate_at += self._period
-            for key, attempt in self._pending.rotate().items():
-                self._put_due(Replay(key >> _OFFSET_BITS, key & _OFFSET_MASK, attempt + 1, FailReason.LOST))
-                lost += 1
+            self._rotate_at += self._seconds
+            self._period += 1
+            for found in self._partitions.values():
+                late = (found.states == _PENDING) & (found.periods <= self._period - _BUCKETS)
+                places = np.flatnonzero(late)
+                self._put_due(found, places, found.attempts[places] + np.int64(1))
+                found.reasons[places] = FailReason.LOST
+                lost += len(places)
         return lost
 
-    def take_due(self, limit: int, span: int) -> list[Replay]:
+    def take_due(self, limit: int, span: int, now: float = np.nan) -> list[Replays]:
         """Takes positions that are due and makes them pending.
 
         Args:
             limit: how many, at most.
             span: of one partition, only offsets less than this apart, so that they can be read in one go.
+            now: when they are delivered.
         """
-        taken: list[Replay] = []
-        for partition in list(self._due):
-            room = limit - len(taken)
+        taken: list[Replays] = []
+        room = limit if self.due else 0
+        for _ in range(len(self._turn)):
             if room <= 0:
                 break
             # What is left goes behind the other partitions.
-            due = self._due.pop(partition)
-            offsets = sorted(due)
-            chosen = [offset for offset in offsets[:room] if offset < offsets[0] + span]
-            for offset in chosen:
-                replay = due.pop(offset)
-                self._pending.put(partition << _OFFSET_BITS | offset, replay.attempt)
-                taken.append(replay)
-            if due:
-                self._due[partition] = due
+            partition = self._turn.popleft()
+            self._turn.append(partition)
+            found = self._partitions[partition]
+            places = np.flatnonzero(found.states == _DUE)[:room]
+            if not len(places):
+                continue
+            places = places[found.offsets[places] < found.offsets[places[0]] + span]
+            offsets = found.offsets[places]
+            said = {at: found.messages[at] for at in offsets.tolist() if at in found.messages} if found.messages else {}
+            taken.append(Replays(partition, offsets, found.attempts[places], found.reasons[places], said))
+            self._forget(found, places)
+            found.states[places] = _PENDING
+            found.periods[places] = self._period
+            found.begun[places] = now
+            room -= len(places)
+            self.due -= len(places)
+            self.pending += len(places)
         return taken
-
-    @property
-    def pending(self) -> int:
-        """How many positions are delivered and have no outcome."""
-        return len(self._pending)
-
-    @property
-    def due(self) -> int:
-        """How many positions have to be delivered again."""
-        return sum(map(len, self._due.values()))
 
     def prefixes(self, mark: int) -> list[Prefix]:
         """How far each partition is done.
@@ -182,24 +293,27 @@ class SourcePositions:
         Args:
             mark: how far the notices were read; stands for partitions where nothing is open.
         """
-        found = []
-        for number, partition in self._partitions.items():
-            offset = partition.offsets.committable
+        prefixes = []
+        for number, found in self._partitions.items():
+            found.trim()
+            offset, marks = found.committable, found.marks
             if offset is None:
                 continue
-            marks = partition.marks
             while len(marks) > 1 and marks[1][0] <= offset:
                 marks.popleft()
-            found.append(Prefix(number, offset, marks[0][1] if partition.offsets.open_count else mark))
-        return found
+            prefixes.append(Prefix(number, offset, marks[0][1] if len(found.offsets) else mark))
+        return prefixes
 
-    def _forget_due(self, partition: int, offset: int) -> bool:
-        due = self._due.get(partition)
-        if due is None or due.pop(offset, None) is None:
-            return True
-        if not due:
-            del self._due[partition]
-        return False
+    def _put_due(self, found: _Partition, places: NDArray[np.intp], attempts: NDArray[np.int64]) -> None:
+        fresh = int((found.states[places] == _PENDING).sum())
+        self.pending -= fresh
+        self.due += fresh
+        self._forget(found, places)
+        found.states[places] = _DUE
+        found.attempts[places] = attempts
 
-    def _put_due(self, replay: Replay) -> None:
-        self._due.setdefault(replay.partition, {})[replay.offset] = replay
+    def _forget(self, found: _Partition, places: NDArray[np.intp]) -> None:
+        """Forgets what was said of positions."""
+        if found.messages:
+            for offset in found.offsets[places].tolist():
+                found.messages.pop(offset, None)

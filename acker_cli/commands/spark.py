@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from acker_cli.options import ConfigOption, ServersOption, SetOption, TopologyArgument, examples, help_of
+from acker_cli.options import (
+    ConfigOption,
+    MetricsPortOption,
+    ServersOption,
+    SetOption,
+    TopologyArgument,
+    assigned,
+    examples,
+    help_of,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -57,20 +66,13 @@ def submit(
             show_default=False,
         ),
     ] = None,
-    lanes: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Spark tasks that write to each partition of the ack log; never changed for a checkpoint.",
-            show_default=False,
-        ),
-    ] = None,
     available_now: Annotated[
         bool,
         typer.Option(
             "--available-now", help="Process what is there and end; a spout ends when every tree has its outcome."
         ),
     ] = False,
+    metrics_port: MetricsPortOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the spark-submit line, and do nothing.")] = False,
     config: ConfigOption = None,
     bootstrap_servers: ServersOption = None,
@@ -95,7 +97,7 @@ def submit(
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_reference import load_from_here
 
-    loaded = load(Flags(config, bootstrap_servers, set_ or ()))
+    loaded = load(Flags(config, bootstrap_servers, assigned(set_, {"metrics.port": metrics_port})))
     if find_spec("pyspark") is None:
         raise CliError("PySpark is not installed: pip install 'kafka-acker[spark]'")
     from spark_jobs.declared import declared
@@ -106,10 +108,11 @@ def submit(
     name = f"{topology.name}.{component}"
     if checkpoint is None and not master.startswith("local"):
         raise SettingsError("a cluster needs --checkpoint, a directory that all its machines see")
+    metrics = loaded.settings.metrics
     driver = [
         *(() if max_rows is None else ("--max-rows", str(max_rows))),
-        *(() if lanes is None else ("--lanes", str(lanes))),
         *(("--available-now",) if available_now else ()),
+        *(() if metrics.port is None else ("--metrics", f"{metrics.host}:{metrics.port}")),
     ]
     plan = SubmitPlan(
         reference,

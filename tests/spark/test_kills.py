@@ -12,18 +12,23 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import NewTopic
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import spark_jobs
+from spark_jobs import micro_batch, spout_batch
+from spark_jobs.delivering import Deliver
 from tests.kafka.sdk_rig import Cluster, in_threads, progress, write
 from tests.spark import submitted
 from tests.spark.conftest import SETTINGS
 from tests.spark.rig import Stage, pairs_of, topology_name
+from tests.spark.spout_rig import SpoutStage, await_done, lines, spout_manifest
 from tests.spark.submitted import source_topic, words
 from tests.spark.test_bolt import explode
 from tests.spark.topologies import manifest_of
@@ -34,6 +39,8 @@ from tuple_tree.names import component_group, tuples_topic
 pytestmark = pytest.mark.exhaustive
 
 KILLS = 2
+_BETWEEN = "SPARK_TEST_BETWEEN"
+"""Whether a driver of a bolt kills itself between its writes."""
 MESSAGES = 2_000
 
 
@@ -117,6 +124,80 @@ def test_a_write_that_is_cut_off_is_made_again(spark: SparkSession, bootstrap_se
     assert stage.outcome().acked == set(roots)
 
 
+@dataclass(frozen=True)
+class CutOff:
+    """A function for `mapInArrow` whose process is killed at its first attempt, when it has made a batch."""
+
+    whole: Any
+
+    def __call__(self, batches: Any) -> Iterator[Any]:
+        for batch in self.whole(batches):
+            yield batch
+            task = TaskContext.get()
+            assert task is not None
+            if not task.attemptNumber():
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("write", ["Pack", "InputAcks"])
+def test_tasks_of_each_write_of_a_bolt_are_killed(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    whole = getattr(micro_batch, write)
+    monkeypatch.setattr(micro_batch, write, lambda *given, **named: CutOff(whole(*given, **named)))
+    stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
+    roots = stage.send([(f"a{number} b{number} c{number}",) for number in range(10_000)])
+    stage.drain(spark, explode)
+    assert not stage.outcome().acked, "no child was processed"
+    stage.ack_received()
+    acked = stage.outcome().acked
+    if write == "InputAcks":
+        assert acked == set(roots), "write 2 is the same whoever makes it"
+    # What the first attempt of write 1 has left may keep trees open, and completes none.
+    words = Counter(word for (word,) in stage.values())
+    assert words.keys() == {f"{letter}{number}" for letter in "abc" for number in range(10_000)}
+
+
+def test_tasks_of_a_spout_are_killed(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their inits are in the log without tuples, or with some: the messages are replayed, and each is processed."""
+    monkeypatch.setattr(spout_batch, "Deliver", lambda *given: CutOff(Deliver(*given)))
+    stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=2_000, max_tree_age_ms=60_000))
+    messages = lines(600)
+    stage.feed(messages)
+    with stage.played() as bolt:
+        running = stage.start(spark, retry_limit=30)
+        await_done(stage, running)
+        running.stop()
+        assert running.wait(30)
+    assert set(bolt.values) == set(messages)
+    assert not stage.dead_letters()
+
+
+@pytest.mark.timeout(1500)
+def test_ten_kills_between_the_writes_of_a_bolt(
+    bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
+    monkeypatch.setenv(submitted.NAME, stage.manifest.topology)
+    roots = set(stage.send([(f"a{number} b{number}",) for number in range(500)]))
+    monkeypatch.setenv(_BETWEEN, "1")
+    for kill in range(10):
+        with driver(bootstrap_servers, tmp_path) as process:
+            assert process.wait(120) == -signal.SIGKILL
+        copies = Counter(word for (word,) in stage.values())
+        assert set(copies.values()) == {kill + 1}, "write 1 was whole"
+        stage.ack_received()
+        assert not stage.outcome().acked, "write 2 had not begun"
+    monkeypatch.setenv(_BETWEEN, "0")
+    with driver(bootstrap_servers, tmp_path) as process:
+        assert process.wait(120) == 0
+    assert not stage.outcome().acked, "the children of the last driver were not processed"
+    stage.ack_received()
+    assert stage.outcome().acked == roots
+
+
 def next_task(spark: SparkSession) -> int:
     """The number that the next task will have, or one before it; they are numbered as they start."""
 
@@ -134,8 +215,30 @@ def kill_running_tasks(spark: SparkSession, since: int) -> int:
     return sum(kill(number, True, "cut off by the test") for number in range(since, since + 100))
 
 
+def bolt_alone(servers: str, checkpoints: str, *, is_killed: bool) -> None:
+    """A driver of a bolt, which kills itself and its Java between the writes of its first micro-batch."""
+    spark = spark_jobs.session("killed", "local[2]", SETTINGS)
+    write = micro_batch.BoltBatch._write
+
+    def written(self: micro_batch.BoltBatch, records: DataFrame) -> None:
+        write(self, records)
+        if is_killed:
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    micro_batch.BoltBatch._write = written  # type: ignore[method-assign]
+    manifest = manifest_of(os.environ[submitted.NAME], ack_partitions=3)
+    kafka, checkpoint = {"bootstrap.servers": servers}, f"{checkpoints}/split"
+    trigger = {"availableNow": True}
+    running = spark_jobs.bolt(spark, manifest, "split", explode, kafka=kafka, checkpoint=checkpoint, trigger=trigger)
+    assert running.wait(100)
+    spark.stop()
+
+
 def main() -> None:
     servers, checkpoints = sys.argv[1:]
+    if _BETWEEN in os.environ:
+        bolt_alone(servers, checkpoints, is_killed=os.environ[_BETWEEN] == "1")
+        return
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     spark = spark_jobs.session("killed", "local[2]", SETTINGS)

@@ -70,6 +70,10 @@ def test_bolts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> N
         (lambda rows: rows.select(F.length("line").alias("word"), "_tracking"), "'word' .* as int: .* declares string"),
         (lambda rows: rows.select(word, F.lit(1).alias("_tracking")), "a int as _tracking"),
         (lambda rows: rows.select("_tracking", word).collect(), "returns a list"),
+        (
+            lambda rows: rows.select("_tracking", word).withWatermark("line", "1 minute"),
+            "calls withWatermark: its rows",
+        ),
         (lambda rows: rows.select("_tracking", word, F.lit(1).alias("_fail")), "_fail as int: it must be text"),
     ):
         refused(TransformRefusedError, says, spark, Built(), "split", transform)

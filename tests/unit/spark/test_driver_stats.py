@@ -4,10 +4,12 @@ import logging
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
+from spark_jobs.delivering import Found
 from spark_jobs.driver_stats import driver_stats
+from spark_jobs.metrics import QueryCollector
 from spark_jobs.outcomes import Outcomes
-from spark_jobs.spout_batch import Found
 from spark_jobs.tallies import SpoutTally
 from spout_sdk.stats import Stats
 from tests.spark.topologies import manifest_of
@@ -23,26 +25,35 @@ def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
     now = 100.0
     outcomes = Outcomes(SourcePositions(1_000.0, now), 0, KEY, 8, 100, lambda: now)
     tally = SpoutTally(manifest_of("words").component("lines"), True, outcomes)
-    outcomes.reserve([Found(2, (10, 11), dead=(), tuples=0)], lambda: 0, lambda: False)
+    with outcomes.writing(2, lambda: 0, lambda: False) as delivered:
+        delivered.append(Found(2, np.array([10, 11]), dead=np.empty(0, np.int64), tuples=0))
 
-    def heard(attempt: int, reason: FailReason | None = None) -> None:
+    def notice(attempt: int, reason: FailReason | None = None) -> None:
         roots = np.array([positional_root(Position(0, 2, 10, attempt), KEY, 8)], np.uint64)
         if reason is None:
-            outcomes.heard(NoticeBatch(0, 0, acked_roots=roots))
+            outcomes.read(NoticeBatch(0, 0, acked_roots=roots))
         else:
             reasons = np.array([reason], np.uint8)
-            outcomes.heard(NoticeBatch(0, 0, failed_roots=roots, fail_reasons=reasons, fail_messages=("",)))
+            outcomes.read(NoticeBatch(0, 0, failed_roots=roots, fail_reasons=reasons, fail_messages=("",)))
 
     now += 5
-    heard(0, FailReason.FAILED)
+    notice(0, FailReason.FAILED)
     now += 100
-    assert [each.offset for each in outcomes.take_due(10, 10)] == [10]
+    assert [each.offsets.tolist() for each in outcomes.take_due(10, 10)] == [[10]]
     now += 20
-    heard(1)
+    notice(1)
     said = Stats.of(tally.stats())
     assert (said.acked, said.failed, said.pending) == (1, {"failed": 1}, 1)
     assert said.complete_latency.total == 1
     assert said.complete_latency.quantile(1.0) == pytest.approx(20, rel=0.125), "since the replay"
+
+    registry = CollectorRegistry()
+    registry.register(QueryCollector("words", tally.stats, lambda: None))
+    labels = {"topology": "words", "component": "lines"}
+    assert registry.get_sample_value("acker_component_acked_total", labels) == 1
+    assert registry.get_sample_value("acker_component_failed_total", {**labels, "reason": "failed"}) == 1
+    assert registry.get_sample_value("acker_component_pending", labels) == 1
+    assert registry.get_sample_value("acker_component_complete_latency_seconds_count", labels) == 1
 
 
 def test_clients_that_cannot_be_made_end_no_query(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,17 +1,20 @@
 """What `acker spark submit` starts and refuses, and what its driver makes of a topology, without a Spark session."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 import spark_jobs
 from spark_jobs.main import explained, kafka_settings, load
+from spark_jobs.packages import check_session
 from spark_jobs.source import source_of
-from spark_jobs.submit import SubmitPlan
+from spark_jobs.submit import KAFKA_VARIABLE, Submission, SubmitPlan
 from tests.pages import ROOT
 from tests.spark import submitted
 from tests.unit.cli.running import call_acker
@@ -29,8 +32,35 @@ def test_the_line() -> None:
     assert line[-8:] == [
         "--topology", "m:t", "--component", "split", "--checkpoint", "/check", "--max-rows", "5",
     ]  # fmt: skip
-    assert '"hush"' in plan.environment({"sasl.password": "hush"})["ACKER_SPARK_KAFKA"]
-    assert "hush" not in str(plan.line())
+    assert "spark.driver.defaultJavaOptions" in str(line)
+    assert "extraJavaOptions" not in str(line), "which are the site's"
+
+
+def test_secrets_go_in_a_file_that_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACKER_KAFKA__SASL_PASSWORD", "hush")
+    monkeypatch.setenv("ACKER_KAFKA__BOOTSTRAP_SERVERS", "h:1")
+    # In place of spark-submit: says what it was started with, and reads the settings as a driver does.
+    program = tmp_path / "spark-submit"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import json, os, pathlib, stat, sys\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        "from spark_jobs.main import kafka_settings\n"
+        "from spark_jobs.submit import KAFKA_VARIABLE\n"
+        "file = pathlib.Path(os.environ[KAFKA_VARIABLE])\n"
+        "mode = stat.S_IMODE(file.stat().st_mode)\n"
+        "given = [dict(os.environ), sys.argv, kafka_settings(None, os.environ), mode, file.exists()]\n"
+        f"pathlib.Path({str(tmp_path / 'said')!r}).write_text(json.dumps(given))\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr("spark_jobs.submit._spark_submit", lambda: program)
+    with Submission(SubmitPlan("m:t", "split", "t.split", "/check"), {"sasl.password": "hush"}) as submission:
+        assert submission.wait() == 0
+    environment, line, settings, mode, is_left = json.loads((tmp_path / "said").read_text())
+    assert "hush" not in str(environment)
+    assert "hush" not in str(line)
+    assert environment["ACKER_KAFKA__BOOTSTRAP_SERVERS"] == "h:1"
+    assert (settings, mode, is_left) == ({"sasl.password": "hush"}, 0o600, False)
 
 
 def test_the_command_prints_the_line() -> None:
@@ -65,11 +95,10 @@ def test_what_the_driver_is_given(tmp_path: Path) -> None:
     for reference in ("nonsense", "no_such_module:topology", "examples.spark_word_count:nobody", "os:getcwd"):
         with pytest.raises(spark_jobs.SubmitError):
             load(reference)
-    assert kafka_settings(None, {"ACKER_SPARK_KAFKA": '{"a": 1}'}) == {"a": 1}
     assert kafka_settings(None, {"ACKER_KAFKA__BOOTSTRAP_SERVERS": "h:1"}) == {"bootstrap.servers": "h:1"}
     (tmp_path / "kafka.json").write_text('{"b": 2}')
     assert kafka_settings(str(tmp_path / "kafka.json"), {}) == {"b": 2}
-    for file, environment in ((None, {}), (None, {"ACKER_SPARK_KAFKA": "["}), (str(tmp_path / "none"), {})):
+    for file, environment in ((None, {}), (None, {KAFKA_VARIABLE: "no-such-file"}), (str(tmp_path / "none"), {})):
         with pytest.raises(spark_jobs.SubmitError):
             kafka_settings(file, environment)
 
@@ -100,6 +129,15 @@ def test_what_java_says_of_access_is_found_in_its_page() -> None:
     assert "--role split" in said
     assert "\n" not in said
     assert "from its checkpoint" in explained("words.split", Exception("something else"))
+
+
+def test_speculation_is_refused_with_a_reason() -> None:
+    settings: dict[str, str] = {}
+    spark = cast(Any, SimpleNamespace(conf=settings))
+    check_session(spark)
+    settings["spark.speculation"] = "true"
+    with pytest.raises(spark_jobs.SparkJobError, match="a speculative copy of a task writes its tuples once more"):
+        check_session(spark)
 
 
 def test_such_a_topology_is_imported_without_pyspark() -> None:

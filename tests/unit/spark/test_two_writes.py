@@ -100,11 +100,12 @@ class Log:
     )
     offsets: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
     acked: set[int] = field(default_factory=set)
+    now_ms: int = 1_000
     failed: dict[int, str] = field(default_factory=dict)
 
     def append(self, partition: int, value: bytes) -> set[int]:
         """Appends a batch; returns the roots that are acked by it."""
-        step = self.folds[partition].apply([LogRecord(self.offsets[partition], 1_000, value)])
+        step = self.folds[partition].apply([LogRecord(self.offsets[partition], self.now_ms, value)])
         self.offsets[partition] += 1
         assert not step.rejected
         acked = {int(root) for told in step.told.values() for roots in told.acked for root in roots}

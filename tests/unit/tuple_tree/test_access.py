@@ -62,9 +62,9 @@ def test_with_exactly_once_a_bolt_has_transactional_ids_of_its_own() -> None:
     assert not any(each.resource == "transactional-id" for role in others for each in role.permissions)
 
 
-def test_a_component_in_spark_asks_for_no_settings_and_a_bolt_has_no_group() -> None:
+def test_a_component_in_spark_asks_for_no_settings() -> None:
     role = component_role(manifest(external=True), "c")
-    assert "group:t.c" not in uses(role)
+    assert uses(role)["group:t.c"] == "r"
     assert {op for each in role.permissions for op in each.operations} == {Operation.READ, Operation.WRITE}
 
 

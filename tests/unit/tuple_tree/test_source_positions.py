@@ -2,11 +2,35 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from tests.seeds import each_seed
 from tuple_tree.messages import FailReason
-from tuple_tree.source_positions import Prefix, Replay, SourcePositions
+from tuple_tree.source_positions import Prefix, SourcePositions
+
+Taken = tuple[int, int, int, FailReason, str]
+"""Partition, offset, attempt, reason and message of a replay."""
+
+
+def take(positions: SourcePositions, limit: int, span: int) -> list[Taken]:
+    return [
+        (each.partition, offset, attempt, FailReason(reason), each.messages.get(offset, ""))
+        for each in positions.take_due(limit, span)
+        for offset, attempt, reason in zip(
+            each.offsets.tolist(), each.attempts.tolist(), each.reasons.tolist(), strict=True
+        )
+    ]
+
+
+def failed(
+    positions: SourcePositions, partition: int, offset: int, attempt: int, reason: FailReason, message: str = ""
+) -> bool:
+    return bool(len(positions.failed(partition, [offset], [attempt], [reason], [message])))
+
+
+def done(positions: SourcePositions, partition: int, *offsets: int) -> bool:
+    return positions.done(partition, offsets)[0] == len(offsets)
 
 
 @pytest.fixture
@@ -16,9 +40,7 @@ def positions() -> SourcePositions:
 
 def test_what_was_delivered_before_is_passed_over(positions: SourcePositions) -> None:
     positions.delivered(0, [1, 2, 5], mark=0)
-    assert positions.unknown(0, [1, 2, 5, 6, 7]) == 2
-    assert positions.unknown(0, range(3, 6)) == 0
-    assert positions.unknown(1, range(3, 6)) == 3
+    assert (positions.started(0), positions.started(1)) == (5, -1)
     assert positions.delivered(0, [1, 2, 5, 6, 7], mark=4) == 2
     assert positions.pending == 5
 
@@ -27,40 +49,42 @@ def test_the_mark_is_that_of_the_first_open_delivery(positions: SourcePositions)
     positions.delivered(0, range(10), mark=1)
     positions.delivered(0, range(10, 20), mark=2)
     positions.delivered(0, range(20, 30), mark=3)
-    for offset in range(12):
-        positions.done(0, offset)
+    assert done(positions, 0, *range(12))
     assert positions.prefixes(9) == [Prefix(0, 12, 2)]
-    for offset in range(12, 30):
-        positions.done(0, offset)
+    assert done(positions, 0, *range(12, 30))
     assert positions.prefixes(9) == [Prefix(0, 30, 9)], "nothing is open, so nothing has to be read again"
 
 
 def test_failures_become_due_under_the_next_attempt(positions: SourcePositions) -> None:
     positions.delivered(0, range(3), mark=0)
-    assert positions.failed(0, 1, 0, FailReason.FAILED, "no")
-    assert not positions.failed(0, 1, 0, FailReason.FAILED), "said twice"
+    assert failed(positions, 0, 1, 0, FailReason.FAILED, "no")
+    assert not failed(positions, 0, 1, 0, FailReason.FAILED), "said twice"
     assert (positions.pending, positions.due) == (2, 1)
-    assert positions.take_due(10, 100) == [Replay(0, 1, 1, FailReason.FAILED, "no")]
+    assert take(positions, 10, 100) == [(0, 1, 1, FailReason.FAILED, "no")]
     assert (positions.pending, positions.due) == (3, 0)
-    assert not positions.failed(0, 1, 0, FailReason.TIMEOUT), "of an attempt that was given up"
-    assert positions.failed(0, 1, 1, FailReason.TIMEOUT)
-    assert positions.failed(0, 1, 4, FailReason.TIMEOUT), "of an attempt of an earlier process"
-    assert positions.done(0, 1), "an earlier attempt was acked meanwhile"
-    assert positions.take_due(10, 100) == []
-    assert not positions.failed(0, 1, 9, FailReason.FAILED), "it is done"
-    assert not positions.failed(5, 1, 0, FailReason.FAILED), "never delivered"
+    assert not failed(positions, 0, 1, 0, FailReason.TIMEOUT), "of an attempt that was given up"
+    assert failed(positions, 0, 1, 1, FailReason.TIMEOUT)
+    assert failed(positions, 0, 1, 4, FailReason.TIMEOUT), "of an attempt of an earlier process"
+    assert done(positions, 0, 1), "an earlier attempt was acked meanwhile"
+    assert take(positions, 10, 100) == []
+    assert not failed(positions, 0, 1, 9, FailReason.FAILED), "it is done"
+    assert not failed(positions, 5, 1, 0, FailReason.FAILED), "never delivered"
+    assert done(positions, 0, 0, 2)
+    positions.prefixes(0)
+    assert not failed(positions, 0, 1, 9, FailReason.FAILED), "nothing is open"
+    assert not done(positions, 0, 1)
 
 
 def test_a_round_takes_what_lies_within_its_span(positions: SourcePositions) -> None:
     positions.delivered(0, range(1000), mark=0)
     positions.delivered(1, range(1000), mark=0)
     for offset in (900, 5, 30, 104, 105):
-        positions.failed(0, offset, 0, FailReason.FAILED)
+        failed(positions, 0, offset, 0, FailReason.FAILED)
     for offset in (500, 900):
-        positions.failed(1, offset, 0, FailReason.FAILED)
+        failed(positions, 1, offset, 0, FailReason.FAILED)
 
     def taken(most: int, span: int) -> list[tuple[int, int]]:
-        return [(each.partition, each.offset) for each in positions.take_due(most, span)]
+        return [each[:2] for each in take(positions, most, span)]
 
     assert taken(10, 100) == [(0, 5), (0, 30), (0, 104), (1, 500)]
     assert [taken(1, 1000) for _ in range(4)] == [[(0, 105)], [(1, 900)], [(0, 900)], []], "no partition starves"
@@ -72,12 +96,23 @@ def test_what_has_no_outcome_is_lost(positions: SourcePositions) -> None:
     positions.delivered(0, [1], mark=0)
     assert positions.tick(10.0) == 0
     assert positions.tick(15.0) == 1
-    assert positions.take_due(9, 9) == [Replay(0, 0, 1, FailReason.LOST)]
+    assert take(positions, 9, 9) == [(0, 0, 1, FailReason.LOST, "")]
     assert positions.tick(20.0) == 1, "and no later than half as long again"
-    assert positions.take_due(9, 9) == [Replay(0, 1, 1, FailReason.LOST)]
-    assert positions.done(0, 0)
-    assert positions.done(0, 1)
+    assert take(positions, 9, 9) == [(0, 1, 1, FailReason.LOST, "")]
+    assert done(positions, 0, 0)
+    assert done(positions, 0, 1)
     assert positions.prefixes(3) == [Prefix(0, 2, 3)]
+
+
+def test_of_several_outcomes_of_a_position_each_counts_once(positions: SourcePositions) -> None:
+    positions.delivered(0, range(4), mark=0, now=7.0)
+    reasons = positions.failed(0, [1, 2, 1], [0, 0, 3], [FailReason.TIMEOUT, FailReason.FAILED, FailReason.FAILED])
+    assert reasons.tolist() == [FailReason.FAILED, FailReason.FAILED]
+    assert [each[:3] for each in take(positions, 9, 9)] == [(0, 1, 4), (0, 2, 1)]
+    known, begun = positions.done(0, np.array([0, 0, 1, 9]), np.array([0, 0, 0, 0]))
+    assert known == 2
+    assert begun.tolist() == [7.0], "when the attempt that was acked was delivered"
+    assert (positions.pending, positions.due) == (2, 0)
 
 
 def check_against_a_model(seed: int) -> None:
@@ -97,20 +132,20 @@ def check_against_a_model(seed: int) -> None:
             open_.update({(partition, offset): 0 for offset in offsets})
         elif choice < 0.6 and open_:
             at = rng.choice(sorted(open_))
-            assert positions.done(*at)
+            assert done(positions, *at)
             del open_[at]
             due.discard(at)
         elif choice < 0.8 and open_:
             at = rng.choice(sorted(open_))
             expected = at not in due
-            assert positions.failed(*at, open_[at], FailReason.FAILED) == expected
+            assert failed(positions, *at, open_[at], FailReason.FAILED) == expected
             due.add(at)
         else:
-            for replay in positions.take_due(rng.randrange(5), rng.randrange(1, 30)):
-                at = (replay.partition, replay.offset)
+            for partition, offset, attempt, *_ in take(positions, rng.randrange(5), rng.randrange(1, 30)):
+                at = (partition, offset)
                 due.remove(at)
                 open_[at] += 1
-                assert replay.attempt == open_[at]
+                assert attempt == open_[at]
         assert (positions.pending, positions.due) == (len(open_) - len(due), len(due))
         for prefix in positions.prefixes(0):
             mine = [offset for partition, offset in open_ if partition == prefix.partition]

@@ -1,0 +1,319 @@
+"""What a spout writes: messages of its source into packs, inits and dead letters. Runs on executors.
+
+A message is a tree, whose root says position and attempt. The edges of an attempt of a task are its own, and its inits
+are in the log before the first of its tuples leaves.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark import Accumulator, AccumulatorParam, SparkContext
+
+from spark_jobs.entries import record_rows
+from spark_jobs.frames import FrameCodec, StreamFrame
+from spark_jobs.inits import Roots, SendInits
+from spark_jobs.packing import LARGEST, Outputs
+from tuple_tree.anchor_columns import Rows
+from tuple_tree.dead_letters import dead_letter_headers
+from tuple_tree.ids import IdColumn
+from tuple_tree.messages import SpoutTask
+from tuple_tree.names import dead_letters_topic
+from tuple_tree.positions import ATTEMPT_BITS, OFFSET_BITS, PARTITION_BITS, roots_of_words
+from tuple_tree.source_positions import Offsets
+
+FIELD: Final = "_field_"
+"""Stands before the name of a field, which may be called like a column of Kafka's."""
+
+EXHAUSTED: Final = "retries-exhausted"
+"""The reason of a dead letter whose last attempt failed."""
+
+LARGEST_VALUE: Final = 1_000_000
+"""Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
+
+_DETAIL: Final = 500
+
+
+class Found(NamedTuple):
+    """Messages of one source partition.
+
+    Attributes:
+        offsets: of all of them, in rising order.
+        dead: of those that became dead letters.
+        tuples: deliveries, one for each recipient.
+    """
+
+    partition: int
+    offsets: Offsets
+    dead: Offsets
+    tuples: int
+
+
+class Wanted(NamedTuple):
+    """Messages of one source partition that are delivered again.
+
+    Attributes:
+        offsets: in rising order.
+        attempts: which one this is, of each.
+        given_up: offset → why it is not delivered any more.
+    """
+
+    offsets: Offsets
+    attempts: Any
+    given_up: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Messages:
+    """How messages of a source are read; picklable.
+
+    Attributes:
+        frame: of the spout's stream.
+        form: `columns`, if Spark has made the fields under names with `FIELD`; `value`, if the only field is the value
+            as it is; `payload`, if the value is a payload of the stream.
+        spout: index of the spout in the manifest.
+        topic_key: of the source topic.
+        ack_partitions: P of `root mod P`.
+    """
+
+    frame: StreamFrame
+    form: Literal["columns", "value", "payload"]
+    spout: int
+    topic_key: int
+    ack_partitions: int
+
+    def fields(self, codec: FrameCodec, batch: Any) -> tuple[Any, dict[int, str]]:
+        """The fields of messages, and what is wrong with those that cannot be read."""
+        schema = self.frame.schema
+        if self.form == "columns":
+            return pa.record_batch([batch.column(FIELD + name) for name in schema.names], schema.names), {}
+        value = batch.column("value")
+        if self.form == "payload":
+            columns, errors = codec.decode_each(value.to_pylist())
+            return columns, {row: error.detail for row, error in errors.items()}
+        try:
+            return pa.record_batch([value.cast(schema.types[0])], schema), {}
+        except pa.ArrowInvalid:
+            texts = [_text(each) for each in value.to_pylist()]
+            unread = {row: "the value is no UTF-8" for row, text in enumerate(texts) if text is False}
+            readable = [None if text is False else text for text in texts]
+            return pa.record_batch([pa.array(readable, schema.types[0])], schema), unread
+
+    def roots(self, partition: int, offsets: Offsets, attempts: Any) -> IdColumn:
+        """The root of each message of a partition."""
+        high = np.uint64(self.spout << PARTITION_BITS | partition) << np.uint64(OFFSET_BITS + ATTEMPT_BITS)
+        words = high | offsets.astype(np.uint64) << np.uint64(ATTEMPT_BITS) | attempts.astype(np.uint64)
+        return roots_of_words(words, [self.topic_key], self.ack_partitions)
+
+
+def _text(value: bytes | None) -> str | Literal[False] | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+class Report(NamedTuple):
+    """What a task has delivered of a partition.
+
+    Attributes:
+        starts: of each run of offsets without a gap.
+        ends: one behind the last of each run.
+        dead: offsets of dead letters.
+        tuples: deliveries, one for each recipient.
+    """
+
+    partition: int
+    starts: Offsets
+    ends: Offsets
+    dead: Offsets
+    tuples: int
+
+    @classmethod
+    def of(cls, found: Found) -> "Report":
+        """The report of some messages."""
+        offsets = found.offsets
+        breaks = np.flatnonzero(np.diff(offsets) != 1)
+        starts = offsets[np.concatenate(([0], breaks + 1))]
+        return cls(found.partition, starts, offsets[np.append(breaks, len(offsets) - 1)] + 1, found.dead, found.tuples)
+
+    @property
+    def offsets(self) -> Offsets:
+        """Of all messages, in rising order."""
+        sizes = self.ends - self.starts
+        first = np.cumsum(sizes) - sizes
+        offsets: Offsets = np.arange(sizes.sum()) + np.repeat(self.starts - first, sizes)
+        return offsets
+
+
+class Deliveries:
+    """What tasks report of what they have delivered; of a task that is tried again, the last attempt.
+
+    Args:
+        spark: of the driver.
+    """
+
+    def __init__(self, spark: SparkContext) -> None:
+        self._reported: Accumulator[list[Report]] = spark.accumulator([], _Appended())
+
+    def __call__(self, found: list[Found]) -> None:
+        """On an executor: delivers a report."""
+        self._reported.add([Report.of(each) for each in found if len(each.offsets)])
+
+    def take(self) -> list[Found]:
+        """On the driver: what was reported since the last call, each partition once."""
+        reported, self._reported.value = self._reported.value, []
+        partitions: dict[int, list[Report]] = {}
+        for each in reported:
+            partitions.setdefault(each.partition, []).append(each)
+        return [
+            Found(
+                partition,
+                np.unique(np.concatenate([each.offsets for each in several])),
+                np.unique(np.concatenate([each.dead for each in several])),
+                sum(each.tuples for each in several),
+            )
+            for partition, several in partitions.items()
+        ]
+
+
+class _Appended(AccumulatorParam[list[Report]]):
+    def zero(self, value: list[Report]) -> list[Report]:  # noqa: ARG002 - of Spark
+        return []
+
+    def addInPlace(self, value1: list[Report], value2: list[Report]) -> list[Report]:  # noqa: N802 - of Spark
+        return [*value1, *value2]
+
+
+@dataclass(frozen=True)
+class Deliver:
+    """Makes records of messages; for `mapInArrow`.
+
+    Attributes:
+        outputs: of the spout; one stream.
+        messages: how they are read.
+        spout: who receives the outcomes.
+        send: delivers inits.
+        report: called with what was delivered, at the end of the task.
+        wanted: partition → messages to deliver again; None for all, for the first time.
+        largest: bytes of a record; a tuple that is larger is a dead letter, and its tree fails.
+    """
+
+    outputs: Outputs
+    messages: Messages
+    spout: SpoutTask
+    send: SendInits
+    report: Callable[[list[Found]], object]
+    wanted: Mapping[int, Wanted] | None = None
+    largest: int = LARGEST
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Packs batches of messages: Kafka's columns, and the stream's fields where Spark has made them."""
+        task = _Task(self)
+        for batch in batches:
+            for partition, rows in _by_partition(batch.column("partition").to_numpy()):
+                task.add(partition, batch.take(pa.array(rows)) if len(rows) < batch.num_rows else batch)
+            if task.packing.is_full:
+                yield record_rows(task.take())
+        task.packing.end()
+        records = task.take()
+        if records:
+            yield record_rows(records)
+        self.report(task.found())
+
+
+class _Task:
+    """One attempt of a task."""
+
+    def __init__(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+        self._codec = FrameCodec(deliver.messages.frame)
+        self._counts: Counter[str] = Counter()
+        self._roots = Roots(deliver.outputs, deliver.spout, deliver.send, deliver.largest, self._count)
+        self.packing, self.take = self._roots.packing, self._roots.take
+        self._offsets: dict[int, list[Offsets]] = {}
+        self._dead: dict[int, list[int]] = {}
+        self._tuples: Counter[int] = Counter()
+
+    def found(self) -> list[Found]:
+        return [
+            Found(
+                partition,
+                np.concatenate(several),
+                np.array(sorted(self._dead.get(partition, ())), np.int64),
+                self._tuples[partition],
+            )
+            for partition, several in self._offsets.items()
+        ]
+
+    def add(self, partition: int, batch: Any) -> None:
+        """Takes messages of a partition."""
+        offsets = batch.column("offset").to_numpy()
+        attempts = np.zeros(len(offsets), np.int64)
+        given_up: dict[int, str] = {}
+        if self._deliver.wanted is not None:
+            wanted = self._deliver.wanted.get(partition)
+            if wanted is None:
+                return
+            rows = np.flatnonzero(np.isin(offsets, wanted.offsets))
+            batch, offsets = batch.take(pa.array(rows)), offsets[rows]
+            attempts = wanted.attempts[np.searchsorted(wanted.offsets, offsets)]
+            given_up = {
+                row: wanted.given_up[offset] for row, offset in enumerate(offsets.tolist()) if offset in wanted.given_up
+            }
+        self._offsets.setdefault(partition, []).append(offsets)
+        fields, unread = self._deliver.messages.fields(self._codec, batch)
+        alive = np.setdiff1d(np.arange(len(offsets)), [*unread, *given_up]).astype(np.intp)
+        roots = self._deliver.messages.roots(partition, offsets, attempts)
+        before = self._counts["transferred"]
+        unfit = self._roots.emit(fields, roots, alive)
+        self._tuples[partition] += self._counts["transferred"] - before
+        for row, detail in given_up.items():
+            self._set_aside(batch, row, EXHAUSTED, detail)
+        for row, detail in {**unread, **unfit}.items():
+            if row not in given_up:
+                self._set_aside(batch, row, "bad-payload", detail)
+
+    def _set_aside(self, batch: Any, row: int, reason: str, detail: str) -> None:
+        """A message that is not delivered: as it was, with headers that say why."""
+        record = {
+            name: batch.column(name)[row].as_py()
+            for name in ("topic", "partition", "offset", "key", "value", "headers")
+        }
+        outputs = self._deliver.outputs
+        said = dead_letter_headers(
+            record["topic"],
+            record["partition"],
+            record["offset"],
+            reason=reason,
+            detail=detail[:_DETAIL],
+            by=f"{outputs.component}/{self._deliver.spout.task}",
+        )
+        own = [(header["key"], header["value"]) for header in record["headers"] or ()]
+        value = record["value"]
+        kept = value if value is not None and len(value) <= LARGEST_VALUE else None
+        self.packing.add((dead_letters_topic(outputs.topology), 0, record["key"], kept, [*own, *said]))
+        self._dead.setdefault(record["partition"], []).append(record["offset"])
+
+    def _count(self, name: str, more: int) -> None:
+        self._counts[name] += more
+
+
+def _by_partition(partitions: Any) -> Iterator[tuple[int, Rows]]:
+    if len(partitions) and (partitions == partitions[0]).all():
+        yield int(partitions[0]), np.arange(len(partitions))
+        return
+    for partition in np.unique(partitions).tolist():
+        yield partition, np.flatnonzero(partitions == partition)
+
+
+def totals(several: Sequence[Found]) -> tuple[int, int, int]:
+    """How many messages, dead letters and deliveries these are."""
+    return (
+        sum(len(each.offsets) for each in several),
+        sum(len(each.dead) for each in several),
+        sum(each.tuples for each in several),
+    )

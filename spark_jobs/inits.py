@@ -1,0 +1,118 @@
+"""Inits of trees, sent by executors before the tuples that begin them.
+
+The init of a tree must be in the log before anybody can process one of its tuples; see ADR 23. Spark's sink promises no
+order between topics, so a task sends the inits with a producer of its own and waits until they are delivered, before it
+hands its tuples on.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from confluent_kafka import KafkaException, Producer
+
+from spark_jobs.entries import Entries, Record
+from spark_jobs.errors import SparkJobError
+from spark_jobs.packing import Count, Outputs, Packing
+from tuple_tree.anchor_columns import AnchorColumns, Rows
+from tuple_tree.client_settings import for_producer
+from tuple_tree.ids import IdColumn
+from tuple_tree.messages import SpoutTask
+
+SendInits = Callable[[Sequence[Record]], object]
+"""Returns when all records are delivered, and raises if they are not; picklable."""
+
+_DELIVERY_SECONDS: Final = 60.0
+_FILES: Final = ("ssl.ca", "ssl.certificate", "ssl.key")
+_ONCE: Final = {"acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_level": 2}
+
+_producers: Final[dict[str, Producer]] = {}
+"""Of this process; Spark runs the tasks of an application in a few that live on."""
+
+
+class Roots:
+    """Rows that begin trees, of one attempt of a task, on their way into records.
+
+    Args:
+        outputs: of a spout; one stream.
+        spout: who receives the outcomes.
+        send: delivers inits.
+        largest: bytes of a record.
+        count: called with how many rows were `emitted`, and how many deliveries were `transferred`.
+    """
+
+    def __init__(self, outputs: Outputs, spout: SpoutTask, send: SendInits, largest: int, count: Count) -> None:
+        (self._stream,) = outputs.streams
+        self._entries = Entries(outputs.log, outputs.component, spout)
+        self._send = send
+        self.packing = Packing(outputs, self._entries, largest, count)
+
+    def emit(self, batch: Any, roots: IdColumn, rows: Rows) -> dict[int, str]:
+        """Emits rows of a batch, each under its root; returns those that do not fit the stream, and why."""
+        none = np.zeros(len(roots), np.uint64)
+        unfit = self.packing.emit(self._stream, batch, AnchorColumns(roots, none, None), rows)
+        # What nobody receives begins a tree, too, which is complete at once.
+        begun = roots[np.setdiff1d(rows, list(unfit)).astype(np.intp)]
+        self._entries.add(begun, np.zeros(len(begun), np.uint64))
+        return unfit
+
+    def take(self) -> list[Record]:
+        """Records that may be written now: the inits of their trees are delivered."""
+        inits = self._entries.take()
+        if inits:
+            self._send(inits)
+        return self.packing.take()
+
+
+@dataclass(frozen=True)
+class KafkaInits:
+    """Sends inits to Kafka.
+
+    Attributes:
+        kafka: librdkafka properties, see `for_executors`.
+    """
+
+    kafka: Mapping[str, Any] = field(repr=False)
+
+    def __call__(self, records: Sequence[Record]) -> None:
+        """Sends records and waits until they are delivered.
+
+        Raises:
+            SparkJobError: if they are not.
+        """
+        key = json.dumps(dict(self.kafka), sort_keys=True, default=str)
+        if key not in _producers:
+            _producers[key] = Producer({**for_producer(self.kafka), **_ONCE})
+        producer = _producers[key]
+        failures: list[Any] = []
+
+        def delivered(error: Any, _message: object) -> None:
+            if error is not None:
+                failures.append(error)
+
+        try:
+            for topic, partition, _, value, _ in records:
+                producer.produce(topic, value, partition=partition, on_delivery=delivered)
+            left = producer.flush(_DELIVERY_SECONDS)
+        except (KafkaException, BufferError) as error:
+            failures.append(error)
+            left = len(records)
+        if left or failures:
+            # What it still holds may arrive later, and belongs to no tuple.
+            del _producers[key]
+            said = failures[0] if failures else f"no answer within {_DELIVERY_SECONDS:g} s"
+            raise SparkJobError(f"inits could not be delivered ({said}): check that executors reach the brokers")
+
+
+def for_executors(kafka: Mapping[str, Any]) -> dict[str, Any]:
+    """Kafka's settings with what stands in PEM files, which executors need not have."""
+    settings = dict(kafka)
+    for name in _FILES:
+        path = Path(str(settings.get(f"{name}.location", "")))
+        if f"{name}.location" in settings and path.is_file():
+            del settings[f"{name}.location"]
+            settings.setdefault(f"{name}.pem", path.read_text())
+    return settings

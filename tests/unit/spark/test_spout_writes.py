@@ -1,0 +1,424 @@
+"""What a spout in Spark writes, without Spark: whatever is tried again, cut off or late, no tree is acked too early."""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs import packing
+from spark_jobs.delivering import FIELD, Deliver, Deliveries, Found, Messages, Report, Wanted
+from spark_jobs.emit import EmitRows
+from spark_jobs.errors import SparkJobError
+from spark_jobs.frames import StreamFrame
+from spark_jobs.packing import Outputs
+from spout_sdk import Stream
+from tests.packs import packed, tuples_of
+from tests.unit.spark.test_two_writes import LOG, PARTITIONS, Log, headers_of, ids, run
+from tuple_tree.codec import decode_ack_batch, encode_ack_batch
+from tuple_tree.manifest import Grouping, Subscription
+from tuple_tree.messages import AckBatch, SpoutTask
+from tuple_tree.positions import Position, positional_root, topic_key
+from tuple_tree.streams import declare
+
+LINES = declare({"line": str})
+PAIRS = declare({"n": int, "word": str})
+KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
+TASK = SpoutTask("t.notices.lines", 0, 30_000)
+EXPIRED_MS = 200_000
+"""Longer than any tree without progress, and any entry without an init, is kept."""
+
+
+def deliver(
+    send: Callable[[Any], object],
+    *,
+    stream: Stream = LINES,
+    bolts: Sequence[tuple[str, Grouping]] = (("count", "shuffle"),),
+    report: Callable[[list[Found]], object] = lambda found: None,
+    form: Any = "value",
+    **more: Any,
+) -> Deliver:
+    routes = [
+        (bolt, 2, Subscription(source="lines", stream="default", grouping=grouping, fields=("line",)))
+        if grouping == "fields"
+        else (bolt, 2, Subscription(source="lines", stream="default", grouping=grouping))
+        for bolt, grouping in bolts
+    ]
+    frame = StreamFrame(stream)
+    outputs = Outputs("t", "lines", {"default": (frame, routes)}, more.pop("log", LOG))
+    return Deliver(outputs, Messages(frame, form, 1, KEY, PARTITIONS), TASK, send, report, **more)
+
+
+def messages(values: Sequence[bytes | None], first: int = 0, partition: int = 0, **fields: Any) -> Any:
+    """Messages as Spark hands them out."""
+    size = len(values)
+    headers = pa.array(
+        [[{"key": "mine", "value": b"kept"}]] * size,
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    )
+    return pa.record_batch(
+        {
+            "key": pa.array([b"k"] * size, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "topic": pa.array(["source"] * size),
+            "partition": pa.array([partition] * size, pa.int32()),
+            "offset": pa.array(range(first, first + size), pa.int64()),
+            "headers": headers,
+            **fields,
+        }
+    )
+
+
+def root_of(offset: int, attempt: int = 0, partition: int = 0) -> int:
+    return positional_root(Position(1, partition, offset, attempt), KEY, PARTITIONS)
+
+
+@dataclass
+class Copy:
+    """A tuple of a message, as often as it is executed: its children, and whether the input was acked."""
+
+    root: int
+    edge: int
+    runs: list[tuple[list[int], bool]] = field(default_factory=list)
+
+
+class Trees:
+    """Bolts that execute tuples of the spout, and the plain truth of what was processed."""
+
+    def __init__(self, log: Log, rng: random.Random) -> None:
+        self.log = log
+        self.rng = rng
+        self.copies: list[Copy] = []
+        self.children: list[tuple[int, int]] = []
+        self.half: list[tuple[Copy, int]] = []
+        self.done: set[int] = set()
+
+    def entry(self, root: int, val: int) -> set[int]:
+        batch = AckBatch(f"bolt/{self.rng.random()}", bytes(16), 0, ack_roots=ids(root), ack_vals=ids(val))
+        return self.log.append(root % PARTITIONS, encode_ack_batch(batch))
+
+    def act(self) -> set[int]:
+        """Anything that bolts may do now; the roots that are acked by it."""
+        choice = self.rng.random()
+        if choice < 0.35 and self.copies:
+            return self.execute(self.rng.choice(self.copies))
+        if choice < 0.6 and self.half:
+            copy, number = self.half.pop(self.rng.randrange(len(self.half)))
+            copy.runs[number] = (copy.runs[number][0], True)
+            return self.entry(copy.root, copy.edge)
+        if choice < 0.93 and self.children:
+            root, edge = self.children.pop(self.rng.randrange(len(self.children)))
+            self.done.add(edge)
+            return self.entry(root, edge)
+        if choice < 0.97 and self.copies:
+            root = self.rng.choice(self.copies).root
+            batch = AckBatch("bolt/f", bytes(16), self.rng.getrandbits(30), fail_roots=ids(root), fail_messages=("no",))
+            return self.log.append(root % PARTITIONS, encode_ack_batch(batch))
+        if choice > 0.98:
+            self.log.now_ms += EXPIRED_MS
+        return set()
+
+    def execute(self, copy: Copy) -> set[int]:
+        edges = [self.rng.getrandbits(64) | 1 for _ in range(self.rng.randint(0, 2))]
+        self.children += [(copy.root, edge) for edge in edges]
+        if self.rng.random() < 0.5:
+            # As a bolt of the SDK: one entry for the input and its children.
+            copy.runs.append((edges, True))
+            val = copy.edge
+            for edge in edges:
+                val ^= edge
+            return self.entry(copy.root, val)
+        # As a bolt in Spark: first the children, later the input.
+        copy.runs.append((edges, False))
+        self.half.append((copy, len(copy.runs) - 1))
+        acked: set[int] = set()
+        for edge in edges:
+            acked |= self.entry(copy.root, edge)
+        return acked
+
+    def processed(self, root: int) -> bool:
+        """Whether any execution of a message's tuple is through, with all that came of it."""
+        return any(
+            is_acked and self.done.issuperset(edges)
+            for copy in self.copies
+            if copy.root == root
+            for edges, is_acked in copy.runs
+        )
+
+
+Step = tuple[str, Any]
+
+
+def attempt(values: Sequence[bytes], rng: random.Random) -> list[Step]:
+    """What one attempt of a task does, in its order; tuples of a write are delivered in any."""
+    steps: list[Step] = []
+    task = deliver(lambda records: steps.extend(("init", record) for record in records))
+    half = len(values) // 2
+    for batch in task(iter([messages(values[:half]), messages(values[half:], half)])):
+        rows = batch.to_pylist()
+        rng.shuffle(rows)
+        steps += [("tuple", row) for row in rows]
+    return steps
+
+
+@settings(max_examples=300)
+@given(st.integers(1, 3), st.integers(0, 2**32), st.data())
+def test_no_tree_is_acked_before_its_message_is_processed(count: int, seed: int, data: Any) -> None:
+    """Attempts of tasks, re-runs and zombies are the same to the log: they write at once, and any may be cut off."""
+    rng = random.Random(seed)
+    values = [f"line {number}".encode() for number in range(count)]
+    held, packing._HELD = packing._HELD, 0  # type: ignore[misc]
+    try:
+        attempts = [attempt(values, rng) for _ in range(data.draw(st.integers(1, 4), "attempts"))]
+    finally:
+        packing._HELD = held  # type: ignore[misc]
+    attempts = [
+        steps if number == 0 or data.draw(st.booleans(), "whole") else steps[: rng.randint(0, len(steps))]
+        for number, steps in enumerate(attempts)
+    ]
+    log = Log()
+    trees = Trees(log, rng)
+    for _ in range(60 * count):
+        running = [steps for steps in attempts if steps]
+        if running and rng.random() < 0.2:
+            kind, what = rng.choice(running).pop(0)
+            acked: set[int] = set()
+            if kind == "init":
+                acked = log.append(what[1], what[3])
+            else:
+                for _, edges in tuples_of(what["value"], headers_of(what), LINES):
+                    trees.copies += [Copy(root, edge) for root, edge in edges.items()]
+        else:
+            acked = trees.act()
+        for root in acked:
+            assert trees.processed(root), f"{root:x} is acked, and no copy of its message was processed"
+
+
+def test_inits_come_before_their_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "_HELD", 0)
+    begun: set[int] = set()
+    tuples = 0
+    for kind, what in attempt([b"line"] * 4_000, random.Random(1)):
+        if kind == "init":
+            begun |= set(decode_ack_batch(what[3]).init_roots.tolist())
+        else:
+            for _, edges in tuples_of(what["value"], headers_of(what), LINES):
+                assert edges.keys() <= begun
+                tuples += 1
+        # Otherwise all would wait for the end of the task.
+        assert tuples or len(begun) <= 2_000
+    assert (tuples, len(begun)) == (4_000, 4_000)
+
+
+def test_a_second_init_of_a_tree_that_failed_completes_nothing() -> None:
+    """A bolt in Spark wrote the children of the first copy before the tree failed, and acks its input after it."""
+    rng = random.Random(1)
+    log = Log()
+    trees = Trees(log, rng)
+    (_, first), (_, row) = attempt([b"line"], rng)
+    log.append(first[1], first[3])
+    ((_, edges),) = tuples_of(row["value"], headers_of(row), LINES)
+    root, edge = root_of(0), edges[root_of(0)]
+    assert not trees.entry(root, 77), "of a child"
+    fail = AckBatch("other/0", bytes(16), 0, fail_roots=ids(root), fail_messages=("no",))
+    log.append(root % PARTITIONS, encode_ack_batch(fail))
+    assert root in log.failed
+    (_, again), _ = attempt([b"line"], rng)
+    log.append(again[1], again[3])
+    assert not trees.entry(root, edge), "the child was not processed"
+
+
+@pytest.mark.parametrize("codec", ["arrow", "avro", "json"])
+@pytest.mark.parametrize("grouping", ["fields", "shuffle", "all"])
+def test_messages_arrive_and_trees_complete(codec: Any, grouping: Grouping) -> None:
+    stream = declare({"line": str}, codec=codec)
+    values = [f"line {number % 50}".encode() for number in range(2_500)]
+    steps: list[Any] = []
+    reports: list[Found] = []
+    bolts: list[tuple[str, Grouping]] = [("count", grouping), ("other", "global")]
+    task = deliver(steps.extend, stream=stream, bolts=bolts, report=reports.extend)
+    batches = [messages(values[:1000]), messages(values[1000:], 1000 + 500)]
+    rows = run(task(iter(batches)))
+    copies = 3 if grouping == "all" else 2
+    found = [each for row in rows for each in tuples_of(row["value"], headers_of(row), stream)]
+    assert Counter(line for (line,), _ in found) == Counter(value.decode() for value in values * copies)
+    assert len(rows) < 20 if codec == "arrow" else len(rows) == len(found)
+    if grouping == "fields":
+        tasks = defaultdict(set)
+        for row in rows:
+            if row["topic"] == "t.tuples.count":
+                for (line,), _ in tuples_of(row["value"], headers_of(row), stream):
+                    tasks[line].add(row["partition"])
+        assert {len(each) for each in tasks.values()} == {1}
+    offsets = [*range(1000), *range(1500, 3000)]
+    assert {root for _, edges in found for root in edges} == set(map(root_of, offsets))
+    (report,) = reports
+    assert report.offsets.tolist() == offsets
+    assert Report.of(report).starts.tolist() == [0, 1500]
+    assert Report.of(report).offsets.tolist() == offsets
+    assert (report.tuples, report.dead.tolist()) == (2_500 * copies, [])
+    log = Log()
+    for record in steps:
+        assert not log.append(record[1], record[3])
+    for number, (_, edges) in enumerate(found):
+        log.ack(f"count/{number}", edges)
+    assert log.acked == set(map(root_of, offsets))
+
+
+def test_a_message_that_nobody_receives_is_acked_at_once() -> None:
+    log = Log()
+    for record in _sent(deliver, messages([b"a", b"b"]), bolts=[]):
+        log.append(record[1], record[3])
+    assert log.acked == {root_of(0), root_of(1)}
+
+
+def _sent(make: Callable[..., Deliver], batch: Any, **more: Any) -> list[Any]:
+    sent: list[Any] = []
+    run(make(sent.extend, **more)(iter([batch])))
+    return sent
+
+
+def test_what_cannot_be_read_is_a_dead_letter_and_begins_no_tree() -> None:
+    sent: list[Any] = []
+    reports: list[Found] = []
+    json = declare({"n": int, "word": str}, codec="json")
+    values = [b'{"n": 1, "word": "a"}', b"{", None, b'{"n": "x", "word": "b"}', b'{"n": 2, "word": null}']
+    task = deliver(sent.extend, stream=json, form="payload", report=reports.extend)
+    rows = run(task(iter([messages(values, 7)])))
+    letters = {
+        int(dict(headers_of(row))["dead-letter.offset"]): row for row in rows if row["topic"] == "t.dead-letters"
+    }
+    assert [letters[offset]["value"] for offset in sorted(letters)] == values[1:]
+    said = headers_of(letters[8])
+    assert said[0] == ("mine", b"kept")
+    assert {dict(headers_of(each))["dead-letter.reason"] for each in letters.values()} == {b"bad-payload"}
+    assert dict(said)["dead-letter.by"] == b"lines/0"
+    assert letters[8]["key"] == b"k"
+    assert reports[0].dead.tolist() == [8, 9, 10, 11]
+    assert reports[0].offsets.tolist() == [7, 8, 9, 10, 11]
+    log = Log()
+    for record in sent:
+        log.append(record[1], record[3])
+    (found,) = [
+        each for row in rows if row not in letters.values() for each in tuples_of(row["value"], headers_of(row), json)
+    ]
+    assert log.ack("count/0", found[1]) == {root_of(7)}
+
+
+def test_text_that_is_no_utf_8_is_a_dead_letter() -> None:
+    reports: list[Found] = []
+    rows = run(deliver(lambda _: None, report=reports.extend)(iter([messages([b"a", b"\xff", b""])])))
+    assert reports[0].dead.tolist() == [1]
+    assert [
+        tuple_
+        for row in rows
+        if row["topic"] == "t.tuples.count"
+        for tuple_, _ in tuples_of(row["value"], headers_of(row), LINES)
+    ] == [("a",), ("",)]
+
+
+def test_fields_may_be_called_like_columns_of_kafkas() -> None:
+    stream = declare({"offset": str, "n": int})
+    fields = {f"{FIELD}offset": pa.array(["a", None]), f"{FIELD}n": pa.array([1, 2], pa.int64())}
+    reports: list[Found] = []
+    task = deliver(lambda _: None, stream=stream, form="columns", report=reports.extend)
+    rows = run(task(iter([messages([b"", b""], **fields)])))
+    (pack,) = [row for row in rows if row["topic"] == "t.tuples.count"]
+    assert [values for values, _ in tuples_of(pack["value"], headers_of(pack), stream)] == [("a", 1)]
+    assert reports[0].dead.tolist() == [1], "a null where none may be"
+
+
+def test_a_message_in_a_pack_is_one_tuple() -> None:
+    values = [packed(PAIRS, (1, "a")), packed(PAIRS, (2, "b"), (3, "c"))]
+    reports: list[Found] = []
+    task = deliver(lambda _: None, stream=PAIRS, form="payload", report=reports.extend)
+    rows = run(task(iter([messages(values)])))
+    (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
+    assert b"this one has 2" in dict(headers_of(letter))["dead-letter.detail"]
+    assert reports[0].dead.tolist() == [1]
+
+
+def test_replays_deliver_what_is_wanted_under_its_attempt() -> None:
+    sent: list[Any] = []
+    reports: list[Found] = []
+    wanted = {3: Wanted(np.array([11, 13, 14, 99]), np.array([1, 4, 3, 1]), {14: "all 3 attempts failed"})}
+    task = deliver(sent.extend, report=reports.extend, wanted=wanted)
+    batch = messages([f"line {number}".encode() for number in range(10)], 10, 3)
+    rows = run(task(iter([batch, messages([b"x"], 11, partition=0)])))
+    (report,) = reports
+    assert (report.partition, report.offsets.tolist(), report.dead.tolist()) == (3, [11, 13, 14], [14])
+    (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
+    assert (letter["value"], dict(headers_of(letter))["dead-letter.reason"]) == (b"line 4", b"retries-exhausted")
+    roots = {
+        root
+        for row in rows
+        if row is not letter
+        for _, edges in tuples_of(row["value"], headers_of(row), LINES)
+        for root in edges
+    }
+    assert roots == {root_of(11, 1, 3), root_of(13, 4, 3)}
+
+
+def test_a_tuple_that_no_record_takes_fails_its_tree() -> None:
+    sent: list[Any] = []
+    rows = run(deliver(sent.extend, largest=4_000)(iter([messages([b"a", b"b" * 5_000])])))
+    (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
+    assert dict(headers_of(letter))["dead-letter.reason"] == b"too-large"
+    log = Log()
+    for record in sent:
+        log.append(record[1], record[3])
+    assert set(log.failed) == {root_of(1)}
+
+
+def test_no_tuple_leaves_if_its_init_is_not_delivered() -> None:
+    def send(_: Any) -> None:
+        raise SparkJobError("no broker")
+
+    rows = deliver(send)(iter([messages([b"a"])]))
+    with pytest.raises(SparkJobError, match="no broker"):
+        next(rows)
+
+
+def test_untracked_tuples_have_no_anchors() -> None:
+    def send(_: Any) -> None:
+        raise AssertionError
+
+    rows = run(deliver(send, log=None)(iter([messages([b"a"])])))
+    assert headers_of(rows[0]) == [("source", b"lines/default")]
+
+
+def test_emitted_rows_are_trees_of_their_own() -> None:
+    sent: list[Any] = []
+    subscription = Subscription(source="lines", stream="default", grouping="shuffle")
+    outputs = Outputs("t", "lines", {"default": (StreamFrame(LINES), [("count", 2, subscription)])}, LOG)
+    rows = run(EmitRows(outputs, TASK, sent.extend)(iter([pa.record_batch({"line": ["a", "b", "a"]})])))
+    found = [each for row in rows for each in tuples_of(row["value"], headers_of(row), LINES)]
+    assert sorted(line for (line,), _ in found) == ["a", "a", "b"]
+    log = Log()
+    for record in sent:
+        log.append(record[1], record[3])
+    assert not log.acked
+    for number, (_, edges) in enumerate(found):
+        log.ack(f"count/{number}", edges)
+    assert len(log.acked) == 3
+    with pytest.raises(SparkJobError, match="a row cannot be emitted: field line of stream default is null"):
+        run(EmitRows(outputs, TASK, sent.extend)(iter([pa.record_batch({"line": pa.array(["a", None])})])))
+
+
+def test_reports_of_tasks_are_put_together() -> None:
+    deliveries = Deliveries.__new__(Deliveries)
+    deliveries._reported = SimpleNamespace(value=[])  # type: ignore[assignment]
+    none = np.empty(0, np.int64)
+    each = Report.of(Found(0, np.array([1, 2, 5]), np.array([2]), 3)), Report.of(Found(0, np.array([7]), none, 1))
+    deliveries._reported.value = [each[1], each[0], Report.of(Found(1, np.array([0]), none, 1))]
+    first, second = deliveries.take()
+    assert (first.partition, first.offsets.tolist(), first.dead.tolist(), first.tuples) == (0, [1, 2, 5, 7], [2], 4)
+    assert second.offsets.tolist() == [0]
+    assert deliveries.take() == []
