@@ -6,8 +6,10 @@ command line that cannot be understood, 130 for Ctrl-C, 143 for SIGTERM; 0 where
 """
 
 import os
+import re
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Annotated, Final, NoReturn
 
 import typer
@@ -39,6 +41,8 @@ _OURS: Final = frozenset(
 )
 # What typer raises when it has shown the help text because nothing else was asked for.
 _HELP_SHOWN: Final = "NoArgsIsHelpError"
+_PLACEHOLDER: Final = "MODULE:TOPOLOGY"
+_REFERENCE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _EXIT_ERROR: Final = 1
 _EXIT_INTERRUPTED: Final = 130
 
@@ -116,9 +120,15 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             sys.exit(0)
         if wants_traceback:
             traceback.print_exc()
-        standard_error().print(f"acker: {explain(error)}", style="red", markup=False)
+        standard_error().print(f"acker: {named(explain(error), given)}", style="red", markup=False)
         code = getattr(error, "exit_code", _EXIT_ERROR)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def named(message: str, given: Sequence[str]) -> str:
+    """A message with the topology that the command was given, where it tells to pass one."""
+    topology = next((argument for argument in given if _REFERENCE.fullmatch(argument)), None)
+    return message if topology is None else message.replace(_PLACEHOLDER, topology)
 
 
 def explain(error: Exception) -> str:

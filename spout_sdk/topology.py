@@ -1,6 +1,8 @@
 """A topology as built: its manifest, and the code behind each component."""
 
 import importlib
+import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,10 +98,7 @@ def load_topology(reference: str) -> Topology:
     try:
         found: Any = importlib.import_module(module_name)
     except Exception as error:  # a module may raise anything while it is imported
-        said = f"cannot import {module_name!r} of {reference!r}: {type(error).__name__}: {error}"
-        if isinstance(error, ModuleNotFoundError):
-            said += "; is the name right, and is its directory on the Python path?"
-        raise TopologyError(said) from error
+        raise TopologyError(_why_not_imported(error, module_name, reference)) from error
     for part in attribute.split("."):
         try:
             found = getattr(found, part)
@@ -114,3 +113,20 @@ def load_topology(reference: str) -> Topology:
             f"{reference!r} is a {type(found).__name__}, not a Topology: name what TopologyBuilder.build() returned"
         )
     return found
+
+
+def _why_not_imported(error: Exception, module: str, reference: str) -> str:
+    said = f"cannot import {module!r} of {reference!r}: {type(error).__name__}: {error}"
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing is not None and (module == missing or module.startswith(f"{missing}.")):
+        return f"{said}; is the name right, and is its directory on the Python path?"
+    # The last line that is neither the import system's nor ours.
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen ")]
+    is_known = len(frames) > 2 and not isinstance(error, SyntaxError)  # which says it itself
+    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if is_known else ""
+    remedy = (
+        ""
+        if missing is None
+        else f"; install it where acker runs: {sys.executable} -m pip install {missing.split('.')[0]}"
+    )
+    return f"{said}{where}{remedy}"

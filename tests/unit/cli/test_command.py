@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from acker_cli.app import explain
+from acker_cli.app import explain, named
 from acker_worker.errors import TopicError
 from tests.unit.cli.running import Run, call_acker
 
@@ -86,6 +86,11 @@ def test_a_command_line_that_cannot_be_understood(tmp_path: Path) -> None:
 
 def test_errors_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("raise RuntimeError('oops')\n")
+    (tmp_path / "needy.py").write_text("import json\nimport no_such_package.part\n")
+    needy = call_acker("run", "needy:topology", "--local", cwd=tmp_path)
+    assert_one_line(needy, "No module named 'no_such_package'")
+    assert f"({tmp_path / 'needy.py'}, line 2); install it where acker runs: " in needy.stderr
+    assert needy.stderr.strip().endswith("-m pip install no_such_package")
     for command, said in ERRORS.items():
         assert_one_line(call_acker(*command.split(), cwd=tmp_path), said)
     no_java = {"PATH": str(tmp_path), "JAVA_HOME": ""}
@@ -133,3 +138,9 @@ def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
     command = f"{sys.executable} -m acker_cli config show | true"
     run = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.stderr == ""
+
+
+def test_an_error_names_the_topology_that_was_given() -> None:
+    message = "it does not exist. Create it: acker topics create MODULE:TOPOLOGY"
+    assert named(message, ["run", "--processes", "a=1", "my.mod:build"]).endswith("acker topics create my.mod:build")
+    assert named(message, ["top", "words", "--bootstrap-servers", "b-1:9092"]) == message
