@@ -33,7 +33,7 @@ class KafkaBolt(Bolt):
             None for a tombstone; all fields of the tuple unless given.
         headers: header name → a field of text or bytes, or a function of the tuple.
         codec: how fields make a value: `json`, an object; `avro`, the bare body of a record of the fields; `bytes`, the
-            only one as it is.
+            only one, text or bytes, as it is.
 
     Raises:
         TopologyError: if an argument is none of these.
@@ -54,9 +54,13 @@ class KafkaBolt(Bolt):
             raise TopologyError(f"codec={codec!r} of a KafkaBolt is unknown: use 'json', 'avro' or 'bytes'")
         self._topic = topic
         self._key = key
-        self._value = value
+        self._value: Sequence[str] | Part = value
         self._headers = dict(headers or {})
         self._codec: Codec = codec
+        if codec == "bytes" and not callable(value):
+            if value is None or len(value) != 1:
+                raise TopologyError("codec='bytes' of a KafkaBolt takes one field: name it, as in value=['text']")
+            self._value = value[0]
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         """Finds out how to encode the streams that it receives.
@@ -72,7 +76,9 @@ class KafkaBolt(Bolt):
             for field in (self._key, *self._headers.values()):
                 if isinstance(field, str):
                     _position(stream, field, where)
-            if not callable(self._value):
+            if isinstance(self._value, str):
+                _position(stream, self._value, where)
+            elif not callable(self._value):
                 names = list(self._value if self._value is not None else stream.field_names)
                 places = [_position(stream, name, where) for name in names]
                 fields = {stream.fields[place].name: stream.fields[place].type for place in places}
@@ -89,7 +95,7 @@ class KafkaBolt(Bolt):
         self._collector.write(tuple_, topic, self._encoded(tuple_), key=key, headers=headers)
 
     def _encoded(self, tuple_: Tuple) -> bytes | None:
-        if callable(self._value):
+        if callable(self._value) or isinstance(self._value, str):
             return _part(self._value, tuple_)
         codec, places = self._codecs[tuple_.component, tuple_.stream]
         return codec.encode([codec.row([tuple_.values[place] for place in places])])

@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             ("acker run my_module:topology --local", "everything on this machine, broker and ackers included"),
             ("acker run my_module:topology --local --processes split=2", "with two processes for one component"),
+            ("acker run my_module:topology --local --feed clicks=clicks.jsonl", "a file as the messages of a topic"),
             ("acker run my_module:topology --local --dashboard", "and its graph and figures in the browser"),
             ("acker run my_module:topology --component split", "one component on your cluster, as in a container"),
             ("acker run my_module:topology --ackers 2", "all components on your cluster, and two acker workers"),
@@ -48,6 +49,14 @@ def run(
         list[str] | None,
         typer.Option(metavar="NAME=N", help="Processes for a component; 1 each; repeatable.", show_default=False),
     ] = None,
+    feed: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC=FILE",
+            help="With --local: write each line of a file, or - for standard input, into a source topic; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     dashboard: Annotated[
         bool,
         typer.Option(
@@ -62,13 +71,15 @@ def run(
     """Run a topology until Ctrl-C.
 
     Each component runs in processes of its own, which are started again if they end. Modules are found from the
-    working directory.
+    working directory. With --local the topics that the spouts read are created.
     """
     from contextlib import ExitStack
 
     from acker_cli.cluster import configured_cluster, embedded_cluster
     from acker_cli.console import standard_error, standard_output
     from acker_cli.dashboard import dashboard_served
+    from acker_cli.errors import SettingsError
+    from acker_cli.feeding import create_sources, feeding, feeds_of
     from acker_cli.interruption import interruptible
     from acker_cli.logs import log_to_stderr
     from acker_cli.running import RunPlan, prepare_cluster, run_component, run_topology, start_early
@@ -82,6 +93,9 @@ def run(
     plan = RunPlan.checked(
         topology, reference, component, processes or (), ackers if ackers is not None else int(local)
     )
+    feeds = feeds_of(topology, feed or ())
+    if feeds and not local:
+        raise SettingsError("--feed fills topics of the embedded broker: add --local, or write to your cluster")
     with interruptible(is_service=True), ExitStack() as cleaning:
         if local:
             if component is None:
@@ -91,6 +105,9 @@ def run(
             cluster = configured_cluster(loaded)
         prepare_cluster(cluster, topology.manifest, loaded.settings.topics.replication_factor, component)
         console = standard_output()
+        if local:
+            create_sources(cluster.kafka, topology)
+            cleaning.enter_context(feeding(cluster.kafka, feeds, console))
         console.print(f"running {topology.name} on {cluster.bootstrap_servers}; Ctrl-C stops it", markup=False)
         if dashboard:
             served = cleaning.enter_context(dashboard_served(cluster.kafka, loaded.settings.dashboard, topology.name))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.pages import ROOT
-from tests.unit.cli.running import PATIENCE, descendants, is_alive, running_acker
+from tests.unit.cli.running import PATIENCE, call_acker, descendants, is_alive, running_acker
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.exhaustive
@@ -104,3 +104,27 @@ def test_on_a_terminal_there_is_a_table_and_ctrl_c_reaches_all_processes(first_t
         os.write(terminal, b"\x03")
         assert process.wait(PATIENCE) == 130
         eventually(lambda: not any(map(is_alive, family)), "all its children are gone", 30)
+
+
+def test_source_topics_are_created_and_fed(tmp_path: Path) -> None:
+    (tmp_path / "clicks.py").write_text(
+        "from spout_sdk import KafkaBolt, KafkaSpout, TopologyBuilder\n"
+        "builder = TopologyBuilder('clicks')\n"
+        "builder.set_spout('read', KafkaSpout('clicks'))\n"
+        "writes = builder.set_bolt('write', lambda: KafkaBolt('clicks', value=['value'], codec='bytes'))\n"
+        "writes.shuffle_grouping('read')\n"
+        "topology = builder.build()\n"
+    )
+    (tmp_path / "lines.jsonl").write_bytes(b'{"n": 1}\r\n{"n": 2}\n{"n": 3}')
+    for feed, problem in {
+        "clicks": "--feed takes TOPIC=FILE",
+        "visits=lines.jsonl": "no spout of topology clicks reads topic visits; it reads clicks",
+        "clicks=none.jsonl": "there is no file none.jsonl",
+    }.items():
+        refused = call_acker("run", "clicks:topology", "--local", "--feed", feed, cwd=tmp_path)
+        assert problem in refused.stderr
+    with running_acker("run", "clicks:topology", "--local", "--feed", "clicks=lines.jsonl", cwd=tmp_path) as command:
+        # What is read is written to the same topic, so it never ends.
+        command.wait_until(lambda: bool(re.search(r"acked [1-9]\d", command.said)), "acks")
+        command.wait_until(lambda: "fed 3 messages into clicks" in " ".join(command.out), "the file to be written")
+        assert command.end(signal.SIGINT) in (0, 130)

@@ -63,6 +63,9 @@ def test_values_are_avro_bytes_or_what_a_function_makes_of_the_tuple() -> None:
         b"\x00",
     ]
 
+    text = published(lambda: KafkaBolt("out", key="word", value=["word"], codec="bytes"))
+    assert [each.value() for each in text] == [b"be", b"to"]
+
     def topic(tuple_: Tuple) -> str:
         return "out" if tuple_["count"] == 1 else "elsewhere"
 
@@ -76,7 +79,8 @@ def test_values_are_avro_bytes_or_what_a_function_makes_of_the_tuple() -> None:
         ({"key": "nothing"}, "to write field 'nothing', and stream counts/default has word, count, raw: name one of"),
         ({"headers": {"h": "none"}}, "to write field 'none'"),
         ({"value": ["word", "gone"]}, "to write field 'gone'"),
-        ({"value": ["word", "count"], "codec": "bytes"}, "bytes"),
+        ({"value": ["gone"], "codec": "bytes"}, "to write field 'gone'"),
+        ({"codec": "bytes"}, r"codec='bytes' of a KafkaBolt takes one field: name it, as in value=\['text'\]"),
     ],
 )
 def test_fields_that_no_stream_has_end_the_bolt_before_it_reads(arguments: Any, problem: str) -> None:

@@ -1,0 +1,127 @@
+"""The source topics of a topology that runs with `--local`: created, and filled from files or standard input."""
+
+import logging
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
+
+from acker_cli.errors import SettingsError
+from acker_worker.catalogue import Catalogue
+from spout_sdk import Topology
+
+_log = logging.getLogger(__name__)
+
+STDIN: Final = "-"
+_SECONDS: Final = 30.0
+_ROOM_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Lines that become the messages of a topic.
+
+    Attributes:
+        topic: which a spout reads.
+        path: of a file; `-` for standard input.
+    """
+
+    topic: str
+    path: str
+
+
+def feeds_of(topology: Topology, given: Sequence[str]) -> list[Feed]:
+    """Reads what the command line has, `TOPIC=FILE` each.
+
+    Raises:
+        SettingsError: if no spout reads such a topic, or there is no such file.
+    """
+    feeds, known = [], source_topics(topology)
+    for each in given:
+        topic, separator, path = each.partition("=")
+        if not (topic and separator and path):
+            raise SettingsError(f"--feed takes TOPIC=FILE, such as --feed clicks=clicks.jsonl, not {each!r}")
+        if topic not in known:
+            read = ", ".join(known) or "none"
+            raise SettingsError(
+                f"--feed {each}: no spout of topology {topology.name} reads topic {topic}; it reads {read}"
+            )
+        if path != STDIN and not Path(path).is_file():
+            raise SettingsError(f"--feed {each}: there is no file {path}")
+        feeds.append(Feed(topic, path))
+    return feeds
+
+
+def source_topics(topology: Topology) -> dict[str, int]:
+    """The topics that the spouts of a topology read, with as many partitions as the spout has tasks."""
+    found: dict[str, int] = {}
+    for spout, topics in topology.sources.items():
+        for topic in (topics,) if isinstance(topics, str) else topics or ():
+            found[topic] = max(found.get(topic, 1), topology.manifest.component(spout).tasks)
+    return found
+
+
+def create_sources(kafka: Mapping[str, Any], topology: Topology) -> None:
+    """Creates the source topics that do not exist yet."""
+    existing = Catalogue(kafka).topics()
+    missing = {name: tasks for name, tasks in source_topics(topology).items() if name not in existing}
+    if missing:
+        admin = AdminClient(dict(kafka))
+        for future in admin.create_topics([NewTopic(name, tasks, 1) for name, tasks in missing.items()]).values():
+            future.result(_SECONDS)
+
+
+@contextmanager
+def feeding(kafka: Mapping[str, Any], feeds: Sequence[Feed], console: Console) -> Iterator[None]:
+    """Writes each line of some files as a message, in threads, while the topology runs."""
+    ending = threading.Event()
+    threads = [
+        threading.Thread(
+            target=_feed, args=(dict(kafka), feed, console, ending), name=f"feed {feed.topic}", daemon=True
+        )
+        for feed in feeds
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+
+
+def _feed(kafka: dict[str, Any], feed: Feed, console: Console, ending: threading.Event) -> None:
+    try:
+        if feed.path == STDIN:
+            messages = _write(kafka, feed.topic, sys.stdin.buffer, ending)
+        else:
+            with open(feed.path, "rb") as file:
+                messages = _write(kafka, feed.topic, file, ending)
+    except (OSError, KafkaException) as error:
+        _log.error("--feed %s=%s ends: %s", feed.topic, feed.path, error)
+        return
+    console.print(f"fed {messages:,} messages into {feed.topic}", markup=False)
+
+
+def _write(kafka: dict[str, Any], topic: str, file: BinaryIO, ending: threading.Event) -> int:
+    producer = Producer({**kafka, "enable.idempotence": True})
+    messages = 0
+    for line in file:
+        while not ending.is_set():
+            try:
+                producer.produce(topic, line.rstrip(b"\r\n"))
+                break
+            except BufferError:
+                producer.poll(_ROOM_SECONDS)
+        producer.poll(0)
+        messages += 1
+        if ending.is_set():
+            break
+    producer.flush(_SECONDS)
+    return messages
