@@ -206,6 +206,19 @@ AIMS: Final = (
         for how, name in names.items()
         for side, guarantee, least in (("tracked", "at_least_once", 0.75), ("exactly once", "exactly_once", 0.6))
     ),
+    *(
+        Aim(
+            "spark",
+            f"tracked bolt in Spark against the same job untracked, {transform}",
+            _ratio(f"bolt {transform} to untracked"),
+            least=0.8,
+        )
+        for transform in ("select", "where", "explode", "groupBy")
+    ),
+    Aim(
+        "spark", "tracked bolt in Spark against a copy of single records", _ratio("bolt select to tuned_copy"), least=1
+    ),
+    Aim("spark", "tracked spout in Spark against a copy of single records", _ratio("spout to tuned_copy"), least=0.7),
     Aim("latency", f"{_LATENCY}, p50", _cell("p50_ms", "median", rate=1_000), most=5, unit=" ms"),
     Aim("latency", f"{_LATENCY}, p99", _cell("p99_ms", "median", rate=1_000), most=20, unit=" ms"),
     Aim(
