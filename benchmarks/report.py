@@ -22,6 +22,9 @@ from benchmarks.results import DIRECTORY, load
 from benchmarks.setup import plots
 
 _ROOT: Final = DIRECTORY.parents[1]
+_README: Final = _ROOT / "README.md"
+_BEGIN: Final = "<!-- word count -->"
+_END: Final = "<!-- end of word count -->"
 _PLOTS: Final = "benchmarks"
 _TITLES: Final = {
     "word_count": "A word count, ours beside others",
@@ -119,6 +122,13 @@ def word_count_table(found: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def with_word_count(text: str, found: Mapping[str, Any]) -> str:
+    """The README with the short table of the word count between its marks."""
+    before, rest = text.split(_BEGIN)
+    _, after = rest.split(_END)
+    return f"{before}{_BEGIN}\n{word_count_table(found)}\n{_END}{after}"
+
+
 def aimed(results: aims.Results) -> str:
     """The table of the aims."""
     lines = ["## Aims", "", "| what | aim | measured | reached? |", "|---|---|---|---|"]
@@ -149,6 +159,8 @@ def main() -> None:
             raise BenchmarkError(f"There is no word count in {given.results} yet: run python -m benchmarks.word_count")
         print(word_count_table(results["word_count"]))
         return
+    if "word_count" in results and given.docs == _ROOT / "docs":
+        _README.write_text(with_word_count(_README.read_text(), results["word_count"]))
     given.docs.mkdir(parents=True, exist_ok=True)
     drawing = ["-m", "benchmarks.plots", str(given.results.resolve()), str((given.docs / _PLOTS).resolve())]
     if subprocess.run([str(plots.ENVIRONMENT.python()), *drawing], check=False, cwd=_ROOT).returncode:

@@ -11,7 +11,7 @@ from benchmarks.aims import AIMS, Aim, outcomes
 from benchmarks.errors import BenchmarkError
 from benchmarks.ledger_ids import BATCH, WindowIds
 from benchmarks.plots import PLOTS
-from benchmarks.report import page
+from benchmarks.report import page, with_word_count
 from benchmarks.results import DIRECTORY, Spread, load, save
 from benchmarks.results import report as result_of
 from tests.pages import ROOT
@@ -20,6 +20,8 @@ from tests.pages import ROOT
 def test_the_page_and_its_plots_are_made_of_the_results_that_are_kept() -> None:
     results = load(DIRECTORY)
     assert page(results) == (ROOT / "docs" / "benchmarks.md").read_text()
+    readme = (ROOT / "README.md").read_text()
+    assert with_word_count(readme, results["word_count"]) == readme
     for plot in (plot for plot in PLOTS if plot.benchmark in results):
         assert plot.rows(results[plot.benchmark]["rows"]), plot.name
         assert (ROOT / "docs" / "benchmarks" / f"{plot.name}.png").exists()
