@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.errors import BenchmarkError
 from benchmarks.processes import cpu_seconds
-from tuple_tree.ids import pack_ids, random_ids
+from spout_sdk.ack_buffer import FULL
+from tuple_tree.ids import pack_ids, random_column
 from tuple_tree.packs import MAX_ROWS, PackCodec
 from tuple_tree.payloads import encode_tuples
 from tuple_tree.streams import Stream
@@ -83,10 +85,13 @@ class Topics:
         """Writes so many payloads into partition 0, a record each."""
         self._write(topic, ((value, headers()) for value in itertools.islice(itertools.cycle(payloads()), records)))
 
-    def fill_packs(self, topic: str, stream: Stream, tuples: int, source: bytes, *, tracked: bool) -> None:
-        """Writes so many payloads as tuples into partition 0, in full packs: the tuples are rounded up to these."""
+    def fill_packs(self, topic: str, stream: Stream, tuples: int, source: bytes, ack_partitions: int | None) -> None:
+        """Writes so many payloads as tuples into partition 0, in full packs: the tuples are rounded up to these.
+
+        Without `ack_partitions` they are untracked.
+        """
         pack = encode_tuples(PackCodec(stream), [(payload,) for payload in payloads(MAX_ROWS)])
-        headers = tracked_headers(source, MAX_ROWS) if tracked else untracked_headers(source)
+        headers = tracked_headers(source, MAX_ROWS, ack_partitions) if ack_partitions else untracked_headers(source)
         self._write(topic, ((pack, headers()) for _ in range(0, tuples, MAX_ROWS)))
 
     def _write(self, topic: str, records: Iterable[tuple[bytes, list[Any] | None]]) -> None:
@@ -315,10 +320,21 @@ class ArrivedTuples:
         self._consumer.close()
 
 
-def tracked_headers(source: bytes, tuples: int = 1) -> Callable[[], list[Any]]:
-    """Headers of a record of tuples with one anchor each, as a spout's task writes them; other roots each time."""
-    draw = random_ids()
-    return lambda: [("anchors", pack_ids(list(itertools.islice(draw, 2 * tuples)))), ("source", source)]
+def tracked_headers(source: bytes, tuples: int = 1, ack_partitions: int = 1) -> Callable[[], list[Any]]:
+    """Headers of a record of tuples with one anchor each; other roots each time.
+
+    As those that a busy task of a spout draws, the roots of 4,096 tuples in a row share an ack partition (ADR 20).
+    """
+    drawn = itertools.count(0, tuples)
+
+    def headers() -> list[Any]:
+        ids = random_column(2 * tuples).copy()
+        sticky = next(drawn) // FULL % ack_partitions
+        ids[::2] -= ids[::2] % np.uint64(ack_partitions)
+        ids[::2] += np.uint64(sticky)
+        return [("anchors", pack_ids(ids)), ("source", source)]
+
+    return headers
 
 
 def untracked_headers(source: bytes) -> Callable[[], list[Any]]:

@@ -153,9 +153,9 @@ class StageRounds:
         plain = Plan(name, guarantee=_guarantee(settings), ack_partitions=self._ack_partitions)
         plan = self._plans[settings] = replace(plain, **VARIANTS.get(settings, {}))
         running.make_topics(self._topics, plan)
-        inbox, tracked = tuples_topic(plan.name, "transform"), plan.guarantee != "at_most_once"
-        tuples = TUPLES_A_RECORD * self._records
-        self._topics.fill_packs(inbox, STREAM, tuples, b"source/default", tracked=tracked)
+        inbox, tuples = tuples_topic(plan.name, "transform"), TUPLES_A_RECORD * self._records
+        partitions = None if plan.guarantee == "at_most_once" else plan.ack_partitions
+        self._topics.fill_packs(inbox, STREAM, tuples, b"source/default", partitions)
         return plan
 
 
