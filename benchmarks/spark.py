@@ -42,7 +42,7 @@ from spark_jobs.unpacking import Unpack
 from tuple_tree.anchors import anchor_headers
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
-from tuple_tree.names import tuples_topic
+from tuple_tree.names import TOPOLOGIES_TOPIC, tuples_topic
 from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.streams import declare
 from tuple_tree.topics import topic_specs
@@ -136,7 +136,11 @@ class Bench:
 
 def create_topics(bench: Bench) -> None:
     admin = AdminClient(bench.kafka)
-    topics = [NewTopic(spec.name, spec.partitions, 1, config=spec.config) for spec in topic_specs(bench.topology)]
+    topics = [
+        NewTopic(spec.name, spec.partitions, 1, config=spec.config)
+        for spec in topic_specs(bench.topology)
+        if spec.name != TOPOLOGIES_TOPIC
+    ]
     ours = [NewTopic(topic, PARTITIONS, 1) for topic in (bench.copy, bench.singles)]
     for future in admin.create_topics([*topics, *ours]).values():
         future.result(30)
@@ -250,9 +254,9 @@ def ratios_of(rows: list[dict[str, Any]]) -> dict[str, float]:
     return {name: round(rate[one] / rate[other], 3) for name, (one, other) in pairs.items()}
 
 
-def latency(bench: Bench) -> float:
+def latency(bench: Bench, rows: int) -> float:
     """Seconds of a micro-batch of 1,000 rows; the first ones, in which Spark compiles, do not count."""
-    few = replace(bench, topology=manifest(), rows=30_000, copy=f"{bench.copy}-few", singles=f"{bench.singles}-few")
+    few = replace(bench, topology=manifest(), rows=rows, copy=f"{bench.copy}-few", singles=f"{bench.singles}-few")
     create_topics(few)
     fill(few)
     seconds = run_bolt(few, select, 1_000)
@@ -286,7 +290,7 @@ def main() -> None:
             create_topics(bench)
             fill(bench)
             rows = measure(bench, given.batch, rounds)
-            batch_s = latency(bench)
+            batch_s = latency(bench, 8_000 if given.quick else 30_000)
     finally:
         spark.stop()
     told = {"rows": number, "rows_a_batch": given.batch, "rounds": rounds, "partitions": PARTITIONS, "pack": PACK}

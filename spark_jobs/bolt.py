@@ -15,7 +15,7 @@ from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.tallies import BoltTally
 from tuple_tree.manifest import BoltManifest, Component, Manifest
-from tuple_tree.names import acks_topic, component_group, dead_letters_topic, tuples_topic
+from tuple_tree.names import acks_topic, component_group, dead_letters_topic, notices_topic, tuples_topic
 
 _RECORDS: Final = 200_000
 _PACKS: Final = 1_000
@@ -48,6 +48,21 @@ def component_of(manifest: Manifest, name: str) -> Component:
         return manifest.component(name)
     except ValueError as error:
         raise ComponentRefusedError(f"{error}; name one of these") from None
+
+
+def topics_of(manifest: Manifest, component: Component) -> dict[str, int]:
+    """The topics that a component needs, beside the source of a spout, and how many partitions they have."""
+    topics = {dead_letters_topic(manifest.topology): 1}
+    for receiver in manifest.bolts:
+        if any(subscription.source == component.name for subscription in receiver.subscriptions):
+            topics[tuples_topic(manifest.topology, receiver.name)] = receiver.tasks
+    if isinstance(component, BoltManifest):
+        topics[tuples_topic(manifest.topology, component.name)] = component.tasks
+    elif manifest.acking:
+        topics[notices_topic(manifest.topology, component.name)] = component.tasks
+    if manifest.acking:
+        topics[acks_topic(manifest.topology)] = manifest.ack_partitions
+    return topics
 
 
 def bolt(
@@ -102,7 +117,7 @@ def bolt(
     _check_options(name, options or {})
     batch = BoltBatch(manifest, found, transform, _idempotent(sink_options(kafka)))
     batch.check(spark.createDataFrame([], batch.row_type))
-    check_topics(kafka, _topics(manifest, found))
+    check_topics(kafka, topics_of(manifest, found))
     claim_checkpoint(spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt"})
     tally = BoltTally(found)
 
@@ -164,13 +179,3 @@ def _idempotent(kafka: Mapping[str, str]) -> dict[str, str]:
     """
     once = {"kafka.enable.idempotence": "true", "kafka.max.in.flight.requests.per.connection": "1"}
     return {**kafka, "kafka.acks": "all", **once}
-
-
-def _topics(manifest: Manifest, found: BoltManifest) -> dict[str, int]:
-    topics = {tuples_topic(manifest.topology, found.name): found.tasks, dead_letters_topic(manifest.topology): 1}
-    for receiver in manifest.bolts:
-        if any(subscription.source == found.name for subscription in receiver.subscriptions):
-            topics[tuples_topic(manifest.topology, receiver.name)] = receiver.tasks
-    if manifest.acking:
-        topics[acks_topic(manifest.topology)] = manifest.ack_partitions
-    return topics

@@ -11,9 +11,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark import Accumulator, AccumulatorParam, SparkContext
+from pyspark import Accumulator, AccumulatorParam, SparkContext, TaskContext
 
 from spark_jobs.entries import record_rows
+from spark_jobs.errors import SparkJobError
 from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.inits import Roots, SendInits
 from spark_jobs.packing import LARGEST, Outputs
@@ -157,18 +158,30 @@ class Deliveries:
     """
 
     def __init__(self, spark: SparkContext) -> None:
-        self._reported: Accumulator[list[Report]] = spark.accumulator([], _Appended())
+        self._reported: Accumulator[_Reports] = spark.accumulator([], _Appended())
 
     def __call__(self, found: list[Found]) -> None:
-        """On an executor: delivers a report."""
-        self._reported.add([Report.of(each) for each in found if len(each.offsets)])
+        """On an executor: delivers the report of a task."""
+        task = TaskContext.get()
+        assert task is not None  # noqa: S101 - for the type checker
+        self._reported.add([(task.partitionId(), [Report.of(each) for each in found if len(each.offsets)])])
 
-    def take(self) -> list[Found]:
-        """On the driver: what was reported since the last call, each partition once."""
-        reported, self._reported.value = self._reported.value, []
+    def take(self, tasks: int) -> list[Found]:
+        """On the driver: what so many tasks have reported since the last call, each partition once.
+
+        Raises:
+            SparkJobError: if a report is missing; Spark only logs an accumulator that it cannot bring up to date.
+        """
+        reported, self._reported.value = dict(self._reported.value), []
+        if len(reported) < tasks:
+            raise SparkJobError(
+                f"{tasks - len(reported)} of {tasks} tasks have not reported what they delivered: see Spark's log, and "
+                "start the spout again, it delivers the micro-batch once more"
+            )
         partitions: dict[int, list[Report]] = {}
-        for each in reported:
-            partitions.setdefault(each.partition, []).append(each)
+        for reports in reported.values():
+            for each in reports:
+                partitions.setdefault(each.partition, []).append(each)
         return [
             Found(
                 partition,
@@ -180,11 +193,15 @@ class Deliveries:
         ]
 
 
-class _Appended(AccumulatorParam[list[Report]]):
-    def zero(self, value: list[Report]) -> list[Report]:  # noqa: ARG002 - of Spark
+_Reports = list[tuple[int, list[Report]]]
+"""Of tasks, by their numbers."""
+
+
+class _Appended(AccumulatorParam[_Reports]):
+    def zero(self, value: _Reports) -> _Reports:  # noqa: ARG002 - of Spark
         return []
 
-    def addInPlace(self, value1: list[Report], value2: list[Report]) -> list[Report]:  # noqa: N802 - of Spark
+    def addInPlace(self, value1: _Reports, value2: _Reports) -> _Reports:  # noqa: N802 - of Spark
         return [*value1, *value2]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from pyspark.sql import DataFrame
 
-from spark_jobs.bolt import HasManifest, component_of, manifest_of
+from spark_jobs.bolt import HasManifest, component_of, manifest_of, topics_of
 from spark_jobs.entries import OUT, record_rows
 from spark_jobs.errors import ComponentRefusedError, SparkJobError
 from spark_jobs.inits import KafkaInits, Roots, SendInits, for_executors
@@ -22,7 +22,6 @@ from spark_jobs.spout_batch import spout_task
 from tuple_tree.ids import random_column
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutTask
-from tuple_tree.names import acks_topic, notices_topic, tuples_topic
 from tuple_tree.streams import DEFAULT_STREAM
 
 _checked: Final[set[tuple[str, str, str]]] = set()
@@ -131,13 +130,5 @@ def _check_once(manifest: Manifest, spout: SpoutManifest, query_id: str, kafka: 
     key = (manifest.topology, spout.name, query_id)
     if key in _checked:
         return
-    topics = {
-        tuples_topic(manifest.topology, bolt.name): bolt.tasks
-        for bolt in manifest.bolts
-        if any(subscription.source == spout.name for subscription in bolt.subscriptions)
-    }
-    if manifest.acking:
-        topics[acks_topic(manifest.topology)] = manifest.ack_partitions
-        topics[notices_topic(manifest.topology, spout.name)] = spout.tasks
-    check_topics(kafka, topics)
+    check_topics(kafka, topics_of(manifest, spout))
     _checked.add(key)

@@ -27,7 +27,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_jobs.bolt import HasManifest, component_of, manifest_of
+from spark_jobs.bolt import HasManifest, component_of, manifest_of, topics_of
 from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
 from spark_jobs.delivering import Deliveries, totals
 from spark_jobs.driver_stats import DriverStats, driver_stats
@@ -45,7 +45,7 @@ from spark_jobs.spout_loop import SpoutLoop
 from spark_jobs.spout_offsets import Range, SpoutOffsets
 from spark_jobs.tallies import SpoutTally
 from tuple_tree.manifest import Manifest, SpoutManifest
-from tuple_tree.names import acks_topic, component_group, dead_letters_topic, notices_topic, tuples_topic
+from tuple_tree.names import component_group, dead_letters_topic
 from tuple_tree.positions import MAX_ATTEMPTS
 from tuple_tree.source_positions import Prefix, SourcePositions
 
@@ -177,7 +177,7 @@ def spout(
         raise ComponentRefusedError(f"{name!r} is a bolt of topology {manifest.topology!r}: name a spout")
     check_session(spark)
     _check_settings(name, retry_limit, starting_offsets, max_rows)
-    check_topics(kafka, _topics(manifest, found))
+    check_topics(kafka, topics_of(manifest, found))
     landing: Landing | None = None
     if not isinstance(source, str):
         if fields is not None:
@@ -211,7 +211,7 @@ def spout(
         positions = SourcePositions(lost_after, time.monotonic())
         read_as = batch.messages
         outcomes = Outcomes(positions, read_as.spout, read_as.topic_key, manifest.ack_partitions, found.max_pending)
-        # A session of its own: replays run beside whatever else the given one does, with settings for their plans.
+        # A session of its own: nobody's settings for a query change how replays are read.
         reader = SourceReader(spark.newSession(), source, read)
         by = f"{name}/{TASK}"
         replays = ReplayRounds(batch, reader, retry_limit)
@@ -340,14 +340,3 @@ def _check_settings(name: str, retry_limit: int, starting_offsets: str, max_rows
         raise ComponentRefusedError(f"starting_offsets of {name!r} is {starting_offsets!r}: say earliest or latest")
     if max_rows < 1:
         raise ComponentRefusedError(f"max_rows of spout {name!r} is {max_rows}: it must be at least 1")
-
-
-def _topics(manifest: Manifest, found: SpoutManifest) -> dict[str, int]:
-    topics = {dead_letters_topic(manifest.topology): 1}
-    for receiver in manifest.bolts:
-        if any(subscription.source == found.name for subscription in receiver.subscriptions):
-            topics[tuples_topic(manifest.topology, receiver.name)] = receiver.tasks
-    if manifest.acking:
-        topics[acks_topic(manifest.topology)] = manifest.ack_partitions
-        topics[notices_topic(manifest.topology, found.name)] = found.tasks
-    return topics

@@ -59,6 +59,9 @@ class SpoutBatch:
 
         Returns:
             What was delivered.
+
+        Raises:
+            SparkJobError: if that is not known.
         """
         types = spark_fields(self.messages.frame)
         fields = [
@@ -69,7 +72,8 @@ class SpoutBatch:
         deliver = Deliver(self.outputs, self.messages, self.spout, self.inits, deliveries, wanted)
         made = records.select(*_KAFKAS, *fields).mapInArrow(deliver, OUT)
         made.write.format("kafka").options(**self.sink).save()
-        return deliveries.take()
+        # One task each, for nothing is shuffled.
+        return deliveries.take(records.rdd.getNumPartitions())
 
 
 def whole_value(stream: Stream) -> bool:

@@ -417,8 +417,13 @@ def test_reports_of_tasks_are_put_together() -> None:
     deliveries._reported = SimpleNamespace(value=[])  # type: ignore[assignment]
     none = np.empty(0, np.int64)
     each = Report.of(Found(0, np.array([1, 2, 5]), np.array([2]), 3)), Report.of(Found(0, np.array([7]), none, 1))
-    deliveries._reported.value = [each[1], each[0], Report.of(Found(1, np.array([0]), none, 1))]
-    first, second = deliveries.take()
+    last = Report.of(Found(1, np.array([0]), none, 1))
+    # The second task is there twice, and the fourth had nothing.
+    deliveries._reported.value = [(1, [each[1]]), (0, [each[0]]), (2, [last]), (1, [each[1]]), (3, [])]
+    first, second = deliveries.take(4)
     assert (first.partition, first.offsets.tolist(), first.dead.tolist(), first.tuples) == (0, [1, 2, 5, 7], [2], 4)
     assert second.offsets.tolist() == [0]
-    assert deliveries.take() == []
+    assert deliveries.take(0) == []
+    deliveries._reported.value = [(1, [last])]
+    with pytest.raises(SparkJobError, match="1 of 2 tasks have not reported what they delivered"):
+        deliveries.take(2)
