@@ -170,9 +170,8 @@ class AtLeastOnceCommits:
             self._commit_at = now + _COMMIT_SECONDS
             self._reader.commit(self._ahead(tuple(self._tasks)))
 
-    def dry(self, now: float) -> None:  # noqa: ARG002 - nothing depends on the time
-        """Lets out what lingers."""
-        self._sink.push()
+    def dry(self, now: float) -> None:
+        """Nothing is to be done."""
 
     def release(self, partitions: Sequence[int]) -> None:
         """Gets the last acks out and delivered, and then commits."""

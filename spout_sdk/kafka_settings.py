@@ -30,12 +30,12 @@ _CONSUMER: Final[dict[str, Any]] = {
 }
 # Records with a key that leave a topology lie where those of Kafka's own clients would.
 _PRODUCER: Final[dict[str, Any]] = {"compression.type": "lz4", "partitioner": "murmur2_random"}
-_TUPLES: Final[dict[str, Any]] = {"linger.ms": 2}
-# Ack batches are packed already: waiting for company would only add latency. A dead letter may be as large as the
-# largest record of an inbox; what is too large is for the broker to say.
+# Tuples and ack batches are packed already: waiting for company would only add latency.
+_TUPLES: Final[dict[str, Any]] = {"linger.ms": 0}
+# A dead letter may be as large as the largest record of an inbox; what is too large is for the broker to say.
 _ACKS: Final[dict[str, Any]] = {"linger.ms": 0, "message.max.bytes": 100_000_000}
 # An open transaction holds up whoever reads behind it, the ackers too, for so long at most.
-_TRANSACTIONAL: Final[dict[str, Any]] = {"linger.ms": 2, "transaction.timeout.ms": TRANSACTION_MS}
+_TRANSACTIONAL: Final[dict[str, Any]] = {"linger.ms": 0, "transaction.timeout.ms": TRANSACTION_MS}
 
 # What the guarantees rest on, so nobody's settings change it.
 _FIXED_CONSUMER: Final[dict[str, Any]] = {

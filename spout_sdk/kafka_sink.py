@@ -19,7 +19,6 @@ from spout_sdk.records import Delivered, Headers
 logger = logging.getLogger("spout_sdk.kafka")
 
 _ROOM_SECONDS: Final = 0.01
-_PUSH_SECONDS: Final = 0.001  # the shortest that librdkafka knows
 
 
 class KafkaSink:
@@ -31,7 +30,6 @@ class KafkaSink:
     """
 
     def __init__(self, kafka: KafkaSettings, *, never_twice: bool = False) -> None:
-        self._lingering = False
         self.error: str | None = None
         heard = {"error_cb": self._on_error}
         self._tuples = Producer({**tuple_producer_settings(kafka, never_twice=never_twice), **heard})
@@ -48,7 +46,6 @@ class KafkaSink:
         on_undelivered: Delivered,
     ) -> None:
         """Sends tuples; waits while librdkafka's queue is full, which is the back-pressure of a slow broker."""
-        self._lingering = True
         try:
             self._produce_tuple(topic, value, key, partition, on_undelivered, None, 0, headers)
         except BufferError:
@@ -78,18 +75,6 @@ class KafkaSink:
         self._hear(lambda: self._acks.poll(0))
         if self.error is not None:
             raise BrokerError(self.error)
-
-    def push(self) -> None:
-        """Lets tuples that linger go out now, because none will follow soon; takes a millisecond at most.
-
-        Not what a flush is for, but while one waits, librdkafka's threads let nothing linger.
-
-        Raises:
-            BrokerError: if the producer cannot go on.
-        """
-        if self._lingering:
-            self._lingering = False
-            self._hear(lambda: self._tuples.flush(_PUSH_SECONDS))
 
     def flush(self, seconds: float) -> int:
         """Waits until everything is delivered or has failed.

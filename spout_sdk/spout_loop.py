@@ -130,7 +130,6 @@ class SpoutLoop:
             # Nothing to emit and nothing heard: what is buffered has nobody to wait for.
             for task in self._tasks.values():
                 task.flush()
-            self._sink.push()
             self._tick(clock())
             throttled = all(task.is_throttled for task in self._tasks.values())
             self._hear(_THROTTLED_SECONDS if throttled else idle)

@@ -119,9 +119,6 @@ class LoopSink(MemorySink):
     def poll(self) -> None:
         """All is delivered already."""
 
-    def push(self) -> None:
-        """All is sent already."""
-
     def flush(self, _seconds: float) -> int:
         return 0
 
