@@ -46,7 +46,7 @@ SMALL: Final = 10
 """Entries of a small batch."""
 TUPLES: Final = 20_000
 """Of a round of a bolt."""
-TRACKED_FLOOR: Final = 0.78
+TRACKED_FLOOR: Final = 0.5
 ARROW_FLOOR: Final = 0.38
 _SMALL_TURNS: Final = 2 * BATCH
 
