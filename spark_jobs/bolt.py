@@ -52,17 +52,17 @@ def component_of(manifest: Manifest, name: str) -> Component:
 
 def topics_of(manifest: Manifest, component: Component) -> dict[str, int]:
     """The topics that a component needs, beside the source of a spout, and how many partitions they have."""
-    topics = {dead_letters_topic(manifest.topology): 1}
-    for receiver in manifest.bolts:
-        if any(subscription.source == component.name for subscription in receiver.subscriptions):
-            topics[tuples_topic(manifest.topology, receiver.name)] = receiver.tasks
+    topics = {}
     if isinstance(component, BoltManifest):
         topics[tuples_topic(manifest.topology, component.name)] = component.tasks
     elif manifest.acking:
         topics[notices_topic(manifest.topology, component.name)] = component.tasks
+    for receiver in manifest.bolts:
+        if any(subscription.source == component.name for subscription in receiver.subscriptions):
+            topics[tuples_topic(manifest.topology, receiver.name)] = receiver.tasks
     if manifest.acking:
         topics[acks_topic(manifest.topology)] = manifest.ack_partitions
-    return topics
+    return {**topics, dead_letters_topic(manifest.topology): 1}
 
 
 def bolt(

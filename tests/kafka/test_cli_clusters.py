@@ -32,7 +32,7 @@ def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_
     by_name = {row["name"]: row for row in json.loads(missing.stdout)["topics"]}
     assert by_name[acks_topic(name)]["partitions"] is None
     assert "acker topics create" in by_name[acks_topic(name)]["problems"][0]
-    assert "acker topics create MODULE:TOPOLOGY" in one_line(acker("run", TOPOLOGY))
+    assert f"acker topics create {TOPOLOGY}" in one_line(acker("run", TOPOLOGY))
     unknown = one_line(acker("worker", "--topology", "no-such-topology"))
     assert "no topology 'no-such-topology'" in unknown
     assert "acker topics create" in unknown
