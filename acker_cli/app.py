@@ -126,7 +126,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def named(message: str, given: Sequence[str]) -> str:
-    """A message with the topology that the command was given, where it tells to pass one."""
+    """A message with the topology that the command was given instead of the placeholder."""
     topology = next((argument for argument in given if _REFERENCE.fullmatch(argument)), None)
     return message if topology is None else message.replace(_PLACEHOLDER, topology)
 

@@ -293,9 +293,9 @@ def main() -> None:
             batch_s = latency(bench, 8_000 if given.quick else 30_000)
     finally:
         spark.stop()
-    told = {"rows": number, "rows_a_batch": given.batch, "rounds": rounds, "partitions": PARTITIONS, "pack": PACK}
+    sizes = {"rows": number, "rows_a_batch": given.batch, "rounds": rounds, "partitions": PARTITIONS, "pack": PACK}
     ratios = {**ratios_of(rows), "batch_of_1000_s": batch_s}
-    publish(report("spark", host, rows, told, versions("pyspark"), ratios), command.directory(given))
+    publish(report("spark", host, rows, sizes, versions("pyspark"), ratios), command.directory(given))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class Java:
     Attributes:
         executable: The `java` command.
         version: Its feature release: 17 for 17.0.15.
-        build: Its exact version, as it can stand in a file's name.
+        build: Its exact version, with characters that a file name may have.
     """
 
     executable: Path
@@ -115,7 +115,7 @@ def _ask(executable: str) -> Java | None:
     # runtime's own binary.
     home = _HOME.search(answer.stdout)
     binary = Path(home["home"]) / "bin" / "java" if home else None
-    executable_ = binary if binary is not None and binary.is_file() else Path(executable)
+    runtime = binary if binary is not None and binary.is_file() else Path(executable)
     exact = _BUILD.search(answer.stdout) or _VERSION.search(answer.stdout)
     assert exact is not None  # noqa: S101 - parse_version found one
-    return Java(executable_, version, re.sub(r"[^\w.+-]", "_", exact[1]))
+    return Java(runtime, version, re.sub(r"[^\w.+-]", "_", exact[1]))

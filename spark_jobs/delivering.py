@@ -38,7 +38,7 @@ LARGEST_VALUE: Final = 1_000_000
 _DETAIL: Final = 500
 
 
-class Found(NamedTuple):
+class SourceRange(NamedTuple):
     """Messages of one source partition.
 
     Attributes:
@@ -53,7 +53,7 @@ class Found(NamedTuple):
     tuples: int
 
 
-class Wanted(NamedTuple):
+class ReplayRequest(NamedTuple):
     """Messages of one source partition that are delivered again.
 
     Attributes:
@@ -134,7 +134,7 @@ class Report(NamedTuple):
     tuples: int
 
     @classmethod
-    def of(cls, found: Found) -> "Report":
+    def of(cls, found: SourceRange) -> "Report":
         """The report of some messages."""
         offsets = found.offsets
         breaks = np.flatnonzero(np.diff(offsets) != 1)
@@ -160,13 +160,13 @@ class Deliveries:
     def __init__(self, spark: SparkContext) -> None:
         self._reported: Accumulator[_Reports] = spark.accumulator([], _Appended())
 
-    def __call__(self, found: list[Found]) -> None:
+    def __call__(self, found: list[SourceRange]) -> None:
         """On an executor: delivers the report of a task."""
         task = TaskContext.get()
         assert task is not None  # noqa: S101 - for the type checker
         self._reported.add([(task.partitionId(), [Report.of(each) for each in found if len(each.offsets)])])
 
-    def take(self, tasks: int) -> list[Found]:
+    def take(self, tasks: int) -> list[SourceRange]:
         """On the driver: what so many tasks have reported since the last call, each partition once.
 
         Raises:
@@ -183,7 +183,7 @@ class Deliveries:
             for each in reports:
                 partitions.setdefault(each.partition, []).append(each)
         return [
-            Found(
+            SourceRange(
                 partition,
                 np.unique(np.concatenate([each.offsets for each in several])),
                 np.unique(np.concatenate([each.dead for each in several])),
@@ -223,8 +223,8 @@ class Deliver:
     messages: Messages
     spout: SpoutTask
     send: SendInits
-    report: Callable[[list[Found]], object]
-    wanted: Mapping[int, Wanted] | None = None
+    report: Callable[[list[SourceRange]], object]
+    wanted: Mapping[int, ReplayRequest] | None = None
     largest: int = LARGEST
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -255,9 +255,9 @@ class _Task:
         self._dead: dict[int, list[int]] = {}
         self._tuples: Counter[int] = Counter()
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[SourceRange]:
         return [
-            Found(
+            SourceRange(
                 partition,
                 np.concatenate(several),
                 np.array(sorted(self._dead.get(partition, ())), np.int64),
@@ -327,7 +327,7 @@ def _by_partition(partitions: Any) -> Iterator[tuple[int, Rows]]:
         yield partition, np.flatnonzero(partitions == partition)
 
 
-def totals(several: Sequence[Found]) -> tuple[int, int, int]:
+def totals(several: Sequence[SourceRange]) -> tuple[int, int, int]:
     """How many messages, dead letters and deliveries these are."""
     return (
         sum(len(each.offsets) for each in several),

@@ -132,7 +132,7 @@ class Entries:
         self._vals.append(vals)
 
     def fail(self, roots: IdColumn, message: str) -> None:
-        """Fails trees; an entry that nobody takes back keeps them from being acked before that is read."""
+        """Fails trees; an entry without a counterpart keeps them from being acked before the fail is read."""
         if self._spout is None:
             self.add(roots, random_column(len(roots)))
         self._fails.update(dict.fromkeys(roots.tolist(), message))

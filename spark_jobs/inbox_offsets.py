@@ -1,4 +1,4 @@
-"""How far a bolt is, as the offsets of its group, for whoever looks; the bolt itself goes by its checkpoint."""
+"""How far a bolt is, as the offsets of its group, for monitoring; the bolt itself goes by its checkpoint."""
 
 import logging
 from collections.abc import Mapping

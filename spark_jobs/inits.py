@@ -54,7 +54,7 @@ class Roots:
         """Emits rows of a batch, each under its root; returns those that do not fit the stream, and why."""
         none = np.zeros(len(roots), np.uint64)
         unfit = self.packing.emit(self._stream, batch, AnchorColumns(roots, none, None), rows)
-        # What nobody receives begins a tree, too, which is complete at once.
+        # A tuple without receivers begins a tree, too, which is complete at once.
         begun = roots[np.setdiff1d(rows, list(unfit)).astype(np.intp)]
         self._entries.add(begun, np.zeros(len(begun), np.uint64))
         return unfit
@@ -108,7 +108,7 @@ class KafkaInits:
 
 
 def for_executors(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """Kafka's settings with what stands in PEM files, which executors need not have."""
+    """Kafka's settings with the contents of PEM files, which executors need not have."""
     settings = dict(kafka)
     for name in _FILES:
         path = Path(str(settings.get(f"{name}.location", "")))

@@ -88,7 +88,7 @@ def is_sink(function: Any) -> bool:
     try:
         parameters = inspect.signature(function)
     except (TypeError, ValueError):
-        # Some that are written in C do not tell.
+        # Some that are written in C have no signature.
         return False
     for arguments in (1, 2):
         try:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from spark_jobs.delivering import Found
+from spark_jobs.delivering import SourceRange
 from spark_jobs.errors import SparkJobError
 from spark_jobs.running_query import StoppedBetweenBatches
 from tuple_tree.ids import IdColumn
@@ -110,14 +110,14 @@ class Outcomes:
         self.most = 0
         """The most trees that were ever open at once, those of an earlier process apart."""
 
-    def recovered(self, found: Iterable[Found], mark: int) -> None:
+    def recovered(self, found: Iterable[SourceRange], mark: int) -> None:
         """Opens what an earlier process may have delivered."""
         with self._changed:
             for each in found:
                 self._positions.delivered(each.partition, each.offsets, mark)
 
     @contextmanager
-    def writing(self, rows: int, mark: Callable[[], int], stopping: Callable[[], bool]) -> Iterator[list[Found]]:
+    def writing(self, rows: int, mark: Callable[[], int], stopping: Callable[[], bool]) -> Iterator[list[SourceRange]]:
         """Waits until there is room for a micro-batch; within the block it is written, and afterwards it is open.
 
         What is read of it within the block counts as well: that a tree is open is only known when its task reports.
@@ -134,7 +134,7 @@ class Outcomes:
             StoppedBetweenBatches: if it has to stop.
             SparkJobError: if a partition has no positional root.
         """
-        found: list[Found] = []
+        found: list[SourceRange] = []
         with self._changed:
             while self._positions.pending and self._positions.pending + rows > self._limit:
                 if stopping():

@@ -28,7 +28,7 @@ class ProgressListener(StreamingQueryListener):
         written: what a micro-batch has written, by its id.
 
     Attributes:
-        query_id: of the query; events of others are passed over.
+        query_id: of the query; events of others are skipped.
         ended: set when Spark has said that it has.
         progress: Spark's account of the last micro-batch.
         outstanding: what a spout waits for, as a part of the line.

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.delivering import Deliveries, Found, Wanted
+from spark_jobs.delivering import Deliveries, ReplayRequest, SourceRange
 from spark_jobs.spout_batch import SpoutBatch
 from spark_jobs.spout_offsets import Range
 from tuple_tree.messages import FailReason
@@ -58,7 +58,7 @@ class SourceReader:
             .load()
         )
 
-    def offsets(self, ranges: Sequence[Range]) -> list[Found]:
+    def offsets(self, ranges: Sequence[Range]) -> list[SourceRange]:
         """Which offsets there are in ranges."""
         filled = [each for each in ranges if each.start < each.end]
         if not filled:
@@ -67,7 +67,7 @@ class SourceReader:
         partitions, offsets = table["partition"].to_numpy(), table["offset"].to_numpy()
         none = np.empty(0, np.int64)
         return [
-            Found(partition, np.sort(offsets[partitions == partition]), none, 0)
+            SourceRange(partition, np.sort(offsets[partitions == partition]), none, 0)
             for partition in np.unique(partitions).tolist()
         ]
 
@@ -85,7 +85,7 @@ class ReplayRounds:
     """
 
     def __init__(self, batch: SpoutBatch, reader: SourceReader, retry_limit: int) -> None:
-        self.on_written: Callable[[Sequence[Found]], object] = lambda _found: None
+        self.on_written: Callable[[Sequence[SourceRange]], object] = lambda _found: None
         self._batch = batch
         self._reader = reader
         self._retry_limit = retry_limit
@@ -100,7 +100,7 @@ class ReplayRounds:
         """
         self._round += 1
         ranges = [Range(each.partition, int(each.offsets[0]), int(each.offsets[-1]) + 1) for each in replays]
-        wanted = {each.partition: Wanted(each.offsets, each.attempts, self._given_up(each)) for each in replays}
+        wanted = {each.partition: ReplayRequest(each.offsets, each.attempts, self._given_up(each)) for each in replays}
         found = self._batch.write(self._reader.read(ranges), self._deliveries, wanted)
         self.on_written(found)
         alive = {each.partition: np.setdiff1d(each.offsets, each.dead) for each in found}

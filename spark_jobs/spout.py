@@ -211,7 +211,7 @@ def spout(
         positions = SourcePositions(lost_after, time.monotonic())
         read_as = batch.messages
         outcomes = Outcomes(positions, read_as.spout, read_as.topic_key, manifest.ack_partitions, found.max_pending)
-        # A session of its own: nobody's settings for a query change how replays are read.
+        # A session of its own: settings of the user's queries must not change how replays are read.
         reader = SourceReader(spark.newSession(), source, read)
         by = f"{name}/{TASK}"
         replays = ReplayRounds(batch, reader, retry_limit)

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pyspark.sql import Column, DataFrame
 
-from spark_jobs.delivering import FIELD, Deliver, Deliveries, Found, Messages, Wanted
+from spark_jobs.delivering import FIELD, Deliver, Deliveries, Messages, ReplayRequest, SourceRange
 from spark_jobs.entries import OUT
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import StreamFrame
@@ -48,14 +48,14 @@ class SpoutBatch:
     sink: Mapping[str, str]
 
     def write(
-        self, records: DataFrame, deliveries: Deliveries, wanted: Mapping[int, Wanted] | None = None
-    ) -> list[Found]:
+        self, records: DataFrame, deliveries: Deliveries, wanted: Mapping[int, ReplayRequest] | None = None
+    ) -> list[SourceRange]:
         """Delivers messages.
 
         Args:
             records: as Spark's Kafka source gives them, with headers.
             deliveries: where tasks report; for one thread.
-            wanted: partition → messages that are delivered again; all others of `records` are passed over.
+            wanted: partition → messages that are delivered again; all others of `records` are skipped.
 
         Returns:
             What was delivered.

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_jobs.delivering import Found, totals
+from spark_jobs.delivering import SourceRange, totals
 from spark_jobs.micro_batch import Written
 from spark_jobs.outcomes import Outcomes
 from tuple_tree.manifest import Component
@@ -74,7 +74,7 @@ class SpoutTally:
         self._lock = threading.Lock()
         self._emitted = self._transferred = self._dead = 0
 
-    def add(self, found: Sequence[Found]) -> None:
+    def add(self, found: Sequence[SourceRange]) -> None:
         """Takes what a micro-batch, or a round of replays, has written."""
         rows, dead, tuples = totals(found)
         with self._lock:

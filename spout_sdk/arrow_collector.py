@@ -249,7 +249,7 @@ class ArrowCollector:
             self._output.counters.process_latency.record(self._output.clock() - self._began)
 
     def fail(self, message: str | BaseException = "", rows: Any = None) -> None:
-        """Says that rows could not be processed: their trees fail, and their spouts hear the message.
+        """Says that rows could not be processed: their trees fail, with the message.
 
         Args:
             message: why, for people.

@@ -28,7 +28,7 @@ class InputOffsets:
         self._tuples += pack.size
 
     def done(self, packs: "Sequence[InputPack]") -> None:
-        """All tuples of these records were acked or failed, and what that told the ackers was delivered."""
+        """All tuples of these records were acked or failed, and the ack batches about them were delivered."""
         for pack in packs:
             self._forget(pack.offset)
         self._offsets.all_done([pack.offset for pack in packs])

@@ -48,7 +48,7 @@ _FIXED_CONSUMER: Final[dict[str, Any]] = {
 _FIXED_PRODUCER: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all"}
 # A call of Python for each delivered tuple would cost more than sending it.
 _FIXED_TUPLES: Final[dict[str, Any]] = {**_FIXED_PRODUCER, "delivery.report.only.error": True}
-# librdkafka begins a new epoch when it gives up a record that may have arrived, or hears of a gap between requests that
+# librdkafka begins a new epoch when it gives up a record that may have arrived, or detects a gap between requests that
 # were under way together, and what it sends again then may be there twice (confluentinc/librdkafka#4953).
 _NEVER_TWICE: Final[dict[str, Any]] = {"message.timeout.ms": 0, "max.in.flight.requests.per.connection": 1}
 _FIXED_ACKS: Final[dict[str, Any]] = {**_FIXED_PRODUCER, "delivery.report.only.error": False}

@@ -137,7 +137,7 @@ def _is_text(value: str) -> bool:
 
 
 def _all_fit(columns: Sequence[_Column]) -> Callable[[Values], bool]:
-    """What tells whether a tuple is a row as it is: one expression, because it is evaluated for each tuple."""
+    """A check whether a tuple is a row as it is: one expression, because it is evaluated for each tuple."""
     tests = [f"len(row) == {len(columns)}", *(column.fits(f"row[{at}]") for at, column in enumerate(columns))]
     made: Callable[[Values], bool] = eval(f"lambda row: {' and '.join(tests)}", {"is_text": _is_text})  # noqa: S307
     return made

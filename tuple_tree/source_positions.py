@@ -108,7 +108,7 @@ class _Partition:
             self.committable = int(offsets[0])
 
     def places(self, offsets: Offsets) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Where offsets stand in the columns, and whether they stand there and are open."""
+        """The places of offsets in the columns, and whether they are there and open."""
         places = np.searchsorted(self.offsets, offsets)
         if not len(self.offsets):
             return places, np.zeros(len(offsets), np.bool_)

@@ -67,7 +67,7 @@ class WordTopics:
                 future.result(30)
 
     def consumer(self) -> Consumer:
-        """A consumer without a group; whoever asks for it closes it."""
+        """A consumer without a group; the caller closes it."""
         return Consumer(
             {
                 "bootstrap.servers": self.servers,
@@ -189,7 +189,7 @@ def ends(consumer: Consumer, topic: str) -> int:
 
 
 def await_topic(consumer: Consumer, topic: str) -> None:
-    """Waits until the broker tells of a topic that was just made."""
+    """Waits until the broker describes a topic that was just created."""
     deadline = time.monotonic() + _KNOWN_SECONDS
     while True:
         try:
@@ -198,5 +198,5 @@ def await_topic(consumer: Consumer, topic: str) -> None:
         except KafkaException as error:
             unknown = error.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
             if not unknown or time.monotonic() > deadline:
-                raise BenchmarkError(f"the broker does not tell of {topic}: {error.args[0].str()}") from error
+                raise BenchmarkError(f"the broker does not describe {topic}: {error.args[0].str()}") from error
         time.sleep(0.1)

@@ -152,7 +152,7 @@ def test_tasks_of_each_write_of_a_bolt_are_killed(
     stage.ack_received()
     acked = stage.outcome().acked
     if write == "InputAcks":
-        assert acked == set(roots), "write 2 is the same whoever makes it"
+        assert acked == set(roots), "write 2 is the same in each attempt"
     # What the first attempt of write 1 has left may keep trees open, and completes none.
     words = Counter(word for (word,) in stage.values())
     assert words.keys() == {f"{letter}{number}" for letter in "abc" for number in range(10_000)}

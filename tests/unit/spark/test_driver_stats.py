@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from spark_jobs.delivering import Found
+from spark_jobs.delivering import SourceRange
 from spark_jobs.driver_stats import driver_stats
 from spark_jobs.metrics import QueryCollector
 from spark_jobs.outcomes import Outcomes
@@ -26,7 +26,7 @@ def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
     outcomes = Outcomes(SourcePositions(1_000.0, now), 0, KEY, 8, 100, lambda: now)
     tally = SpoutTally(manifest_of("words").component("lines"), True, outcomes)
     with outcomes.writing(2, lambda: 0, lambda: False) as delivered:
-        delivered.append(Found(2, np.array([10, 11]), dead=np.empty(0, np.int64), tuples=0))
+        delivered.append(SourceRange(2, np.array([10, 11]), dead=np.empty(0, np.int64), tuples=0))
 
     def notice(attempt: int, reason: FailReason | None = None) -> None:
         roots = np.array([positional_root(Position(0, 2, 10, attempt), KEY, 8)], np.uint64)

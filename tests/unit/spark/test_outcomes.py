@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from spark_jobs.delivering import Found
+from spark_jobs.delivering import SourceRange
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.running_query import StoppedBetweenBatches
 from tests.waiting import eventually
@@ -25,8 +25,8 @@ def roots(*positions: Position) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]"
     return np.array([positional_root(position, KEY, 8) for position in positions], np.uint64)
 
 
-def found(partition: int, offsets: range) -> Found:
-    return Found(partition, np.array(offsets), np.empty(0, np.int64), len(offsets))
+def found(partition: int, offsets: range) -> SourceRange:
+    return SourceRange(partition, np.array(offsets), np.empty(0, np.int64), len(offsets))
 
 
 def test_outcomes_that_come_before_the_report_count(outcomes: Outcomes) -> None:

@@ -2,8 +2,7 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,158 +13,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs import packing
-from spark_jobs.delivering import FIELD, Deliver, Deliveries, Found, Messages, Report, Wanted
+from spark_jobs.delivering import FIELD, Deliver, Deliveries, ReplayRequest, Report, SourceRange
 from spark_jobs.emit import EmitRows
 from spark_jobs.errors import SparkJobError
 from spark_jobs.frames import StreamFrame
 from spark_jobs.packing import Outputs
-from spout_sdk import Stream
 from tests.packs import packed, tuples_of
+from tests.unit.spark.spout_model import (
+    LINES,
+    PAIRS,
+    TASK,
+    Copy,
+    Trees,
+    attempt,
+    deliver,
+    messages,
+    root_of,
+)
 from tests.unit.spark.test_two_writes import LOG, PARTITIONS, Log, headers_of, ids, run
 from tuple_tree.codec import decode_ack_batch, encode_ack_batch
 from tuple_tree.manifest import Grouping, Subscription
-from tuple_tree.messages import AckBatch, SpoutTask
-from tuple_tree.positions import Position, positional_root, topic_key
+from tuple_tree.messages import AckBatch
 from tuple_tree.streams import declare
-
-LINES = declare({"line": str})
-PAIRS = declare({"n": int, "word": str})
-KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
-TASK = SpoutTask("t.notices.lines", 0, 30_000)
-EXPIRED_MS = 200_000
-"""Longer than any tree without progress, and any entry without an init, is kept."""
-
-
-def deliver(
-    send: Callable[[Any], object],
-    *,
-    stream: Stream = LINES,
-    bolts: Sequence[tuple[str, Grouping]] = (("count", "shuffle"),),
-    report: Callable[[list[Found]], object] = lambda found: None,
-    form: Any = "value",
-    **more: Any,
-) -> Deliver:
-    routes = [
-        (bolt, 2, Subscription(source="lines", stream="default", grouping=grouping, fields=("line",)))
-        if grouping == "fields"
-        else (bolt, 2, Subscription(source="lines", stream="default", grouping=grouping))
-        for bolt, grouping in bolts
-    ]
-    frame = StreamFrame(stream)
-    outputs = Outputs("t", "lines", {"default": (frame, routes)}, more.pop("log", LOG))
-    return Deliver(outputs, Messages(frame, form, 1, KEY, PARTITIONS), TASK, send, report, **more)
-
-
-def messages(values: Sequence[bytes | None], first: int = 0, partition: int = 0, **fields: Any) -> Any:
-    """Messages as Spark hands them out."""
-    size = len(values)
-    headers = pa.array(
-        [[{"key": "mine", "value": b"kept"}]] * size,
-        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-    )
-    return pa.record_batch(
-        {
-            "key": pa.array([b"k"] * size, pa.binary()),
-            "value": pa.array(values, pa.binary()),
-            "topic": pa.array(["source"] * size),
-            "partition": pa.array([partition] * size, pa.int32()),
-            "offset": pa.array(range(first, first + size), pa.int64()),
-            "headers": headers,
-            **fields,
-        }
-    )
-
-
-def root_of(offset: int, attempt: int = 0, partition: int = 0) -> int:
-    return positional_root(Position(1, partition, offset, attempt), KEY, PARTITIONS)
-
-
-@dataclass
-class Copy:
-    """A tuple of a message, as often as it is executed: its children, and whether the input was acked."""
-
-    root: int
-    edge: int
-    runs: list[tuple[list[int], bool]] = field(default_factory=list)
-
-
-class Trees:
-    """Bolts that execute tuples of the spout, and the plain truth of what was processed."""
-
-    def __init__(self, log: Log, rng: random.Random) -> None:
-        self.log = log
-        self.rng = rng
-        self.copies: list[Copy] = []
-        self.children: list[tuple[int, int]] = []
-        self.half: list[tuple[Copy, int]] = []
-        self.done: set[int] = set()
-
-    def entry(self, root: int, val: int) -> set[int]:
-        batch = AckBatch(f"bolt/{self.rng.random()}", bytes(16), 0, ack_roots=ids(root), ack_vals=ids(val))
-        return self.log.append(root % PARTITIONS, encode_ack_batch(batch))
-
-    def act(self) -> set[int]:
-        """Anything that bolts may do now; the roots that are acked by it."""
-        choice = self.rng.random()
-        if choice < 0.35 and self.copies:
-            return self.execute(self.rng.choice(self.copies))
-        if choice < 0.6 and self.half:
-            copy, number = self.half.pop(self.rng.randrange(len(self.half)))
-            copy.runs[number] = (copy.runs[number][0], True)
-            return self.entry(copy.root, copy.edge)
-        if choice < 0.93 and self.children:
-            root, edge = self.children.pop(self.rng.randrange(len(self.children)))
-            self.done.add(edge)
-            return self.entry(root, edge)
-        if choice < 0.97 and self.copies:
-            root = self.rng.choice(self.copies).root
-            batch = AckBatch("bolt/f", bytes(16), self.rng.getrandbits(30), fail_roots=ids(root), fail_messages=("no",))
-            return self.log.append(root % PARTITIONS, encode_ack_batch(batch))
-        if choice > 0.98:
-            self.log.now_ms += EXPIRED_MS
-        return set()
-
-    def execute(self, copy: Copy) -> set[int]:
-        edges = [self.rng.getrandbits(64) | 1 for _ in range(self.rng.randint(0, 2))]
-        self.children += [(copy.root, edge) for edge in edges]
-        if self.rng.random() < 0.5:
-            # As a bolt of the SDK: one entry for the input and its children.
-            copy.runs.append((edges, True))
-            val = copy.edge
-            for edge in edges:
-                val ^= edge
-            return self.entry(copy.root, val)
-        # As a bolt in Spark: first the children, later the input.
-        copy.runs.append((edges, False))
-        self.half.append((copy, len(copy.runs) - 1))
-        acked: set[int] = set()
-        for edge in edges:
-            acked |= self.entry(copy.root, edge)
-        return acked
-
-    def processed(self, root: int) -> bool:
-        """Whether any execution of a message's tuple is through, with all that came of it."""
-        return any(
-            is_acked and self.done.issuperset(edges)
-            for copy in self.copies
-            if copy.root == root
-            for edges, is_acked in copy.runs
-        )
-
-
-Step = tuple[str, Any]
-
-
-def attempt(values: Sequence[bytes], rng: random.Random) -> list[Step]:
-    """What one attempt of a task does, in its order; tuples of a write are delivered in any."""
-    steps: list[Step] = []
-    task = deliver(lambda records: steps.extend(("init", record) for record in records))
-    half = len(values) // 2
-    for batch in task(iter([messages(values[:half]), messages(values[half:], half)])):
-        rows = batch.to_pylist()
-        rng.shuffle(rows)
-        steps += [("tuple", row) for row in rows]
-    return steps
 
 
 @settings(max_examples=300)
@@ -241,7 +110,7 @@ def test_messages_arrive_and_trees_complete(codec: Any, grouping: Grouping) -> N
     stream = declare({"line": str}, codec=codec)
     values = [f"line {number % 50}".encode() for number in range(2_500)]
     steps: list[Any] = []
-    reports: list[Found] = []
+    reports: list[SourceRange] = []
     bolts: list[tuple[str, Grouping]] = [("count", grouping), ("other", "global")]
     task = deliver(steps.extend, stream=stream, bolts=bolts, report=reports.extend)
     batches = [messages(values[:1000]), messages(values[1000:], 1000 + 500)]
@@ -287,7 +156,7 @@ def _sent(make: Callable[..., Deliver], batch: Any, **more: Any) -> list[Any]:
 
 def test_what_cannot_be_read_is_a_dead_letter_and_begins_no_tree() -> None:
     sent: list[Any] = []
-    reports: list[Found] = []
+    reports: list[SourceRange] = []
     json = declare({"n": int, "word": str}, codec="json")
     values = [b'{"n": 1, "word": "a"}', b"{", None, b'{"n": "x", "word": "b"}', b'{"n": 2, "word": null}']
     task = deliver(sent.extend, stream=json, form="payload", report=reports.extend)
@@ -313,7 +182,7 @@ def test_what_cannot_be_read_is_a_dead_letter_and_begins_no_tree() -> None:
 
 
 def test_text_that_is_no_utf_8_is_a_dead_letter() -> None:
-    reports: list[Found] = []
+    reports: list[SourceRange] = []
     rows = run(deliver(lambda _: None, report=reports.extend)(iter([messages([b"a", b"\xff", b""])])))
     assert reports[0].dead.tolist() == [1]
     assert [
@@ -327,7 +196,7 @@ def test_text_that_is_no_utf_8_is_a_dead_letter() -> None:
 def test_fields_may_be_called_like_columns_of_kafkas() -> None:
     stream = declare({"offset": str, "n": int})
     fields = {f"{FIELD}offset": pa.array(["a", None]), f"{FIELD}n": pa.array([1, 2], pa.int64())}
-    reports: list[Found] = []
+    reports: list[SourceRange] = []
     task = deliver(lambda _: None, stream=stream, form="columns", report=reports.extend)
     rows = run(task(iter([messages([b"", b""], **fields)])))
     (pack,) = [row for row in rows if row["topic"] == "t.tuples.count"]
@@ -337,7 +206,7 @@ def test_fields_may_be_called_like_columns_of_kafkas() -> None:
 
 def test_a_message_in_a_pack_is_one_tuple() -> None:
     values = [packed(PAIRS, (1, "a")), packed(PAIRS, (2, "b"), (3, "c"))]
-    reports: list[Found] = []
+    reports: list[SourceRange] = []
     task = deliver(lambda _: None, stream=PAIRS, form="payload", report=reports.extend)
     rows = run(task(iter([messages(values)])))
     (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
@@ -347,8 +216,8 @@ def test_a_message_in_a_pack_is_one_tuple() -> None:
 
 def test_replays_deliver_what_is_wanted_under_its_attempt() -> None:
     sent: list[Any] = []
-    reports: list[Found] = []
-    wanted = {3: Wanted(np.array([11, 13, 14, 99]), np.array([1, 4, 3, 1]), {14: "all 3 attempts failed"})}
+    reports: list[SourceRange] = []
+    wanted = {3: ReplayRequest(np.array([11, 13, 14, 99]), np.array([1, 4, 3, 1]), {14: "all 3 attempts failed"})}
     task = deliver(sent.extend, report=reports.extend, wanted=wanted)
     batch = messages([f"line {number}".encode() for number in range(10)], 10, 3)
     rows = run(task(iter([batch, messages([b"x"], 11, partition=0)])))
@@ -416,8 +285,11 @@ def test_reports_of_tasks_are_put_together() -> None:
     deliveries = Deliveries.__new__(Deliveries)
     deliveries._reported = SimpleNamespace(value=[])  # type: ignore[assignment]
     none = np.empty(0, np.int64)
-    each = Report.of(Found(0, np.array([1, 2, 5]), np.array([2]), 3)), Report.of(Found(0, np.array([7]), none, 1))
-    last = Report.of(Found(1, np.array([0]), none, 1))
+    each = (
+        Report.of(SourceRange(0, np.array([1, 2, 5]), np.array([2]), 3)),
+        Report.of(SourceRange(0, np.array([7]), none, 1)),
+    )
+    last = Report.of(SourceRange(1, np.array([0]), none, 1))
     # The second task is there twice, and the fourth had nothing.
     deliveries._reported.value = [(1, [each[1]]), (0, [each[0]]), (2, [last]), (1, [each[1]]), (3, [])]
     first, second = deliveries.take(4)

@@ -1,0 +1,158 @@
+"""A spout in Spark without Spark, and a plain model of its tuples and their trees."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.delivering import Deliver, Messages, SourceRange
+from spark_jobs.frames import StreamFrame
+from spark_jobs.packing import Outputs
+from spout_sdk import Stream
+from tests.unit.spark.test_two_writes import LOG, PARTITIONS, Log, ids
+from tuple_tree.codec import encode_ack_batch
+from tuple_tree.manifest import Grouping, Subscription
+from tuple_tree.messages import AckBatch, SpoutTask
+from tuple_tree.positions import Position, positional_root, topic_key
+from tuple_tree.streams import declare
+
+LINES = declare({"line": str})
+PAIRS = declare({"n": int, "word": str})
+KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
+TASK = SpoutTask("t.notices.lines", 0, 30_000)
+EXPIRED_MS = 200_000
+"""Longer than any tree without progress, and any entry without an init, is kept."""
+
+
+def deliver(
+    send: Callable[[Any], object],
+    *,
+    stream: Stream = LINES,
+    bolts: Sequence[tuple[str, Grouping]] = (("count", "shuffle"),),
+    report: Callable[[list[SourceRange]], object] = lambda found: None,
+    form: Any = "value",
+    **more: Any,
+) -> Deliver:
+    routes = [
+        (bolt, 2, Subscription(source="lines", stream="default", grouping=grouping, fields=("line",)))
+        if grouping == "fields"
+        else (bolt, 2, Subscription(source="lines", stream="default", grouping=grouping))
+        for bolt, grouping in bolts
+    ]
+    frame = StreamFrame(stream)
+    outputs = Outputs("t", "lines", {"default": (frame, routes)}, more.pop("log", LOG))
+    return Deliver(outputs, Messages(frame, form, 1, KEY, PARTITIONS), TASK, send, report, **more)
+
+
+def messages(values: Sequence[bytes | None], first: int = 0, partition: int = 0, **fields: Any) -> Any:
+    """Messages as Spark hands them out."""
+    size = len(values)
+    headers = pa.array(
+        [[{"key": "mine", "value": b"kept"}]] * size,
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    )
+    return pa.record_batch(
+        {
+            "key": pa.array([b"k"] * size, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "topic": pa.array(["source"] * size),
+            "partition": pa.array([partition] * size, pa.int32()),
+            "offset": pa.array(range(first, first + size), pa.int64()),
+            "headers": headers,
+            **fields,
+        }
+    )
+
+
+def root_of(offset: int, attempt: int = 0, partition: int = 0) -> int:
+    return positional_root(Position(1, partition, offset, attempt), KEY, PARTITIONS)
+
+
+@dataclass
+class Copy:
+    """A tuple of a message, as often as it is executed: its children, and whether the input was acked."""
+
+    root: int
+    edge: int
+    runs: list[tuple[list[int], bool]] = field(default_factory=list)
+
+
+class Trees:
+    """Bolts that execute tuples of the spout, and the plain truth of what was processed."""
+
+    def __init__(self, log: Log, rng: random.Random) -> None:
+        self.log = log
+        self.rng = rng
+        self.copies: list[Copy] = []
+        self.children: list[tuple[int, int]] = []
+        self.half: list[tuple[Copy, int]] = []
+        self.done: set[int] = set()
+
+    def entry(self, root: int, val: int) -> set[int]:
+        batch = AckBatch(f"bolt/{self.rng.random()}", bytes(16), 0, ack_roots=ids(root), ack_vals=ids(val))
+        return self.log.append(root % PARTITIONS, encode_ack_batch(batch))
+
+    def act(self) -> set[int]:
+        """Anything that bolts may do now; the roots that are acked by it."""
+        choice = self.rng.random()
+        if choice < 0.35 and self.copies:
+            return self.execute(self.rng.choice(self.copies))
+        if choice < 0.6 and self.half:
+            copy, number = self.half.pop(self.rng.randrange(len(self.half)))
+            copy.runs[number] = (copy.runs[number][0], True)
+            return self.entry(copy.root, copy.edge)
+        if choice < 0.93 and self.children:
+            root, edge = self.children.pop(self.rng.randrange(len(self.children)))
+            self.done.add(edge)
+            return self.entry(root, edge)
+        if choice < 0.97 and self.copies:
+            root = self.rng.choice(self.copies).root
+            batch = AckBatch("bolt/f", bytes(16), self.rng.getrandbits(30), fail_roots=ids(root), fail_messages=("no",))
+            return self.log.append(root % PARTITIONS, encode_ack_batch(batch))
+        if choice > 0.98:
+            self.log.now_ms += EXPIRED_MS
+        return set()
+
+    def execute(self, copy: Copy) -> set[int]:
+        edges = [self.rng.getrandbits(64) | 1 for _ in range(self.rng.randint(0, 2))]
+        self.children += [(copy.root, edge) for edge in edges]
+        if self.rng.random() < 0.5:
+            # As a bolt of the SDK: one entry for the input and its children.
+            copy.runs.append((edges, True))
+            val = copy.edge
+            for edge in edges:
+                val ^= edge
+            return self.entry(copy.root, val)
+        # As a bolt in Spark: first the children, later the input.
+        copy.runs.append((edges, False))
+        self.half.append((copy, len(copy.runs) - 1))
+        acked: set[int] = set()
+        for edge in edges:
+            acked |= self.entry(copy.root, edge)
+        return acked
+
+    def processed(self, root: int) -> bool:
+        """Whether any execution of a message's tuple is through, with all that came of it."""
+        return any(
+            is_acked and self.done.issuperset(edges)
+            for copy in self.copies
+            if copy.root == root
+            for edges, is_acked in copy.runs
+        )
+
+
+Step = tuple[str, Any]
+
+
+def attempt(values: Sequence[bytes], rng: random.Random) -> list[Step]:
+    """What one attempt of a task does, in its order; tuples of a write are delivered in any."""
+    steps: list[Step] = []
+    task = deliver(lambda records: steps.extend(("init", record) for record in records))
+    half = len(values) // 2
+    for batch in task(iter([messages(values[:half]), messages(values[half:], half)])):
+        rows = batch.to_pylist()
+        rng.shuffle(rows)
+        steps += [("tuple", row) for row in rows]
+    return steps
