@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
@@ -110,18 +110,27 @@ def _feed(kafka: dict[str, Any], feed: Feed, console: Console, ending: threading
 
 
 def _write(kafka: dict[str, Any], topic: str, file: BinaryIO, ending: threading.Event) -> int:
-    producer = Producer({**kafka, "enable.idempotence": True})
-    messages = 0
+    """Writes lines until the end of the file, or until `ending`; returns how many were delivered."""
+    delivered = 0
+
+    def report(error: KafkaError | None, _message: Message) -> None:
+        nonlocal delivered
+        if error is None:
+            delivered += 1
+        else:
+            _log.error("a line was not delivered to %s: %s", topic, error)
+
+    producer = Producer({**kafka, "enable.idempotence": True, "on_delivery": report})
     for line in file:
-        while not ending.is_set():
+        if ending.is_set():
+            break
+        while True:
             try:
                 producer.produce(topic, line.rstrip(b"\r\n"))
                 break
             except BufferError:
                 producer.poll(_ROOM_SECONDS)
         producer.poll(0)
-        messages += 1
-        if ending.is_set():
-            break
-    producer.flush(_SECONDS)
-    return messages
+    if left := producer.flush(_SECONDS):
+        _log.error("%d lines were not delivered to %s within %g s", left, topic, _SECONDS)
+    return delivered

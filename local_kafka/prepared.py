@@ -73,6 +73,9 @@ def prepare(
         return made
     with locked(distribution.directory, console):
         if not made.formatted.is_dir():  # Otherwise another process made it while we waited.
+            # Only the holder of the lock makes such directories: these were left behind by processes that were killed.
+            for leftover in distribution.directory.glob("prepared-*.tmp-*"):
+                shutil.rmtree(leftover, ignore_errors=True)
             console.print(f"Preparing Apache Kafka {KAFKA_VERSION}, once …", highlight=False)
             work = Path(tempfile.mkdtemp(prefix=f"{made.directory.name}.tmp-", dir=distribution.directory))
             try:
