@@ -33,8 +33,9 @@ Rooms, from what users write to what runs it:
 """
 
 from spout_sdk.arrow_collector import ArrowCollector
+from spout_sdk.basic_collector import BasicCollector
 from spout_sdk.builder import BoltDeclarer, TopologyBuilder
-from spout_sdk.collectors import BasicCollector, OutputCollector
+from spout_sdk.collectors import OutputCollector
 from spout_sdk.component_runner import ComponentRunner
 from spout_sdk.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Failure, Spout
 from spout_sdk.context import TaskContext

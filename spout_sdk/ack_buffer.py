@@ -92,18 +92,18 @@ class AckBuffer:
         self._in_flight = 0
         self._failure: DeliveryError | None = None
         self._sticky = session[-1] % partitions
-        self._init_roots: list[int] = []
-        self._init_vals: list[int] = []
-        self._ack_roots: list[int] = []
-        self._ack_vals: list[int] = []
-        self._fail_roots: list[int] = []
+        self._init_roots = array("Q")
+        self._init_vals = array("Q")
+        self._ack_roots = array("Q")
+        self._ack_vals = array("Q")
+        self._fail_roots = array("Q")
         self._fail_messages: list[str] = []
-        self._reset_roots: list[int] = []
+        self._reset_roots = array("Q")
         self._covered: list[InputPack] = []
         self._told = 0  # characters of messages
         self._is_sending = False
         self.send_children: Callable[[], None] = _nothing
-        # The lists live as long as the buffer, so what is called for each ack is looked up once.
+        # The arrays live as long as the buffer, so what is called for each ack is looked up once.
         self.add_root = self._ack_roots.append
         self.add_val = self._ack_vals.append
 
@@ -136,8 +136,8 @@ class AckBuffer:
 
     def ack_columns(self, roots: IdColumn, vals: IdColumn) -> None:
         """Inputs were processed: shape `(n,)` each, an entry for each of their roots."""
-        self._ack_roots += roots.tolist()
-        self._ack_vals += vals.tolist()
+        self._ack_roots.frombytes(roots.tobytes())
+        self._ack_vals.frombytes(vals.tobytes())
 
     def cover(self, pack: InputPack) -> None:
         """All tuples of a record were acked or failed: it is done once everything so far is delivered."""
@@ -260,16 +260,16 @@ class AckBuffer:
         covered, self._covered = self._covered, []
         self._sticky = (self._sticky + 1) % self._partitions
         self._told = 0
-        for buffered in (
+        for ids in (
             self._init_roots,
             self._init_vals,
             self._ack_roots,
             self._ack_vals,
             self._fail_roots,
-            self._fail_messages,
             self._reset_roots,
         ):
-            buffered.clear()
+            del ids[:]
+        self._fail_messages.clear()
         shares = [part for share in split(entries, self._partitions) for part in parts(*share, _LARGEST)]
         sent = _Sent(covered, len(shares))
         self._sent.append(sent)
@@ -301,5 +301,5 @@ def _nothing() -> None:
     """A spout that emits nothing has no children to send."""
 
 
-def _column(ids: list[int]) -> IdColumn:
-    return np.frombuffer(array("Q", ids), dtype=np.uint64)
+def _column(ids: "array[int]") -> IdColumn:
+    return np.array(ids, np.uint64)

@@ -10,7 +10,8 @@ import numpy as np
 from spout_sdk.ack_buffer import AckBuffer
 from spout_sdk.arrow_collector import ArrowCollector, ColumnOutput, pack_codec
 from spout_sdk.arrow_input import ArrowInput
-from spout_sdk.collectors import BasicCollector, OutputCollector
+from spout_sdk.basic_collector import FEWEST, BasicCollector
+from spout_sdk.collectors import OutputCollector
 from spout_sdk.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt
 from spout_sdk.context import TaskContext
 from spout_sdk.counters import SAMPLE
@@ -90,7 +91,7 @@ class BoltTask:
         next_id = random_ids(environment.entropy).__next__
         plans = emit_plans(manifest, component, next_id, topology.groupings, topology.pack_tuples)
         self._collector = OutputCollector(self._context, plans, environment, next_id, self._acks, done)
-        self._basic = BasicCollector(self._collector)
+        self._basic = BasicCollector(self._collector, plans, self._acks, environment.entropy)
         self._options = topology.options.get(component, DEFAULT_OPTIONS)
         self._failures = ExecuteFailures(
             component,
@@ -179,7 +180,7 @@ class BoltTask:
         """Executes tuples, one at a time.
 
         Args:
-            tuples: of `read`; those that are executed are taken from it.
+            tuples: of one record, from `read`; those that are executed are taken from it.
             until: a time on the task's clock; about then it stops.
 
         Returns:
@@ -188,18 +189,55 @@ class BoltTask:
         Raises:
             ComponentError: if the bolt raised, and its options or the number of failures say that it stops then.
         """
-        run = self._execute_each if self._always_timed else self._execute_sampled
+        several = list(islice(tuples, self._stride))
+        together = bool(several) and self._is_together(several[0].pack)
+        run, most = self._execute_each if self._always_timed else self._execute_sampled, SAMPLE
+        if together:
+            run, most = self._execute_together, 2 * SAMPLE
+            self._basic.begin(several[0].pack)
         began = self._clock()
-        while several := list(islice(tuples, self._stride)):
-            self._counters.executed += len(several)
-            run(several)
-            now = self._clock()
-            # A clock for each tuple would cost as much as a small bolt, and a slow bolt must not miss its ticks.
-            self._stride = SAMPLE if now - began < len(several) * _FAST_SECONDS else 1
-            if now >= until:
-                return False
-            began = now
+        try:
+            while several:
+                count = len(several)
+                self._counters.executed += count
+                run(several)
+                now = self._clock()
+                seconds = (now - began) / count
+                # A clock for each tuple would cost as much as a small bolt, and a slow bolt must not miss its ticks.
+                self._stride = most if seconds < _FAST_SECONDS else 1
+                if together:
+                    self._counters.execute_latency.record(seconds)
+                    self._counters.process_latency.record(seconds)
+                if now >= until:
+                    return False
+                began = now
+                several = list(islice(tuples, self._stride))
+        finally:
+            if together and self._basic.settle():
+                self._failures.in_a_row = 0
         return True
+
+    def _is_together(self, pack: InputPack) -> bool:
+        """Whether the tuples of a record, one tree each, are executed by a `BasicBolt` and acked together."""
+        return (
+            isinstance(self._bolt, BasicBolt)
+            and pack.size >= FEWEST
+            and (self._acks is None or pack.ids is not None)
+            and not (self._always_timed or pack.trace_context)
+        )
+
+    def _execute_together(self, tuples: list[Tuple]) -> None:
+        basic, execute, failures = self._basic, self._user_execute, self._failures
+        for tuple_ in tuples:
+            basic.input = tuple_
+            try:
+                execute(tuple_, basic)
+            except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+                if basic.leave_out(tuple_):
+                    failures.in_a_row = 0
+                failures.handle((tuple_,), error)
+            else:
+                basic.done.append(tuple_)
 
     def _execute_each(self, tuples: Sequence[Tuple]) -> None:
         for tuple_ in tuples:

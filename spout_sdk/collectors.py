@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from spout_sdk.ack_buffer import AckBuffer
 from spout_sdk.context import TaskContext
-from spout_sdk.counters import Counters
 from spout_sdk.emit_plans import Delivery, EmitPlan, TaskId, unknown_stream
 from spout_sdk.emitter import Emitter, NextId
 from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
@@ -104,7 +103,8 @@ class OutputCollector(Emitter):
         if pack.is_special:
             self._add(pack, row, {root: edge}, None, [])
             return route.alone[task]
-        pack.ids += (root, edge)
+        pack.ids.append(root)
+        pack.ids.append(edge)
         rows = pack.rows
         rows.append(row)
         size = len(rows)
@@ -220,6 +220,13 @@ class OutputCollector(Emitter):
             for hook in self._hooks:
                 hook.bolt_ack(tuple_)
 
+    def settled(self, pack: InputPack, tuples: int) -> None:
+        """So many tuples of a record were acked, and what the ackers need to know is buffered; for the SDK's use."""
+        self._counters.acked += tuples
+        pack.left -= tuples
+        if not pack.left:
+            self._done(pack)
+
     def start_timing(self, tuple_: Tuple, began: float) -> None:
         """Measures how long it takes until a tuple is acked; for the SDK's use."""
         if len(self._timed) < _TIMED:
@@ -316,52 +323,3 @@ class OutputCollector(Emitter):
 
 def _untracked(_id: int) -> None:
     raise AssertionError("a tuple of a tree where no trees are followed")
-
-
-class BasicCollector:
-    """What a `BasicBolt` emits through: everything is anchored to the input."""
-
-    __slots__ = ("_collector", "input")
-
-    def __init__(self, collector: OutputCollector) -> None:
-        self._collector = collector
-        self.input: Tuple | None = None
-
-    def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
-        """Sends a tuple, anchored to the input, to every subscriber of a stream.
-
-        Returns:
-            The tasks that receive a copy.
-
-        Raises:
-            EmitError: if the stream is unknown or direct, or the values do not fit it.
-        """
-        input_ = self.input
-        return self._collector.emit(values, anchors=() if input_ is None else input_, stream=stream)
-
-    def emit_direct(self, task: TaskId, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
-        """Sends a tuple, anchored to the input, to one task of a subscriber of a direct stream.
-
-        Returns:
-            The task.
-
-        Raises:
-            EmitError: if the stream is not direct, or the task does not receive it.
-        """
-        return self._collector.emit_direct(
-            task, values, anchors=() if self.input is None else self.input, stream=stream
-        )
-
-    def report_error(self, error: BaseException) -> None:
-        """Says that something went wrong and that the task goes on: logged, counted, shown in the stats."""
-        self._collector.report_error(error)
-
-    @property
-    def metrics(self) -> Counters:
-        """What the tasks of this process have done; it lives, so read it and leave it."""
-        return self._collector.metrics
-
-    def reset_timeout(self) -> None:
-        """Restarts the clock of the input's trees: it is still being worked on."""
-        if self.input is not None:
-            self._collector.reset_timeout(self.input)

@@ -13,7 +13,8 @@ from tuple_tree.streams import Stream
 
 if TYPE_CHECKING:
     from spout_sdk.arrow_collector import ArrowCollector
-    from spout_sdk.collectors import BasicCollector, OutputCollector
+    from spout_sdk.basic_collector import BasicCollector
+    from spout_sdk.collectors import OutputCollector
     from spout_sdk.context import TaskContext
     from spout_sdk.spout_collector import SpoutCollector
     from spout_sdk.tuples import Tuple

@@ -3,6 +3,7 @@
 A pack goes out when it is full, when its oldest tuple has lingered, and at once when the task's input has run dry.
 """
 
+from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -31,7 +32,8 @@ class OpenPack:
     Attributes:
         rows: a row for each tuple.
         batches: tuples of an `ArrowBolt`, instead: record batches with their ids and numbers of anchors, as below.
-        ids: root and edge, in turn, of each anchor of each tuple.
+        ids: root and edge, in turn, of each anchor of each tuple that has edges.
+        owners: the inputs of the last tuples, which have no edges yet, as their numbers in the record.
         counts: how many anchors each tuple has; None as long as each has one.
         limit: how many rows make it full, at the moment; 1 if a record carries one tuple.
         key: of its last tuple; that of the record, where the codec has one tuple a record.
@@ -49,6 +51,7 @@ class OpenPack:
         "key",
         "limit",
         "most",
+        "owners",
         "rows",
         "source",
         "task",
@@ -66,7 +69,8 @@ class OpenPack:
         self.rows: list[Any] = []
         self.batches: list[Columns] = []
         self.batched = 0
-        self.ids: list[int] = []
+        self.ids = array("Q")
+        self.owners: list[int] = []
         self.counts: list[int] | None = None
         self.key: bytes | None = None
         self.trace_context: Headers = []
@@ -78,6 +82,7 @@ class Packer:
 
     Attributes:
         before_send: called before a pack is sent.
+        assign_edges: draws the edges of the tuples of a pack that have none.
 
     Args:
         sink: where to send.
@@ -90,6 +95,7 @@ class Packer:
         self._send = sink.send
         self._undelivered = undelivered
         self.before_send: Callable[[], None] = _nothing
+        self.assign_edges: Callable[[OpenPack], None] = _no_owners
         # Those with tuples, in order; and some that were sent because they were full.
         self._open: dict[OpenPack, None] = {}
         self._sent = 0
@@ -105,6 +111,8 @@ class Packer:
             key: of the record, where a record carries one tuple.
             trace_context: headers that all tuples of a pack share.
         """
+        if pack.owners:
+            self.assign_edges(pack)
         anchors = len(edges)
         if pack.rows and trace_context != pack.trace_context:
             self.send(pack)
@@ -114,7 +122,7 @@ class Packer:
         elif anchors != 1:
             pack.counts = [1] * len(pack.rows) + [anchors]
         for pair in edges.items():
-            pack.ids += pair
+            pack.ids.extend(pair)
         pack.key = key
         pack.rows.append(row)
         pack.is_special = pack.counts is not None or bool(trace_context)
@@ -125,7 +133,8 @@ class Packer:
         if pack.is_special:
             self.add(pack, row, {root: edge}, None, [])
             return
-        pack.ids += (root, edge)
+        pack.ids.append(root)
+        pack.ids.append(edge)
         rows = pack.rows
         rows.append(row)
         size = len(rows)
@@ -154,6 +163,12 @@ class Packer:
         if pack.batched >= pack.limit:
             self.send(pack)
 
+    def open(self, pack: OpenPack) -> None:
+        """Makes a pack ready for tuples without edges, which the caller appends: of one tree each, and no trace."""
+        if pack.is_special:
+            self.send(pack)
+        self._open[pack] = None
+
     def added(self, pack: OpenPack) -> None:
         """Takes note of a pack's first tuple, and sends it if it is full; need not be called after others."""
         rows = len(pack.rows)
@@ -174,8 +189,10 @@ class Packer:
     def flush(self) -> None:
         """Sends all that is not sent yet."""
         self._since = None
-        open_, self._open = self._open, {}
-        for pack in open_:
+        while self._open:
+            # A send may report deliveries, and what is acked then flushes all that is not sent yet, before its batch.
+            pack = next(iter(self._open))
+            del self._open[pack]
             if pack.rows or pack.batches:
                 self.send(pack)
 
@@ -186,12 +203,14 @@ class Packer:
 
     def send(self, pack: OpenPack) -> None:
         """Sends a pack."""
+        if pack.owners:
+            self.assign_edges(pack)
         self.before_send()
         if pack.batches:
             self._send_columns(pack)
             return
         rows, ids, counts = pack.rows, pack.ids, pack.counts
-        pack.rows, pack.ids, pack.counts = [], [], None
+        pack.rows, pack.ids, pack.counts = [], array("Q"), None
         self._sent += len(rows)
         self._counters.transferred += len(rows)
         self._send_rows(pack, rows, ids, counts)
@@ -237,6 +256,10 @@ class Packer:
         split = 2 * (half if counts is None else int(sum(counts[:half])))
         self._send_rows(pack, rows[:half], ids[:split], None if counts is None else counts[:half])
         self._send_rows(pack, rows[half:], ids[split:], None if counts is None else counts[half:])
+
+
+def _no_owners(_pack: OpenPack) -> None:
+    raise AssertionError("a tuple without an edge where each is given one when it is emitted")
 
 
 def _nothing() -> None:

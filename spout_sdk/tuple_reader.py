@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from itertools import count, repeat
 from typing import Any, TypeVar
 
+import numpy as np
+
 from spout_sdk.arrow_input import ArrowInput
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.records import Headers, Record
@@ -129,7 +131,8 @@ def _anchored(rows: list[Values], anchors: bytes | None, counts: bytes | None, p
         return list(map(made, rows, repeat(None), repeat(0), repeat(None), repeat(pack), count()))
     anchors = anchors or b""
     if counts is None and len(anchors) == PAIR_BYTES * len(rows):
-        ids: list[int] = unpack_ids(anchors).tolist()
+        pack.ids = unpack_ids(anchors).astype(np.uint64)
+        ids: list[int] = pack.ids.tolist()
         return list(map(made, rows, ids[::2], ids[1::2], repeat(None), repeat(pack), count()))
     tuples = []
     each = edges_of_tuples(anchors, counts)

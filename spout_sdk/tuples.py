@@ -6,6 +6,7 @@ from typing import Any, Final
 from spout_sdk.errors import TupleAlreadyDoneError
 from spout_sdk.records import Headers, NoRecord, Record
 from tuple_tree.anchors import Edges
+from tuple_tree.ids import IdColumn
 from tuple_tree.payloads import PayloadCodec
 from tuple_tree.streams import Values
 from tuple_tree.trace_context import TRACEPARENT
@@ -40,9 +41,10 @@ class InputPack:
         size: how many tuples it carries.
         left: how many of them are neither acked nor failed.
         trace_context: the headers that say which trace they belong to, which tuples anchored to them get as well.
+        ids: shape `(2 * size,)`: root and edge of each, in turn; None unless each has one of both.
     """
 
-    __slots__ = ("left", "offset", "record", "size", "stream", "trace_context")
+    __slots__ = ("ids", "left", "offset", "record", "size", "stream", "trace_context")
 
     def __init__(self, record: Record, stream: InputStream, offset: int, size: int, trace_context: Headers) -> None:
         self.record = record
@@ -50,6 +52,7 @@ class InputPack:
         self.offset = offset
         self.size = self.left = size
         self.trace_context = trace_context
+        self.ids: IdColumn | None = None
 
 
 class Tuple:

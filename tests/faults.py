@@ -120,6 +120,14 @@ FAULTS: Final = (
         "tests/unit/sdk/test_contract.py::TestInMemory::test_several_anchors_put_a_tuple_into_all_their_trees",
     ),
     Fault(
+        "basic bolt: a tuple that raised and is acked later leaves out the edges of its children",
+        "spout_sdk/basic_collector.py",
+        "            tuple_.out ^= int(self._out[tuple_.index])",
+        "            tuple_.out ^= 0",
+        "tests/unit/sdk/test_basic_bolt.py::"
+        "test_every_ack_val_holds_the_edges_of_all_children_which_were_sent_before",
+    ),
+    Fault(
         "ack buffer: an input is settled before all its batches are delivered",
         "spout_sdk/ack_buffer.py",
         "            while self._sent and not self._sent[0].undelivered:",

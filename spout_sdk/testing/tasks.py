@@ -7,6 +7,8 @@ there is nothing more, commit now and then.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -229,7 +231,8 @@ class RunningBolt(_Running):
         """Executes tuples, in order."""
         self._journal.hand_over(self.number, tuples)
         if not self.task.takes_batches:
-            self.task.execute(iter(tuples), math.inf)
+            for _, of_record in groupby(tuples, attrgetter("pack")):
+                self.task.execute(of_record, math.inf)
         elif tuples:
             self.task.execute_batch(tuples)
 
