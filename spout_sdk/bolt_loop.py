@@ -13,6 +13,7 @@ from spout_sdk.commits import LARGEST_BATCH, Commits
 from spout_sdk.errors import RolledBackError
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.kafka_settings import KafkaSettings
+from spout_sdk.packer import BUSY, LINGER_SECONDS
 from spout_sdk.records import Clock
 from spout_sdk.stats import NO_INPUT
 from spout_sdk.topology import Topology
@@ -73,6 +74,9 @@ class BoltLoop:
         self._stop_at = float("inf")
         self._stopping = stopping
         self._takes_batches = False
+        # When the buffers were flushed last, and how many tuples were executed since.
+        self._flushed_at = 0.0
+        self._executed = 0
 
     @property
     def tasks(self) -> Sequence[int]:
@@ -124,8 +128,12 @@ class BoltLoop:
         """Reads once, and executes what was read."""
         clock = self._clock
         records, self._ahead = self._ahead or self._reader.read(self._limit), []
+        if not records and self._executed >= BUSY and (rest := self._flushed_at + LINGER_SECONDS - clock()) > 0:
+            # Where processes wait for cores, the input runs dry each time this one has run: then more comes soon.
+            records = self._reader.wait(rest)
         if not records:
             # The input has run dry: what is buffered has nobody to wait for.
+            self._flushed_at, self._executed = clock(), 0
             for task in self._tasks.values():
                 task.flush()
             self._tick(clock())
@@ -136,6 +144,7 @@ class BoltLoop:
         self._read_at = clock()
         self._commits.before(records)
         tuples = self._execute_batches(records) if self._takes_batches else self._execute(records)
+        self._executed += tuples
         fitting = self._commits.tuples_a_read * len(records) // (tuples or 1)
         self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
 
