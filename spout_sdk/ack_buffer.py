@@ -121,6 +121,11 @@ class AckBuffer:
         if len(self._init_roots) >= FULL:
             self.flush()
 
+    def init_columns(self, roots: IdColumn, vals: IdColumn) -> None:
+        """Trees begin: shape `(n,)` each."""
+        self._init_roots.frombytes(roots.tobytes())
+        self._init_vals.frombytes(vals.tobytes())
+
     def sticky(self, root: int) -> int:
         """A root of the partition that is in use until the next flush, made of a random one.
 

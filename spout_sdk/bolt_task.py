@@ -223,7 +223,7 @@ class BoltTask:
             isinstance(self._bolt, BasicBolt)
             and pack.size >= FEWEST
             and (self._acks is None or pack.ids is not None)
-            and not (self._always_timed or pack.trace_context)
+            and not (self._always_timed or self._collector.is_watched or pack.trace_context)
         )
 
     def _execute_together(self, tuples: list[Tuple]) -> None:

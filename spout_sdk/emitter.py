@@ -23,6 +23,7 @@ class Emitter:
 
     Attributes:
         packer: what is emitted and not sent yet.
+        is_watched: whether each tuple has to be emitted and acked by a call of its own; the testing kit follows them.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Emitter:
         self._next_id = next_id
         self._acks = acks
         self._sink = environment.sink
+        self.is_watched = False
         self._lost = LostTuples(environment.counters)
         self.packer = Packer(environment.sink, environment.counters, self._undelivered)
         if acks is not None:

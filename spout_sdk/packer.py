@@ -36,7 +36,8 @@ class OpenPack:
         rows: a row for each tuple.
         batches: tuples of an `ArrowBolt`, instead: record batches with their ids and numbers of anchors, as below.
         ids: root and edge, in turn, of each anchor of each tuple that has edges.
-        owners: the inputs of the last tuples, which have no edges yet, as their numbers in the record.
+        owners: what the last tuples, which have no edges yet, are anchored to: the number of their input in its
+            record, or the root, where a spout emits.
         counts: how many anchors each tuple has; None as long as each has one.
         limit: how many rows make it full, at the moment; 1 if a record carries one tuple.
         key: of its last tuple; that of the record, where the codec has one tuple a record.

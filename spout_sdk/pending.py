@@ -1,6 +1,7 @@
 """The open trees of a spout task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import repeat
 from operator import itemgetter
 from typing import Any, Final
 
@@ -40,6 +41,15 @@ class Pending:
             self._count += 1
             return True
         return False
+
+    def has_none(self, roots: Sequence[int]) -> bool:
+        """Whether all these roots are different, and no tree of one is held."""
+        return len(set(roots)) == len(roots) and self._trees.has_none(roots)
+
+    def put_all(self, roots: Sequence[int], message_ids: Sequence[Any], now: float) -> None:
+        """Holds new trees, of roots that `has_none`."""
+        self._trees.update(zip(roots, zip(message_ids, repeat(now)), strict=False))
+        self._count += len(roots)
 
     def pop(self, root: int) -> tuple[Any, float] | None:
         """Message id and emit time of a tree that has an outcome now, or None if it is not held."""

@@ -8,13 +8,17 @@ from functools import reduce
 from operator import xor
 from typing import Any
 
+import numpy as np
+
 from spout_sdk.ack_buffer import AckBuffer
 from spout_sdk.context import TaskContext
 from spout_sdk.emit_plans import Delivery, EmitPlan, TaskId, unknown_stream
 from spout_sdk.emitter import Emitter, NextId
 from spout_sdk.hooks import EmitInfo
+from spout_sdk.packer import OpenPack
 from spout_sdk.pending import Pending
 from spout_sdk.records import Headers, TaskEnvironment
+from tuple_tree.ids import random_column
 from tuple_tree.streams import DEFAULT_STREAM
 
 
@@ -38,6 +42,11 @@ class SpoutCollector(Emitter):
         self._pending = pending
         self._clock = environment.clock
         self._sticky = _as_drawn if acks is None else acks.sticky
+        self._entropy = environment.entropy
+        self.packer.assign_edges = self._assign
+        self._packs: list[OpenPack] = []
+        self._roots: list[int] = []
+        self._message_ids: list[Any] = []
         self.untracked: list[Any] = []
         self.last_root: int | None = None
 
@@ -95,6 +104,56 @@ class SpoutCollector(Emitter):
         acks.init(root, edge)
         self._add_one(route.packs[task], row, root, edge)
         return route.alone[task]
+
+    def begin(self, roots: Sequence[int]) -> bool:
+        """Whether tracked tuples with these roots may be emitted with `add`, until `settle`; for the SDK's use."""
+        alone = self._acks is None or bool(self._hooks) or self.is_watched
+        return not alone and self._pending.has_none(roots)
+
+    def add(self, values: Sequence[Any], message_id: Any, stream: str, root: int) -> None:
+        """Emits a tracked tuple, as `emit`, together with others: their edges are drawn together."""
+        plan = self._plans.get(stream)
+        if plan is None or plan.only_route is None:
+            self.emit(values, message_id=message_id, stream=stream, root=root)
+            return
+        route: Any = plan.only_route
+        row = values if values.__class__ is tuple and plan.is_row(values) else plan.row(values)
+        try:
+            task = route.choose_one(values)
+        except (TypeError, ValueError) as error:
+            raise plan.ungrouped(values, error) from error
+        self._roots.append(root)
+        self._message_ids.append(message_id)
+        pack = route.packs[task]
+        if not pack.owners:
+            self._packs.append(pack)
+            self.packer.open(pack)
+        pack.owners.append(root)
+        rows = pack.rows
+        rows.append(row)
+        if len(rows) >= pack.limit:
+            self.packer.send(pack)
+
+    def settle(self) -> None:
+        """Begins the trees of the tuples that were added."""
+        packs, self._packs = self._packs, []
+        for pack in packs:
+            if pack.owners:
+                self._assign(pack)
+        if self._roots:
+            self._counters.emitted += len(self._roots)
+            self._pending.put_all(self._roots, self._message_ids, self._clock())
+            self.last_root = self._roots[-1]
+            self._roots, self._message_ids = [], []
+
+    def _assign(self, pack: OpenPack) -> None:
+        """Draws the edges of what was added to a pack and has none; each is the only one of its tree so far."""
+        ids = np.empty(2 * len(pack.owners), np.uint64)
+        ids[::2] = pack.owners
+        ids[1::2] = random_column(len(pack.owners), self._entropy)
+        pack.owners = []
+        self._acks.init_columns(ids[::2], ids[1::2])  # type: ignore[union-attr]  # `begin` has found that there is one
+        pack.ids.frombytes(ids.tobytes())
 
     def emit_direct(
         self,

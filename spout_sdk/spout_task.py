@@ -1,7 +1,9 @@
 """One task of a spout, without I/O: notices in, tuples and ack batches out."""
 
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from spout_sdk.ack_buffer import AckBuffer
@@ -140,6 +142,11 @@ class SpoutTask:
         before = emitted = counters.emitted
         self._count_throttled()
         try:
+            if self._kafka_spout is not None and len(pending) < limit:
+                self._kafka_spout.emit(min(calls, limit - len(pending)))
+                calls = 0
+                self._ack_untracked()
+                emitted = counters.emitted
             for _ in range(calls):
                 if len(pending) >= limit:
                     self._throttled_since = self._clock()
@@ -172,29 +179,16 @@ class SpoutTask:
         except WireError as error:
             self._reject(record, error)
             return
-        now = self._clock()
         pop = self._pending.pop
         counters = self._counters
-        latency = counters.complete_latency.record
-        ack = self._spout.ack
-        hooks = self._hooks
-        message_id: Any = None
-        acked = counters.acked
+        trees = [tree for tree in map(pop, batch.acked_roots.tolist()) if tree is not None]
+        counters.ignored_notices += len(batch.acked_roots) - len(trees)
+        counters.acked += len(trees)
         try:
-            for root in batch.acked_roots.tolist():
-                tree = pop(root)
-                if tree is None:
-                    counters.ignored_notices += 1
-                    continue
-                message_id, emitted_at = tree
-                counters.acked += 1
-                latency(now - emitted_at)
-                for hook in hooks:
-                    hook.spout_ack(message_id, now - emitted_at)
-                ack(message_id)
+            self._acked(trees)
         except Exception as error:
             raise self._broken("ack", error) from error
-        self._limit.acked(counters.acked - acked)
+        self._limit.acked(len(trees))
         for root, reason, message in zip(
             batch.failed_roots.tolist(), batch.fail_reasons.tolist(), batch.fail_messages, strict=True
         ):
@@ -204,6 +198,19 @@ class SpoutTask:
             else:
                 self._failed(tree[0], Failure(FailReason(reason), message))
         self._ack_untracked()
+
+    def _acked(self, trees: Sequence[tuple[Any, float]]) -> None:
+        """Hands over what was fully processed: message id and time of the emit of each."""
+        now = self._clock()
+        for emitted_at, count in Counter(map(itemgetter(1), trees)).items():
+            self._counters.complete_latency.record(now - emitted_at, count)
+        if self._kafka_spout is not None and not (self._hooks or self._collector.is_watched):
+            self._kafka_spout.ack_all([message_id for message_id, _ in trees])
+            return
+        for message_id, emitted_at in trees:
+            for hook in self._hooks:
+                hook.spout_ack(message_id, now - emitted_at)
+            self._spout.ack(message_id)
 
     def tick(self, now: float) -> None:
         """Sends what has lingered, and gives up the trees of which nothing was heard for too long.

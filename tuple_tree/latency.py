@@ -21,8 +21,8 @@ class LatencyHistogram:
     def __init__(self, counts: Mapping[int, int] | None = None) -> None:
         self._counts: dict[int, int] = dict(counts or {})
 
-    def record(self, seconds: float) -> None:
-        """Adds one duration."""
+    def record(self, seconds: float, times: int = 1) -> None:
+        """Adds a duration, once or several times."""
         micros = int(seconds * 1e6) if seconds > 0 else 0
         if micros >= _SUB:
             shift = micros.bit_length() - 1 - _SUB_BITS
@@ -30,7 +30,7 @@ class LatencyHistogram:
         else:
             bucket = micros
         counts = self._counts
-        counts[bucket] = counts.get(bucket, 0) + 1
+        counts[bucket] = counts.get(bucket, 0) + times
 
     def merge(self, other: "LatencyHistogram") -> None:
         """Adds all durations of another."""

@@ -6,7 +6,7 @@ between `b - 1` and `b` rotation periods later. There is no clock inside: who ow
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -52,6 +52,14 @@ class RotatingMap(Generic[K, V]):
                 return False
         self._buckets[0][key] = value
         return True
+
+    def has_none(self, keys: Collection[K]) -> bool:
+        """Whether none of these keys is there."""
+        return all(bucket.keys().isdisjoint(keys) for bucket in self._buckets)
+
+    def update(self, pairs: Iterable[tuple[K, V]]) -> None:
+        """Puts keys that are not there into the nursery."""
+        self._buckets[0].update(pairs)
 
     def get(self, key: K) -> V | None:
         """The value, or None; does not move the key."""

@@ -6,7 +6,8 @@ stands beside the committed offset is the first one that nobody has used, and a 
 before it emits anything. See ADR 10.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 from spout_sdk.errors import TopicsError
@@ -173,6 +174,11 @@ class OwnedPartitions:
     def done(self, key: int) -> None:
         """Closes the offset of a message."""
         self.numbered[key >> KEY_SHIFT].offsets.done(key & _OFFSET_MASK)
+
+    def all_done(self, keys: Sequence[int]) -> None:
+        """Closes the offsets of messages."""
+        for number, of_partition in groupby(sorted(keys), lambda key: key >> KEY_SHIFT):
+            self.numbered[number].offsets.all_done([key & _OFFSET_MASK for key in of_partition])
 
     def __iter__(self) -> Iterator[OwnedPartition]:
         return iter(self.numbered.values())

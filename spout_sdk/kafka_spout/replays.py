@@ -58,6 +58,11 @@ class Replays:
             delay = 0.0
         self._schedule.put(key, now + delay)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no message has failed that is not done."""
+        return not self._failures
+
     def done(self, key: int) -> None:
         """Forgets a message."""
         if self._failures:

@@ -81,27 +81,27 @@ class SourceTask:
         self._start_at = self._commit_at = self._grow_at = self._hold_until = self._refresh_at = 0.0
         # Each with the root of its tree; 0 where nothing is followed.
         self._buffer: deque[tuple[Record, int]] = deque()
+        self._add_to = collector.add
         self._held: dict[SourcePartition, Commit] = {}
 
     # What the task asks for
 
-    def next_tuple(self) -> None:
-        """Emits a message, one that failed before a new one; nothing if there is none.
+    def emit(self, most: int) -> None:
+        """Emits so many messages at most, those that failed before new ones; none if there are none.
 
-        At most one read is passed over in search of one, so that it returns soon where `translate` wants nothing.
+        One read at most is skipped in search of one, so that it returns soon where `translate` skips messages.
         """
         ready = self._replays.ready
-        while ready:
-            if self._emit_again(*ready.popleft()):
-                return
+        while ready and most:
+            most -= self._emit_again(*ready.popleft())
         buffer = self._buffer
-        if not buffer and not self._read_ahead():
+        if not most or not (buffer or self._read_ahead()):
             return
         if self._held and not self._commit_held():
             return
-        while buffer:
-            if self._emit_new(*buffer.popleft()):
-                return
+        emitted = 0
+        while buffer and not emitted:
+            emitted = self._emit_several([buffer.popleft() for _ in range(min(most, len(buffer)))])
 
     def tick(self, now: float) -> None:
         """Begins, commits, and reads again what is due.
@@ -130,9 +130,13 @@ class SourceTask:
         """Whether there is a message to emit or to read now, new or again."""
         return self._replays.is_due(now) or (self._is_started and self._source.lag() + len(self._buffer) > 0)
 
-    def acked(self, key: int) -> None:
-        """The tree of a message was fully processed."""
-        self._done(key)
+    def acked(self, keys: Sequence[int]) -> None:
+        """The trees of messages were fully processed."""
+        if self._tracked and self._replays.is_empty:
+            self._partitions.all_done(keys)
+            return
+        for key in keys:
+            self._done(key)
 
     def failed(self, key: int, failure: Failure) -> None:
         """The tree of a message was not fully processed: it is delivered again, or given up."""
@@ -283,7 +287,16 @@ class SourceTask:
         self._held.clear()
         return True
 
-    def _emit_new(self, record: Record, root: int) -> bool:
+    def _emit_several(self, messages: Sequence[tuple[Record, int]]) -> int:
+        """Emits new messages, and returns how many were."""
+        together = self._tracked and self._collector.begin([root for _, root in messages])
+        try:
+            return sum(self._emit_new(record, root, together) for record, root in messages)
+        finally:
+            if together:
+                self._collector.settle()
+
+    def _emit_new(self, record: Record, root: int, together: bool) -> bool:
         each = self._partitions.named[record.topic(), record.partition()]
         offset: int = record.offset()  # type: ignore[assignment]
         if offset < each.read_to:
@@ -296,9 +309,9 @@ class SourceTask:
                 f"{each.at} has reached offset {offset}, and positional roots tell {MAX_OFFSET} apart: copy the topic"
             )
         each.offsets.start(offset)
-        return self._emit(record, each.key_base | offset, root)
+        return self._emit(record, each.key_base | offset, root, together)
 
-    def _emit(self, record: Record, key: int, root: int | None) -> bool:
+    def _emit(self, record: Record, key: int, root: int | None, together: bool = False) -> bool:
         """Emits a message; whether it did, and it did not become a dead letter or was passed over."""
         try:
             values = self._translate(record)
@@ -319,9 +332,12 @@ class SourceTask:
         headers = record.headers()
         found = trace_context(headers) if headers else None
         try:
-            self._collector.emit(
-                values, message_id=None if root is None else key, stream=stream, root=root, trace_context=found
-            )
+            if together and not found:
+                self._add_to(values, key, stream, root)  # type: ignore[arg-type]  # what is followed has a root
+            else:
+                self._collector.emit(
+                    values, message_id=None if root is None else key, stream=stream, root=root, trace_context=found
+                )
         except EmitError as error:
             self._burials.bury(key, record, WireError("bad-payload", str(error)))
             return False

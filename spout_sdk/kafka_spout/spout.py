@@ -113,11 +113,19 @@ class KafkaSpout(Spout):
 
     def next_tuple(self) -> None:
         """Emits a message, if there is one."""
-        self._running.next_tuple()
+        self._running.emit(1)
+
+    def emit(self, most: int) -> None:
+        """Called by the SDK instead: emits so many messages at most."""
+        self._running.emit(most)
 
     def ack(self, message_id: Any) -> None:
         """The tree of a message was fully processed."""
-        self._running.acked(message_id)
+        self._running.acked((message_id,))
+
+    def ack_all(self, message_ids: Sequence[Any]) -> None:
+        """Called by the SDK instead, for several."""
+        self._running.acked(message_ids)
 
     def fail(self, message_id: Any, reason: Failure) -> None:
         """The tree of a message was not fully processed."""

@@ -81,6 +81,7 @@ class Journal:
 
     def watch_spout(self, task: SpoutTask, number: int) -> None:
         """Writes down what a spout task emits, and the outcomes that its spout hears."""
+        task.collector.is_watched = True
         self._watch_emits(task.collector, number)
         spout = task.spout
         ack, fail = spout.ack, spout.fail
@@ -99,6 +100,7 @@ class Journal:
     def watch_bolt(self, task: BoltTask, number: int) -> None:
         """Writes down what a bolt task emits, acks and fails."""
         collector = task.collector
+        collector.is_watched = True
         self._watch_emits(collector, number)
         if task.takes_columns:
             self._watch_columns(task.columns, number)
