@@ -14,10 +14,12 @@ from spout_sdk.bolt_loop import BoltLoop
 from spout_sdk.commits import LARGEST_BATCH, AtLeastOnceCommits, AtMostOnceCommits
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka_reader import KafkaReader
+from spout_sdk.packer import LINGER_SECONDS
 from spout_sdk.records import Headers
 from spout_sdk.testing import MemoryRecord
 from tests.unit.sdk.bolt_rig import Lines
 from tests.unit.sdk.memory import Bench, MemorySink
+from tuple_tree.anchors import anchor_headers
 from tuple_tree.manifest import Guarantee
 from tuple_tree.payloads import encode_tuples, payload_codec
 
@@ -34,7 +36,10 @@ class Consumer:
         self.there = [*there]
         self.payload = encode_tuples(payload_codec(Lines.streams[0]), [("a",)] * rows)
         self.clock: Callable[[], float] = lambda: 0.0
+        self.sent: Callable[[], int] = lambda: 0
+        self.waits: list[tuple[float, int]] = []
         self.read_at: list[float] = []
+        self.headers: Headers = [("source", b"lines/default")]
         self.errors = [*errors]
         self.position = self.refused = 0
         self.limits: list[int] = []
@@ -71,8 +76,9 @@ class Consumer:
             self.there[0] -= read
             if not self.there[0]:
                 del self.there[0]
-        headers: Headers = [("source", b"lines/default")]
-        return [Message("words.tuples.b", 0, offset, self.payload, headers) for offset in range(first, self.position)]
+        return [
+            Message("words.tuples.b", 0, offset, self.payload, self.headers) for offset in range(first, self.position)
+        ]
 
     def incremental_unassign(self, _partitions: list[TopicPartition]) -> None:
         self.position = 0
@@ -83,8 +89,9 @@ class Consumer:
     def resume(self, partitions: list[TopicPartition]) -> None:
         self.resumed += [each.partition for each in partitions]
 
-    def poll(self, _seconds: float) -> None:
+    def poll(self, seconds: float) -> None:
         """Has nothing more."""
+        self.waits.append((seconds, self.sent()))
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
         if self.refused:
@@ -164,10 +171,13 @@ class Rig:
         open_offsets: Sequence[int] = (),
         rows: int = 1,
         consumer: type[Consumer] = Consumer,
+        tracked: bool = False,
     ) -> None:
         self.consumer = consumer([*there, 0], rows=rows)
+        if tracked:
+            self.consumer.headers += anchor_headers([{row + 1: 1} for row in range(rows)])
         monkeypatch.setattr("spout_sdk.kafka_reader.Consumer", self.consumer)
-        builder = TopologyBuilder("words", guarantee=guarantee)
+        builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=1)
         builder.set_spout("lines", Lines)
         builder.set_bolt("b", partial(bolt, self.work)).shuffle_grouping("lines")
         bench = Bench(builder.build(), sink=LoopSink())
@@ -178,6 +188,7 @@ class Rig:
         self.stopping: Callable[[], bool] = lambda: False
         self.open_offsets = open_offsets
         sink: Any = bench.sink
+        self.consumer.sent = lambda: len(sink.batches)
         commits = partial(AtMostOnceCommits, component="b") if guarantee == "at_most_once" else AtLeastOnceCommits
         self.loop = BoltLoop(
             bench.topology,
@@ -207,6 +218,18 @@ def test_a_slow_bolt_polls_its_group_in_the_middle_of_a_record(monkeypatch: pyte
     assert rig.executed == [0] * 500 + [1] * 500
     assert max(later - earlier for earlier, later in pairwise(rig.consumer.read_at)) < 3
     assert rig.consumer.paused
+
+
+@pytest.mark.parametrize("rows", [10, 40])
+def test_a_busy_task_flushes_every_five_milliseconds_at_most_and_a_quiet_one_at_once(
+    monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    rig = Rig(monkeypatch, [1, 0, 1, 0, 0], guarantee="at_least_once", rows=rows, tracked=True)
+    rig.loop.run()
+    linger = (pytest.approx(LINGER_SECONDS), 1)
+    assert rig.consumer.waits[0][1] == 1
+    assert (linger in rig.consumer.waits) == (rows == 40)
+    assert rig.consumer.waits[-1][1] == 2
 
 
 def _always(seconds: float, _offset: int) -> float:
