@@ -108,7 +108,7 @@ class Notifier:
         headers = dead_letter_headers(
             self._acks_topic, partition, record.offset, reason=rejected.reason, detail=rejected.detail, by="acker"
         )
-        self._bury(record.value, headers)
+        self._send_dead_letter(record.value, headers)
 
     def drain(self, timeout_s: float) -> bool:
         """Waits until everything sent was acknowledged; False if that takes longer.
@@ -189,9 +189,9 @@ class Notifier:
             detail=detail,
             by="acker",
         )
-        self._bury(encode_notice_batch(notice), headers)
+        self._send_dead_letter(encode_notice_batch(notice), headers)
 
-    def _bury(self, value: bytes | None, headers: Headers) -> None:
+    def _send_dead_letter(self, value: bytes | None, headers: Headers) -> None:
         self.dead_letters += 1
         # Delivery reports come without headers, and they are needed to try again.
         self._send(self._dead_letters_topic, 0, value, headers, partial(self._on_dead_letter, headers))

@@ -12,7 +12,7 @@ On a cluster, each in a terminal of its own:
 
 The spout delivers what is in the topic `kafka-spout-word-count.text`, which has to be there; write to it with any Kafka
 tool. A message stays open until all its words are counted; `kafka-consumer-groups --describe --group
-kafka-spout-word-count.lines` shows how far that is. A blank line is passed over, and a line that is no text becomes a
+kafka-spout-word-count.lines` shows how far that is. A blank line is skipped, and a line that is no text becomes a
 dead letter.
 """
 
@@ -33,7 +33,7 @@ _PARTITIONS: Final = 4
 
 
 def translate(record: Record) -> tuple[str] | None:
-    """The line of a message; a blank one is passed over, and what is no UTF-8 raises."""
+    """The line of a message; a blank one is skipped, and what is no UTF-8 raises."""
     line = (record.value() or b"").decode()
     return (line,) if line.strip() else None
 
@@ -101,8 +101,8 @@ def main() -> int:
         processes.stop()
         found = processes.snapshot().components
     words = found["count"].counters.get("words", 0)
-    passed = found["lines"].counters.get("passed over", 0)
-    print(f"{found['lines'].acked:,} lines acked, {passed} passed over, {words:,} words counted")
+    passed = found["lines"].counters.get("skipped", 0)
+    print(f"{found['lines'].acked:,} lines acked, {passed} skipped, {words:,} words counted")
     return 0
 
 

@@ -150,7 +150,7 @@ class Stats:
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> "Stats":
-        """The snapshot behind the object that `to_dict` made; members that are not known here are passed over.
+        """The snapshot behind the object that `to_dict` made; members that are not known here are skipped.
 
         Raises:
             ValueError, TypeError, KeyError, AttributeError: if it is something else.

@@ -65,7 +65,7 @@ class StatsRecord:
 
     @classmethod
     def of(cls, key: bytes | None, value: bytes | None, at_ms: int) -> "StatsRecord":
-        """Reads a record; members that are not known here are passed over.
+        """Reads a record; members that are not known here are skipped.
 
         Args:
             key: of the record.
@@ -98,7 +98,7 @@ class StatsRecord:
 
 
 def known(said: Mapping[str, Any], empty: object) -> dict[str, Any]:
-    """The members of an object that a snapshot has as well; others are of another version, and passed over.
+    """The members of an object that a snapshot has as well; others are of another version, and skipped.
 
     Args:
         said: the object.

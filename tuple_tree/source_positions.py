@@ -153,7 +153,7 @@ class SourcePositions:
         return -1 if found is None else found.started
 
     def delivered(self, partition: int, offsets: Sequence[int] | Offsets, mark: int, now: float = np.nan) -> int:
-        """Opens positions under attempt 0; those that are not above all that were opened are passed over.
+        """Opens positions under attempt 0; those that are not above all that were opened are skipped.
 
         Args:
             partition: of the source.

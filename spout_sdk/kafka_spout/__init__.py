@@ -3,7 +3,7 @@
 - `spout`: `KafkaSpout`, what users declare; `settings`: with what; `translation`: messages as values of tuples.
 - `retry`: when a failed message is delivered again; `first_poll`: where reading begins.
 - `source_task`: one task at work; `partitions`: its source partitions, and their attempts; `replays`: what failed;
-  `burials`: what becomes a dead letter.
+  `dead_letters`: what becomes a dead letter.
 - `source`: what it needs of the broker; `kafka_source`, `position_reader`, `group_offsets`: that on Kafka.
 """
 

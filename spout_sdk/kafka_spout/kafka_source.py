@@ -12,7 +12,7 @@ from spout_sdk.errors import AccessError, BrokerError, TopicsError
 from spout_sdk.kafka_settings import KafkaSettings, admin_settings, consumer_settings
 from spout_sdk.kafka_spout.group_offsets import ANSWER_SECONDS, GroupOffsets
 from spout_sdk.kafka_spout.position_reader import PositionReader
-from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
+from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
 from tuple_tree.access import remedy
 from tuple_tree.bounded_calls import HANG_S, bounded
@@ -48,7 +48,7 @@ class KafkaSource:
                 "fetch.wait.max.ms": 100,
                 **consumer_settings(kafka, group),
                 **self._sight.settings,
-                # What was deleted unread must be told, not passed over.
+                # An offset out of range is reported and counted, not skipped in silence.
                 "auto.offset.reset": "error",
                 "on_commit": self._committed,
             }
@@ -119,7 +119,7 @@ class KafkaSource:
         """See `Source`."""
         self._consumer.resume([TopicPartition(*at) for at in of])
 
-    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[Overtaken]]:
+    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
         """See `Source`."""
         messages = self._consumer.consume(limit, 0)
         if self._sight.lost:
@@ -156,23 +156,23 @@ class KafkaSource:
         if self._by_position is not None:
             self._by_position.close()
 
-    def _checked(self, messages: Sequence[Message]) -> tuple[list[Record], list[Overtaken]]:
+    def _checked(self, messages: Sequence[Message]) -> tuple[list[Record], list[OffsetOutOfRange]]:
         records: list[Record] = []
-        overtaken: list[Overtaken] = []
+        out_of_range: list[OffsetOutOfRange] = []
         for message in messages:
             error = message.error()
             if error is None:
                 records.append(message)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                overtaken.append(self._restarted(message, error))
+                out_of_range.append(self._restarted(message, error))
             elif error.fatal() or error.code() in _FINAL:
                 raise _refused(message.topic() or "", error)
             else:
                 self._log(f"reading {message.topic()}[{message.partition()}]: {error.str()}")
-        return records, overtaken
+        return records, out_of_range
 
-    def _restarted(self, message: Message, error: KafkaError) -> Overtaken:
-        """Goes on at the first message that is left, where retention has overtaken us."""
+    def _restarted(self, message: Message, error: KafkaError) -> OffsetOutOfRange:
+        """Goes on at the first message that is left, because the offset is out of range."""
         at = SourcePartition(message.topic() or "", message.partition() or 0)
         (position,) = self._consumer.position([TopicPartition(*at)])
         expected = position.offset if position.offset >= 0 else self._started[at]
@@ -185,7 +185,7 @@ class KafkaSource:
         self._consumer.incremental_unassign([TopicPartition(*at)])
         self._consumer.incremental_assign([TopicPartition(*at, first)])
         self._started[at] = first
-        return Overtaken(at, expected, first)
+        return OffsetOutOfRange(at, expected, first)
 
     def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         failed = error or next((each.error for each in partitions if each.error is not None), None)

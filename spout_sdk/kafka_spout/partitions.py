@@ -119,12 +119,12 @@ class OwnedPartition:
         """The first attempt that a next owner may use."""
         return (self._first_attempt + self._reserved) % MAX_ATTEMPTS
 
-    def done_to(self) -> Commit:
+    def processed(self) -> Commit:
         """What to commit: everything before it is done."""
         committable = self.offsets.committable
         return Commit(self.read_to if committable is None else committable, self.next_attempt)
 
-    def taken_to(self) -> Commit:
+    def emitted(self) -> Commit:
         """What to commit where nothing is followed: everything that was taken."""
         return Commit(self.read_to, self.next_attempt)
 
@@ -136,7 +136,7 @@ class OwnedPartition:
         return self._word | offset << OFFSET_SHIFT | (self._first_attempt + number) % MAX_ATTEMPTS
 
     def reserve(self) -> None:
-        """Takes more attempts; they may be used once what `done_to` says was committed."""
+        """Takes more attempts; they may be used once what `processed` says was committed."""
         self._reserved = min(self._reserved + RESERVED, MOST_RESERVED)
 
     def unreserve(self) -> None:

@@ -4,7 +4,7 @@ from collections import deque
 from typing import Final
 
 from spout_sdk.components import Failure
-from spout_sdk.kafka_spout.burials import Burials
+from spout_sdk.kafka_spout.dead_letters import SourceDeadLetters
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
 from spout_sdk.kafka_spout.retry import RetryPolicy, RetrySchedule
 from spout_sdk.kafka_spout.source import Fetched, Source, SourcePartition
@@ -28,17 +28,19 @@ class Replays:
         policy: when they are due, and how often.
         partitions: of the task.
         source: reads them again.
-        burials: for those that are given up.
+        dead_letters: for those that are given up.
 
     Attributes:
         ready: key and record of what was read again and is to be emitted.
     """
 
-    def __init__(self, policy: RetryPolicy, partitions: OwnedPartitions, source: Source, burials: Burials) -> None:
+    def __init__(
+        self, policy: RetryPolicy, partitions: OwnedPartitions, source: Source, dead_letters: SourceDeadLetters
+    ) -> None:
         self._policy = policy
         self._partitions = partitions
         self._source = source
-        self._burials = burials
+        self._dead_letters = dead_letters
         self._schedule = RetrySchedule()
         self._failures: dict[int, int] = {}
         self._given_up: dict[int, str] = {}
@@ -120,11 +122,11 @@ class Replays:
             if why is None:
                 self.ready.append((key, record))
             else:
-                self._burials.bury(key, record, WireError("retries-exhausted", why))
+                self._dead_letters.send(key, record, WireError("retries-exhausted", why))
         for at, offset in fetched.gone:
             key = self._partitions.key(*at, offset)
             why = self._given_up.get(key, "it failed, and was to be delivered again")
             detail = f"the source has no message at this offset any more (retention or compaction); {why}"
-            self._burials.bury(key, NoRecord(*at, offset), WireError("gone", detail))
+            self._dead_letters.send(key, NoRecord(*at, offset), WireError("gone", detail))
         for at, offset in fetched.unread:
             self.postpone(self._partitions.key(*at, offset), now)

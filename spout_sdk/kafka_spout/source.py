@@ -59,7 +59,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Overtaken:
+class OffsetOutOfRange:
     """That messages were deleted before they were read.
 
     Attributes:
@@ -146,7 +146,7 @@ class Source(Protocol):
         """Reads on where it was paused."""
         ...
 
-    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[Overtaken]]:
+    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
         """What is there now, in order within each partition, `limit` records at most.
 
         Raises:

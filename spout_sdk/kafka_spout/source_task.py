@@ -13,12 +13,12 @@ from typing import Final
 from spout_sdk.components import Failure
 from spout_sdk.context import TaskContext
 from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
-from spout_sdk.kafka_spout.burials import Burials
+from spout_sdk.kafka_spout.dead_letters import SourceDeadLetters
 from spout_sdk.kafka_spout.first_poll import FirstPoll, start_offset
 from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, owned_numbers
 from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
 from spout_sdk.kafka_spout.settings import SourceProgress, SourceSettings, SpoutWorld
-from spout_sdk.kafka_spout.source import Commit, Overtaken, SourcePartition
+from spout_sdk.kafka_spout.source import Commit, OffsetOutOfRange, SourcePartition
 from spout_sdk.kafka_spout.translation import KafkaTuple, Translate
 from spout_sdk.records import Record
 from spout_sdk.repetition import Repetition
@@ -74,8 +74,8 @@ class SourceTask:
         self._tracked = settings.mode == "at_least_once"
         self._source = world.open_source(self.uncommitted)
         self._partitions = OwnedPartitions()
-        self._burials = Burials(world.dead_letters, self._by, world.sink, world.counters, self._done)
-        self._replays = Replays(settings.retry, self._partitions, self._source, self._burials)
+        self._dead_letters = SourceDeadLetters(world.dead_letters, self._by, world.sink, world.counters, self._done)
+        self._replays = Replays(settings.retry, self._partitions, self._source, self._dead_letters)
         self._raised_before = Repetition(world.clock)
         self._is_started = False
         self._start_at = self._commit_at = self._grow_at = self._hold_until = self._refresh_at = 0.0
@@ -109,8 +109,8 @@ class SourceTask:
         Raises:
             BrokerError: if it cannot go on.
         """
-        if self._burials.failure is not None:
-            raise self._burials.failure
+        if self._dead_letters.failure is not None:
+            raise self._dead_letters.failure
         if not self._is_started:
             if now >= self._start_at:
                 self._start(now)
@@ -147,7 +147,7 @@ class SourceTask:
         changed = self._changed()
         if self._settings.mode == "at_most_once":
             # Back to what was emitted: what was committed and not emitted is for the next owner.
-            changed = {each.at: each.taken_to() for each in self._partitions}
+            changed = {each.at: each.emitted() for each in self._partitions}
         if changed:
             self._source.commit_now(changed)
 
@@ -210,14 +210,14 @@ class SourceTask:
             found = committed.get(at)
             start, lost = start_offset(at, first_poll, found, self._source.bounds(at))
             if lost and found is not None:
-                self._overtaken(Overtaken(at, found.offset, start))
+                self._skip_deleted(OffsetOutOfRange(at, found.offset, start))
             first_attempt = (found.next_attempt if found is not None else None) or 0
             added[at] = OwnedPartition(at, number, self._world.index, keys[at.topic], start, first_attempt)
         # Before anything is emitted: where it begins, and which attempts are taken.
-        if not self._source.commit_now({at: each.taken_to() for at, each in added.items()}):
+        if not self._source.commit_now({at: each.emitted() for at, each in added.items()}):
             return False
         for each in added.values():
-            each.committed = each.taken_to()
+            each.committed = each.emitted()
             self._partitions.add(each)
         self._source.start({at: each.read_to for at, each in added.items()})
         logger.info("%s reads %s", self._by, ", ".join(f"{at} from {each.read_to}" for at, each in added.items()))
@@ -246,9 +246,9 @@ class SourceTask:
             self._source.pause(paused)
         if resumed:
             self._source.resume(resumed)
-        records, overtaken = self._source.read(limit)
-        for gap in overtaken:
-            self._overtaken(gap)
+        records, out_of_range = self._source.read(limit)
+        for gap in out_of_range:
+            self._skip_deleted(gap)
         self._buffer.extend(zip(records, self._roots(records), strict=True))
         if records and self._settings.mode == "at_most_once":
             self._hold(records)
@@ -312,17 +312,17 @@ class SourceTask:
         return self._emit(record, each.key_base | offset, root, together)
 
     def _emit(self, record: Record, key: int, root: int | None, together: bool = False) -> bool:
-        """Emits a message; whether it did, and it did not become a dead letter or was passed over."""
+        """Emits a message; whether it did, and it did not become a dead letter or was skipped."""
         try:
             values = self._translate(record)
         except WireError as error:
-            self._burials.bury(key, record, error)
+            self._dead_letters.send(key, record, error)
             return False
         except Exception as error:  # noqa: BLE001 - whatever a user's translate raises
             self._translate_raised(key, record, error)
             return False
         if values is None:
-            self._context.count("passed over")
+            self._context.count("skipped")
             self._done(key)
             return False
         stream = DEFAULT_STREAM
@@ -339,7 +339,7 @@ class SourceTask:
                     values, message_id=None if root is None else key, stream=stream, root=root, trace_context=found
                 )
         except EmitError as error:
-            self._burials.bury(key, record, WireError("bad-payload", str(error)))
+            self._dead_letters.send(key, record, WireError("bad-payload", str(error)))
             return False
         return True
 
@@ -347,7 +347,7 @@ class SourceTask:
         """Sets an invalid message aside, and retries any other: a database that `translate` asks may be away."""
         said = f"translate() raised {type(error).__name__}: {error}"
         if isinstance(error, InvalidMessageError) or not self._tracked:
-            self._burials.bury(key, record, WireError("bad-payload", said))
+            self._dead_letters.send(key, record, WireError("bad-payload", said))
             return
         self._world.counters.count_error(error)
         suppressed = self._raised_before.tell(type(error).__qualname__)
@@ -371,7 +371,7 @@ class SourceTask:
         word = each.word(offset, failures)
         if word is None:
             each.reserve()
-            commit = each.done_to()
+            commit = each.processed()
             if not self._source.commit_now({each.at: commit}):
                 each.unreserve()
                 self._replays.postpone(key, self._clock())
@@ -394,12 +394,12 @@ class SourceTask:
     def _changed(self) -> dict[SourcePartition, Commit]:
         changed = {}
         for each in self._partitions:
-            commit = each.done_to() if self._tracked else each.taken_to()
+            commit = each.processed() if self._tracked else each.emitted()
             if commit != each.committed:
                 changed[each.at] = each.committed = commit
         return changed
 
-    def _overtaken(self, gap: Overtaken) -> None:
+    def _skip_deleted(self, gap: OffsetOutOfRange) -> None:
         logger.warning(
             "%s: up to %d messages of %s, from offset %d on, were deleted before they were read; it goes on at offset "
             "%d. Keep the topic for longer",
@@ -409,4 +409,4 @@ class SourceTask:
             gap.expected,
             gap.first,
         )
-        self._context.count("deleted unread", gap.first - gap.expected)
+        self._context.count("out_of_range", gap.first - gap.expected)

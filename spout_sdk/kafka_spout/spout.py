@@ -35,7 +35,7 @@ class KafkaSpout(Spout):
     Args:
         topics: to read, one or several.
         streams: what is emitted; by default one field `value` of text.
-        translate: makes the values of a tuple of a message, or a `KafkaTuple` for another stream; None passes it over.
+        translate: makes the values of a tuple of a message, or a `KafkaTuple` for another stream; None skips it.
             By default, one field of text or bytes is the message's value, and anything else is read with the stream's
             codec. A message whose values do not fit the stream, or for which it raises `InvalidMessageError`, becomes a
             dead letter; with any other exception the message has failed and is retried.

@@ -53,7 +53,7 @@ def default_translate(streams: Sequence[Stream]) -> Translate:
     def translate(record: Record) -> Sequence[Any] | KafkaTuple:
         value = record.value()
         if value is None:
-            raise WireError("bad-payload", "a tombstone has no value to emit: pass translate= to pass it over")
+            raise WireError("bad-payload", "a tombstone has no value to emit: pass translate= to skip it")
         values: Sequence[Any]
         if kind == "string":
             try:

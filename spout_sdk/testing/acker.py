@@ -103,7 +103,7 @@ class SimulatedAcker:
             for notice in notice_batches(self._partition, self._fold.position, outcomes):
                 self._notify(spout, notice)
         for rejected in step.rejected:
-            self._bury(rejected.record.value, rejected.record.offset, rejected.reason, rejected.detail)
+            self._send_dead_letter(rejected.record.value, rejected.record.offset, rejected.reason, rejected.detail)
 
     def _notify(self, spout: SpoutTask, notice: NoticeBatch) -> None:
         value = encode_notice_batch(notice)
@@ -111,8 +111,8 @@ class SimulatedAcker:
             self._broker.append(spout.topic, spout.task, None, value, None)
         else:
             detail = f"there is no {spout.topic} task {spout.task} in this topology"
-            self._bury(value, notice.acks_offset, "unknown-spout", detail)
+            self._send_dead_letter(value, notice.acks_offset, "unknown-spout", detail)
 
-    def _bury(self, value: bytes | None, offset: int, reason: str, detail: str) -> None:
+    def _send_dead_letter(self, value: bytes | None, offset: int, reason: str, detail: str) -> None:
         headers = dead_letter_headers(self._topic, self._partition, offset, reason=reason, detail=detail, by="acker")
         self._broker.append(self._dead_letters, 0, None, value, [*headers])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
+from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
 from spout_sdk.testing.broker import Commit as Committed
 from spout_sdk.testing.broker import MemoryBroker
@@ -62,7 +62,7 @@ class MemorySource:
         """Reads on where it was paused."""
         self._paused.difference_update(of)
 
-    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[Overtaken]]:
+    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
         """What is there now, in order within each partition, `limit` records at most."""
         records: list[Record] = []
         for at, position in self._positions.items():

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from spout_sdk import BrokerError, Record, TopicsError
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.kafka_spout.position_reader import ROUND_SECONDS
-from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
+from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from tests.kafka.sdk_rig import write, write_in_transactions
 from tests.topics import create_topics
 from tests.waiting import eventually
@@ -45,19 +45,19 @@ def source(topic: Topic) -> Iterator[KafkaSource]:
     made.close()
 
 
-def read(source: KafkaSource, until: int) -> tuple[list[int], list[Overtaken]]:
-    """Offsets up to one, and what was overtaken."""
+def read(source: KafkaSource, until: int) -> tuple[list[int], list[OffsetOutOfRange]]:
+    """Offsets up to one, and the gaps before them."""
     offsets: list[int] = []
-    overtaken: list[Overtaken] = []
+    out_of_range: list[OffsetOutOfRange] = []
 
     def more() -> bool:
         records, gaps = source.read(100)
         offsets.extend(record.offset() or 0 for record in records)
-        overtaken.extend(gaps)
+        out_of_range.extend(gaps)
         return bool(offsets) and offsets[-1] >= until
 
     eventually(more, f"offset {until}")
-    return offsets, overtaken
+    return offsets, out_of_range
 
 
 def fetch(source: KafkaSource, at: SourcePartition, wanted: list[int]) -> Fetched:
@@ -84,7 +84,7 @@ def test_reading_skips_what_retention_has_deleted(topic: Topic, source: KafkaSou
     topic.fill(100)
     topic.delete_before(60)
     source.start({topic.at: 10})
-    assert read(source, 99) == (list(range(60, 100)), [Overtaken(topic.at, 10, 60)])
+    assert read(source, 99) == (list(range(60, 100)), [OffsetOutOfRange(topic.at, 10, 60)])
     assert source.bounds(topic.at) == (60, 100)
     assert source.lag() == 0
 

@@ -40,7 +40,7 @@ def test_the_words_of_a_topic_are_counted() -> None:
     blank = MESSAGES // 100
     words = sum(len(LINES[number % len(LINES)].split()) for number in range(MESSAGES) if number % 100)
     said = last_line("examples.kafka_spout_word_count")
-    assert said == f"{MESSAGES - blank:,} lines acked, {blank} passed over, {words:,} words counted"
+    assert said == f"{MESSAGES - blank:,} lines acked, {blank} skipped, {words:,} words counted"
 
 
 def processes_of(pid: int, component: str) -> set[int]:

@@ -4,7 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spout_sdk.errors import BrokerError
-from spout_sdk.kafka_spout.source import Commit, Fetched, Overtaken, SourcePartition
+from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Headers, Record
 from spout_sdk.testing import MemoryRecord
 from tuple_tree.positions import MAX_PARTITIONS, Position, position_of, topic_key
@@ -135,19 +135,19 @@ class MemorySource:
     def resume(self, of: Iterable[SourcePartition]) -> None:
         self.paused.difference_update(of)
 
-    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[Overtaken]]:
+    def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
         records: list[Record] = []
-        overtaken: list[Overtaken] = []
+        out_of_range: list[OffsetOutOfRange] = []
         for at in self.positions.keys() - self.paused:
             first = self.topics.first[at]
             if self.positions[at] < first:
-                overtaken.append(Overtaken(at, self.positions[at], first))
+                out_of_range.append(OffsetOutOfRange(at, self.positions[at], first))
                 self.positions[at] = first
             for offset in sorted(self.topics.logs[at]):
                 if offset >= self.positions[at] and len(records) < limit:
                     records.append(self.topics.logs[at][offset])
                     self.positions[at] = offset + 1
-        return records, overtaken
+        return records, out_of_range
 
     def lag(self) -> int:
         return sum(max(0, self.topics.end(at) - position) for at, position in self.positions.items())

@@ -13,7 +13,7 @@ from tuple_tree.errors import WireError
 logger = logging.getLogger("spout_sdk.kafka_spout")
 
 
-class Burials:
+class SourceDeadLetters:
     """Sends dead letters of a task.
 
     Args:
@@ -35,7 +35,7 @@ class Burials:
         self._done = done
         self.failure: DeliveryError | None = None
 
-    def bury(self, key: int, record: Record, error: WireError) -> None:
+    def send(self, key: int, record: Record, error: WireError) -> None:
         """Makes a dead letter of a message, and logs where it lies and why."""
         self._counters.dead_letters += 1
         where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
