@@ -31,6 +31,7 @@ _MARGIN_TICKS: Final = 1
 """How far before the birth of the oldest open record a rebuild begins: its ack may have overtaken its init."""
 MESSAGE_CHARACTERS: Final = 500
 """How much of what a bolt says is kept for the notice: many of them have to fit into one."""
+_NOTHING: Final = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,15 @@ class Rejected:
 
 @dataclass(slots=True)
 class Told:
-    """Outcomes for one spout task, in the order in which they were decided."""
+    """Outcomes for one spout task, in the order in which they were decided.
+
+    Attributes:
+        acked: columns of roots.
+        failed: root, reason, what the bolt said and which task it was; both are empty unless a bolt failed the tree.
+    """
 
     acked: list[IdColumn] = field(default_factory=list)
-    failed: list[tuple[int, FailReason, str]] = field(default_factory=list)
+    failed: list[tuple[int, FailReason, str, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -108,7 +114,7 @@ class PartitionFold:
         self._sessions = Sessions(committed.opened if committed else None)
         self._sessions_tick = 0
         self._ticks: deque[tuple[int, int]] = deque()
-        self._messages: dict[int, str] = {}
+        self._messages: dict[int, tuple[str, str]] = {}
         self._stage = Stage()
 
     def apply(self, records: Iterable[LogRecord]) -> Step:
@@ -202,7 +208,7 @@ class PartitionFold:
             # What a bolt said is for the outcome of this fail, not for one that was decided before.
             self._apply_stage(step)
             for root, message in zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True):
-                self._messages[root] = message[:MESSAGE_CHARACTERS]
+                self._messages[root] = message[:MESSAGE_CHARACTERS], batch.writer
             stage.add(kernels.FAIL, batch.fail_roots)
             self._apply_stage(step)
         if len(batch.reset_roots):
@@ -296,8 +302,8 @@ class PartitionFold:
             strict=True,
         ):
             reason = FailReason(kind)
-            message = self._messages.get(root, "") if reason is FailReason.FAILED else ""
-            self._told(step, spout).failed.append((root, reason, message))
+            message, by = self._messages.get(root, _NOTHING) if reason is FailReason.FAILED else _NOTHING
+            self._told(step, spout).failed.append((root, reason, message, by))
 
     def _told(self, step: Step, spout: int) -> Told:
         return step.told.setdefault(self.ledger.spout(spout), Told())

@@ -28,11 +28,12 @@ def notice_batches(partition: int, position: int, told: Told) -> Iterator[Notice
         for start in range(0, len(acked), _BATCH_ROOTS):
             yield NoticeBatch(partition, position, acked_roots=acked[start : start + _BATCH_ROOTS])
     for start in range(0, len(told.failed), _BATCH_FAILS):
-        roots, reasons, messages = zip(*told.failed[start : start + _BATCH_FAILS], strict=True)
+        roots, reasons, messages, failed_by = zip(*told.failed[start : start + _BATCH_FAILS], strict=True)
         yield NoticeBatch(
             partition,
             position,
             failed_roots=np.array(roots, dtype=np.uint64),
             fail_reasons=np.array(reasons, dtype=np.uint8),
             fail_messages=messages,
+            failed_by=failed_by,
         )

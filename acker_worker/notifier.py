@@ -21,7 +21,7 @@ from acker_worker.notices import notice_batches
 from tuple_tree.access import ACKER, remedy
 from tuple_tree.client_logs import client_logger
 from tuple_tree.client_settings import for_producer
-from tuple_tree.codec import encode_notice_batch
+from tuple_tree.codec import encode_notice_batch, notice_headers
 from tuple_tree.dead_letters import Headers, dead_letter_headers
 from tuple_tree.messages import NoticeBatch, SpoutTask
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
@@ -142,7 +142,7 @@ class Notifier:
                 self._waiting.append((spout, notice))
             elif exists:
                 delivered = partial(self._on_notice, spout, notice)
-                self._send(spout.topic, spout.task, encode_notice_batch(notice), [], delivered)
+                self._send(spout.topic, spout.task, encode_notice_batch(notice), notice_headers(notice), delivered)
             else:
                 self._undeliverable(spout, notice)
 

@@ -1,6 +1,6 @@
-"""What the spouts of a topology did in the last hour, in points of five seconds each."""
+"""What a topology, or one of its components, did in the last hour, in points of five seconds each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, TypedDict
 
 from spout_sdk.stats import Stats
@@ -11,88 +11,118 @@ POINTS: Final = 720
 
 
 class Point(TypedDict):
-    """Five seconds of a topology.
+    """Five seconds.
 
     Attributes:
         at: their end, in milliseconds since 1970.
-        emitted_per_second, acked_per_second, failed_per_second: trees of all spouts.
-        complete_p50, complete_p99: complete latency in milliseconds; None if nothing was acked.
+        emitted_per_second, executed_per_second, acked_per_second, failed_per_second: of a topology, trees of all spouts.
+        complete_p50, complete_p99: complete latency in milliseconds; None if no tree was acked.
+        execute_p50, execute_p99: execute latency in milliseconds; None if nothing was executed.
+        busy: share of the time, from 0 to 1, for which the busiest process executed tuples; None if nobody says it.
     """
 
     at: int
     emitted_per_second: float
+    executed_per_second: float
     acked_per_second: float
     failed_per_second: float
     complete_p50: float | None
     complete_p99: float | None
+    execute_p50: float | None
+    execute_p99: float | None
+    busy: float | None
 
 
 class History(TypedDict):
-    """The points of a topology, in order; where none of its spouts said anything there is none."""
+    """The points in order; where nothing was said there is none. `component` is None for those of the topology."""
 
     topology: str
+    component: str | None
     points: list[Point]
 
 
 class _Sum:
-    __slots__ = ("acked", "complete", "emitted", "failed")
+    __slots__ = ("acked", "busy_ms", "complete", "emitted", "execute", "executed", "failed")
 
     def __init__(self) -> None:
         self.emitted = 0
+        self.executed = 0
         self.acked = 0
         self.failed = 0
+        self.busy_ms: dict[Hashable, int] = {}
         self.complete = LatencyHistogram()
+        self.execute = LatencyHistogram()
 
-    def add(self, before: Stats | None, now: Stats) -> None:
+    def add(self, process: Hashable, before: Stats | None, now: Stats) -> None:
         def rise(count: Callable[[Stats], int]) -> int:
             return count(now) - (0 if before is None else count(before))
 
         self.emitted += rise(lambda stats: stats.emitted)
+        self.executed += rise(lambda stats: stats.executed)
         self.acked += rise(lambda stats: stats.acked)
         self.failed += rise(lambda stats: sum(stats.failed.values()))
-        latency = now.complete_latency
-        self.complete.merge(latency if before is None else latency.since(before.complete_latency))
+        if now.task_busy_ms:
+            busy_ms = rise(lambda stats: sum(stats.task_busy_ms.values()))
+            self.busy_ms[process] = self.busy_ms.get(process, 0) + busy_ms
+        for name, total in (("complete_latency", self.complete), ("execute_latency", self.execute)):
+            latency: LatencyHistogram = getattr(now, name)
+            total.merge(latency if before is None else latency.since(getattr(before, name)))
 
 
 class Points:
-    """Sums up what spouts say as it comes; the last hour is kept."""
+    """Sums up what processes say as it comes; the last hour is kept."""
 
     def __init__(self) -> None:
         self._sums: dict[int, _Sum] = {}
+        self._made: dict[int, Point] = {}
 
-    def add(self, at_ms: int, before: Stats | None, now: Stats) -> None:
-        """Adds what a spout's process did since it was last heard.
+    def add(self, at_ms: int, process: Hashable, before: Stats | None, now: Stats) -> None:
+        """Adds what a process did since it was last heard.
 
         Args:
             at_ms: when it said so, in milliseconds since 1970.
+            process: which.
             before: what it had counted before; None for nothing.
             now: what it has counted.
         """
         number = at_ms // POINT_MS
+        self._made.pop(number, None)
         found = self._sums.get(number)
         if found is None:
             found = self._sums[number] = _Sum()
             for old in [each for each in self._sums if each < number - POINTS]:
                 del self._sums[old]
-        found.add(before, now)
+                self._made.pop(old, None)
+        found.add(process, before, now)
 
     def points(self) -> list[Point]:
         """Those that are over: something was heard after them."""
-        over = sorted(self._sums)[:-1]
-        return [_point(number, self._sums[number]) for number in over[-POINTS:]]
+        over = sorted(self._sums)[:-1][-POINTS:]
+        for number in over:
+            if number not in self._made:
+                self._made[number] = _point(number, self._sums[number])
+        return [self._made[number] for number in over]
 
 
 def _point(number: int, found: _Sum) -> Point:
     seconds = POINT_MS / 1000
-    some = found.complete.total > 0
     return {
         "at": (number + 1) * POINT_MS,
         "emitted_per_second": found.emitted / seconds,
+        "executed_per_second": found.executed / seconds,
         "acked_per_second": found.acked / seconds,
         "failed_per_second": found.failed / seconds,
-        "complete_p50": milliseconds(found.complete.quantile(0.5)) if some else None,
-        "complete_p99": milliseconds(found.complete.quantile(0.99)) if some else None,
+        "complete_p50": _quantile(found.complete, 0.5),
+        "complete_p99": _quantile(found.complete, 0.99),
+        "execute_p50": _quantile(found.execute, 0.5),
+        "execute_p99": _quantile(found.execute, 0.99),
+        # What a process says each second may fall into one point or the next.
+        "busy": min(1.0, max(found.busy_ms.values()) / POINT_MS) if found.busy_ms else None,
     }
+
+
+def _quantile(latency: LatencyHistogram, q: float) -> float | None:
+    return milliseconds(latency.quantile(q)) if latency.total else None
 
 
 def milliseconds(seconds: float) -> float:

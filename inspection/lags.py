@@ -17,10 +17,12 @@ class Waiting:
         lags: bolt → records that its group has not done; None where that may not be asked, and for an external bolt
             that has committed nothing.
         dead_letters: records in the topology's dead letters; None if there is no such topic.
+        task_lags: bolt → task → the same as `lags` of each task.
     """
 
     lags: Mapping[str, int | None] = field(default_factory=dict)
     dead_letters: int | None = None
+    task_lags: Mapping[str, Mapping[int, int | None]] = field(default_factory=dict)
 
 
 class Lags:
@@ -52,4 +54,5 @@ class Lags:
         return Waiting(
             {bolt.name: status.of_component(bolt.name)[1] for bolt in self._manifest.bolts},
             letters[0] if letters and there else None,
+            {bolt.name: status.task_lags(bolt.name) for bolt in self._manifest.bolts},
         )

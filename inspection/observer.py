@@ -121,7 +121,7 @@ class Observer:
             self.view.feed_lags({}, None)
         else:
             self.problem = ""
-            self.view.feed_lags(waiting.lags, waiting.dead_letters)
+            self.view.feed_lags(waiting.lags, waiting.dead_letters, waiting.task_lags)
 
 
 def _local_ms() -> int:

@@ -119,6 +119,11 @@ class TopologyStatus:
         lag = self._lag({tuples_topic(topology, name), notices_topic(topology, name)})
         return self.members.get(component_group(topology, name)), lag
 
+    def task_lags(self, bolt: str) -> dict[int, int | None]:
+        """What waits for each task of a bolt; None where no group says."""
+        inbox = tuples_topic(self.manifest.topology, bolt)
+        return {one.partition: one.lag for topic in self.topics if topic.name == inbox for one in topic.partitions}
+
     def _lag(self, topics: set[str]) -> int | None:
         known = [topic.lag for topic in self.topics if topic.name in topics and topic.lag is not None]
         return sum(known) if known else None

@@ -6,6 +6,7 @@ from typing import Final, TypedDict
 from acker_worker.stats import WorkerStats
 from inspection.flows import Edge, edges_of, flows
 from inspection.history import History, Points, milliseconds
+from inspection.loads import TaskLoad, busiest, skew, task_loads
 from inspection.tracks import WINDOW_MS, Track
 from spout_sdk.stats import Stats
 from tuple_tree.latency import LatencyHistogram
@@ -47,6 +48,11 @@ class ComponentView(TypedDict):
         oldest_input: of a bolt, the input open for longest, as `topic[partition] offset N`; empty if none is open.
         oldest_input_seconds: for how long.
         lag: records that wait in a bolt's inbox; None for a spout, and where it is not known.
+        busy: share of the time, from 0 to 1, for which the busiest process of a bolt executed tuples; None for a spout,
+            and if nobody says it.
+        skew: how many times the mean of a bolt's tasks the busiest one gets; None where that says nothing.
+        loads: of each task of a bolt.
+        sources: topics that a `KafkaSpout` reads.
         execute_latency, process_latency, complete_latency: None where nothing was measured lately.
         external: whether something else than the SDK runs it, such as Spark: then some counts may not be known, or all.
     """
@@ -67,6 +73,10 @@ class ComponentView(TypedDict):
     oldest_input: str
     oldest_input_seconds: float
     lag: int | None
+    busy: float | None
+    skew: float | None
+    loads: list[TaskLoad]
+    sources: list[str]
     execute_latency: Latency | None
     process_latency: Latency | None
     complete_latency: Latency | None
@@ -135,7 +145,9 @@ class TopologyView:
         self._components: dict[Process, Track[Stats]] = {}
         self._workers: dict[Process, Track[WorkerStats]] = {}
         self._points = Points()
+        self._component_points = {component.name: Points() for component in manifest.components}
         self._lags: Mapping[str, int | None] = {}
+        self._task_lags: Mapping[str, Mapping[int, int | None]] = {}
         self._dead_letters: int | None = None
         self.newest_ms: int | None = None
         """When anything was heard last, in milliseconds since 1970; None if nothing was."""
@@ -156,14 +168,21 @@ class TopologyView:
                 self._feed_component(record, said)
             self.newest_ms = max(record.at_ms, self.newest_ms or 0)
 
-    def feed_lags(self, lags: Mapping[str, int | None], dead_letters: int | None) -> None:
+    def feed_lags(
+        self,
+        lags: Mapping[str, int | None],
+        dead_letters: int | None,
+        task_lags: Mapping[str, Mapping[int, int | None]] | None = None,
+    ) -> None:
         """Takes what waits now.
 
         Args:
             lags: bolt → records in its inbox that its group has not done; None where that is not known.
             dead_letters: records in the topology's dead letters; None where that is not known.
+            task_lags: bolt → task → the same of each task.
         """
         self._lags = dict(lags)
+        self._task_lags = task_lags or {}
         self._dead_letters = dead_letters
 
     def snapshot(self, now_ms: int) -> Snapshot:
@@ -194,9 +213,14 @@ class TopologyView:
             "dead_letters": self._dead_letters,
         }
 
-    def history(self) -> History:
-        """What the spouts did, one point each five seconds."""
-        return {"topology": self._manifest.topology, "points": self._points.points()}
+    def history(self, component: str | None = None) -> History:
+        """One point each five seconds.
+
+        Args:
+            component: of which; None for the topology, which is what its spouts did.
+        """
+        points = self._points if component is None else self._component_points[component]
+        return {"topology": self._manifest.topology, "component": component, "points": points.points()}
 
     def _feed_component(self, record: StatsRecord, stats: Stats) -> None:
         process = record.key, record.run
@@ -211,7 +235,9 @@ class TopologyView:
             if not track.add(record, stats):
                 return
         if record.name in self._spouts:
-            self._points.add(record.at_ms, before, stats)
+            self._points.add(record.at_ms, process, before, stats)
+        if (own := self._component_points.get(record.name)) is not None:
+            own.add(record.at_ms, process, before, stats)
 
     def _feed_worker(self, record: StatsRecord, stats: WorkerStats) -> None:
         process = record.key, record.run
@@ -244,6 +270,7 @@ class TopologyView:
                 return None
             return _rounded(sum(track.rate(lambda stats: int(getattr(stats, name))) for track in heard))
 
+        loads = task_loads(component.tasks, alive, heard, self._task_lags.get(component.name, {})) if is_bolt else []
         oldest = max(alive, key=lambda track: track.last.oldest_input_seconds, default=None)
         failed = _rounded(sum(track.rate(lambda stats: sum(stats.failed.values())) for track in heard))
         return {
@@ -268,6 +295,10 @@ class TopologyView:
             "oldest_input": oldest.last.oldest_input if oldest else "",
             "oldest_input_seconds": round(oldest.last.oldest_input_seconds, 1) if oldest else 0.0,
             "lag": self._lags.get(component.name) if is_bolt else None,
+            "busy": busiest(heard) if is_bolt else None,
+            "skew": skew(loads, WINDOW_MS / 1000),
+            "loads": loads,
+            "sources": list(total.sources),
             "execute_latency": _latency(heard, "execute_latency"),
             "process_latency": _latency(heard, "process_latency"),
             "complete_latency": _latency(heard, "complete_latency"),

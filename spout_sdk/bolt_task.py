@@ -67,6 +67,7 @@ class BoltTask:
         self._component = component
         self._task = task
         self._counters = environment.counters
+        self._load = environment.counters.load(task)
         self._context = TaskContext(manifest, component, task, environment.counters, environment.clock)
         self._inbox = tuples_topic(manifest.topology, component)
         self._inputs = environment.inputs(lambda: self._collector.packer.emitted)
@@ -195,11 +196,12 @@ class BoltTask:
         if together:
             run, most = self._execute_together, 2 * SAMPLE
             self._basic.begin(several[0].pack)
-        began = self._clock()
+        started = began = self._clock()
         try:
             while several:
                 count = len(several)
                 self._counters.executed += count
+                self._load.executed += count
                 run(several)
                 now = self._clock()
                 seconds = (now - began) / count
@@ -215,6 +217,7 @@ class BoltTask:
         finally:
             if together and self._basic.settle():
                 self._failures.in_a_row = 0
+            self._load.busy_seconds += self._clock() - started
         return True
 
     def _is_together(self, pack: InputPack) -> bool:
@@ -267,7 +270,8 @@ class BoltTask:
             ComponentError: as `execute`.
         """
         self._counters.executed += len(tuples)
-        self._execute_timed(tuples, tuples)
+        self._load.executed += len(tuples)
+        self._load.busy_seconds += self._execute_timed(tuples, tuples)
 
     def execute_columns(self, rows: ArrowInput) -> None:
         """Executes rows of a record, with one call of the bolt.
@@ -286,6 +290,8 @@ class BoltTask:
             self._failures.in_a_row = 0
         seconds = self._clock() - began
         self._counters.execute_latency.record(seconds)
+        self._load.executed += len(rows)
+        self._load.busy_seconds += seconds
         if self._hooks:
             self._call_executed_hooks(rows.tuples(np.arange(len(rows))), seconds, failures)
 
@@ -326,8 +332,8 @@ class BoltTask:
         else:
             self._failures.in_a_row = 0
 
-    def _execute_timed(self, given: Any, tuples: Sequence[Tuple]) -> None:
-        """Calls the bolt, and takes the time: of the first tuple, if there are several."""
+    def _execute_timed(self, given: Any, tuples: Sequence[Tuple]) -> float:
+        """Calls the bolt, and takes the time: of the first tuple, if there are several. Returns the seconds."""
         failures = self._failures.in_a_row
         began = self._clock()
         self._collector.start_timing(tuples[0], began)
@@ -335,6 +341,7 @@ class BoltTask:
         seconds = self._clock() - began
         self._counters.execute_latency.record(seconds)
         self._call_executed_hooks(tuples, seconds, failures)
+        return seconds
 
     def _call_executed_hooks(self, tuples: Sequence[Tuple], seconds: float, failures: int) -> None:
         try:

@@ -124,6 +124,7 @@ class ComponentRunner:
             loop.pending if loop else 0,
             self._counters,
             loop.oldest_input if isinstance(loop, BoltLoop) else NO_INPUT,
+            self._topology.kafka_sources.get(self._component, ()),
         )
 
     def _make_loop(self) -> SpoutLoop | BoltLoop:

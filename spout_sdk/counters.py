@@ -12,6 +12,21 @@ SAMPLE: Final = 20
 """One in so many executions is timed."""
 
 
+class TaskLoad:
+    """What one task of a bolt has done.
+
+    Attributes:
+        executed: tuples handed to it.
+        busy_seconds: how long it executed tuples; what is emitted and acked meanwhile is part of it.
+    """
+
+    __slots__ = ("busy_seconds", "executed")
+
+    def __init__(self) -> None:
+        self.executed = 0
+        self.busy_seconds = 0.0
+
+
 class Counters:
     """Plain integers that the tasks of a process raise; not for other threads.
 
@@ -33,6 +48,7 @@ class Counters:
         complete_latency: from emit to ack, at the spout.
         execute_latency: of `execute`; of one call in 20, as in Storm, because a clock costs as much as a small bolt.
         process_latency: from the call of `execute` to the ack; of the same tuples.
+        loads: task → what it has done, of the tasks of a bolt that this process has had.
     """
 
     __slots__ = (
@@ -46,6 +62,7 @@ class Counters:
         "failed",
         "ignored_notices",
         "last_error",
+        "loads",
         "process_latency",
         "rollbacks",
         "throttled_seconds",
@@ -73,6 +90,11 @@ class Counters:
         self.complete_latency = LatencyHistogram()
         self.execute_latency = LatencyHistogram()
         self.process_latency = LatencyHistogram()
+        self.loads: dict[int, TaskLoad] = {}
+
+    def load(self, task: int) -> TaskLoad:
+        """The load of a task; one that comes back goes on with it."""
+        return self.loads.setdefault(task, TaskLoad())
 
     def count_error(self, error: BaseException) -> None:
         """Counts an exception of the component's code."""

@@ -22,6 +22,9 @@ class Stats:
         component: whose.
         pids: of the processes that it sums up.
         tasks: that they own now.
+        task_executed: of a bolt, task → tuples handed to it.
+        task_busy_ms: of a bolt, task → milliseconds for which it executed tuples.
+        sources: topics that a `KafkaSpout` reads, in its order.
         emitted: calls of `emit`.
         transferred: records sent for them, one a recipient.
         executed: tuples handed to a bolt.
@@ -48,6 +51,9 @@ class Stats:
     component: str
     pids: tuple[int, ...] = ()
     tasks: tuple[int, ...] = ()
+    task_executed: Mapping[str, int] = field(default_factory=dict)
+    task_busy_ms: Mapping[str, int] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
     emitted: int = 0
     transferred: int = 0
     executed: int = 0
@@ -78,12 +84,16 @@ class Stats:
         pending: int,
         counters: Counters,
         oldest_input: tuple[float, str] = NO_INPUT,
+        sources: Iterable[str] = (),
     ) -> "Stats":
         """Copies the counters of a process."""
         return cls(
             component=component,
             pids=(pid,),
             tasks=tuple(sorted(tasks)),
+            task_executed={str(task): load.executed for task, load in counters.loads.items()},
+            task_busy_ms={str(task): round(load.busy_seconds * 1000) for task, load in counters.loads.items()},
+            sources=tuple(sources),
             emitted=counters.emitted,
             transferred=counters.transferred,
             executed=counters.executed,
@@ -113,6 +123,9 @@ class Stats:
             component=self.component,
             pids=self.pids + other.pids,
             tasks=tuple(sorted({*self.tasks, *other.tasks})),
+            task_executed=_sum(self.task_executed, other.task_executed),
+            task_busy_ms=_sum(self.task_busy_ms, other.task_busy_ms),
+            sources=other.sources or self.sources,
             emitted=self.emitted + other.emitted,
             transferred=self.transferred + other.transferred,
             executed=self.executed + other.executed,
@@ -160,7 +173,8 @@ class Stats:
             read[name] = LatencyHistogram({int(bucket): int(count) for bucket, count in read[name].items()})
         read["pids"] = tuple(read["pids"])
         read["tasks"] = tuple(read["tasks"])
-        for name in ("failed", "counters"):
+        read["sources"] = tuple(str(topic) for topic in read.get("sources", ()))
+        for name in ("failed", "counters", "task_executed", "task_busy_ms"):
             read[name] = {str(word): int(count) for word, count in read.get(name, {}).items()}
         return cls(**read)
 

@@ -6,7 +6,7 @@ and the Avro body. Reading checks everything that the ledger and the spouts rely
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -20,6 +20,8 @@ from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutTask
 
 _MARKER: Final = b"\xc3\x01"
 _HEADER_BYTES: Final = 10
+_FAILED_BY: Final = "failed-by"
+_WRITER_CHARACTERS: Final = 200
 _WIRE_REASONS: Final = (FailReason.FAILED, FailReason.TIMEOUT, FailReason.TOO_OLD)
 
 
@@ -186,6 +188,26 @@ def encode_notice_batch(batch: NoticeBatch) -> bytes:
             "fail_messages": _texts(batch.fail_messages),
         }
     )
+
+
+def notice_headers(batch: NoticeBatch) -> list[tuple[str, bytes]]:
+    """The headers of that record: which task failed each tree, a line each; none if no bolt failed any."""
+    if not any(batch.failed_by):
+        return []
+    lines = (" ".join(by.split())[:_WRITER_CHARACTERS] for by in batch.failed_by)
+    return [(_FAILED_BY, "\n".join(lines).encode(errors="backslashreplace"))]
+
+
+def failed_by_of(headers: Iterable[tuple[str, Any]] | None, fails: int) -> tuple[str, ...]:
+    """Which task failed each tree of a notice batch, by its headers; empty where that is not said.
+
+    Args:
+        headers: of the record.
+        fails: how many trees it says have failed.
+    """
+    said = dict(headers or ()).get(_FAILED_BY)
+    lines = said.decode(errors="replace").split("\n") if isinstance(said, bytes) else []
+    return tuple(lines) if len(lines) == fails else ("",) * fails
 
 
 def decode_notice_batch(value: bytes | None) -> NoticeBatch:

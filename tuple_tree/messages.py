@@ -106,6 +106,8 @@ class NoticeBatch:
         failed_roots: shape `(k,)`; trees that have to be replayed.
         fail_reasons: shape `(k,)`, dtype `u1`; `FailReason` numbers.
         fail_messages: one for each of `failed_roots`, empty unless a bolt said something.
+        failed_by: the writer of each fail, `component/task`, empty where no bolt failed the tree; or nothing at all. It
+            travels in a header, and only people read it.
     """
 
     acks_partition: int
@@ -114,6 +116,7 @@ class NoticeBatch:
     failed_roots: IdColumn = field(default_factory=_no_ids)
     fail_reasons: NDArray[np.uint8] = field(default_factory=_no_reasons)
     fail_messages: tuple[str, ...] = ()
+    failed_by: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.acked_roots) + len(self.failed_roots)

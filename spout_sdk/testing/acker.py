@@ -13,7 +13,7 @@ from acker_worker.notices import notice_batches
 from acker_worker.progress import Progress
 from spout_sdk.testing.broker import Commit, MemoryBroker
 from spout_sdk.testing.chance import SimulatedClock
-from tuple_tree.codec import encode_notice_batch
+from tuple_tree.codec import encode_notice_batch, notice_headers
 from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import NoticeBatch, SpoutTask
@@ -108,7 +108,7 @@ class SimulatedAcker:
     def _notify(self, spout: SpoutTask, notice: NoticeBatch) -> None:
         value = encode_notice_batch(notice)
         if spout.topic.startswith(self._notices_prefix) and self._broker.has(spout.topic, spout.task):
-            self._broker.append(spout.topic, spout.task, None, value, None)
+            self._broker.append(spout.topic, spout.task, None, value, notice_headers(notice))
         else:
             detail = f"there is no {spout.topic} task {spout.task} in this topology"
             self._send_dead_letter(value, notice.acks_offset, "unknown-spout", detail)

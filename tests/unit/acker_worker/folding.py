@@ -27,7 +27,7 @@ def outcomes(step: Step) -> list[Outcome]:
     told: list[Outcome] = []
     for spout, outcome in step.told.items():
         told += [(spout, root, "ack") for roots in outcome.acked for root in roots.tolist()]
-        told += [(spout, root, reason.word) for root, reason, _ in outcome.failed]
+        told += [(spout, root, reason.word) for root, reason, *_ in outcome.failed]
     return told
 
 

@@ -178,6 +178,54 @@ def test_a_wrong_clock_of_the_reader_does_not_make_processes_look_gone(ahead_ms:
     assert fed(each_second(range(0, 70, 10))).snapshot(NOW - 60_000)["at"] == NOW
 
 
+def working(number: int, *executed: int, busy_ms: tuple[int, ...], pid: int = 1, tasks: tuple[int, ...]) -> StatsRecord:
+    """Of a process of the bolt `split`, `number` seconds after it was first heard."""
+    of_tasks = [str(task) for task in tasks]
+    stats = Stats(
+        "split",
+        (pid,),
+        tasks,
+        task_executed=dict(zip(of_tasks, executed, strict=True)),
+        task_busy_ms=dict(zip(of_tasks, busy_ms, strict=True)),
+        executed=sum(executed),
+    )
+    return said(stats, 100 + number, NOW - 6000 + 1000 * number)
+
+
+def test_how_busy_tasks_are_and_how_evenly_the_tuples_are_spread() -> None:
+    """The tasks of a process take turns in one thread, so their shares add up."""
+    spout, split = manifest().components
+    view = TopologyView(manifest().model_copy(update={"components": (spout, split.model_copy(update={"tasks": 4}))}))
+    for n in range(7):
+        view.feed([working(n, 90 * n, 10 * n, busy_ms=(600 * n, 300 * n), tasks=(0, 1))])
+        view.feed([working(n, 20 * n, busy_ms=(950 * n,), pid=2, tasks=(2,))])
+    view.feed_lags({"split": 7}, 0, {"split": {0: 3, 1: 4}})
+    found = component(view, "split")
+    assert (found["busy"], found["skew"]) == (0.95, 3.0)
+    assert [tuple(load.values()) for load in found["loads"]] == [
+        (0, "host/1", 90.0, 0.6, 3),
+        (1, "host/1", 10.0, 0.3, 4),
+        (2, "host/2", 20.0, 0.95, None),
+        (3, None, None, None, None),
+    ]
+    # A rebalance: what a process did before still counts, but the task is another's.
+    view.feed([working(7, 20 * 7, 0, busy_ms=(950 * 7, 0), pid=2, tasks=(2, 0))])
+    assert [load["process"] for load in component(view, "split")["loads"]] == ["host/2", "host/1", "host/2", None]
+    assert (component(view)["busy"], component(view)["loads"], component(view)["skew"]) == (None, [], None)
+    few = fed([working(n, n, 0, busy_ms=(0, 0), tasks=(0, 1)) for n in range(7)])
+    assert component(few, "split")["skew"] is None
+
+
+def test_each_component_has_a_history_of_its_own() -> None:
+    records = [working(n, 10 * n, busy_ms=(400 * n,), tasks=(0,)) for n in range(-20, 7)]
+    view = fed([*records, *(said(lines(n), n, NOW - 60_000 + 1000 * n) for n in range(1, 60))])
+    of_split = view.history("split")
+    assert of_split["component"] == "split"
+    assert {(point["executed_per_second"], point["busy"]) for point in of_split["points"][1:]} == {(10.0, 0.4)}
+    assert {point["busy"] for point in view.history("lines")["points"]} == {None}
+    assert view.history()["points"] == view.history("lines")["points"] != []
+
+
 def test_the_points_of_the_history_are_an_hour_at_most() -> None:
     view = TopologyView(manifest())
     begin = NOW // 5000 * 5000

@@ -122,7 +122,7 @@ class Run:
                 for root in roots.tolist():
                     assert self.at(root) in self.processed, f"{self.at(root)} was acked with open tuples"
                     self.notices.append((root, None))
-            self.notices += [(root, reason) for root, reason, _ in told.failed]
+            self.notices += [(root, reason) for root, reason, *_ in told.failed]
 
     def at(self, root: int) -> At:
         position = self.rig.topics.position(root, 1)

@@ -63,8 +63,10 @@ def snapshot(pid: int, **user_counters: int) -> Stats:
         getattr(counters, name).record(number * pid)
     counters.count_failed(FailReason.TIMEOUT)
     counters.users.update(user_counters)
+    counters.load(2 * pid).executed = pid
+    counters.load(2 * pid).busy_seconds = 0.0104 * pid
     counters.count_error(ValueError(f"of {pid}"))
-    taken = Stats.snapshot("split", pid, (2 * pid, 2 * pid + 1), 7, counters)
+    taken = Stats.snapshot("split", pid, (2 * pid, 2 * pid + 1), 7, counters, sources=["orders"])
     assert [getattr(taken, name) for name in COUNTED] == [*range(10 * pid, 10 * pid + len(COUNTED))]
     assert [getattr(taken, name) for name in LATENCIES] == [histogram(number * pid) for number in (1, 2, 3)]
     # A snapshot does not follow the counters.
@@ -82,6 +84,8 @@ def test_stats_add_up_and_survive_json() -> None:
     assert (total.component, total.pids, total.tasks) == ("split", (1, 3), (2, 3, 6, 7))
     assert (total.failed, total.counters) == ({"timeout": 2}, {"first": 1, "both": 6})
     assert (total.pending, total.errors, total.last_error) == (14, 2, "ValueError: of 3")
+    assert (total.task_executed, total.task_busy_ms) == ({"2": 1, "6": 3}, {"2": 10, "6": 31})
+    assert total.sources == ("orders",)
     line = total.to_json()
     assert "\n" not in line
     assert Stats.from_json(line) == Stats.from_json(line.encode()) == total

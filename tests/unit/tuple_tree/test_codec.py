@@ -20,6 +20,8 @@ from tuple_tree.codec import (
     decode_notice_batch,
     encode_ack_batch,
     encode_notice_batch,
+    failed_by_of,
+    notice_headers,
     schema_directory,
 )
 from tuple_tree.errors import WireError
@@ -77,8 +79,8 @@ def _notice_batches(draw: st.DrawFn) -> NoticeBatch:
 
 
 def _plain(batch: AckBatch | NoticeBatch) -> dict[str, Any]:
-    """The batch with its columns as lists, so that two can be compared."""
-    plain = {name: getattr(batch, name) for name in batch.__slots__}
+    """The batch with its columns as lists, so that two can be compared; without what travels in headers."""
+    plain = {name: getattr(batch, name) for name in batch.__slots__ if name != "failed_by"}
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in plain.items()}
 
 
@@ -99,6 +101,16 @@ def test_a_message_that_utf8_cannot_carry_is_escaped_and_not_fatal() -> None:
         0, 0, failed_roots=_column([1]), fail_reasons=np.array([1], dtype=np.uint8), fail_messages=("\ud800",)
     )
     assert decode_notice_batch(encode_notice_batch(notice)).fail_messages == ("\\ud800",)
+
+
+def test_who_failed_a_tree_stands_in_a_header() -> None:
+    """Not in the batch, whose schema readers of other versions must know."""
+    by = ("count/1", "", "a\nb/\udcff")
+    headers = notice_headers(NoticeBatch(0, 0, failed_by=by))
+    assert failed_by_of(headers, 3) == ("count/1", "", "a b/\\udcff")
+    assert notice_headers(NoticeBatch(0, 0, failed_by=("", ""))) == []
+    for missing in (None, [], [("failed-by", None)], [("failed-by", b"one\nline too many\n")]):
+        assert failed_by_of(missing, 2) == ("", "")
 
 
 def _vector(name: str) -> dict[str, Any]:
