@@ -8,16 +8,13 @@ if TYPE_CHECKING:
     from inspection.dashboard import DashboardServer
 
 
-def dashboard_served(
-    kafka: KafkaProperties, section: DashboardSection, topology: str | None, *, always_token: bool = False
-) -> "DashboardServer":
+def dashboard_served(kafka: KafkaProperties, section: DashboardSection, topology: str | None) -> "DashboardServer":
     """The dashboard, to be entered; nothing listens before.
 
     Args:
         kafka: librdkafka properties.
         section: where it is served.
         topology: the only one to show; None for all.
-        always_token: whether a token is needed also where only this machine reaches it.
 
     Raises:
         DashboardError: if the token cannot be used.
@@ -26,5 +23,7 @@ def dashboard_served(
     from inspection.dashboard import DashboardServer, ServedAt
     from inspection.dashboard.kafka_source import KafkaSource
 
-    at = ServedAt(section.host, section.port, section.token, section.names.split(","), always_token)
+    at = ServedAt(
+        section.host, section.port, section.token, section.names.split(","), section.certificate, section.key
+    )
     return DashboardServer(KafkaSource(kafka), at, topology)

@@ -31,7 +31,7 @@ def as_json(facts: Facts, findings: Sequence[Finding], code: int) -> dict[str, A
     cluster = facts.cluster
     return {
         "exit_code": code,
-        "java": facts.machine.java,
+        "java": facts.machine.java if facts.machine else None,
         "cluster": None
         if cluster is None
         else {
@@ -46,7 +46,8 @@ def as_json(facts: Facts, findings: Sequence[Finding], code: int) -> dict[str, A
 
 
 def _looked_at(facts: Facts) -> str:
-    said = [f"Java {facts.machine.java}" if facts.machine.java is not None else "no Java"]
+    java = facts.machine.java if facts.machine else None
+    said = ["no Java" if java is None else f"Java {java}"]
     cluster = facts.cluster
     if cluster is None:
         said.append("no cluster")

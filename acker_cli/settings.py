@@ -75,14 +75,18 @@ class DashboardSection(_Section):
     Attributes:
         host: the address to listen at; only this machine reaches the default.
         port: where it listens; 0 takes a free one.
-        token: what one must know to look; made at every start unless set, where other machines reach the host.
+        token: what one must know to look; made at every start unless set.
         names: names by which browsers ask for this machine, separated by commas, beside `localhost` and addresses.
+        certificate: file with the certificate for HTTPS, in PEM; plain HTTP without.
+        key: file with its key.
     """
 
     host: str = Field(default="127.0.0.1", min_length=1)
     port: Annotated[int, Field(ge=0, le=65535)] = 8420
     token: str | None = Field(default=None, repr=False)
     names: str = ""
+    certificate: str | None = None
+    key: str | None = None
 
 
 class TopicsSection(_Section):

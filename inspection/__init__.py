@@ -10,7 +10,8 @@ Rooms:
   `history`: of the last hour; `loads`: how busy the tasks of a bolt are.
 - `trace`: where a tuple tree is stuck, pure; `trace_reader`: finding its records in Kafka;
   `otel`: trees as traces of OpenTelemetry.
-- `doctor`: what is wrong, and what to do; `dead_letters`: seen, and put back.
+- `doctor`: what is wrong, and what to do; `doctor_gathering`: what it looks at; `doctor_process`: it, in a process of
+  its own; `dead_letters`: seen, and put back.
 - `moments`: times as people write them; `previews`: what a tuple's payload looks like.
 - `record_scan`: reading stretches of many partitions.
 - `dashboard`: topologies in the browser.

@@ -1,6 +1,7 @@
 """How busy the tasks of a bolt are, and how evenly the tuples are spread over them."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final, TypedDict
 
 from inspection.tracks import Track
@@ -47,8 +48,8 @@ def task_loads(
     busy: dict[str, float] = {}
     for track in heard:
         for task in track.last.task_executed:
-            executed[task] = executed.get(task, 0.0) + track.rate(lambda stats, of=task: stats.task_executed.get(of, 0))
-            busy[task] = busy.get(task, 0.0) + _share(track.rate(lambda stats, of=task: stats.task_busy_ms.get(of, 0)))
+            executed[task] = executed.get(task, 0.0) + track.rate(partial(_executed, task))
+            busy[task] = busy.get(task, 0.0) + _share(track.rate(partial(_busy_ms, task)))
     return [
         {
             "task": number,
@@ -79,6 +80,14 @@ def skew(loads: Iterable[TaskLoad], seconds: float) -> float | None:
     rates = [load["executed_per_second"] or 0.0 for load in loads]
     mean = sum(rates) / len(rates) if rates else 0.0
     return round(max(rates) / mean, 2) if len(rates) > 1 and mean * seconds >= _FEW else None
+
+
+def _executed(task: str, stats: Stats) -> int:
+    return stats.task_executed.get(task, 0)
+
+
+def _busy_ms(task: str, stats: Stats) -> int:
+    return stats.task_busy_ms.get(task, 0)
 
 
 def _share(busy_ms_per_second: float) -> float:

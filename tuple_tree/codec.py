@@ -6,7 +6,7 @@ and the Avro body. Reading checks everything that the ledger and the spouts rely
 
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -198,14 +198,14 @@ def notice_headers(batch: NoticeBatch) -> list[tuple[str, bytes]]:
     return [(_FAILED_BY, "\n".join(lines).encode(errors="backslashreplace"))]
 
 
-def failed_by_of(headers: Iterable[tuple[str, Any]] | None, fails: int) -> tuple[str, ...]:
+def failed_by_of(headers: Mapping[str, Any], fails: int) -> tuple[str, ...]:
     """Which task failed each tree of a notice batch, by its headers; empty where that is not said.
 
     Args:
         headers: of the record.
         fails: how many trees it says have failed.
     """
-    said = dict(headers or ()).get(_FAILED_BY)
+    said = headers.get(_FAILED_BY)
     lines = said.decode(errors="replace").split("\n") if isinstance(said, bytes) else []
     return tuple(lines) if len(lines) == fails else ("",) * fails
 

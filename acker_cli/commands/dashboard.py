@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             ("acker dashboard", "all topologies of the cluster, for browsers of this machine"),
             ("acker dashboard --topology word-count --open", "only one, and open the browser"),
-            ("acker dashboard --host 0.0.0.0", "for other machines, which need the token that it prints"),
+            ("acker dashboard --host 0.0.0.0", "for other machines"),
             ("ACKER_DASHBOARD__TOKEN=$(cat token) acker dashboard --host 0.0.0.0", "with a token of your own"),
             ("curl -H 'Authorization: Bearer …' localhost:8420/api/snapshot", "the figures, for programs"),
         ),
@@ -33,8 +33,8 @@ def dashboard(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Where to listen; 127.0.0.1, which only this machine reaches, unless said. Anywhere else a token is "
-            "needed [dim](ACKER_DASHBOARD__HOST)[/].",
+            help="Where to listen; 127.0.0.1, which only this machine reaches, unless said "
+            "[dim](ACKER_DASHBOARD__HOST)[/].",
             show_default=False,
         ),
     ] = None,
@@ -46,24 +46,17 @@ def dashboard(
             show_default=False,
         ),
     ] = None,
-    token: Annotated[
-        bool,
-        typer.Option(
-            "--token",
-            help="Want a token from browsers of this machine, too. It is made at every start, unless it is set in "
-            "[dim]ACKER_DASHBOARD__TOKEN[/] or the file: a command line can be read by everybody.",
-        ),
-    ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     config: ConfigOption = None,
     bootstrap_servers: ServersOption = None,
     set_: SetOption = None,
 ) -> None:
-    """Show topologies in the browser: graph, figures, last hour, failures, dead letters, ackers.
+    """Show topologies in the browser: graph, findings of the doctor, figures, last hour, failures, dead letters.
 
-    It only shows; it changes nothing. What it prints is the address to open, with the token in it if one is needed.
+    It only shows; it changes nothing. What it prints is the address to open, with the token in it. The token is made at
+    every start, unless it is set in ACKER_DASHBOARD__TOKEN or the file: a command line can be read by everybody.
 
-    Browsers may ask for this machine by an address, as localhost, or by the names of the setting dashboard.names.
+    With dashboard.certificate and dashboard.key it speaks HTTPS. Browsers may ask for this machine by an address, as localhost, or by the names of the setting dashboard.names.
 
     Runs until Ctrl-C.
     """
@@ -87,7 +80,7 @@ def dashboard(
                 catalogue.topics()
             else:
                 catalogue.manifest(topology)
-        with dashboard_served(kafka, loaded.settings.dashboard, topology, always_token=token) as served:
+        with dashboard_served(kafka, loaded.settings.dashboard, topology) as served:
             standard_output().print(served.address, markup=False)
             if served.listens_everywhere:
                 standard_error().print("other machines open it by an address of this one in its place", markup=False)

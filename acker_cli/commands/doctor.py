@@ -52,7 +52,7 @@ def doctor(
     """
     from acker_cli.cluster import check_properties
     from acker_cli.console import print_json, standard_error, standard_output
-    from acker_cli.doctor_gathering import look_at_all, look_at_machine
+    from inspection.doctor_gathering import look_at_all, look_at_machine
     from acker_cli.doctor_views import as_json, print_findings
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_reference import load_from_here

@@ -5,6 +5,8 @@
 | `source` | the protocol behind which the figures come |
 | `kafka_source` | the figures of a cluster, followed in Kafka |
 | `recent` | the last records of topics, and what they say: failures, dead letters |
+| `source_messages` | which message of its source a tree of a `KafkaSpout` belongs to |
+| `findings` | what the doctor found last |
 | `tree_searches` | one tree, found in Kafka within bounds |
 | `access` | who may look: the method, the name that was asked for, the token; and what every answer tells the browser |
 | `pages` | the JSON, the events and the files |

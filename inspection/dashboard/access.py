@@ -6,7 +6,7 @@ Nothing can be changed through the dashboard, so what is guarded is reading:
 - **Name.** A page of another site can have its own name resolve to this machine and then read what we serve as if it
   were its own (DNS rebinding). The browser sends that name in `Host`, so a name that is not ours is refused. Addresses
   are not names, so they cannot be rebound.
-- **Token.** As `Authorization: Bearer …`, or once in the address of the page (`/?token=…`), and from then on as a
+- **Token.** Also of browsers of this machine, which other users of it may have. As `Authorization: Bearer …`, or once in the address of the page (`/?token=…`), and from then on as a
   cookie, which scripts do not see and which the browser sends to nobody else and from nowhere else.
 """
 
@@ -46,15 +46,15 @@ class Access:
     """Who may look.
 
     Attributes:
-        token: what they must know; None if nothing.
+        token: what they must know.
         names: by which this machine may be asked for, beside `localhost` and addresses.
     """
 
-    token: str | None = field(default=None, repr=False)
+    token: str = field(repr=False)
     names: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, token: str | None, names: Iterable[str]) -> "Access":
+    def of(cls, token: str, names: Iterable[str]) -> "Access":
         """With names in lower case, as they are compared."""
         return cls(token, frozenset(name.strip().lower().rstrip(".") for name in names if name.strip()))
 
@@ -69,8 +69,6 @@ class Access:
 
     def knows_token(self, given: str | None) -> bool:
         """Whether this is the token; how long that takes does not depend on where they differ."""
-        if self.token is None:
-            return True
         return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
 
 
@@ -106,7 +104,8 @@ class Guard:
                 if opens:
                     # Not a redirect: a browser that came from elsewhere would not send a strict cookie on it.
                     cookie = f"{_cookie_name(request)}={self._cookie()}"
-                    headers.append("set-cookie", f"{cookie}; Path=/; HttpOnly; SameSite=Strict")
+                    secure = "; Secure" if scope.get("scheme") == "https" else ""
+                    headers.append("set-cookie", f"{cookie}; Path=/; HttpOnly; SameSite=Strict{secure}")
             await send(message)
 
         await (refused or self._app)(scope, receive, send_guarded)
@@ -128,12 +127,10 @@ class Guard:
     def _opens(self, request: Request) -> bool:
         """Whether the address has the token in it."""
         given = request.query_params.get("token") if request.url.path == self._page else None
-        return self._access.token is not None and given is not None and self._access.knows_token(given)
+        return self._access.knows_token(given)
 
     def _shut(self, request: Request) -> Response | None:
         """The answer to who does not know the token."""
-        if self._access.token is None:
-            return None
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._access.knows_token(bearer.strip()):
             return None
@@ -149,8 +146,7 @@ class Guard:
 
     def _cookie(self) -> str:
         """What the cookie says: not the token itself, which may hold what cookies cannot, and serves elsewhere."""
-        token = self._access.token or ""
-        return hmac.new(token.encode(), b"acker dashboard cookie", hashlib.sha256).hexdigest()
+        return hmac.new(self._access.token.encode(), b"acker dashboard cookie", hashlib.sha256).hexdigest()
 
 
 def _cookie_name(request: Request) -> str:
@@ -172,8 +168,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches who listens at this name or address."""
-    return host.lower() == _HERE or (_is_address(host) and ipaddress.ip_address(host).is_loopback)

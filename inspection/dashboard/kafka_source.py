@@ -3,15 +3,17 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
 from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.errors import AckerWorkerError, BrokerUnreachableError
 from acker_worker.intervals import Interval
+from inspection.dashboard.findings import Findings
 from inspection.dashboard.recent import RecentDeadLetters, RecentFailures
 from inspection.dashboard.source import Shown
+from inspection.dashboard.source_messages import SourceMessages
 from inspection.dashboard.tree_searches import TreeSearches
 from inspection.observer import Observer
 from tuple_tree.manifest import Manifest
@@ -58,9 +60,13 @@ class KafkaSource:
         """The latest; a second old at most, as long as the cluster answers."""
         return self._of(topology).snapshot()
 
-    def history(self, topology: str) -> Shown:
+    def history(self, topology: str, component: str | None) -> Shown:
         """Of the last hour."""
-        return self._of(topology).history()
+        return self._of(topology).history(component)
+
+    def findings(self, topology: str) -> Shown:
+        """Of the doctor, who looks again every now and then as long as they are asked for."""
+        return self._of(topology).findings()
 
     def failures(self, topology: str) -> Sequence[Shown]:
         """Those that the last notices tell of."""
@@ -119,9 +125,11 @@ class _Followed:
         self._ended = False
         self._news = threading.Condition()
         self._snapshot: Shown | None = None
-        self._history: Shown = {"topology": manifest.topology, "points": []}
+        self._histories: Mapping[str | None, Shown] = {}
         self._problem: AckerWorkerError | None = None
         self._failures = _Cached(RecentFailures(kafka, manifest).read, clock)
+        self._messages = SourceMessages(kafka, manifest, clock)
+        self._findings = Findings(kafka, manifest.topology, clock)
         self._dead_letters = _Cached(RecentDeadLetters(kafka, manifest).read, clock)
         self._thread = threading.Thread(target=self._run, name=f"dashboard {manifest.topology}", daemon=True)
 
@@ -130,6 +138,7 @@ class _Followed:
 
     def stop(self) -> None:
         self._stop.set()
+        self._findings.close()
         self._tell(problem=AckerWorkerError(_STOPPING))
 
     def join(self) -> None:
@@ -153,12 +162,21 @@ class _Followed:
             assert self._snapshot is not None  # noqa: S101 - for the type checker
             return self._snapshot
 
-    def history(self) -> Shown:
+    def history(self, component: str | None) -> Shown:
         self.snapshot()
-        return self._history
+        nothing: Shown = {"topology": self._topology, "component": component, "points": []}
+        return self._histories.get(component, nothing)
+
+    def findings(self) -> Shown:
+        return self._findings.read()
 
     def failures(self) -> Sequence[Shown]:
-        return self._failures.read()
+        sources = {component["name"]: component["sources"] for component in self.snapshot()["components"]}
+        return [
+            {**failure, "source": self._messages.of(spout, int(failure["root"], 16), sources[spout])}
+            for failure in self._failures.read()
+            for spout in [failure["spout"]]
+        ]
 
     def dead_letters(self) -> Sequence[Shown]:
         return self._dead_letters.read()
@@ -182,8 +200,9 @@ class _Followed:
         looks = Interval(_MANIFEST_S, self._clock)
         with closing(Observer(self._kafka, self._manifest)) as observer:
             observer.open(HOUR_S)
+            names = [None, *(component.name for component in self._manifest.components)]
             while not self._stop.is_set() and not self._has_ended():
-                self._tell(observer.snapshot(), observer.view.history())
+                self._tell(observer.snapshot(), {name: observer.view.history(name) for name in names})
                 observer.follow(_TURN_S, self._stop.is_set)
                 if self._stop.is_set():
                     return
@@ -191,10 +210,10 @@ class _Followed:
                     # The next question begins anew, with what it is now.
                     self._end()
 
-    def _tell(self, snapshot: Any = None, history: Any = None, problem: AckerWorkerError | None = None) -> None:
+    def _tell(self, snapshot: Any = None, histories: Any = None, problem: AckerWorkerError | None = None) -> None:
         with self._news:
             if snapshot is not None:
-                self._snapshot, self._history = snapshot, history
+                self._snapshot, self._histories = snapshot, histories
             self._problem = problem
             self._news.notify_all()
 

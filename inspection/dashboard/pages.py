@@ -6,7 +6,9 @@
 | `/trace/ROOT` | the page of a tree |
 | `/trace/oldest` | the same, of that which is open for longest in `partition=N` of the ack log |
 | `/api/topologies` | `{"topologies": […], "chosen": name or null}` |
-| `/api/snapshot`, `/api/history` | as `acker top --once --json`, and the last hour |
+| `/api/snapshot` | as `acker top --once --json` |
+| `/api/history` | the last hour of the topology, or of `component=NAME` |
+| `/api/findings` | of `acker doctor` |
 | `/api/failures`, `/api/dead-letters` | the latest of them |
 | `/api/trace` | the tree of `root=ROOT`, as `acker trace --json`; `at=MS` says when its outcome was told |
 | `/api/trace?oldest=N` | that which is open for longest in partition N of the ack log |
@@ -87,7 +89,8 @@ class Pages:
                 Route(PAGE, self._page),
                 Route("/api/topologies", self._topologies),
                 Route("/api/snapshot", self._answering(source.snapshot)),
-                Route("/api/history", self._answering(source.history)),
+                Route("/api/history", self._history),
+                Route("/api/findings", self._answering(source.findings)),
                 Route("/api/failures", self._answering(lambda name: {"failures": list(source.failures(name))})),
                 Route(
                     "/api/dead-letters", self._answering(lambda name: {"dead_letters": list(source.dead_letters(name))})
@@ -129,6 +132,11 @@ class Pages:
             raise HTTPException(400, f"at={at} is no time: give milliseconds since 1970, as /api/failures does")
         ended_ms = None if at is None else int(at)
         return _json(await self._questions.ask(lambda: self._source.trace(name, root, ended_ms)))
+
+    async def _history(self, request: Request) -> Response:
+        name = await self._name(request)
+        component = request.query_params.get("component")
+        return _json(await self._questions.ask(lambda: self._source.history(name, component)))
 
     async def _topologies(self, _request: Request) -> Response:
         return _json({"topologies": list(await self._names()), "chosen": self._chosen})

@@ -18,7 +18,7 @@ from inspection.dashboard.source import Shown
 from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parsed
 from tuple_tree.access import VIEWER, remedy
 from tuple_tree.client_settings import for_consumer
-from tuple_tree.codec import decode_notice_batch
+from tuple_tree.codec import decode_notice_batch, failed_by_of
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason
@@ -150,13 +150,17 @@ class RecentFailures:
             _log.warning("%s/%s/%s: %s", message.topic(), message.partition(), message.offset(), error)
             return
         at = _appended(message)
-        for root, number, said in zip(batch.failed_roots, batch.fail_reasons, batch.fail_messages, strict=True):
+        by = failed_by_of(dict(message.headers() or ()), len(batch.failed_roots))
+        for root, number, said, bolt in zip(
+            batch.failed_roots, batch.fail_reasons, batch.fail_messages, by, strict=True
+        ):
             name = f"{int(root):016x}"
             failure: Shown = {
                 "root": name,
                 "spout": self._spouts[str(message.topic())],
                 "task": message.partition(),
                 "reason": FailReason(int(number)).word,
+                "by": bolt or None,
                 "message": said,
                 "at": at,
                 "trace": f"acker trace {name} --topology {self._topology}",

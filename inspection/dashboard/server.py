@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 import uvicorn
 
-from inspection.dashboard.access import Access, is_loopback
+from inspection.dashboard.access import Access
 from inspection.dashboard.pages import PAGE, Pages
 from inspection.dashboard.source import Source
 from inspection.errors import DashboardError
@@ -35,16 +35,18 @@ class ServedAt:
     Attributes:
         host: the name or address to listen at.
         port: 0 takes a free one.
-        token: what one must know to look; one is made if there is none and others than this machine reach the host.
+        token: what one must know to look; one is made if there is none.
         names: by which the machine may be asked for, beside the host, `localhost` and addresses.
-        always_token: whether a token is needed also where only this machine reaches the host.
+        certificate: a file with the certificate of the host, and those that vouch for it, in PEM; without it no TLS.
+        key: a file with its key, in PEM; None if it stands in that of the certificate.
     """
 
     host: str = "127.0.0.1"
     port: int = 0
     token: str | None = field(default=None, repr=False)
     names: Iterable[str] = ()
-    always_token: bool = False
+    certificate: str | None = None
+    key: str | None = None
 
 
 class DashboardServer:
@@ -62,9 +64,7 @@ class DashboardServer:
     def __init__(self, source: Source, at: ServedAt, chosen: str | None = None) -> None:
         self._source = source
         self._at = at
-        self._token = _checked(at.token)
-        if self._token is None and (at.always_token or not is_loopback(at.host)):
-            self._token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self._token = _checked(at.token) or secrets.token_urlsafe(_TOKEN_BYTES)
         self._chosen = chosen
         self._socket: socket.socket | None = None
         self._server: _Server | None = None
@@ -76,9 +76,8 @@ class DashboardServer:
         """Listens, and answers in a thread from now on.
 
         Raises:
-            DashboardError: if nothing can listen there.
+            DashboardError: if nothing can listen there, or the certificate cannot be used.
         """
-        self._socket = _listening(self._at.host, self._at.port)
         pages = Pages(self._source, self._chosen)
         access = Access.of(self._token, [self._at.host, *self._at.names])
         config = uvicorn.Config(
@@ -94,7 +93,17 @@ class DashboardServer:
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE_S,
+            ssl_certfile=self._at.certificate,
+            ssl_keyfile=self._at.key,
         )
+        try:
+            config.load()
+        except OSError as error:
+            raise DashboardError(
+                f"the TLS certificate {self._at.certificate} of the dashboard, with key {self._at.key or 'in it'}, cannot "
+                f"be used: {error}. Give files in PEM, the key without a passphrase"
+            ) from error
+        self._socket = _listening(self._at.host, self._at.port)
         self._server = _Server(config, pages)
         self._thread = threading.Thread(target=self._serve, args=(self._server, self._socket), name="dashboard")
         self._thread.start()
@@ -126,10 +135,11 @@ class DashboardServer:
 
     @property
     def address(self) -> str:
-        """What to open in a browser, once it listens; with the token, if one is needed."""
+        """What to open in a browser, once it listens; with the token."""
         host = _ANYWHERE.get(self._at.host, self._at.host)
         shown = f"[{host}]" if ":" in host else host
-        return f"http://{shown}:{self.port}{PAGE}{f'?token={self._token}' if self._token else ''}"
+        scheme = "http" if self._at.certificate is None else "https"
+        return f"{scheme}://{shown}:{self.port}{PAGE}?token={self._token}"
 
     @property
     def listens_everywhere(self) -> bool:

@@ -24,14 +24,29 @@ class Source(Protocol):
         """How it stands now, as `acker top --once --json` prints it."""
         ...
 
-    def history(self, topology: str) -> Shown:
-        """The last hour: `topology`, and `points`, the oldest first, whose times are milliseconds since the epoch."""
+    def history(self, topology: str, component: str | None) -> Shown:
+        """The last hour: `topology`, `component`, and `points`, the oldest first; see `inspection.history`.
+
+        Args:
+            topology: its name.
+            component: of which; None for the topology. One that does not exist has no points.
+        """
+        ...
+
+    def findings(self, topology: str) -> Shown:
+        """What the doctor found: `at`, `findings` and `problem`.
+
+        `at` is when, in milliseconds since the epoch, null before the first look has ended; a finding has the members
+        that `acker doctor --json` prints and the `component` that it is about; `problem` is why the last look failed.
+        """
         ...
 
     def failures(self, topology: str) -> Sequence[Shown]:
-        """Trees that failed, the latest first: `root` in hex, `spout`, `task`, `reason`, `message`, `at` and `trace`.
+        """Trees that failed, the latest first: `root` in hex, `spout`, `task`, `reason`, `by`, `message`, `source`,
+        `at` and `trace`.
 
-        `at` is in milliseconds since the epoch; `trace` is the command line that shows the tree.
+        `by` is the task of the bolt that failed it; `source` the message of a `KafkaSpout`; both are null where that is
+        not known. `at` is in milliseconds since the epoch; `trace` is the command line that shows the tree.
         """
         ...
 

@@ -142,7 +142,7 @@ class Facts:
     """All that was seen.
 
     Attributes:
-        machine: this one.
+        machine: this one; None if it was not looked at.
         cluster: None if none is configured.
         topologies: those that were looked at.
         unreadable: topology → why its manifest cannot be read.
@@ -150,7 +150,7 @@ class Facts:
         published: the names of all that are published.
     """
 
-    machine: MachineFacts
+    machine: MachineFacts | None
     cluster: ClusterFacts | None
     topologies: tuple[TopologyFacts, ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from inspection.doctor.findings import Finding, Severity
 
 def check_java(facts: Facts) -> Iterator[Finding]:
     """Java is there where the embedded broker or a Spark job needs it."""
-    if facts.machine.java is not None:
+    if facts.machine is None or facts.machine.java is not None:
         return
     external = sorted(
         f"{topology.manifest.topology}.{part.name}"

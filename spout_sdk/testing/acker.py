@@ -108,7 +108,7 @@ class SimulatedAcker:
     def _notify(self, spout: SpoutTask, notice: NoticeBatch) -> None:
         value = encode_notice_batch(notice)
         if spout.topic.startswith(self._notices_prefix) and self._broker.has(spout.topic, spout.task):
-            self._broker.append(spout.topic, spout.task, None, value, notice_headers(notice))
+            self._broker.append(spout.topic, spout.task, None, value, [*notice_headers(notice)])
         else:
             detail = f"there is no {spout.topic} task {spout.task} in this topology"
             self._send_dead_letter(value, notice.acks_offset, "unknown-spout", detail)

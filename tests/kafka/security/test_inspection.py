@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acker_cli.doctor_gathering import look_at_all
+from inspection.doctor_gathering import look_at_all
 from inspection.dashboard.kafka_source import KafkaSource
 from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError, Replayer
 from inspection.dead_letters.replay import replay_id

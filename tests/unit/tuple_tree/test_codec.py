@@ -107,9 +107,9 @@ def test_who_failed_a_tree_stands_in_a_header() -> None:
     """Not in the batch, whose schema readers of other versions must know."""
     by = ("count/1", "", "a\nb/\udcff")
     headers = notice_headers(NoticeBatch(0, 0, failed_by=by))
-    assert failed_by_of(headers, 3) == ("count/1", "", "a b/\\udcff")
+    assert failed_by_of(dict(headers), 3) == ("count/1", "", "a b/\\udcff")
     assert notice_headers(NoticeBatch(0, 0, failed_by=("", ""))) == []
-    for missing in (None, [], [("failed-by", None)], [("failed-by", b"one\nline too many\n")]):
+    for missing in ({}, {"failed-by": None}, {"failed-by": b"one\nline too many\n"}):
         assert failed_by_of(missing, 2) == ("", "")
 
 

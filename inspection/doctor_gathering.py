@@ -70,7 +70,15 @@ def look_at_machine() -> MachineFacts:
         return MachineFacts(None, str(error))
 
 
-def look_at_all(kafka: KafkaSettings, wanted: str | None, declared: Manifest | None, watch_s: float, say: Say) -> Facts:
+def look_at_all(
+    kafka: KafkaSettings,
+    wanted: str | None,
+    declared: Manifest | None,
+    watch_s: float,
+    say: Say,
+    *,
+    with_machine: bool = True,
+) -> Facts:
     """Looks at everything.
 
     Args:
@@ -79,9 +87,12 @@ def look_at_all(kafka: KafkaSettings, wanted: str | None, declared: Manifest | N
         declared: the manifest of the topology's code, if that is known.
         watch_s: how long lag and clocks are watched, in seconds.
         say: is told what is being looked at.
+        with_machine: whether this machine is looked at as well.
     """
-    say("looking for Java …")
-    machine = look_at_machine()
+    machine = None
+    if with_machine:
+        say("looking for Java …")
+        machine = look_at_machine()
     servers = str(kafka.get("bootstrap.servers"))
     say(f"asking {servers} …")
     try:
@@ -104,7 +115,7 @@ class _Gathering:
         self._status = ClusterStatus(kafka)
         self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
 
-    def facts(self, machine: MachineFacts) -> Facts:
+    def facts(self, machine: MachineFacts | None) -> Facts:
         published = self._catalogue.manifests()
         brokers = [node.id for node in self._admin.describe_cluster(request_timeout=CONTACT_S).result().nodes]
         chosen = {name: what for name, what in sorted(published.items()) if self._wanted in (None, name)}

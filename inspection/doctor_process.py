@@ -1,0 +1,78 @@
+"""The doctor in a process of its own, for those that ask again and again.
+
+Some of its requests abort the process where a broker goes away meanwhile (ADR 18). So does this one then, and whoever
+asked goes on without an answer. What is asked stands on standard input, for settings may hold passwords.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from acker_worker.catalogue import KafkaSettings
+from acker_worker.errors import AckerWorkerError
+from inspection.doctor.concerned import component_of
+from inspection.doctor.examination import examine
+from inspection.doctor_gathering import look_at_all
+
+_WATCH_S: Final = 3.0
+"""How long lag is watched."""
+_LONGEST_S: Final = 120.0
+"""After so long there is no answer."""
+
+
+def findings_of(
+    kafka: KafkaSettings, topology: str, started: Callable[["subprocess.Popen[str]"], None]
+) -> Sequence[Mapping[str, Any]]:
+    """What the doctor finds: the members of `Finding`, and the `component` that it is about, or None.
+
+    Args:
+        kafka: librdkafka properties.
+        topology: its name.
+        started: called with the process, so that it can be killed.
+
+    Raises:
+        AckerWorkerError: if it did not come to an end.
+    """
+    asked = json.dumps({"kafka": dict(kafka), "topology": topology})
+    process = subprocess.Popen(  # noqa: S603 - our own module
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    started(process)
+    try:
+        said, _ = process.communicate(asked, timeout=_LONGEST_S)
+    except subprocess.TimeoutExpired:
+        said = ""
+    finally:
+        process.kill()
+        process.wait()
+    try:
+        found: list[dict[str, Any]] = json.loads(said)
+    except ValueError as error:
+        raise AckerWorkerError(
+            f"acker doctor {topology} did not come to an end: run it in a terminal, and check the brokers"
+        ) from error
+    return found
+
+
+def main() -> None:
+    """Reads what is asked, and prints the findings."""
+    asked = json.load(sys.stdin)
+    topology = asked["topology"]
+    facts = look_at_all(asked["kafka"], topology, None, _WATCH_S, lambda _line: None, with_machine=False)
+    manifests = [each.manifest for each in facts.topologies]
+    findings = [
+        {**asdict(finding), "component": component_of(finding, manifests[0]) if manifests else None}
+        for finding in examine(facts)
+    ]
+    json.dump(findings, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
