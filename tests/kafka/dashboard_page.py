@@ -31,6 +31,12 @@ SHOWN = """() => ({
 })"""
 
 
+# What has to be scrolled sideways to be seen.
+OVERHANGS = """() => [document.documentElement, ...document.querySelectorAll(".scroll")]
+  .filter((one) => one.scrollWidth > one.clientWidth)
+  .map((one) => one.getAttribute("aria-labelledby") ?? one.tagName)"""
+
+
 # Elements with text that stands out less from its ground than WCAG 2 wants (4.5), each with the ratio.
 CONTRAST = """() => {
   const channels = (colour) => colour.match(/[\\d.]+/g).slice(0, 3).map(Number);

@@ -61,7 +61,7 @@ def test_the_figures_are_those_of_the_work_that_was_done(use: Use, acker: Acker)
     name = cluster.manifest.topology
     assert "no topology 'no-such-topology' in acker.topologies" in one_line(acker("top", "no-such-topology", "--once"))
     source = KafkaSource(cluster.bootstrap)
-    server = DashboardServer(source, ServedAt(), name)
+    server = DashboardServer(source, ServedAt(token=TOKEN), name)
     with in_threads(load_topology(WORDS), cluster.bootstrap) as running, server:
         port = server.port
 

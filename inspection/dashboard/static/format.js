@@ -32,3 +32,5 @@ export const time = known((at) => {
 });
 
 export const minutes = (at) => clock.format(new Date(at)).slice(0, 5);
+export const share = known((value) => `${Math.round(value * 100)} %`);
+export const times = known((value) => `${value.toFixed(1)} ×`);

@@ -1,10 +1,11 @@
 // The topology as a graph: spouts first, with the rates on the edges.
 
 import { setAttribute, setText, svg } from "./elements.js";
-import { count, rate } from "./format.js";
+import { count, rate, share } from "./format.js";
 import { layered } from "./layout.js";
+import { isBusy } from "./tables.js";
 
-const NODE = { width: 162, height: 58 };
+const NODE = { width: 162, height: 64 };
 const GAP = { wide: { along: 132, across: 26 }, narrow: { along: 58, across: 12 } };
 const PASSAGE = 14; // what an edge takes in a layer that it only passes
 const NARROW = 640;
@@ -85,7 +86,12 @@ export class Graph {
 
   #node({ name, kind }, { x, y }) {
     const title = svg("text", { x: 14, y: 24, class: "name" }, clipped(name, 19));
-    const note = svg("text", { x: 14, y: 43, class: "note" });
+    const note = svg("text", { x: 14, y: 42, class: "note" });
+    // A bolt's share of the time, and how many findings the doctor has.
+    const busy = svg("rect", { x: 14, y: 51, height: 5, width: 0, rx: 2.5, class: "share" });
+    const round = svg("circle", { cx: NODE.width - 4, cy: 4, r: 10 });
+    const number = svg("text", { x: NODE.width - 4, y: 8, "text-anchor": "middle" });
+    const badge = svg("g", { class: "badge" }, round, number);
     const box = svg("rect", { width: NODE.width, height: NODE.height, rx: 10 });
     const bar = svg("rect", { width: 4, height: NODE.height - 20, x: 0, y: 10, rx: 2, class: "bar" });
     const link = svg(
@@ -99,19 +105,28 @@ export class Graph {
       bar,
       title,
       note,
+      busy,
+      badge,
     );
-    this.nodes.set(name, { link, note });
+    this.nodes.set(name, { link, note, busy, badge });
     return link;
   }
 
   #update(snapshot) {
     for (const component of snapshot.components) {
-      const { link, note } = this.nodes.get(component.name);
+      const { link, note, busy, badge } = this.nodes.get(component.name);
       const rated = component.kind === "spout" ? component.emitted_per_second : component.executed_per_second;
       const verb = component.kind === "spout" ? "emitted" : "executed";
       const lag = component.lag ? `lag ${count(component.lag)}` : "";
       setText(note, clipped(`${rate(rated)}/s${lag && ` · ${lag}`}`, 24));
-      setAttribute(link, "aria-label", `${component.kind} ${component.name}: ${rate(rated)}/s ${verb}${lag && `, ${lag}`}`);
+      const said = [`${rate(rated)}/s ${verb}`, ...(lag ? [lag] : [])];
+      if (component.busy != null) said.push(`busy ${share(component.busy)}`);
+      if (component.findings) said.push(`findings of the doctor: ${component.findings}`);
+      setAttribute(link, "aria-label", `${component.kind} ${component.name}: ${said.join(", ")}`);
+      setAttribute(busy, "width", String(Math.round((component.busy ?? 0) * (NODE.width - 28))));
+      busy.classList.toggle("warns", isBusy(component.busy ?? 0));
+      setText(badge.lastChild, component.findings ? String(component.findings) : "");
+      setAttribute(badge, "data-severity", component.severity ?? "");
       link.classList.toggle("idle", component.processes === 0);
     }
     // Several streams of one component to another are one line.

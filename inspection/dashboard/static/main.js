@@ -1,123 +1,20 @@
 // The page: asks for the figures, and shows them. Whoever changes the page's topology changes its address.
 
-import { copied } from "./command.js";
+import { Component, showFindings } from "./component.js";
 import { html, keyed, setAttribute, setText } from "./elements.js";
-import { count, milliseconds, rate, seconds, text, time } from "./format.js";
+import { count, milliseconds, rate, time } from "./format.js";
 import { Graph } from "./graph.js";
 import { Plot } from "./plot.js";
-import { Table } from "./table.js";
+import { tables } from "./tables.js";
 
 const STALE_MS = 10_000;
 const HISTORY_MS = 5_000;
 
 const find = (id) => document.getElementById(id);
-const figure = (name, title, write = rate) => ({ name, title, kind: "number", value: (row) => write(row[name]) });
-const latency = (name, title) => ({
-  name,
-  title,
-  kind: "number",
-  value: (row) => (row[name] ? `${milliseconds(row[name].p50)} / ${milliseconds(row[name].p99)}` : text(null)),
-});
-const word = (name, title) => ({ name, title, value: (row) => text(row[name]) });
 const total = (counts) => Object.values(counts ?? {}).reduce((sum, one) => sum + one, 0);
 
-const tables = {
-  components: new Table(
-    find("components-table"),
-    [
-      word("name", "Component"),
-      word("kind", "Kind"),
-      { name: "tasks", title: "Tasks", kind: "number", value: (row) => `${count(row.owned_tasks)}/${count(row.tasks)}` },
-      figure("processes", "Processes", count),
-      figure("emitted_per_second", "Emitted/s"),
-      figure("transferred_per_second", "Transferred/s"),
-      figure("executed_per_second", "Executed/s"),
-      figure("acked_per_second", "Acked/s"),
-      figure("failed_per_second", "Failed/s"),
-      { name: "failed", title: "Failed", kind: "number", value: ({ failed }) => count(total(failed)) },
-      figure("pending", "Pending", count),
-      { name: "oldest_input_seconds", title: "Oldest input", value: oldestInput },
-      figure("lag", "Lag", count),
-      latency("execute_latency", "Execute ms"),
-      latency("process_latency", "Process ms"),
-      latency("complete_latency", "Complete ms"),
-      figure("errors", "Errors", count),
-      figure("dead_letters", "Dead letters", count),
-      figure("undelivered", "Undelivered", count),
-      word("last_error", "Last error"),
-    ],
-    ({ name }) => name,
-    "The topology has no components.",
-  ),
-  edges: new Table(
-    find("edges-table"),
-    [
-      word("source", "From"),
-      word("stream", "Stream"),
-      word("target", "To"),
-      word("grouping", "Grouping"),
-      figure("tuples_per_second", "Tuples/s"),
-    ],
-    ({ source, stream, target }) => `${source} ${stream} ${target}`,
-    "The components are not connected.",
-  ),
-  partitions: new Table(
-    find("partitions-table"),
-    [
-      figure("partition", "Partition", count),
-      word("owner", "Owner"),
-      figure("pending", "Pending", count),
-      figure("orphans", "Orphans", count),
-      figure("oldest_seconds", "Oldest s", seconds),
-      { name: "oldest_tree", title: "Oldest tree", value: oldest },
-      figure("clock_lag_seconds", "Clock lag s", seconds),
-      { name: "rebuild", title: "Rebuild", value: rebuild },
-    ],
-    // The link in a row is of this topology only.
-    ({ partition }) => `${topology} ${partition}`,
-    "No acker owns a partition.",
-  ),
-  workers: new Table(
-    find("workers-table"),
-    [
-      word("name", "Worker"),
-      { name: "partitions", title: "Partitions", value: ({ partitions }) => text(partitions.join(", ")) },
-      figure("entries_per_second", "Entries/s"),
-      figure("seen_seconds_ago", "Seen s ago", seconds),
-    ],
-    ({ name }) => name,
-    "No acker worker is at work.",
-  ),
-  failures: new Table(
-    find("failures-table"),
-    [
-      { name: "root", title: "Root", kind: "code", value: traced },
-      word("reason", "Reason"),
-      { name: "at", title: "When", value: ({ at }) => time(at) },
-      { name: "spout", title: "Spout", value: ({ spout, task }) => `${spout}/${task}` },
-      word("message", "Message"),
-      { name: "trace", title: "Trace", kind: "code", value: ({ trace, root }) => copied(trace, root) },
-    ],
-    ({ root, at }) => `${root} ${at}`,
-    "No tree has failed lately.",
-  ),
-  dead: new Table(
-    find("dead-table"),
-    [
-      figure("offset", "Offset", count),
-      { name: "at", title: "When", value: ({ at }) => time(at) },
-      word("reason", "Reason"),
-      word("detail", "Detail"),
-      word("by", "By"),
-      { name: "lay", title: "Lay at", kind: "code", value: lay },
-      { name: "value", title: "Value", kind: "code", value: ({ value }) => text(value) },
-      { name: "replayed", title: "Replayed", value: ({ replayed }) => time(replayed) },
-    ],
-    ({ offset }) => offset,
-    "There are no dead letters.",
-  ),
-};
-
+const shown = tables(find);
+const component = new Component(shown.loads);
 const graph = new Graph(find("drawing"));
 const plots = [
   new Plot(
@@ -147,34 +44,10 @@ let topology = null;
 let stream = null;
 let snapshot = null;
 let failures = [];
+let findings = [];
 let reason = null;
 let asked = {};
 let heard = 0;
-
-function rebuild({ rebuilding, rebuild_left: left }) {
-  if (rebuilding === null) return text(null);
-  return rebuilding ? `${count(left)} left` : "no";
-}
-
-function lay({ topic, of_partition: partition, of_offset: offset }) {
-  return topic === null ? text(null) : `${topic}/${partition}/${offset}`;
-}
-
-// The page of a tree. When its outcome was told says where to look for it, which a root alone does not.
-function traced({ root, at }) {
-  return html("a", { href: `/trace/${root}?${new URLSearchParams({ topology, ...(at ? { at } : {}) })}` }, root);
-}
-
-// Which tree that is, nobody has said: the page of the tree looks for it.
-function oldestInput({ oldest_input: place, oldest_input_seconds: age }) {
-  return place ? `${seconds(age)} s, ${place}` : "";
-}
-
-function oldest({ partition, pending }) {
-  if (pending === 0) return text(null);
-  const href = `/trace/oldest?${new URLSearchParams({ topology, partition })}`;
-  return html("a", { href, "aria-label": `Show the oldest open tree of partition ${partition}` }, "show");
-}
 
 function state(name, said) {
   const status = find("status");
@@ -182,21 +55,21 @@ function state(name, said) {
   setText(status, said);
 }
 
-async function ask(path) {
-  const answer = await fetch(topology ? `${path}?topology=${encodeURIComponent(topology)}` : path);
+async function ask(path, more = {}) {
+  const answer = await fetch(topology ? `${path}?${new URLSearchParams({ topology, ...more })}` : path);
   const value = await answer.json();
   if (!answer.ok) throw new Error(value.error);
   return value;
 }
 
 // Asks again only if the figures say that there is more, and never before the last answer is there.
-async function refresh(name, mark, path, show) {
+async function refresh(name, mark, path, show, more) {
   const last = (asked[name] ??= { mark: undefined, busy: false, until: 0 });
   if (last.busy || last.mark === mark || Date.now() < last.until) return;
   Object.assign(last, { busy: true, until: Date.now() + HISTORY_MS });
   const of = asked;
   try {
-    const value = await ask(path);
+    const value = await ask(path, more);
     if (of !== asked) return;
     show(value);
     last.mark = mark;
@@ -212,28 +85,68 @@ function show(next) {
   const { components, edges, acker, workers } = snapshot;
   setText(find("at"), time(snapshot.at));
   tiles();
-  graph.show(snapshot);
-  tables.components.show(components);
-  for (const row of find("components-table").tBodies[0].rows) {
-    setAttribute(row, "id", `component-${row.dataset.key}`);
-    setAttribute(row, "tabindex", "-1");
-  }
-  tables.edges.show(edges);
-  tables.partitions.show(acker);
-  tables.workers.show(workers);
+  judged();
+  shown.edges.show(edges);
+  shown.partitions.show(acker.map((row) => ({ ...row, topology })));
+  shown.workers.show(workers);
   setText(find("dead-count"), snapshot.dead_letters ? count(snapshot.dead_letters) : "");
   reasons();
   const failed = components.map((component) => total(component.failed)).join();
   refresh("history", snapshot.at, "/api/history", ({ points }) => plots.forEach((plot) => plot.show(points, snapshot.at)));
+  hour();
   refresh("failures", failed, "/api/failures", (value) => {
     failures = value.failures;
     reasons();
   });
-  refresh("dead", snapshot.dead_letters, "/api/dead-letters", (value) => tables.dead.show(value.dead_letters));
+  refresh("dead", snapshot.dead_letters, "/api/dead-letters", (value) => shown.dead.show(value.dead_letters));
+  refresh("findings", snapshot.at, "/api/findings", (value) => {
+    findings = value.findings;
+    setText(find("looked"), looked(value));
+    judged();
+  });
   // Last, so that who sees the time sees the figures of that time.
   setAttribute(find("at"), "datetime", new Date(snapshot.at).toISOString());
   setAttribute(document.body, "data-at", String(snapshot.at));
 }
+
+function looked({ at, findings, problem }) {
+  if (problem) return problem;
+  if (at === null) return "it looks for the first time";
+  return `${findings.length ? "" : "nothing is wrong, "}as of ${time(at)}`;
+}
+
+// What the doctor has found stands beside the figures of the components.
+function judged() {
+  const of = (name) => findings.filter(({ component }) => component === name);
+  const components = snapshot.components.map((each) => {
+    const own = of(each.name);
+    // The worst comes first.
+    return { ...each, findings: own.length, severity: own[0]?.severity };
+  });
+  graph.show({ ...snapshot, components });
+  shown.components.show(components);
+  for (const row of find("components-table").tBodies[0].rows) {
+    setAttribute(row, "id", `component-${row.dataset.key}`);
+    setAttribute(row, "tabindex", "-1");
+  }
+  showFindings(find("findings-list"), findings);
+  const chosen = components.find(({ name }) => location.hash === `#component-${name}`) ?? null;
+  component.show(chosen, chosen ? of(chosen.name) : []);
+}
+
+// The last hour of the component that is chosen.
+function hour() {
+  const { name } = component;
+  if (name === null) return;
+  const show = ({ points }) => name === component.name && component.plot(points, snapshot.at);
+  refresh(`history of ${name}`, snapshot.at, "/api/history", show, { component: name });
+}
+
+addEventListener("hashchange", () => {
+  if (!snapshot) return;
+  judged();
+  hour();
+});
 
 function tiles() {
   const spouts = snapshot.components.filter(({ kind }) => kind === "spout");
@@ -292,13 +205,15 @@ function reasons() {
       setText(button.lastChild, word === null || number === null ? "" : ` ${count(number)}`);
     },
   );
-  tables.failures.show(failures.filter((failure) => reason === null || failure.reason === reason));
+  const chosen = failures.filter((failure) => reason === null || failure.reason === reason);
+  shown.failures.show(chosen.map((row) => ({ ...row, topology })));
 }
 
 function follow(name) {
   topology = name;
   snapshot = null;
   failures = [];
+  findings = [];
   reason = null;
   asked = {};
   stream?.close();

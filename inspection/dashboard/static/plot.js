@@ -9,9 +9,10 @@ const SPANS_MS = [5, 15, 30, 60].map((span) => span * 60_000);
 const HOLE_MS = 15_000;
 
 export class Plot {
-  // series: [{name, title}], where `name` is that of the figure in a point; write: a figure as text.
-  constructor(figure, title, unit, series, write) {
-    Object.assign(this, { series, write, unit, points: [], cursor: null });
+  // series: [{name, title}], where `name` is that of the figure in a point; write: a figure as text;
+  //   onAxis: the same where there is little room.
+  constructor(figure, title, unit, series, write, onAxis = short) {
+    Object.assign(this, { series, write, onAxis, unit, points: [], cursor: null });
     const keys = series.map(({ name, title: of }) => {
       const value = html("b", { "data-figure": name });
       return { name, value, key: html("span", { class: `key ${name}` }, html("i"), `${of} `, value) };
@@ -55,7 +56,7 @@ export class Plot {
     const lines = [];
     for (let value = 0; value <= top * 1.0001; value += step) {
       lines.push(svg("path", { class: "rule", d: `M${EDGE.left} ${y(value)}H${width - EDGE.right}` }));
-      lines.push(svg("text", { class: "tick", x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end" }, axis(value)));
+      lines.push(svg("text", { class: "tick", x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end" }, this.onAxis(value)));
     }
     for (let i = 0; i <= 4; i++) {
       const at = begin + (i * span) / 4;
@@ -118,7 +119,7 @@ function scale(most) {
 }
 
 const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });
-const axis = (value) => compact.format(value);
+const short = (value) => compact.format(value);
 
 // A line that is broken where nothing is known, or nothing was heard for a while.
 function curve(points, name, x, y) {

@@ -1,10 +1,12 @@
 // A table whose first column names the row.
 
-import { html, keyed, setText } from "./elements.js";
+import { html, keyed, setAttribute, setText } from "./elements.js";
+import { UNKNOWN } from "./format.js";
 
 export class Table {
-  // columns: [{name, title, kind, value}], where `name` is that of the figure in the JSON, `value` gives the text of a
-  //   row or an element to show, and `kind` is "number", "code" or nothing.
+  // columns: [{name, title, kind, value, warns}], where `name` is that of the figure in the JSON, `value` gives the text
+  //   of a row or an element to show, `kind` has the words "number", "code" and "text" (which may be long), and `warns`,
+  //   if it is there, says of a row whether its figure stands out.
   // key: names a row. nothing: said where there is none.
   constructor(table, columns, key, nothing) {
     this.columns = columns;
@@ -32,19 +34,27 @@ export class Table {
   }
 
   #row() {
-    const cells = this.columns.map(({ name, kind }, index) =>
-      html(index ? "td" : "th", { class: kind ?? "", "data-figure": name, ...(index ? {} : { scope: "row" }) }),
+    const cells = this.columns.map(({ name, title, kind }, index) =>
+      html(index ? "td" : "th", {
+        class: kind ?? "",
+        "data-figure": name,
+        "data-title": title,
+        ...(index ? {} : { scope: "row" }),
+      }),
     );
     return html("tr", {}, ...cells);
   }
 
   #update(element, row) {
-    this.columns.forEach(({ value }, index) => {
+    this.columns.forEach(({ value, warns }, index) => {
       const cell = element.children[index];
       const shown = value(row);
       if (typeof shown === "string") setText(cell, shown);
       // An element of a row never changes: what stands in it says which row it is.
       else if (!cell.firstElementChild) cell.replaceChildren(shown);
+      // Left out where there is no room for columns.
+      setAttribute(cell, "data-unknown", String(shown === UNKNOWN));
+      if (warns) cell.classList.toggle("warns", warns(row));
     });
   }
 }

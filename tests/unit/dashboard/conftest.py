@@ -6,6 +6,7 @@ import pytest
 
 from inspection.dashboard import DashboardServer, ServedAt
 from tests.unit.dashboard.figures import Figures
+from tests.unit.dashboard.http import TOKEN
 
 
 @pytest.fixture
@@ -15,5 +16,5 @@ def figures() -> Figures:
 
 @pytest.fixture
 def served(figures: Figures) -> Iterator[DashboardServer]:
-    with DashboardServer(figures, ServedAt()) as server:
+    with DashboardServer(figures, ServedAt(token=TOKEN)) as server:
         yield server

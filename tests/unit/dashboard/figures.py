@@ -28,6 +28,7 @@ def component(name: str, kind: str, **figures: Any) -> dict[str, Any]:
         "totals": dict.fromkeys(_COUNTED, 0), "failed": {}, "pending": 0, "lag": None,
         "execute_latency": None, "process_latency": None, "complete_latency": None,
         "errors": 0, "last_error": "", "dead_letters": 0, "undelivered": 0, "external": False,
+        "oldest_input": "", "oldest_input_seconds": 0.0, "busy": None, "skew": None, "loads": [], "sources": [],
         **figures,
     }
 
@@ -47,10 +48,15 @@ def snapshot(at: int = AT) -> dict[str, Any]:
         "components": [
             component(
                 "lines", "spout", emitted_per_second=1234.5, acked_per_second=1200.25, failed_per_second=2.5,
-                failed={"timeout": 3, "failed": 12}, pending=4321, complete_latency={"p50": 1.25, "p99": 98.7},
+                failed={"timeout": 3, "failed": 12}, pending=4321, sources=["orders"], complete_latency={"p50": 1.25, "p99": 98.7},
             ),
             component(
                 "split", "bolt", executed_per_second=1234.5, lag=17, execute_latency={"p50": 0.125, "p99": 0.5},
+                busy=0.934, skew=1.96, oldest_input="words.tuples.split[1] offset 42", oldest_input_seconds=31.5,
+                loads=[
+                    {"task": 0, "process": "host/18", "executed_per_second": 1210.0, "busy": 0.934, "lag": 17},
+                    {"task": 1, "process": None, "executed_per_second": None, "busy": None, "lag": None},
+                ],
                 last_error='ValueError: <img src="https://elsewhere.example/x" onerror=alert(1)>', errors=2,
             ),
             component("count", "bolt", executed_per_second=99999.0, lag=None),
@@ -65,14 +71,30 @@ def snapshot(at: int = AT) -> dict[str, Any]:
     }
 
 
-def failure(root: str, reason: str, message: str = "") -> dict[str, Any]:
+def failure(
+    root: str, reason: str, message: str = "", by: str | None = None, source: str | None = None
+) -> dict[str, Any]:
     return {
         "root": root, "spout": "lines", "task": 1, "reason": reason, "message": message, "at": AT - 1000,
+        "by": by, "source": source,
         "trace": f"acker trace {root} --topology words",
     }
 
 
-FAILURES = [failure("00000000000000ff", "failed", "no <b>disk</b>"), failure("8000000000000001", "timeout")]
+FAILURES = [
+    failure("00000000000000ff", "failed", "no <b>disk</b>", by="split/1"),
+    failure("8000000000000001", "timeout", source="orders[3] offset 42"),
+]
+FINDINGS = [
+    {
+        "severity": "warning", "check": "lag", "subject": "words.split", "component": "split",
+        "found": "Group words.split has done nothing.", "remedy": "See whether the process hangs.",
+    },
+    {
+        "severity": "note", "check": "topics", "subject": "acker.topologies", "component": None,
+        "found": "It may not be seen.", "remedy": "Allow <i>Describe</i>.",
+    },
+]
 DEAD_LETTERS = [
     {
         "offset": 0, "at": AT - 2000, "topic": "words.tuples.split", "of_partition": 1, "of_offset": 42,
@@ -112,11 +134,16 @@ class Figures:
         self._check(topology)
         return {**self.shown, "topology": topology}
 
-    def history(self, topology: str) -> Shown:
+    def findings(self, topology: str) -> Shown:
         self._check(topology)
-        names = ("emitted_per_second", "acked_per_second", "failed_per_second", "complete_p50", "complete_p99")
+        return {"at": AT - 500, "findings": FINDINGS, "problem": None}
+
+    def history(self, topology: str, component: str | None = None) -> Shown:
+        self._check(topology)
+        rates = [f"{word}_per_second" for word in ("emitted", "executed", "acked", "failed")]
+        names = (*rates, "complete_p50", "complete_p99", "execute_p50", "execute_p99", "busy")
         points = [{"at": AT - 5000 * back, **dict.fromkeys(names, 1.5)} for back in range(120, -1, -1)]
-        return {"topology": topology, "points": points}
+        return {"topology": topology, "component": component, "points": points}
 
     def failures(self, topology: str) -> list[Shown]:
         self._check(topology)

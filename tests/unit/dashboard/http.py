@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 PATIENCE = 60.0
+TOKEN = "0123456789abcdefghij"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @dataclass(frozen=True)
@@ -20,10 +22,10 @@ class Answer:
         return json.loads(self.body)
 
 
-def request(port: int, path: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> Answer:
+def request(port: int, path: str, method: str = "GET", headers: Mapping[str, str] = BEARER) -> Answer:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
-        connection.request(method, path, headers=dict(headers or {}))
+        connection.request(method, path, headers=dict(headers))
         answer = connection.getresponse()
         return Answer(answer.status, answer.headers, answer.read())
     finally:
@@ -33,9 +35,9 @@ def request(port: int, path: str, method: str = "GET", headers: Mapping[str, str
 class Events:
     """A stream of server-sent events."""
 
-    def __init__(self, port: int, path: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, port: int, path: str, headers: Mapping[str, str] = BEARER) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-        self._connection.request("GET", path, headers=dict(headers or {}))
+        self._connection.request("GET", path, headers=dict(headers))
         self.answer = self._connection.getresponse()
 
     def next(self) -> tuple[str, Any] | None:

@@ -8,14 +8,14 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from inspection.dashboard import DashboardServer, ServedAt
 from tests.browser import chromium
-from tests.kafka.dashboard_page import UNKNOWN
-from tests.unit.dashboard.figures import AT, OLDEST, Figures, snapshot
+from tests.kafka.dashboard_page import OVERHANGS, UNKNOWN
+from tests.unit.dashboard.figures import AT, FINDINGS, OLDEST, Figures, snapshot
+from tests.unit.dashboard.http import TOKEN
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("dashboard")]
 
 PATIENCE_MS = 60_000.0
-TOKEN = "0123456789abcdefghij"
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +45,43 @@ def test_what_a_record_says_is_text_and_nothing_else(context: BrowserContext, se
     page = context.new_page()
     page.goto(served.address)
     assert state(page, "live") == "live"
-    cell = page.locator("#component-split [data-figure=last_error]")
+    page.goto(f"{page.url}#component-split")
+    cell = page.locator("#component dd[data-figure=last_error]")
     assert cell.text_content() == snapshot()["components"][1]["last_error"]
     page.wait_for_selector("#failures-table td[data-figure=message]")
     assert page.locator("#failures-table [data-figure=message]").first.text_content() == "no <b>disk</b>"
-    assert page.locator("table img, table b").count() == 0
+    assert page.locator("#findings-list .remedy").last.text_content() == FINDINGS[-1]["remedy"]
+    assert page.locator("table img, table b, #component img, .remedy i").count() == 0
     assert {urlsplit(url).netloc for url in asked} == {urlsplit(served.address).netloc}
+
+
+def test_a_component_has_its_load_its_findings_and_its_hour(context: BrowserContext, served: DashboardServer) -> None:
+    """And every figure is on the screen of a desk, without scrolling sideways."""
+    page = context.new_page()
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.goto(served.address)
+    page.wait_for_selector("#findings-list li")
+    page.wait_for_selector("#failures-table td.text")
+    node = page.locator("#drawing a.node").nth(1)
+    assert node.get_attribute("aria-label") == "bolt split: 1,235/s executed, lag 17, busy 93 %, findings of the doctor: 1"
+    node.click()
+    page.wait_for_selector("#component .curve.busy", state="attached")
+    assert page.locator("#component-title").inner_text() == "bolt split"
+    assert page.locator("#component-findings .found").all_inner_texts() == [FINDINGS[0]["found"]]
+    task = page.locator("#loads-table tbody tr").first.locator("td")
+    assert task.all_inner_texts() == ["host/18", "1,210", "93 %", "17"]
+    row = page.locator("#component-split")
+    assert [row.locator(f"[data-figure={name}]").inner_text() for name in ("busy", "skew", "findings")] == [
+        "93 %",
+        "2.0 ×",
+        "1",
+    ]
+    failures = page.locator("#failures-table tbody tr")
+    assert failures.nth(0).locator("[data-figure=by]").inner_text() == "split/1"
+    assert failures.nth(1).locator("[data-figure=source]").inner_text() == "orders[3] offset 42"
+    assert page.evaluate(OVERHANGS) == []
+    page.go_back()
+    page.wait_for_selector("#component", state="hidden")
 
 
 def test_a_partition_leads_to_its_oldest_tree(
@@ -99,13 +130,13 @@ def test_a_token_opens_the_page_and_does_not_stay_in_the_address(context: Browse
 
 
 def test_the_page_says_what_is_wrong_and_recovers(context: BrowserContext, figures: Figures) -> None:
-    server = DashboardServer(figures, ServedAt())
+    server = DashboardServer(figures, ServedAt(token=TOKEN))
     server.start()
     page = context.new_page()
     page.goto(server.address)
     state(page, "live")
     # What it asks for once, when it is live, has been answered: only the stream can tell of what follows.
-    page.wait_for_selector("#failures-table td.code")
+    page.wait_for_selector("#failures-table td.text")
     page.wait_for_selector("#dead-table td.code")
     figures.broken = True
     assert state(page, "problem") == "no broker answers at nowhere:9092. Start one"
@@ -116,5 +147,5 @@ def test_the_page_says_what_is_wrong_and_recovers(context: BrowserContext, figur
     port = server.port
     server.close()
     assert "does not answer" in state(page, "lost")
-    with DashboardServer(figures, ServedAt(port=port)):
+    with DashboardServer(figures, ServedAt(port=port, token=TOKEN)):
         assert state(page, "live") == "live"

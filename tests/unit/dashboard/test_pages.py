@@ -8,7 +8,7 @@ import pytest
 from inspection.dashboard import DashboardServer, ServedAt, pages
 from inspection.dashboard.source import Shown
 from tests.unit.dashboard.figures import AT, DEAD_LETTERS, EMPTY, FAILURES, GONE, LARGE, OLDEST, Figures, snapshot, tree
-from tests.unit.dashboard.http import Answer, Events, request
+from tests.unit.dashboard.http import TOKEN, Answer, Events, request
 from tests.waiting import eventually
 
 
@@ -25,6 +25,8 @@ def test_the_figures_as_json(served: DashboardServer, figures: Figures) -> None:
         ("failures?topology=words", {"failures": FAILURES}),
         ("dead-letters?topology=words", {"dead_letters": DEAD_LETTERS}),
         ("history?topology=words", figures.history("words")),
+        ("history?component=split", figures.history("words", "split")),
+        ("findings", figures.findings("words")),
     ):
         assert request(served.port, f"/api/{path}").json == shown, path
     for figures.names in (["lines", "words"], []):
@@ -35,7 +37,7 @@ def test_the_figures_as_json(served: DashboardServer, figures: Figures) -> None:
 
 def test_a_topology_may_be_chosen(figures: Figures) -> None:
     figures.names = ["lines", "words"]
-    with DashboardServer(figures, ServedAt(), "words") as served:
+    with DashboardServer(figures, ServedAt(token=TOKEN), "words") as served:
         assert request(served.port, "/api/topologies").json["chosen"] == "words"
         assert request(served.port, "/api/snapshot").json["topology"] == "words"
         refused = request(served.port, "/api/snapshot?topology=lines")
@@ -125,7 +127,7 @@ def test_it_ends_at_once_even_if_the_cluster_does_not_answer(figures: Figures) -
         return snapshot()
 
     figures.snapshot = stuck  # type: ignore[method-assign]
-    server = DashboardServer(figures, ServedAt())
+    server = DashboardServer(figures, ServedAt(token=TOKEN))
     server.start()
     answers: list[Answer] = []
     asking = threading.Thread(target=lambda: answers.append(request(server.port, "/api/snapshot?topology=words")))

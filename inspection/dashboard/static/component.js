@@ -1,0 +1,99 @@
+// What is known of one component: figures, findings, its last hour, its tasks.
+
+import { html, keyed, setText } from "./elements.js";
+import { count, milliseconds, rate, seconds, share, text } from "./format.js";
+import { Plot } from "./plot.js";
+import { quantiles } from "./tables.js";
+
+const find = (id) => document.getElementById(id);
+const perSecond = (word) => ({ name: `${word}_per_second`, title: word });
+const latency = (of) => ["p50", "p99"].map((quantile) => ({ name: `${of}_${quantile}`, title: quantile }));
+const reasons = (failed) => Object.entries(failed).map(([word, number]) => `${word} ${count(number)}`).join(", ");
+
+// What else the table has no room for; without a value it is left out.
+const FIGURES = [
+  ["transferred", "Transferred/s", ({ transferred_per_second: value }) => rate(value)],
+  ["failed", "Failed", ({ failed }) => reasons(failed)],
+  ["sources", "Reads", ({ sources }) => (sources ?? []).join(", ")],
+  [
+    "oldest_input",
+    "Oldest input",
+    ({ oldest_input: place, oldest_input_seconds: age }) => (place ? `${seconds(age)} s, ${place}` : ""),
+  ],
+  ["process_latency", "Process ms", ({ process_latency: value }) => (value ? quantiles(value) : "")],
+  ["dead_letters", "Dead letters", ({ dead_letters: value }) => (value ? count(value) : "")],
+  ["undelivered", "Undelivered", ({ undelivered: value }) => (value ? count(value) : "")],
+  ["last_error", "Last error", ({ last_error: value }) => value],
+];
+
+export class Component {
+  // table: of the tasks.
+  constructor(table) {
+    this.table = table;
+    this.name = null;
+    this.plots = [];
+  }
+
+  // component: as in the snapshot; null to show none.
+  show(component, findings) {
+    find("component").hidden = component === null;
+    if (component === null) {
+      this.name = null;
+      return;
+    }
+    if (component.name !== this.name) {
+      this.name = component.name;
+      this.#draw(component.kind);
+    }
+    setText(find("component-title"), `${component.kind} ${component.name}`);
+    showFindings(find("component-findings"), findings);
+    const figures = FIGURES.map(([name, title, value]) => [name, title, value(component)]).filter(([, , value]) => value);
+    keyed(
+      find("component-figures"),
+      figures,
+      ([name]) => name,
+      ([name, title]) => html("div", {}, html("dt", {}, title), html("dd", { "data-figure": name })),
+      (element, [, , value]) => setText(element.lastChild, text(value)),
+    );
+    find("loads-table").hidden = component.kind === "spout";
+    if (component.kind === "bolt") this.table.show(component.loads ?? []);
+  }
+
+  // points: of its last hour.
+  plot(points, now) {
+    this.plots.forEach((plot) => plot.show(points, now));
+  }
+
+  #draw(kind) {
+    const isBolt = kind === "bolt";
+    const counts = ["emitted", ...(isBolt ? ["executed"] : []), "acked", "failed"].map(perSecond);
+    const kinds = [
+      ["throughput", "Throughput", "tuples/s", counts, rate],
+      isBolt
+        ? ["latency", "Execute latency", "ms", latency("execute"), milliseconds]
+        : ["latency", "Complete latency", "ms", latency("complete"), milliseconds],
+      ...(isBolt ? [["busy", "Busy", "of the busiest process", [{ name: "busy", title: "busy" }], share, share]] : []),
+    ];
+    const figures = kinds.map(([id]) => html("figure", { id: `component-${id}-plot`, class: "plot" }));
+    find("component-plots").replaceChildren(...figures);
+    this.plots = kinds.map(([, ...how], index) => new Plot(figures[index], ...how));
+  }
+}
+
+export function showFindings(list, findings) {
+  keyed(
+    list,
+    findings,
+    ({ found }) => found,
+    ({ severity, component, found, remedy }) =>
+      html(
+        "li",
+        { "data-severity": severity },
+        html("b", {}, severity),
+        ...(component && list.id === "findings-list" ? [html("a", { href: `#component-${component}` }, component)] : []),
+        html("span", { class: "found" }, found),
+        html("span", { class: "remedy" }, remedy),
+      ),
+    () => {},
+  );
+}

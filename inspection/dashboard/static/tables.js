@@ -1,0 +1,161 @@
+// The tables of the page: their columns, and how a row is shown.
+
+import { html } from "./elements.js";
+import { count, milliseconds, rate, seconds, share, text, time, times } from "./format.js";
+import { Table } from "./table.js";
+
+const figure = (name, title, write = rate, warns = undefined) => ({
+  name,
+  title,
+  kind: "number",
+  value: (row) => write(row[name]),
+  warns: warns && ((row) => warns(row[name] ?? 0, row)),
+});
+const word = (name, title, kind = "") => ({ name, title, kind, value: (row) => text(row[name]) });
+const positive = (value) => value > 0;
+
+export const quantiles = (latency) =>
+  latency ? `${milliseconds(latency.p50)} / ${milliseconds(latency.p99)}` : text(null);
+export const isBusy = (busy) => busy >= 0.9;
+const isUneven = (skew) => skew >= 2;
+
+function componentLink({ name }) {
+  return html("a", { href: `#component-${name}` }, name);
+}
+
+// The page of a tree. When its outcome was told says where to look for it, which a root alone does not.
+function traceLink({ root, at, topology }) {
+  return html("a", { href: `/trace/${root}?${new URLSearchParams({ topology, ...(at ? { at } : {}) })}` }, root);
+}
+
+// Which tree that is, nobody has said: the page of the tree looks for it.
+function oldestLink({ partition, pending, topology }) {
+  if (pending === 0) return text(null);
+  const href = `/trace/oldest?${new URLSearchParams({ topology, partition })}`;
+  return html("a", { href, "aria-label": `Show the oldest open tree of partition ${partition}` }, "show");
+}
+
+function rebuild({ rebuilding, rebuild_left: left }) {
+  if (rebuilding === null) return text(null);
+  return rebuilding ? `${count(left)} left` : "no";
+}
+
+function lay({ topic, of_partition: partition, of_offset: offset }) {
+  return topic === null ? text(null) : `${topic}/${partition}/${offset}`;
+}
+
+export const tables = (find) => ({
+  components: new Table(
+    find("components-table"),
+    [
+      { name: "name", title: "Component", value: componentLink },
+      word("kind", "Kind"),
+      {
+        name: "tasks",
+        title: "Tasks",
+        kind: "number",
+        value: (row) => `${count(row.owned_tasks)}/${count(row.tasks)}`,
+        warns: (row) => row.owned_tasks < row.tasks && !row.external,
+      },
+      figure("processes", "Processes", count, (value, row) => value === 0 && !row.external),
+      figure("emitted_per_second", "Emitted/s"),
+      figure("executed_per_second", "Executed/s"),
+      figure("acked_per_second", "Acked/s"),
+      figure("failed_per_second", "Failed/s", rate, positive),
+      figure("pending", "Pending", count),
+      figure("lag", "Lag", count),
+      figure("busy", "Busy", share, isBusy),
+      figure("skew", "Skew", times, isUneven),
+      {
+        name: "latency",
+        title: "Latency ms",
+        kind: "number",
+        value: (row) => quantiles(row.kind === "spout" ? row.complete_latency : row.execute_latency),
+      },
+      figure("errors", "Errors", count, positive),
+      figure("findings", "Findings", count, positive),
+    ],
+    ({ name }) => name,
+    "The topology has no components.",
+  ),
+  loads: new Table(
+    find("loads-table"),
+    [
+      figure("task", "Task", count),
+      word("process", "Process"),
+      figure("executed_per_second", "Executed/s"),
+      figure("busy", "Busy", share, isBusy),
+      figure("lag", "Lag", count),
+    ],
+    ({ task }) => task,
+    "What its tasks do is not known.",
+  ),
+  edges: new Table(
+    find("edges-table"),
+    [
+      word("source", "From"),
+      word("stream", "Stream"),
+      word("target", "To"),
+      word("grouping", "Grouping"),
+      figure("tuples_per_second", "Tuples/s"),
+    ],
+    ({ source, stream, target }) => `${source} ${stream} ${target}`,
+    "The components are not connected.",
+  ),
+  partitions: new Table(
+    find("partitions-table"),
+    [
+      figure("partition", "Partition", count),
+      word("owner", "Owner", "text"),
+      figure("pending", "Pending", count),
+      figure("orphans", "Orphans", count),
+      figure("oldest_seconds", "Oldest s", seconds),
+      { name: "oldest_tree", title: "Oldest tree", value: oldestLink },
+      figure("clock_lag_seconds", "Clock lag s", seconds),
+      { name: "rebuild", title: "Rebuild", value: rebuild },
+    ],
+    // The link in a row is of this topology only.
+    ({ partition, topology }) => `${topology} ${partition}`,
+    "No acker owns a partition.",
+  ),
+  workers: new Table(
+    find("workers-table"),
+    [
+      word("name", "Worker", "text"),
+      { name: "partitions", title: "Partitions", kind: "text", value: ({ partitions }) => text(partitions.join(", ")) },
+      figure("entries_per_second", "Entries/s"),
+      figure("seen_seconds_ago", "Seen s ago", seconds),
+    ],
+    ({ name }) => name,
+    "No acker worker is at work.",
+  ),
+  failures: new Table(
+    find("failures-table"),
+    [
+      { name: "root", title: "Root", kind: "code", value: traceLink },
+      word("reason", "Reason"),
+      word("by", "Failed by"),
+      { name: "at", title: "When", value: ({ at }) => time(at) },
+      { name: "spout", title: "Spout", value: ({ spout, task }) => `${spout}/${task}` },
+      word("source", "Message of the source", "text"),
+      word("message", "Said", "text"),
+    ],
+    ({ root, at }) => `${root} ${at}`,
+    "No tree has failed lately.",
+  ),
+  dead: new Table(
+    find("dead-table"),
+    [
+      figure("offset", "Offset", count),
+      { name: "at", title: "When", value: ({ at }) => time(at) },
+      word("reason", "Reason"),
+      word("detail", "Detail", "text"),
+      word("by", "By"),
+      { name: "lay", title: "Lay at", kind: "code text", value: lay },
+      { name: "value", title: "Value", kind: "code text", value: ({ value }) => text(value) },
+      { name: "replayed", title: "Replayed", value: ({ replayed }) => time(replayed) },
+    ],
+    ({ offset }) => offset,
+    "There are no dead letters.",
+  ),
+});
