@@ -17,7 +17,7 @@ from inspection.doctor.concerned import component_of
 from inspection.doctor.examination import examine
 from inspection.doctor_gathering import look_at_all
 
-_WATCH_S: Final = 3.0
+WATCH_S: Final = 3.0
 """How long lag is watched."""
 _LONGEST_S: Final = 120.0
 """After so long there is no answer."""
@@ -36,7 +36,7 @@ def findings_of(
     Raises:
         AckerWorkerError: if it did not come to an end.
     """
-    asked = json.dumps({"kafka": dict(kafka), "topology": topology})
+    asked = json.dumps({"kafka": dict(kafka), "topology": topology, "watch_s": WATCH_S})
     process = subprocess.Popen(  # noqa: S603 - our own module
         [sys.executable, "-m", __name__],
         stdin=subprocess.PIPE,
@@ -65,7 +65,7 @@ def main() -> None:
     """Reads what is asked, and prints the findings."""
     asked = json.load(sys.stdin)
     topology = asked["topology"]
-    facts = look_at_all(asked["kafka"], topology, None, _WATCH_S, lambda _line: None, with_machine=False)
+    facts = look_at_all(asked["kafka"], topology, None, asked["watch_s"], lambda _line: None, with_machine=False)
     manifests = [each.manifest for each in facts.topologies]
     findings = [
         {**asdict(finding), "component": component_of(finding, manifests[0]) if manifests else None}

@@ -1,4 +1,4 @@
-"""A topology with something to see: branches, orders that fail, some that time out, dead letters."""
+"""A topology in trouble: orders that fail, some that time out, a busy bolt with one hot key, dead letters."""
 
 import itertools
 import time
@@ -11,7 +11,9 @@ from spout_sdk import (
     Bolt,
     FailTupleError,
     Failure,
+    KafkaSpout,
     OutputCollector,
+    RetryPolicy,
     Spout,
     SpoutCollector,
     TaskContext,
@@ -20,6 +22,9 @@ from spout_sdk import (
     declare,
 )
 
+RETURNS, LOST = "shop-returns", "lost in the post"
+POSTING_S = 0.0145
+"""Some 90 % of the time at sixty orders a second."""
 HELD = 13
 HELD_EACH = 600
 """Of so many orders the one with that number is never acked: every ten seconds, so that the latest failures have some,
@@ -60,12 +65,20 @@ class Check(BasicBolt):
 
 
 class Bill(BasicBolt):
-    streams = (declare({"order": int}),)
+    streams = (declare({"order": int, "customer": str}),)
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         if tuple_["order"] % 50 == 7 and not tuple_["attempt"]:
             raise FailTupleError(f"order {tuple_['order']}: the printer is out of paper")
-        collector.emit((tuple_["order"],))
+        order = tuple_["order"]
+        collector.emit((order, "acme" if order % 4 else f"customer {order}"))
+
+
+class Post(BasicBolt):
+    """Takes as long as its processes have, and most of it is one customer's."""
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        time.sleep(POSTING_S)
 
 
 class Review(Bolt):
@@ -76,6 +89,17 @@ class Review(Bolt):
 
     def execute(self, tuple_: Tuple) -> None:
         if tuple_["order"] % HELD_EACH != HELD:
+            self.collector.ack(tuple_)
+
+
+class Restock(Bolt):
+    """Never acks the return that is lost."""
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute(self, tuple_: Tuple) -> None:
+        if tuple_["value"] != LOST:
             self.collector.ack(tuple_)
 
 
@@ -90,6 +114,9 @@ builder.set_spout("orders", Orders, tasks=2)
 builder.set_bolt("check", Check, tasks=2).shuffle_grouping("orders")
 builder.set_bolt("bill", Bill, tasks=2).fields_grouping("check", "order")
 builder.set_bolt("review", Review).shuffle_grouping("check", "suspects")
+builder.set_bolt("post", Post, tasks=4).fields_grouping("bill", "customer")
+builder.set_spout("returns", KafkaSpout(RETURNS, retry=RetryPolicy(max_delay=1.0)))
+builder.set_bolt("restock", Restock).shuffle_grouping("returns")
 builder.set_bolt("ship", Ship, on_exception="dead_letter").shuffle_grouping("bill").shuffle_grouping(
     "check", "suspects"
 )

@@ -6,23 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser import chromium
-from tests.kafka.dashboard_page import CONTRAST, SHOWN, count, expected
+from tests.kafka.dashboard_page import CONTRAST, OVERHANGS, SHOWN, count, expected
+from tests.kafka.dashboard_topology import LOST, RETURNS
 from tests.unit.cli.running import RunningAcker, run_acker, running_acker, said
-from tests.unit.dashboard.http import request
+from tests.unit.dashboard.http import TOKEN, request
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("dashboard")]
 
 PATIENCE = 180.0
 PATIENCE_MS = PATIENCE * 1000
-WIDE = {"width": 1280, "height": 900}
-PHONE = {"width": 390, "height": 844}
+WIDE = {"width": 1400, "height": 900}
+PHONE = {"width": 400, "height": 850}
 
 
 @dataclass
@@ -49,14 +50,17 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    run = ("run", "tests.kafka.dashboard_topology:topology", "--local", "--dashboard")
-    settings = {"ACKER_DASHBOARD__PORT": "0"}
-    with running_acker(*run, cwd=tmp_path_factory.mktemp("shop"), environment=settings) as command:
+    directory = tmp_path_factory.mktemp("shop")
+    (directory / "returns").write_text(f"a cup\n{LOST}\na plate\n")
+    feed = ("--feed", f"{RETURNS}=returns")
+    run = ("run", "tests.kafka.dashboard_topology:topology", "--local", "--dashboard", *feed)
+    settings = {"ACKER_DASHBOARD__PORT": "0", "ACKER_DASHBOARD__TOKEN": TOKEN}
+    with running_acker(*run, cwd=directory, environment=settings) as command:
         command.wait_for("dashboard at ")
         (address,) = re.findall(r"dashboard at (\S+)", command.said)
         shop = Shop(command, address)
         # So that there is all to be seen.
-        eventually(lambda: has_happened(shop), "failures, a time-out and a dead letter", PATIENCE)
+        eventually(lambda: has_happened(shop), "failures, time-outs, a dead letter and findings", PATIENCE)
         yield shop
         assert command.end(signal.SIGINT) == 130
         assert "the dashboard has stopped" not in command.said
@@ -67,7 +71,14 @@ def has_happened(shop: Shop) -> bool:
     if answer.status != 200:
         return False
     (orders,) = [one for one in answer.json["components"] if one["name"] == "orders"]
-    return orders["failed"].keys() >= {"failed", "timeout"} and (answer.json["dead_letters"] or 0) > 0
+    (returns,) = [one for one in answer.json["components"] if one["name"] == "returns"]
+    findings = shop.json("/api/findings")["findings"]
+    return (
+        orders["failed"].keys() >= {"failed", "timeout"}
+        and returns["failed"].keys() >= {"timeout"}
+        and (answer.json["dead_letters"] or 0) > 0
+        and "review" in {finding["component"] for finding in findings}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -108,14 +119,14 @@ def opened(browser: Browser, shop: Shop, asked: list[str], complaints: list[str]
     page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
     page.goto(shop.address)
     page.wait_for_selector("#status[data-state=live]")
-    page.wait_for_selector("#failures-table td.code")
-    page.wait_for_selector("#dead-table td.code")
+    page.wait_for_selector("#failures-table td.text")
+    page.wait_for_selector("#dead-table td.text")
     return page
 
 
 LOOKS = (
     ("light", WIDE, "dashboard.png"),
-    ("dark", WIDE, "dashboard-dark.png"),
+    ("dark", WIDE, None),
     ("dark", PHONE, "dashboard-phone.png"),
 )
 PICTURED = 24
@@ -128,7 +139,7 @@ def until(page: Page, condition: str) -> None:
 
 
 def spout_in(snapshot: dict[str, Any]) -> dict[str, Any]:
-    (orders,) = [one for one in snapshot["components"] if one["kind"] == "spout"]
+    (orders,) = [one for one in snapshot["components"] if one["name"] == "orders"]
     return dict(orders)
 
 
@@ -152,7 +163,8 @@ def test_the_numbers_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
     shown, said = found
     for component, row in zip(said["components"], shown["components"], strict=True):
         assert {name: row[name] for name in expected(component)} == expected(component)
-    assert shown["tiles"]["pending"] == count(spout_in(said)["pending"])
+    spouts = [one for one in said["components"] if one["kind"] == "spout"]
+    assert shown["tiles"]["pending"] == count(sum(one["pending"] for one in spouts))
     assert shown["tiles"]["dead"] == count(said["dead_letters"])
     rates = ("emitted", "acked", "failed", "p50", "p99")
     assert all(re.fullmatch(r"[\d,]+(\.\d+)?", shown["tiles"][rate]) for rate in rates)
@@ -174,13 +186,42 @@ def test_the_numbers_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
         "new MutationObserver(() => (window.spoken = true)).observe(document.getElementById('status'),"
         " {childList: true, characterData: true, subtree: true, attributes: true})"
     )
-    page.locator("#failures-table button").first.focus()
-    focused = page.evaluate("document.activeElement.getAttribute('aria-label')")
-    assert focused.startswith("Copy the command that traces ")
+    page.locator("#components-table a").first.focus()
+    focused = page.evaluate("document.activeElement.textContent")
+    assert focused == "orders"
     first = page.evaluate(SHOWN)["at"]
     eventually(lambda: page.evaluate(SHOWN)["at"] > first, "another snapshot", PATIENCE)
     assert page.evaluate("window.spoken") is None
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == focused
+    assert page.evaluate("document.activeElement.textContent") == focused
+
+
+def test_trouble_stands_where_it_is(page: Page, shop: Shop) -> None:
+    """A busy bolt and its hot key, an input that nobody acks, who failed an order, and which return is lost."""
+    until(page, "document.querySelector('#component-review [data-figure=findings]').classList.contains('warns')")
+
+    def loaded() -> dict[str, Any] | None:
+        (post,) = [one for one in shop.json("/api/snapshot")["components"] if one["name"] == "post"]
+        is_busy = (post["busy"] or 0) > 0.6 and (post["skew"] or 0) > 2
+        return dict(post) if is_busy else None
+
+    post = eventually(loaded, "a busy bolt with a hot key", PATIENCE)
+    assert post is not None
+    # The tasks of a process share its thread.
+    assert sum(load["busy"] for load in post["loads"]) == pytest.approx(post["busy"], abs=0.01)
+
+    def failures() -> list[dict[str, Any]]:
+        return list(shop.json("/api/failures")["failures"])
+
+    def returned() -> set[str | None]:
+        return {one["source"] for one in failures() if one["spout"] == "returns"}
+
+    assert eventually(returned, "a return that has failed lately", PATIENCE) == {f"{RETURNS}[0] offset 1"}
+    assert {one["by"] for one in failures() if one["reason"] == "failed"} <= {"bill/0", "bill/1"}
+    assert {one["by"] for one in failures() if one["reason"] == "timeout"} == {None}
+    assert {one["source"] for one in failures() if one["spout"] == "orders"} == {None}
+    page.goto(f"{page.url}#component-post")
+    page.wait_for_selector("#component .curve.busy", state="attached")
+    assert page.locator("#loads-table tbody tr").count() == 4
 
 
 def test_a_failure_leads_to_what_trace_says(
@@ -219,10 +260,17 @@ def test_it_is_read_in_light_and_in_dark_on_a_desk_and_on_a_phone(
         grounds = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
         assert (sum(grounds[:3]) < 3 * 64) if scheme == "dark" else (sum(grounds[:3]) > 3 * 192)
         assert page.evaluate(CONTRAST) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"], (scheme, size)
-        if directory is not None:
+        # The most that is to be seen.
+        page.goto(urljoin(shop.address, "/#component-review"))
+        page.wait_for_selector("#component-findings li")
+        assert page.evaluate(OVERHANGS) == [], (scheme, size)
+        if directory is not None and picture is not None:
             # A picture of lines wants some of them.
             eventually(lambda: len(shop.json("/api/history")["points"]) >= PICTURED, "two minutes of history", PATIENCE)
+            page.goto(urljoin(shop.address, "/#component-post"))
+            page.wait_for_selector("#component-busy-plot .curve", state="attached")
+            # What is fixed to the top of the screen is not to hide what lies below.
+            page.evaluate("scrollTo(0, 0)")
             page.screenshot(path=Path(directory) / picture, full_page=True)
         page.context.close()
     assert complaints == []

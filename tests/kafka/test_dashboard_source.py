@@ -7,14 +7,17 @@ import pytest
 from confluent_kafka import Producer
 
 from acker_worker.catalogue import Catalogue
+from inspection.dashboard.findings import EVERY_S, Findings
 from inspection.dashboard.kafka_source import IDLE_S, KafkaSource
 from inspection.dashboard.recent import KEPT, NOTICE_RECORDS, RecentDeadLetters, RecentFailures
+from inspection.dashboard.source_messages import SourceMessages
 from tests.kafka.sdk_rig import Cluster, Use
 from tests.notices import notice_bytes
 from tests.waiting import eventually
 from tuple_tree.dead_letters import REPLAYED, dead_letter_headers
 from tuple_tree.messages import FailReason
-from tuple_tree.names import dead_letters_topic, notices_topic
+from tuple_tree.names import dead_letters_topic, notices_topic, tuples_topic
+from tuple_tree.positions import MAX_PARTITIONS, Position, positional_root, topic_key
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -36,19 +39,21 @@ def produce_all(cluster: Cluster, topic: str, records: list[tuple[bytes | None, 
     assert producer.flush(60) == 0
 
 
-def write_notices(cluster: Cluster, *values: bytes) -> None:
+def write_notices(cluster: Cluster, *values: bytes, headers: Headers | None = None) -> None:
     topic = notices_topic(cluster.manifest.topology, cluster.manifest.spouts[0].name)
-    produce_all(cluster, topic, [(value, []) for value in values])
+    produce_all(cluster, topic, [(value, headers or []) for value in values])
 
 
 def test_the_latest_failures_are_found_among_the_notices(cluster: Cluster) -> None:
     """The root as `acker trace` takes it, also of the upper half of 64 bits; what is no notice is skipped."""
     recent = RecentFailures(cluster.bootstrap, cluster.manifest)
     assert recent.read() == []
+    write_notices(cluster, notice_bytes(range(1, 4), {}))
+    write_notices(
+        cluster, notice_bytes([], {255: (FailReason.FAILED, "no disk")}), headers=[("failed-by", b"count/1")]
+    )
     write_notices(
         cluster,
-        notice_bytes(range(1, 4), {}),
-        notice_bytes([], {255: (FailReason.FAILED, "no disk")}),
         b"no notice",
         notice_bytes([1], {2**63 + 1: (FailReason.TIMEOUT, "")}),
     )
@@ -57,6 +62,7 @@ def test_the_latest_failures_are_found_among_the_notices(cluster: Cluster) -> No
     assert (first["root"], first["reason"], first["message"]) == ("00000000000000ff", "failed", "no disk")
     assert (last["root"], last["reason"], last["message"]) == ("8000000000000001", "timeout", "")
     assert (first["spout"], first["task"]) == (spout, 0)
+    assert (first["by"], last["by"]) == ("count/1", None)
     assert last["trace"] == f"acker trace 8000000000000001 --topology {name}"
     assert last["at"] >= first["at"] > 1_000_000_000_000
 
@@ -101,6 +107,43 @@ def test_dead_letters_have_their_origin_and_whether_they_were_replayed(cluster: 
         assert [letter["replayed"] for letter in others] == [None] * 3
         assert replayed["offset"] == 0
         assert replayed["replayed"] >= replayed["at"] > 1_000_000_000_000
+
+
+def test_a_root_says_which_message_of_its_source_it_belongs_to(cluster: Cluster) -> None:
+    """As a `KafkaSpout` numbers the partitions of its topics; of another root, and of a topic that is gone, nothing."""
+    spout, partitions = cluster.manifest.spouts[0].name, cluster.manifest.ack_partitions
+    topics = [dead_letters_topic(cluster.manifest.topology), notices_topic(cluster.manifest.topology, spout)]
+    key = topic_key(Catalogue(cluster.bootstrap).topic_id(topics[1]) or "")
+    root = positional_root(Position(0, MAX_PARTITIONS // 2 + 1, 42, 3), key, partitions)
+    messages = SourceMessages(cluster.bootstrap, cluster.manifest)
+    assert messages.of(spout, root, topics) == f"{topics[1]}[1] offset 42"
+    beyond = positional_root(Position(0, MAX_PARTITIONS // 2 + 7, 42, 3), key, partitions)
+    for other, read in ((root, []), (root, topics[:1]), (root, ["gone"]), (beyond, topics), (root ^ 1 << 63, topics)):
+        assert messages.of(spout, other, read) is None
+
+
+def test_the_doctor_looks_again_for_as_long_as_it_is_asked(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inspection.doctor_process.WATCH_S", 0.2)
+    now = 0.0
+    findings = Findings(cluster.bootstrap, cluster.manifest.topology, lambda: now)
+    assert findings.read() == {"at": None, "findings": [], "problem": None}
+    first = eventually(lambda: findings.read() if findings.read()["at"] else None, "what it finds")
+    assert first is not None
+    assert {finding["check"] for finding in first["findings"]} == {"groups"}, "it does not run"
+    cluster.delete_topic(tuples_topic(cluster.manifest.topology, "count"))
+    assert findings.read() == first
+    now += EVERY_S
+    later = eventually(lambda: findings.read() if findings.read() != first else None, "another look")
+    assert later is not None
+    assert ("topics", "count") in {(finding["check"], finding["component"]) for finding in later["findings"]}
+    # A look that is under way ends with the dashboard, and does no harm.
+    now += EVERY_S
+    findings.read()
+    findings.close()
+    eventually(lambda: findings.read()["problem"], "the end of that look")
+    assert findings.read()["findings"] == later["findings"]
 
 
 @pytest.mark.exhaustive

@@ -22,13 +22,12 @@ from spout_sdk import Stats, load_topology
 from tests.kafka.sdk_rig import Cluster, Use, in_threads
 from tests.kafka.sdk_topologies import LINES
 from tests.unit.cli.running import Acker, one_line, running_acker, said
-from tests.unit.dashboard.http import Events, request
+from tests.unit.dashboard.http import TOKEN, Events, request
 from tests.waiting import eventually
 from tuple_tree.names import stats_topic
 
 WORDS = "tests.kafka.sdk_topologies:words"
 ENDLESS = "tests.kafka.sdk_topologies:endless"
-TOKEN = "a-token-of-our-own"
 
 
 @pytest.fixture
