@@ -18,3 +18,20 @@ def names_of(page: str, **given: Any) -> dict[str, Any]:
     for block in blocks(page):
         exec(compile(block, page, "exec"), names)
     return names
+
+
+def pasted(page: str, directory: Path) -> list[str]:
+    """Writes each block of a page that begins with the name of a file, as `# readings.py`, there; returns the names."""
+    names = []
+    for block in blocks(page):
+        if (named := re.match(r"# (\w+\.py)\n", block)) is not None:
+            names.append(named[1])
+            (directory / named[1]).write_text(block)
+    assert len(names) == len(blocks(page)), f"a block of {page} does not say which file it is"
+    return names
+
+
+def commands(page: str) -> list[str]:
+    """The command lines of the consoles of a page."""
+    consoles = re.findall("^```console\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^\$ (.*)$", "".join(consoles), re.MULTILINE)

@@ -1,21 +1,24 @@
 """Whole programs: the tutorial as a reader follows it, and examples as the commands that stand in the documentation."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import pytest
 
 from examples.kafka_spout_word_count import MESSAGES
 from examples.word_count import LINES
-from tests.pages import blocks
-from tests.unit.cli.running import descendants, running_acker
+from tests.pages import commands, pasted
+from tests.unit.cli.running import RunningAcker, descendants, run_acker, running_acker
 
 pytestmark = pytest.mark.exhaustive
+
+TUTORIAL = "docs/tutorial.md"
 
 
 def last_line(*command: str) -> str:
@@ -45,7 +48,7 @@ def test_the_words_of_a_topic_are_counted() -> None:
 
 def processes_of(pid: int, component: str) -> set[int]:
     """Those that `pkill -f` finds by what the tutorial says, among what a command has started."""
-    command = re.compile(rf"spout_sdk\.process readings:topology {component}\b")
+    command = re.compile(rf"spout_sdk\.process flaky:topology {component}\b")
     found: set[int] = set()
     for each in descendants(pid):
         with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
@@ -54,18 +57,87 @@ def processes_of(pid: int, component: str) -> set[int]:
     return found
 
 
+class Reader:
+    """Follows the tutorial: pastes its files, and enters its commands.
+
+    Args:
+        directory: where.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        pasted(TUTORIAL, directory)
+        self.directory = directory
+        self.environment = {"ACKER_DASHBOARD__PORT": "0"}
+        self._lines = commands(TUTORIAL)
+
+    def line(self, begin: str) -> list[str]:
+        """The words of the command that begins so, without the first."""
+        (found,) = [line for line in self._lines if line.startswith(begin)]
+        return found.removesuffix(" &").split()[1:]
+
+    def starts(self, begin: str) -> AbstractContextManager[RunningAcker]:
+        """Enters a command of `acker` that runs on."""
+        return running_acker(*self.line(begin), cwd=self.directory, environment=self.environment)
+
+    def runs(self, begin: str) -> str:
+        """Enters a command of `acker` that ends, and returns what it prints."""
+        run = run_acker(*self.line(begin), cwd=self.directory, environment=self.environment)
+        assert run.returncode == 0, run.stderr
+        return run.stdout
+
+    def python(self, *arguments: str) -> str:
+        """Runs Python to its end, and returns what it prints."""
+        run = subprocess.run(
+            [sys.executable, *arguments], cwd=self.directory, capture_output=True, text=True, timeout=280, check=False
+        )
+        assert run.returncode == 0, run.stdout + run.stderr
+        return run.stdout
+
+
 def test_the_tutorial_replays_what_fails_and_survives_a_kill(tmp_path: Path) -> None:
-    parts = blocks("docs/tutorial.md")
-    flaky = next(block for block in parts if "class Flaky" in block)
-    topology = next(block for block in parts if "builder.set_bolt" in block)
-    parts = [*parts[: parts.index(topology)], flaky, topology.replace('"parse", Parse', '"parse", Flaky')]
-    (tmp_path / "readings.py").write_text("\n\n".join(parts))
-    with running_acker("run", "readings:topology", "--local", cwd=tmp_path) as command:
+    reader = Reader(tmp_path)
+    assert "3 passed" in reader.python("-m", "pytest", *reader.line("pytest"))
+    with reader.starts("acker run flaky:topology") as command:
         seen = re.compile(r"acked [1-9].*failed [1-9].*replayed [1-9]")
         command.wait_until(lambda: bool(seen.search(command.said)), "acks, failures and replays")
         command.wait_for("the cable is loose")
+        command.wait_for("dashboard at http://127.0.0.1:")
         (pid,) = processes_of(command.process.pid, "parse")
         os.kill(pid, signal.SIGKILL)
         command.wait_for("was killed by SIGKILL; restarting")
         command.wait_until(lambda: processes_of(command.process.pid, "parse") not in (set(), {pid}), "another process")
         assert command.end(signal.SIGTERM) == 0
+
+
+def test_the_tutorial_goes_from_a_topic_to_a_topic(tmp_path: Path) -> None:
+    reader = Reader(tmp_path)
+    assert {"python fill.py", "python results.py"} <= {*commands(TUTORIAL)}
+    servers = "127.0.0.1:9092"
+    assert reader.line("export") == [f"ACKER_KAFKA__BOOTSTRAP_SERVERS={servers}"]
+    with running_acker(*reader.line("acker kafka")[:1], cwd=tmp_path) as kafka:
+        kafka.wait_for_output()
+        # The reader's 9092 may be somebody else's here.
+        here = kafka.out[0].strip()
+        for name in ("fill.py", "results.py"):
+            text = (tmp_path / name).read_text()
+            assert servers in text
+            (tmp_path / name).write_text(text.replace(servers, here))
+        reader.environment["ACKER_KAFKA__BOOTSTRAP_SERVERS"] = here
+        reader.python("fill.py")
+        reader.runs("acker topics create")
+        with reader.starts("acker worker") as worker, reader.starts("acker run pipeline") as command:
+            command.wait_until(lambda: "acked 1,001" in command.said, "all lines to be acked")
+            assert "pipeline" in reader.runs("acker top ")
+            assert "unplugged" in reader.runs("acker dead-letters")
+            with reader.starts("acker dashboard") as dashboard:
+                dashboard.wait_for_output()
+                assert "/?token=" in dashboard.out[0]
+            results = [json.loads(line) for line in reader.python("results.py").splitlines()]
+            assert {one["sensor"]: one["celsius"] for one in results} == {
+                "sensor-0": 99.9,
+                "sensor-1": 99.7,
+                "sensor-2": 99.8,
+            }
+            assert command.end(signal.SIGINT) == 130
+            worker.process.send_signal(signal.SIGINT)
+            assert worker.ended() == 130

@@ -17,7 +17,6 @@ from tests.pages import ROOT, blocks, names_of
 
 DOCS = ROOT / "docs"
 PAGES = (
-    "docs/tutorial.md",
     "docs/concepts.md",
     "docs/how-to/back-pressure.md",
     "docs/how-to/change-a-topology.md",

@@ -53,7 +53,7 @@ export class Table {
       // An element of a row never changes: what stands in it says which row it is.
       else if (!cell.firstElementChild) cell.replaceChildren(shown);
       // Left out where there is no room for columns.
-      setAttribute(cell, "data-unknown", String(shown === UNKNOWN));
+      setAttribute(cell, "data-nothing", String(index > 0 && (shown === UNKNOWN || shown === "0")));
       if (warns) cell.classList.toggle("warns", warns(row));
     });
   }
