@@ -20,11 +20,13 @@ PAGES = (
     "docs/concepts.md",
     "docs/how-to/back-pressure.md",
     "docs/how-to/change-a-topology.md",
+    "docs/how-to/enrich.md",
     "docs/how-to/exactly-once-output.md",
     "docs/how-to/find-a-stuck-tree.md",
     "docs/how-to/replay.md",
     "docs/how-to/scale-out.md",
     "docs/how-to/timeouts.md",
+    "docs/how-to/write-to-kafka.md",
     "docs/coming-from/storm.md",
     "docs/coming-from/streamparse.md",
     "docs/coming-from/quix-streams.md",
@@ -83,6 +85,14 @@ def test_the_walk_through_is_drawn_as_it_is() -> None:
     assert len(sums) == 4
     for terms, result in sums:
         assert reduce(xor, (int(term, 2) for term in terms.split(" ^ "))) == int(result, 2)
+
+
+def test_the_landing_page() -> None:
+    with SimulatedCluster(names_of("docs/index.md")["topology"], topics={"lines": 2, "word-counts": 1}) as cluster:
+        cluster.produce("lines", "to be or not to be")
+        cluster.run_until_idle()
+        counts = {record.value() for record in cluster.records("word-counts")}
+        assert b'{"word":"be","count":2}' in counts
 
 
 def test_from_storm() -> None:

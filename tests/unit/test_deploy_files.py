@@ -1,0 +1,37 @@
+"""The units of systemd and the manifests of Kubernetes: their commands and settings are those of the program."""
+
+import re
+
+from spout_sdk import supervisor
+from tests.pages import ROOT
+from tests.unit.cli.running import call_acker
+
+DEPLOY = ROOT / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+
+
+def test_the_commands_exist() -> None:
+    lines = [line for unit in UNITS for line in re.findall(r"^ExecStart=/opt/acker/bin/acker (.*)$", unit.read_text(), re.M)]
+    lines += [line for each in MANIFESTS for line in re.findall(r"args: \[(.*)\]$", each.read_text(), re.M)]
+    assert len(lines) == 5
+    for line in lines:
+        # Help is only given for a command line that is understood.
+        run = call_acker(*(word.strip('",') for word in line.split()), "--help")
+        assert run.returncode == 0, run.stderr
+    assert call_acker("worker", "--no-such-option", "--help").returncode == 2
+
+
+def test_the_settings_exist() -> None:
+    literals = re.findall(r"^ +- (ACKER_\w+)=(.*)$", (DEPLOY / "kubernetes" / "kustomization.yaml").read_text(), re.M)
+    assert len(literals) == 4
+    assert call_acker("config", "show", environment=dict(literals)).returncode == 0
+    assert call_acker("config", "show", environment={"ACKER_METRICS__NO_SUCH": "1"}).returncode == 1
+
+
+def test_there_is_time_to_stop() -> None:
+    bounds = [*UNITS, *(each for each in MANIFESTS if "kind: Deployment" in each.read_text())]
+    assert len(bounds) == 4
+    for each in bounds:
+        (seconds,) = re.findall(r"(?:TimeoutStopSec=|terminationGracePeriodSeconds: )(\d+)", each.read_text())
+        assert int(seconds) > supervisor.STOP_SECONDS
