@@ -23,7 +23,5 @@ def dashboard_served(kafka: KafkaProperties, section: DashboardSection, topology
     from inspection.dashboard import DashboardServer, ServedAt
     from inspection.dashboard.kafka_source import KafkaSource
 
-    at = ServedAt(
-        section.host, section.port, section.token, section.names.split(","), section.certificate, section.key
-    )
+    at = ServedAt(section.host, section.port, section.token, section.names.split(","), section.certificate, section.key)
     return DashboardServer(KafkaSource(kafka), at, topology)

@@ -37,7 +37,7 @@ def findings_of(
         AckerWorkerError: if it did not come to an end.
     """
     asked = json.dumps({"kafka": dict(kafka), "topology": topology, "watch_s": WATCH_S})
-    process = subprocess.Popen(  # noqa: S603 - our own module
+    process = subprocess.Popen(
         [sys.executable, "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

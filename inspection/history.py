@@ -15,7 +15,8 @@ class Point(TypedDict):
 
     Attributes:
         at: their end, in milliseconds since 1970.
-        emitted_per_second, executed_per_second, acked_per_second, failed_per_second: of a topology, trees of all spouts.
+        emitted_per_second, executed_per_second, acked_per_second, failed_per_second: of a topology, of the
+            trees of all spouts.
         complete_p50, complete_p99: complete latency in milliseconds; None if no tree was acked.
         execute_p50, execute_p99: execute latency in milliseconds; None if nothing was executed.
         busy: share of the time, from 0 to 1, for which the busiest process executed tuples; None if nobody says it.

@@ -56,7 +56,8 @@ def dashboard(
     It only shows; it changes nothing. What it prints is the address to open, with the token in it. The token is made at
     every start, unless it is set in ACKER_DASHBOARD__TOKEN or the file: a command line can be read by everybody.
 
-    With dashboard.certificate and dashboard.key it speaks HTTPS. Browsers may ask for this machine by an address, as localhost, or by the names of the setting dashboard.names.
+    With dashboard.certificate and dashboard.key it speaks HTTPS. Browsers may ask for this machine by an address,
+    as localhost, or by the names of the setting dashboard.names.
 
     Runs until Ctrl-C.
     """

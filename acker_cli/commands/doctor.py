@@ -52,11 +52,11 @@ def doctor(
     """
     from acker_cli.cluster import check_properties
     from acker_cli.console import print_json, standard_error, standard_output
-    from inspection.doctor_gathering import look_at_all, look_at_machine
     from acker_cli.doctor_views import as_json, print_findings
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_reference import load_from_here
     from inspection.doctor import Facts, examine, exit_code
+    from inspection.doctor_gathering import look_at_all, look_at_machine
     from tuple_tree.names import check_name
 
     loaded = load(Flags(config, bootstrap_servers, set_ or ()))

@@ -100,8 +100,8 @@ class DashboardServer:
             config.load()
         except OSError as error:
             raise DashboardError(
-                f"the TLS certificate {self._at.certificate} of the dashboard, with key {self._at.key or 'in it'}, cannot "
-                f"be used: {error}. Give files in PEM, the key without a passphrase"
+                f"the TLS certificate {self._at.certificate} of the dashboard, with key {self._at.key or 'in it'}, "
+                f"cannot be used: {error}. Give files in PEM, the key without a passphrase"
             ) from error
         self._socket = _listening(self._at.host, self._at.port)
         self._server = _Server(config, pages)

@@ -22,9 +22,7 @@ class SourceMessages:
         clock: seconds, rising.
     """
 
-    def __init__(
-        self, kafka: KafkaSettings, manifest: Manifest, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, kafka: KafkaSettings, manifest: Manifest, clock: Callable[[], float] = time.monotonic) -> None:
         self._catalogue = Catalogue(kafka)
         self._manifest = manifest
         self._clock = clock

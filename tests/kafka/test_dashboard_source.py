@@ -49,9 +49,7 @@ def test_the_latest_failures_are_found_among_the_notices(cluster: Cluster) -> No
     recent = RecentFailures(cluster.bootstrap, cluster.manifest)
     assert recent.read() == []
     write_notices(cluster, notice_bytes(range(1, 4), {}))
-    write_notices(
-        cluster, notice_bytes([], {255: (FailReason.FAILED, "no disk")}), headers=[("failed-by", b"count/1")]
-    )
+    write_notices(cluster, notice_bytes([], {255: (FailReason.FAILED, "no disk")}), headers=[("failed-by", b"count/1")])
     write_notices(
         cluster,
         b"no notice",
@@ -122,9 +120,7 @@ def test_a_root_says_which_message_of_its_source_it_belongs_to(cluster: Cluster)
         assert messages.of(spout, other, read) is None
 
 
-def test_the_doctor_looks_again_for_as_long_as_it_is_asked(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_doctor_looks_again_for_as_long_as_it_is_asked(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inspection.doctor_process.WATCH_S", 0.2)
     now = 0.0
     findings = Findings(cluster.bootstrap, cluster.manifest.topology, lambda: now)

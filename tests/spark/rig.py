@@ -184,7 +184,7 @@ class Stage(Topics):
             assert not step.rejected, step.rejected
             for told in step.told.values():
                 outcome.acked |= {int(root) for roots in told.acked for root in roots}
-                outcome.failed |= {root: message for root, _, message in told.failed}
+                outcome.failed |= {root: message for root, _, message, _ in told.failed}
         return outcome
 
     def anchored(self, *bolts: str) -> set[int]:

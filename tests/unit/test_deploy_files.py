@@ -12,8 +12,9 @@ MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 
 
 def test_the_commands_exist() -> None:
-    lines = [line for unit in UNITS for line in re.findall(r"^ExecStart=/opt/acker/bin/acker (.*)$", unit.read_text(), re.M)]
-    lines += [line for each in MANIFESTS for line in re.findall(r"args: \[(.*)\]$", each.read_text(), re.M)]
+    units, manifests = ("".join(each.read_text() for each in files) for files in (UNITS, MANIFESTS))
+    lines = re.findall(r"^ExecStart=/opt/acker/bin/acker (.*)$", units, re.MULTILINE)
+    lines += re.findall(r"args: \[(.*)\]$", manifests, re.MULTILINE)
     assert len(lines) == 5
     for line in lines:
         # Help is only given for a command line that is understood.
@@ -23,7 +24,9 @@ def test_the_commands_exist() -> None:
 
 
 def test_the_settings_exist() -> None:
-    literals = re.findall(r"^ +- (ACKER_\w+)=(.*)$", (DEPLOY / "kubernetes" / "kustomization.yaml").read_text(), re.M)
+    literals = re.findall(
+        r"^ +- (ACKER_\w+)=(.*)$", (DEPLOY / "kubernetes" / "kustomization.yaml").read_text(), re.MULTILINE
+    )
     assert len(literals) == 4
     assert call_acker("config", "show", environment=dict(literals)).returncode == 0
     assert call_acker("config", "show", environment={"ACKER_METRICS__NO_SUCH": "1"}).returncode == 1

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from inspection.doctor_gathering import look_at_all
 from inspection.dashboard.kafka_source import KafkaSource
 from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError, Replayer
 from inspection.dead_letters.replay import replay_id
 from inspection.doctor import Severity, examine
+from inspection.doctor_gathering import look_at_all
 from inspection.trace.errors import RootNotFoundError
 from inspection.trace_reader import TraceReader
 from spout_sdk import load_topology

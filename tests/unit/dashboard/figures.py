@@ -48,7 +48,8 @@ def snapshot(at: int = AT) -> dict[str, Any]:
         "components": [
             component(
                 "lines", "spout", emitted_per_second=1234.5, acked_per_second=1200.25, failed_per_second=2.5,
-                failed={"timeout": 3, "failed": 12}, pending=4321, sources=["orders"], complete_latency={"p50": 1.25, "p99": 98.7},
+                failed={"timeout": 3, "failed": 12}, pending=4321, sources=["orders"],
+                complete_latency={"p50": 1.25, "p99": 98.7},
             ),
             component(
                 "split", "bolt", executed_per_second=1234.5, lag=17, execute_latency={"p50": 0.125, "p99": 0.5},
@@ -85,7 +86,7 @@ FAILURES = [
     failure("00000000000000ff", "failed", "no <b>disk</b>", by="split/1"),
     failure("8000000000000001", "timeout", source="orders[3] offset 42"),
 ]
-FINDINGS = [
+FINDINGS: list[dict[str, Any]] = [
     {
         "severity": "warning", "check": "lag", "subject": "words.split", "component": "split",
         "found": "Group words.split has done nothing.", "remedy": "See whether the process hangs.",

@@ -109,7 +109,7 @@ class Log:
         self.offsets[partition] += 1
         assert not step.rejected
         acked = {int(root) for told in step.told.values() for roots in told.acked for root in roots}
-        self.failed |= {int(root): message for told in step.told.values() for root, _, message in told.failed}
+        self.failed |= {int(root): message for told in step.told.values() for root, _, message, _ in told.failed}
         self.acked |= acked
         return acked
 
