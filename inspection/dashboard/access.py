@@ -6,9 +6,9 @@ Nothing can be changed through the dashboard, so what is guarded is reading:
 - **Name.** A page of another site can have its own name resolve to this machine and then read what we serve as if it
   were its own (DNS rebinding). The browser sends that name in `Host`, so a name that is not ours is refused. Addresses
   are not names, so they cannot be rebound.
-- **Token.** Also of browsers of this machine, for others may use it. As `Authorization: Bearer …`, or once in the address
-  of the page (`/?token=…`), and from then on as a cookie, which scripts do not see and which the browser sends to nobody
-  else and from nowhere else.
+- **Token.** Also of browsers of this machine, for others may use it. As `Authorization: Bearer …`, or once in the
+  address of the page (`/?token=…`), and from then on as a cookie, which scripts do not see and which the browser sends
+  to nobody else and from nowhere else.
 """
 
 import hashlib

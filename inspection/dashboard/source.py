@@ -44,9 +44,9 @@ class Source(Protocol):
     def failures(self, topology: str) -> Sequence[Shown]:
         """Trees that failed, the latest first.
 
-        Each has `root` in hex, `spout`, `task`, `reason`, `by`, `message`, `source`, `at` and `trace`. `by` is the task of
-        the bolt that failed it; `source` the message of a `KafkaSpout`; both are null where that is not known. `at` is in
-        milliseconds since the epoch; `trace` is the command line that shows the tree.
+        Each has `root` in hex, `spout`, `task`, `reason`, `by`, `message`, `source`, `at` and `trace`. `by` is the task
+        of the bolt that failed it; `source` the message of a `KafkaSpout`; both are null where that is not known. `at`
+        is in milliseconds since the epoch; `trace` is the command line that shows the tree.
         """
         ...
 
