@@ -1,0 +1,77 @@
+"""What a task executes, and for how long, is counted whichever way it is executed."""
+
+import math
+from typing import Any
+
+import pytest
+
+from spout_sdk import ArrowBolt, BasicBolt, BatchBolt, Bolt, FailTupleError, Spout, TopologyBuilder, declare
+from tests.packs import packed
+from tests.unit.sdk.memory import Bench, ManualClock
+from tuple_tree.anchors import SOURCE_HEADER, anchor_headers
+
+ROWS = declare({"row": int})
+EACH = 0.25
+"""Seconds that a tuple takes."""
+
+
+class Rows(Spout):
+    streams = (ROWS,)
+
+    def next_tuple(self) -> None:
+        """Has nothing to emit."""
+
+
+class Slow:
+    clock: ManualClock
+
+    def take(self, tuples: int) -> None:
+        self.clock.advance(EACH * tuples)
+
+
+class Basic(Slow, BasicBolt):
+    def execute(self, tuple_: Any, _collector: Any) -> None:
+        self.take(1)
+        if tuple_["row"] == 3:
+            raise FailTupleError("later")
+
+
+class Plain(Slow, Bolt):
+    def execute(self, _tuple: Any) -> None:
+        self.take(1)
+
+
+class Batch(Slow, BatchBolt):
+    def execute_batch(self, tuples: Any) -> None:
+        self.take(len(tuples))
+
+
+class Arrow(Slow, ArrowBolt):
+    def execute_batch(self, batch: Any, _collector: Any) -> None:
+        self.take(batch.num_rows)
+
+
+@pytest.mark.parametrize("bolt", [Basic, Plain, Batch, Arrow])
+def test_a_task_counts_its_tuples_and_the_time_that_they_took(bolt: Any) -> None:
+    builder = TopologyBuilder("rows")
+    builder.set_spout("rows", Rows)
+    builder.set_bolt("slow", bolt, tasks=2).shuffle_grouping("rows")
+    bench = Bench(builder.build())
+    task = bench.bolt("slow", 1)
+    task.bolt.clock = bench.clock
+    rows = [(row,) for row in range(30)]
+    for several in (rows, rows[:1], rows[:5]):
+        edges = [{row + 1: 9} for (row,) in several]
+        headers = [*anchor_headers(edges), (SOURCE_HEADER, b"rows/default")]
+        record = bench.raw("slow", packed(ROWS, *several), headers, task=1)
+        if task.takes_columns:
+            task.execute_columns(task.read_columns(record))
+        elif task.takes_batches:
+            task.execute_batch(task.read(record))
+        else:
+            left = iter(task.read(record))
+            while not task.execute(left, bench.clock() + 1):
+                bench.clock.advance(7)  # what is done between tuples is none of it
+    assert math.isclose(bench.counters.load(1).busy_seconds, 36 * EACH)
+    assert bench.counters.load(1).executed == bench.counters.executed == 36
+    assert bench.counters.loads.keys() == {1}
