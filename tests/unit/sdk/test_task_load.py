@@ -57,7 +57,7 @@ def test_a_task_counts_its_tuples_and_the_time_that_they_took(bolt: Any) -> None
     builder.set_spout("rows", Rows)
     builder.set_bolt("slow", bolt, tasks=2).shuffle_grouping("rows")
     bench = Bench(builder.build())
-    task = bench.bolt("slow", 1)
+    task: Any = bench.bolt("slow", 1)
     task.bolt.clock = bench.clock
     rows = [(row,) for row in range(30)]
     for several in (rows, rows[:1], rows[:5]):
