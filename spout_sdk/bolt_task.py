@@ -1,5 +1,6 @@
 """One task of a bolt, without I/O: records in, tuples and ack batches out."""
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -29,6 +30,7 @@ from spout_sdk.records import TaskEnvironment
 from spout_sdk.topology import Topology
 from spout_sdk.tuple_reader import TupleReader
 from spout_sdk.tuples import InputPack, Tuple, tick_tuple
+from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES
 from tuple_tree.names import acks_topic, tuples_topic
@@ -369,6 +371,30 @@ class BoltTask:
     def collector(self) -> OutputCollector:
         """What the bolt emits, acks and fails through."""
         return self._collector
+
+    @property
+    def folds(self) -> bool:
+        """Whether the bolt is a fold over its inputs, whose `progress` may be committed while it holds some."""
+        return isinstance(self._bolt, WindowedBolt)
+
+    @property
+    def progress(self) -> str:
+        """What is committed with the offset, for `resume`; empty where there is nothing to say."""
+        if not isinstance(self._bolt, WindowedBolt):
+            return ""
+        read = max(self._inputs.last_opened, self._dead_letters.kept_to)
+        return json.dumps([read, self._bolt.progress], separators=(",", ":"))
+
+    def resume(self, progress: str, offset: int) -> None:
+        """Goes on where another task was, before the first record is read.
+
+        Args:
+            progress: that was committed.
+            offset: that was committed with it.
+        """
+        if progress and isinstance(self._bolt, WindowedBolt):
+            self._dead_letters.kept_to, said = json.loads(progress)
+            self._bolt.resume(said, offset)
 
     @property
     def failure(self) -> DeliveryError | None:
