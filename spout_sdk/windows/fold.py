@@ -250,7 +250,7 @@ class EventFold(WindowFold):
         manager = self._manager
         if manager is None or at > self._at:
             heappush(self._coming, (key_of(tuple_, at), tuple_))
-        elif manager.is_over(key_of(tuple_, at), self._at):
+        elif at < self._at and manager.is_over(key_of(tuple_, at), self._at):
             self._effects.late(tuple_)
         else:
             manager.add(tuple_, at)

