@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ STREAMS = [InputStream(name, "default", ("n", "at")) for name in ("even", "odd")
 SOURCES = [(stream.component, stream.stream) for stream in STREAMS]
 SIZES = st.integers(1, 9)
 
-Told = list[tuple[str, object]]
+Told = list[tuple[str, Any]]
 
 
 @dataclass
@@ -45,7 +46,7 @@ class Effects:
         tuple_.settled = True
         self.passed_over.append(tuple_["n"])
 
-    def of(self, kind: str) -> list[object]:
+    def of(self, kind: str) -> list[Any]:
         return [value for each, value in self.told if each == kind]
 
 
@@ -63,7 +64,7 @@ def fold(spec: WindowSpec, effects: Effects, streams: int = 1) -> WindowFold:
 
 
 def without_ends(told: Told) -> Told:
-    return [(kind, said[1] if kind == "window" else said) for kind, said in told]  # type: ignore[index]
+    return [(kind, (0, said[1]) if kind == "window" else said) for kind, said in told]
 
 
 def times_of(steps: list[tuple[int, int]]) -> list[int]:
@@ -141,17 +142,13 @@ def test_within_the_lag_the_order_in_which_tuples_come_makes_no_difference(
     for step, tuple_ in enumerate(tuples_of(sorted(times))):
         plain.take(tuple_, step * SECOND)
 
-    def renamed(told: Told) -> list[object]:
-        if spec.flush_after is not None:
-            return [[by_time[n] for n in held] for held in told]  # type: ignore[attr-defined]
-        return [(end, [by_time[n] for n in held]) for end, held in told]  # type: ignore[misc]
-
     if spec.flush_after is not None:
         # It ends when that is seen.
         effects.told, in_order.told = without_ends(effects.told), without_ends(in_order.told)
-    assert effects.of("window") == renamed(in_order.of("window"))  # type: ignore[arg-type]
+    expected = [(end, [by_time[n] for n in held]) for end, held in in_order.of("window")]
+    assert effects.of("window") == expected
     assert effects.of("late") == []
-    assert effects.of("ack") == [by_time[n] for n in in_order.of("ack")]  # type: ignore[index]
+    assert effects.of("ack") == [by_time[n] for n in in_order.of("ack")]
 
 
 REPEATABLE = st.one_of(
@@ -208,7 +205,7 @@ def test_by_the_clock_each_tuple_is_in_one_tumbling_window_though_not_always_in_
     spec: WindowSpec, times: list[int], steps: list[str]
 ) -> None:
     committed, tuples = replayed(spec, times, steps, 1)
-    in_windows = [n for kind, told in committed if kind == "window" for n in told[1]]  # type: ignore[index]
+    in_windows = [n for kind, told in committed if kind == "window" for n in told[1]]
     assert in_windows == [n for kind, n in committed if kind == "ack"]
     assert in_windows == [each["n"] for each in tuples if each.settled]
 

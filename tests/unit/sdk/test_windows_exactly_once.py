@@ -123,7 +123,7 @@ def check(window: WindowSpec, seed: int) -> None:
     if window.is_tumbling:
         assert set(in_windows.values()) == {1}
     if window.event_time is not None:
-        # By count, one that closes for a tuple which came out of order ends where the watermark is, as may the one before.
+        # By count, two that close for tuples which came out of order may both end where the watermark is.
         ends = [(end, max(told)) if window.every_count else end for end, told in windows]
         assert len(set(ends)) == len(ends)
     else:
