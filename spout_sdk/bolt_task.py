@@ -69,7 +69,9 @@ class BoltTask:
         self._component = component
         self._task = task
         self._counters = environment.counters
-        self._context = TaskContext(manifest, component, task, environment.counters, environment.clock)
+        self._context = TaskContext(
+            manifest, component, task, environment.counters, environment.clock, environment.kafka
+        )
         self._inbox = tuples_topic(manifest.topology, component)
         self._inputs = environment.inputs(lambda: self._collector.packer.emitted)
         self._acks: AckBuffer | None = None

@@ -116,8 +116,10 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
             stack.enter_context(target)
             stack.enter_context(looped(target.check, LOOK_SECONDS, errors))
         stack.enter_context(looped(filler(targets, kafka), 1 / topologies.RATE, errors))
-        eventually(lambda: all(target.arena.effects.sum() > 50 for target in targets), "all topologies at work", 400)
-        eventually(lambda: is_steady(tracked), "acks within seconds: Spark compiles its code for minutes", 600)
+        working = "all topologies at work"
+        eventually(lambda: errors or all(target.arena.effects.sum() > 50 for target in targets), working, 400)
+        steady = "acks within seconds: Spark compiles its code for minutes"
+        eventually(lambda: errors or is_steady(tracked), steady, 600)
         began = time.time()
         draw = Faults(rng, kafka, targets, only)
         while time.time() - began < 60 * minutes and not stuck and not errors:
