@@ -24,10 +24,15 @@ class Postgres:
     def __init__(self, url: str) -> None:
         self.url = url
 
+    def execute(self, statements: str) -> None:
+        """Executes statements."""
+        with psycopg.connect(self.url) as connection:
+            connection.execute(statements.encode())
+
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """What a query returns."""
         with psycopg.connect(self.url) as connection:
-            return connection.execute(query).fetchall()  # type: ignore[call-overload,no-any-return]
+            return connection.execute(query.encode()).fetchall()
 
 
 @contextmanager

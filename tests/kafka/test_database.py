@@ -30,7 +30,7 @@ def test_kills_book_nothing_twice(bootstrap_servers: str, tmp_path: Path, monkey
         runner = TopologyRunner("examples.database:topology", cluster.kafka, {"book": 2})
         with acking(cluster), runner:
             for number in range(MESSAGES):
-                entries = [[random.choice("abcdef"), random.randrange(-99, 99)] for _ in range(3)]
+                entries = [(random.choice("abcdef"), random.randrange(-99, 99)) for _ in range(3)]
                 cluster.produce("payments", number % 2, json.dumps(entries).encode())
                 for account, cents in entries:
                     expected[account] += cents

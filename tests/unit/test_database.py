@@ -1,16 +1,17 @@
-"""The example that books payments, on a real PostgreSQL: each entry once, though tasks are killed and messages fail."""
+"""The page about databases, on a real PostgreSQL: each entry once, though tasks are killed and messages fail."""
 
 import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-import psycopg
 import pytest
 
-from examples import database
+from examples.database import TABLES
 from spout_sdk import BasicCollector, FailTupleError, OutputCollector, TaskContext, Tuple
 from spout_sdk.testing import SimulatedCluster
+from tests.pages import names_of
 from tests.postgres import Postgres, running_postgres
 from tests.seeds import each_seed
 
@@ -20,16 +21,20 @@ MESSAGES = 30
 @pytest.fixture(scope="module")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     with running_postgres(tmp_path_factory.mktemp("postgres")) as postgres:
+        postgres.execute(TABLES)
         yield postgres
 
 
 def test_each_entry_is_booked_once(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", postgres.url)
+    page = names_of("docs/how-to/database.md")
+    PageEntries: Any = page["Entries"]  # noqa: N806
+    PageBook: Any = page["Book"]  # noqa: N806
 
     def check(seed: int) -> None:
         rng = random.Random(seed)
 
-        class Entries(database.Entries):
+        class Entries(PageEntries):
             def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
                 super().execute(tuple_, collector)
                 if rng.random() < 0.2:
@@ -46,19 +51,16 @@ def test_each_entry_is_booked_once(postgres: Postgres, monkeypatch: pytest.Monke
                     raise FailTupleError("not acked")
                 self.collector.ack_all(tuples)
 
-        class Book(database.Book):
+        class Book(PageBook):
             def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-                super().prepare(context, Acks(collector))  # type: ignore[arg-type]
+                super().prepare(context, Acks(collector))
 
         expected: Counter[str] = Counter()
         ids = set()
-        with SimulatedCluster(database.topology, bolts={"entries": Entries, "book": Book}, seed=seed) as cluster:
-            cluster.run_until_idle()
-            for table in ("entries", "balances"):
-                with psycopg.connect(postgres.url) as connection:
-                    connection.execute(f"TRUNCATE {table}")  # type: ignore[call-overload]
+        with SimulatedCluster(page["topology"], bolts={"entries": Entries, "book": Book}, seed=seed) as cluster:
+            postgres.execute("TRUNCATE entries, balances")
             for number in range(MESSAGES):
-                entries = [[rng.choice("abcd"), rng.randrange(-9, 9)] for _ in range(rng.randrange(1, 4))]
+                entries = [(rng.choice("abcd"), rng.randrange(-9, 9)) for _ in range(rng.randrange(1, 4))]
                 cluster.produce("payments", json.dumps(entries))
                 for index, (account, cents) in enumerate(entries):
                     expected[account] += cents
