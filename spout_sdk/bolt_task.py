@@ -11,6 +11,7 @@ import numpy as np
 from spout_sdk.ack_buffer import AckBuffer
 from spout_sdk.arrow_collector import ArrowCollector, ColumnOutput, pack_codec
 from spout_sdk.arrow_input import ArrowInput
+from spout_sdk.async_bolt import AsyncBolt
 from spout_sdk.basic_collector import FEWEST, BasicCollector
 from spout_sdk.collectors import OutputCollector
 from spout_sdk.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt
@@ -376,16 +377,17 @@ class BoltTask:
 
     @property
     def folds(self) -> bool:
-        """Whether the bolt is a fold over its inputs, whose `progress` may be committed while it holds some."""
-        return isinstance(self._bolt, WindowedBolt)
+        """Whether offsets may be committed whichever inputs the bolt holds, with `progress` beside them."""
+        return isinstance(self._bolt, WindowedBolt | AsyncBolt)
 
     @property
     def progress(self) -> str:
         """What is committed with the offset, for `resume`; empty where there is nothing to say."""
-        if not isinstance(self._bolt, WindowedBolt):
+        if not self.folds:
             return ""
         read = max(self._inputs.last_opened, self._dead_letters.kept_to)
-        return json.dumps([read, self._bolt.progress], separators=(",", ":"))
+        said = self._bolt.progress if isinstance(self._bolt, WindowedBolt) else ""
+        return json.dumps([read, said], separators=(",", ":"))
 
     def resume(self, progress: str, offset: int) -> None:
         """Goes on where another task was, before the first record is read.
@@ -394,9 +396,10 @@ class BoltTask:
             progress: that was committed.
             offset: that was committed with it.
         """
-        if progress and isinstance(self._bolt, WindowedBolt):
+        if progress and self.folds:
             self._dead_letters.kept_to, said = json.loads(progress)
-            self._bolt.resume(said, offset)
+            if isinstance(self._bolt, WindowedBolt):
+                self._bolt.resume(said, offset)
 
     @property
     def failure(self) -> DeliveryError | None:

@@ -34,7 +34,7 @@ def test_each_entry_is_booked_once(postgres: Postgres, monkeypatch: pytest.Monke
     def check(seed: int) -> None:
         rng = random.Random(seed)
 
-        class Entries(PageEntries):
+        class Entries(PageEntries):  # type: ignore[misc]
             def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
                 super().execute(tuple_, collector)
                 if rng.random() < 0.2:
@@ -51,7 +51,7 @@ def test_each_entry_is_booked_once(postgres: Postgres, monkeypatch: pytest.Monke
                     raise FailTupleError("not acked")
                 self.collector.ack_all(tuples)
 
-        class Book(PageBook):
+        class Book(PageBook):  # type: ignore[misc]
             def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
                 super().prepare(context, Acks(collector))
 
