@@ -107,7 +107,7 @@ class AsyncBolt(Bolt):
         """
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        """Starts the event loop; not for you to define.
+        """Called by the SDK: starts the event loop.
 
         Raises:
             TopologyError: if `concurrency` is no number of inputs.
@@ -133,7 +133,7 @@ class AsyncBolt(Bolt):
             raise
 
     def execute(self, tuple_: Tuple) -> None:
-        """Begins to work on a tuple, and acks those that are done; not for you to define."""
+        """Called by the SDK: begins to work on a tuple, and acks those that are done."""
         if not tuple_.is_tick:
             self._running += 1
             work = AsyncCollector(self, tuple_)
@@ -149,7 +149,7 @@ class AsyncBolt(Bolt):
             raise raised from raised.error
 
     def cleanup(self) -> None:
-        """Waits for what is being executed, and ends the event loop; not for you to define."""
+        """Called by the SDK: waits for what is being executed, and ends the event loop."""
         if not hasattr(self, "_loop"):
             return
         end = time.monotonic() + _FINISH_SECONDS
@@ -168,7 +168,7 @@ class AsyncBolt(Bolt):
             self._end_loop()
 
     def reset_timeout(self, tuple_: Tuple) -> None:
-        """From any thread: see `AsyncCollector`."""
+        """Called by the SDK, from any thread: see `AsyncCollector`."""
         self._resets.append(tuple_)
 
     def _begin(self, work: AsyncCollector) -> None:

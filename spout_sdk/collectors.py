@@ -228,7 +228,7 @@ class OutputCollector(Emitter):
             self._done(pack)
 
     def ack_emits(self, tuple_: Tuple) -> None:
-        """Tells the ackers of what was emitted anchored to a tuple, ahead of its ack; for the SDK's use.
+        """Called by the SDK: tells the ackers of what was emitted anchored to a tuple, ahead of its ack.
 
         Whoever reads the tuple again, after the transaction that this is part of, does not know of it.
         """
@@ -238,7 +238,7 @@ class OutputCollector(Emitter):
         tuple_.out = 0
 
     def pass_over(self, tuple_: Tuple) -> None:
-        """Settles a tuple that is read again, whose ack or fail was committed before; for the SDK's use."""
+        """Called by the SDK: settles a tuple that is read again, whose ack or fail was committed before."""
         tuple_.settled = True
         pack = tuple_.pack
         pack.left -= 1

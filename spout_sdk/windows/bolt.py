@@ -75,7 +75,7 @@ class WindowedBolt(Bolt):
                 self.collector.emit((sum(temperatures) / len(temperatures),))
 
     Each task has windows of its own, in memory. What is held is not acked, and its offset not committed: if the task
-    ends or moves, it is read again. With `exactly_once` it is then known which windows have closed; see `resume`.
+    ends or moves, it is read again. With `exactly_once` it is then known which windows have closed.
 
     Attributes:
         window: which windows, made with `tumbling` or `sliding`; of the class, or set in `__init__`.
@@ -137,11 +137,11 @@ class WindowedBolt(Bolt):
 
     @property
     def progress(self) -> str:
-        """What is committed with the offsets of an `exactly_once` topology; for the SDK's use."""
+        """Called by the SDK: what is committed with the offsets of an `exactly_once` topology."""
         return self._fold.progress if hasattr(self, "_fold") else ""
 
     def resume(self, progress: str, offset: int) -> None:
-        """Goes on where an earlier instance was when it committed; for the SDK's use.
+        """Called by the SDK: goes on where an earlier instance was when it committed.
 
         Args:
             progress: of that instance.
@@ -151,7 +151,7 @@ class WindowedBolt(Bolt):
             self._fold.resume(progress, offset, self._clock())
 
     def fire(self, window: Window) -> None:
-        """See `fold.Effects`; for the SDK's use, as those below."""
+        """Called by the SDK: a window closes; see `fold.Effects`."""
         self.collector.use(window.tuples)
         try:
             self.execute_window(window)
@@ -165,22 +165,22 @@ class WindowedBolt(Bolt):
             self.collector.use(())
 
     def fired(self, window: Window) -> None:
-        """Tells the ackers of what was emitted for tuples that are in another window: only here is it known."""
+        """Called by the SDK: tells the ackers of what was emitted for tuples that are in another window."""
         if self._carries:
             for tuple_ in window.tuples:
                 if tuple_.out and not tuple_.settled:
                     self._settling.ack_emits(tuple_)
 
     def ack(self, tuple_: Tuple) -> None:
-        """Acks a tuple."""
+        """Called by the SDK: acks a tuple."""
         self._settling.ack(tuple_)
 
     def pass_over(self, tuple_: Tuple) -> None:
-        """Settles a tuple that was acked or failed before."""
+        """Called by the SDK: settles a tuple that was acked or failed before."""
         self._settling.pass_over(tuple_)
 
     def late(self, tuple_: Tuple) -> None:
-        """Emits a late tuple to its stream, if there is one, and acks it."""
+        """Called by the SDK: emits a late tuple to its stream, if there is one, and acks it."""
         self.context.count(LATE)
         if self._late_stream is not None:
             values = [tuple_[field] for field in self._late_fields]
