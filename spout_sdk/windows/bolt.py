@@ -91,7 +91,7 @@ class WindowedBolt(Bolt):
 
     _raised: HeldTuplesError | None = None
     _failures_in_a_row = 0
-    _fold: WindowFold
+    _fold: WindowFold | None = None
 
     @abstractmethod
     def execute_window(self, window: Window) -> None:
@@ -116,18 +116,17 @@ class WindowedBolt(Bolt):
         subscriptions = getattr(context.manifest.component(context.component), "subscriptions", ())
         sources = [(each.source, each.stream) for each in subscriptions]
         self._fold = fold_of(self.window, self, sources, self._clock())
+        self._clear = self._fold.clear
 
     def execute(self, tuple_: Tuple) -> None:
         """Puts the tuple into its windows, and closes those that are due; not for you to define."""
-        fold = getattr(self, "_fold", None)
+        fold = self._fold
         if fold is None:
             raise TopologyError("the bolt has no windows: its prepare() must call super().prepare(context, collector)")
         if tuple_.is_tick:
             fold.tick(self._clock())
         else:
             fold.take(tuple_, self._clock())
-        if unseen := fold.unseen:
-            self.context.count(UNSEEN, unseen)
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised from raised.error
@@ -138,7 +137,7 @@ class WindowedBolt(Bolt):
     @property
     def progress(self) -> str:
         """Called by the SDK: what is committed with the offsets of an `exactly_once` topology."""
-        return self._fold.progress if hasattr(self, "_fold") else ""
+        return "" if self._fold is None else self._fold.progress
 
     def resume(self, progress: str, offset: int) -> None:
         """Called by the SDK: goes on where an earlier instance was when it committed.
@@ -147,7 +146,7 @@ class WindowedBolt(Bolt):
             progress: of that instance.
             offset: where reading begins.
         """
-        if hasattr(self, "_fold"):
+        if self._fold is not None:
             self._fold.resume(progress, offset, self._clock())
 
     def fire(self, window: Window) -> None:
@@ -157,7 +156,7 @@ class WindowedBolt(Bolt):
             self.execute_window(window)
         except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
             # Raised further when the tuple that came is where it belongs: it may be none of this window.
-            self._raised = HeldTuplesError(self._fold.clear(), error, self._failures_in_a_row, self._raised)
+            self._raised = HeldTuplesError(self._clear(), error, self._failures_in_a_row, self._raised)
             self._failures_in_a_row += not isinstance(error, FailTupleError)
         else:
             self._failures_in_a_row = 0
@@ -178,6 +177,10 @@ class WindowedBolt(Bolt):
     def pass_over(self, tuple_: Tuple) -> None:
         """Called by the SDK: settles a tuple that was acked or failed before."""
         self._settling.pass_over(tuple_)
+
+    def unseen(self, count: int) -> None:
+        """Called by the SDK: counts tuples that were in no window."""
+        self.context.count(UNSEEN, count)
 
     def late(self, tuple_: Tuple) -> None:
         """Called by the SDK: emits a late tuple to its stream, if there is one, and acks it."""

@@ -50,6 +50,10 @@ class Effects(Protocol):
         """A tuple was settled before it was read again."""
         ...
 
+    def unseen(self, count: int) -> None:
+        """So many tuples were in no window."""
+        ...
+
 
 class WindowFold(ABC):
     """What windows by arrival and by event time have in common.
@@ -68,12 +72,9 @@ class WindowFold(ABC):
         self._is_behind = False
         self._again: list[Tuple] = []
 
+    @abstractmethod
     def take(self, tuple_: Tuple, now: int) -> None:
         """A tuple has come, the next in the order of the inbox."""
-        if self._is_behind and self._was_taken(tuple_, now):
-            return
-        self._last = tuple_
-        self._take(tuple_, now)
 
     def tick(self, now: int) -> None:
         """Time has passed."""
@@ -146,17 +147,9 @@ class WindowFold(ABC):
             effects.fired(window)
         for tuple_ in manager.left(now):
             effects.ack(tuple_)
-
-    @property
-    def unseen(self) -> int:
-        """How many tuples were in no window since this was asked last."""
-        if self._manager is None:
-            return 0
-        unseen, self._manager.unseen = self._manager.unseen, 0
-        return unseen
-
-    @abstractmethod
-    def _take(self, tuple_: Tuple, now: int) -> None: ...
+        if manager.unseen:
+            effects.unseen(manager.unseen)
+            manager.unseen = 0
 
     @abstractmethod
     def _tick(self, now: int) -> None: ...
@@ -189,7 +182,11 @@ class ArrivalFold(WindowFold):
         super().__init__(spec, effects)
         self._manager: WindowManager = WindowManager.of(spec, now)
 
-    def _take(self, tuple_: Tuple, now: int) -> None:
+    def take(self, tuple_: Tuple, now: int) -> None:
+        """See `WindowFold`."""
+        if self._is_behind and self._was_taken(tuple_, now):
+            return
+        self._last = tuple_
         manager = self._manager
         # First what ended before this tuple came, so that a tick that is late moves no tuple into another window.
         self._close(manager, now)
@@ -206,7 +203,7 @@ class ArrivalFold(WindowFold):
     def _restore(self, tuples: Iterable[Tuple], now: int) -> None:
         self._close(self._manager, now)
         for tuple_ in tuples:
-            self._manager.restore(tuple_, now)
+            self._manager.add(tuple_, now, again=True)
 
     def _clock(self) -> dict[str, Any]:
         return {}
@@ -244,7 +241,11 @@ class EventFold(WindowFold):
         self._at = 0
         self._look_at = 0
 
-    def _take(self, tuple_: Tuple, now: int) -> None:
+    def take(self, tuple_: Tuple, now: int) -> None:
+        """See `WindowFold`."""
+        if self._is_behind and self._was_taken(tuple_, now):
+            return
+        self._last = tuple_
         at = self._event_time.of(tuple_)
         self._watermark.see((tuple_.component, tuple_.stream), at)
         manager = self._manager
@@ -289,7 +290,7 @@ class EventFold(WindowFold):
     def _restore(self, tuples: Iterable[Tuple], _now: int) -> None:
         for key, tuple_ in sorted((key_of(each, self._event_time.of(each)), each) for each in tuples):
             if self._manager is not None and key[0] <= self._at:
-                self._manager.restore(tuple_, key[0])
+                self._manager.add(tuple_, key[0], again=True)
             else:
                 heappush(self._coming, (key, tuple_))
 

@@ -226,26 +226,26 @@ class WindowManager:
             return cls(trigger, CountEviction(spec.count))
         return cls(trigger, TimeEviction(round((spec.seconds or 0) * SECOND)))
 
-    def add(self, tuple_: Tuple, at: int) -> None:
-        """A tuple has come; nothing that ended before it may be due."""
-        self.restore(tuple_, at)
-        self.trigger.count()
-
-    def restore(self, tuple_: Tuple, at: int) -> None:
-        """Adds a tuple that was counted before."""
+    def add(self, tuple_: Tuple, at: int, *, again: bool = False) -> None:
+        """A tuple has come; nothing that ended before it may be due. If it came before, it is not counted again."""
         times = self._times
-        if not times or at >= times[-1]:
+        if times and at < times[-1]:
+            self._insert(tuple_, at)
+        else:
             self._tuples.append(tuple_)
             times.append(at)
             self._fresh += 1
-            return
-        place = bisect_right(times, at)
-        if place >= len(times) - self._fresh:
+        if not again:
+            self.trigger.count()
+
+    def _insert(self, tuple_: Tuple, at: int) -> None:
+        place = bisect_right(self._times, at)
+        if place >= len(self._times) - self._fresh:
             self._fresh += 1
         else:
             self._inserted.add(tuple_)
         self._tuples.insert(place, tuple_)
-        times.insert(place, at)
+        self._times.insert(place, at)
 
     def is_over(self, key: Key, now: int) -> bool:
         """Whether a tuple is in no further window: it was, or would be, let go of."""

@@ -33,6 +33,8 @@ class Effects:
 
     def fired(self, window: Window) -> None: ...
 
+    def unseen(self, count: int) -> None: ...
+
     def ack(self, tuple_: Tuple) -> None:
         assert not tuple_.settled
         tuple_.settled = True
