@@ -1,6 +1,5 @@
 """One task of a bolt, without I/O: records in, tuples and ack batches out."""
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -13,6 +12,7 @@ from spout_sdk.arrow_collector import ArrowCollector, ColumnOutput, pack_codec
 from spout_sdk.arrow_input import ArrowInput
 from spout_sdk.async_bolt import AsyncBolt
 from spout_sdk.basic_collector import FEWEST, BasicCollector
+from spout_sdk.bolt_progress import BoltProgress
 from spout_sdk.collectors import OutputCollector
 from spout_sdk.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt
 from spout_sdk.context import TaskContext
@@ -386,20 +386,23 @@ class BoltTask:
         if not self.folds:
             return ""
         read = max(self._inputs.last_opened, self._dead_letters.kept_to)
-        said = self._bolt.progress if isinstance(self._bolt, WindowedBolt) else ""
-        return json.dumps([read, said], separators=(",", ":"))
+        return BoltProgress(read, self._bolt.progress if isinstance(self._bolt, WindowedBolt) else "").metadata
 
-    def resume(self, progress: str, offset: int) -> None:
+    def resume(self, offset: int, metadata: str | None) -> None:
         """Goes on where another task was, before the first record is read.
 
         Args:
-            progress: that was committed.
-            offset: that was committed with it.
+            offset: that was committed.
+            metadata: what stands beside it.
+
+        Raises:
+            UnsupportedVersionError: if that was written by a version that this one cannot read.
         """
-        if progress and self.folds:
-            self._dead_letters.kept_to, said = json.loads(progress)
-            if isinstance(self._bolt, WindowedBolt):
-                self._bolt.resume(said, offset)
+        if not self.folds or (progress := BoltProgress.of(offset, metadata)) is None:
+            return
+        self._dead_letters.kept_to = progress.read
+        if isinstance(self._bolt, WindowedBolt):
+            self._bolt.resume(progress.windows, offset)
 
     @property
     def failure(self) -> DeliveryError | None:

@@ -145,13 +145,17 @@ class KafkaReader:
             RolledBackError: if no broker answers in time.
         """
         try:
-            return self._consumer.committed(
+            found = self._consumer.committed(
                 [TopicPartition(self._topic, partition) for partition in partitions], timeout=ANSWER_SECONDS
             )
         except KafkaException as error:
             raise RolledBackError(
                 f"the committed offsets of {self._topic} are not known: {error.args[0].str()}"
             ) from error
+        for each in found:
+            if each.error is not None:
+                raise RolledBackError(f"the committed offset of {self._topic} is not known: {each.error.str()}")
+        return found
 
     def starts(self, partitions: Sequence[int]) -> list[TopicPartition]:
         """Where reading of partitions begins: what is committed, or the first offset where nothing is.

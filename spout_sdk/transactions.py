@@ -93,7 +93,7 @@ class ExactlyOnceCommits:
             if task is not None:
                 if task.folds:
                     [at] = self._reader.committed([partition])
-                    task.resume(at.metadata or "", at.offset)
+                    task.resume(at.offset, at.metadata)
                 task.open_session()
 
     def unexecuted(self, records: Sequence[Message]) -> None:

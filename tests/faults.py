@@ -188,8 +188,8 @@ FAULTS: Final = (
     Fault(
         "windows: a task does not go on where the one before was",
         "spout_sdk/transactions.py",
-        '                    task.resume(at.metadata or "", at.offset)',
-        '                    task.resume("", at.offset)',
+        "                    task.resume(at.offset, at.metadata)",
+        "                    task.resume(at.offset, None)",
         "tests/kafka/test_windows.py",
     ),
     Fault(

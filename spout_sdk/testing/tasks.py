@@ -177,7 +177,7 @@ class RunningBolt(_Running):
         self._journal.watch_bolt(self.task, number)
         self.task.prepare()
         if committed:
-            self.task.resume(committed.metadata, committed.offset)
+            self.task.resume(committed.offset, committed.metadata)
 
     @property
     def stats(self) -> Stats:

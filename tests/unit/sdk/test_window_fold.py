@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spout_sdk import Tuple, Window, WindowSpec, sliding, tumbling
+from spout_sdk.bolt_progress import BoltProgress
+from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.records import NoRecord
 from spout_sdk.tuples import InputPack, InputStream
 from spout_sdk.windows.fold import WindowFold, fold_of
@@ -220,3 +223,12 @@ def test_other_windows_than_those_that_were_committed_begin_anew() -> None:
     anew = fold(tumbling(count=3), Effects())
     anew.resume(made.progress, 10, 0)
     assert anew.progress == ""
+
+
+def test_metadata_of_others_is_passed_over_and_that_of_a_later_version_refused() -> None:
+    progress = BoltProgress(7, '{"last":[7,1]}')
+    assert BoltProgress.of(5, progress.metadata) == progress
+    for others in (None, "", "by hand", "2:attempt=3"):
+        assert BoltProgress.of(5, others) is None
+    with pytest.raises(UnsupportedVersionError, match=r"offset 5 has metadata of version 2, .* reads version 1: run"):
+        BoltProgress.of(5, "2:read=7:{}")
