@@ -12,6 +12,7 @@ Rooms, from what users write to what runs it:
 - `components`: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `ArrowBolt`, `Failure`; `tuples`: what bolts receive;
   `context`: what a task knows.
 - `windows`: bolts that work on many tuples at a time.
+- `async_bolt`: bolts that work on many tuples at a time, each in a coroutine.
 - `collectors`, `spout_collector`, on `emitter`: what spouts and bolts emit, ack and fail through; `hooks`: code that is
   told of it.
 - `builder`: `TopologyBuilder`; `options`: how a bolt behaves; `external`: components that something else runs;
@@ -33,6 +34,7 @@ Rooms, from what users write to what runs it:
 """
 
 from spout_sdk.arrow_collector import ArrowCollector
+from spout_sdk.async_bolt import AsyncBolt, AsyncCollector
 from spout_sdk.basic_collector import BasicCollector
 from spout_sdk.builder import BoltDeclarer, TopologyBuilder
 from spout_sdk.collectors import OutputCollector
@@ -79,6 +81,8 @@ __all__ = [
     "AccessError",
     "ArrowBolt",
     "ArrowCollector",
+    "AsyncBolt",
+    "AsyncCollector",
     "BasicBolt",
     "BasicCollector",
     "BatchBolt",

@@ -10,7 +10,9 @@ import numpy as np
 from spout_sdk.ack_buffer import AckBuffer
 from spout_sdk.arrow_collector import ArrowCollector, ColumnOutput, pack_codec
 from spout_sdk.arrow_input import ArrowInput
+from spout_sdk.async_bolt import AsyncBolt
 from spout_sdk.basic_collector import FEWEST, BasicCollector
+from spout_sdk.bolt_progress import BoltProgress
 from spout_sdk.collectors import OutputCollector
 from spout_sdk.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt
 from spout_sdk.context import TaskContext
@@ -29,6 +31,7 @@ from spout_sdk.records import TaskEnvironment
 from spout_sdk.topology import Topology
 from spout_sdk.tuple_reader import TupleReader
 from spout_sdk.tuples import InputPack, Tuple, tick_tuple
+from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES
 from tuple_tree.names import acks_topic, tuples_topic
@@ -68,7 +71,9 @@ class BoltTask:
         self._task = task
         self._counters = environment.counters
         self._load = environment.counters.load(task)
-        self._context = TaskContext(manifest, component, task, environment.counters, environment.clock)
+        self._context = TaskContext(
+            manifest, component, task, environment.counters, environment.clock, environment.kafka
+        )
         self._inbox = tuples_topic(manifest.topology, component)
         self._inputs = environment.inputs(lambda: self._collector.packer.emitted)
         self._acks: AckBuffer | None = None
@@ -376,6 +381,35 @@ class BoltTask:
     def collector(self) -> OutputCollector:
         """What the bolt emits, acks and fails through."""
         return self._collector
+
+    @property
+    def folds(self) -> bool:
+        """Whether offsets may be committed whichever inputs the bolt holds, with `progress` beside them."""
+        return isinstance(self._bolt, WindowedBolt | AsyncBolt)
+
+    @property
+    def progress(self) -> str:
+        """What is committed with the offset, for `resume`; empty where there is nothing to say."""
+        if not self.folds:
+            return ""
+        read = max(self._inputs.last_opened, self._dead_letters.kept_to)
+        return BoltProgress(read, self._bolt.progress if isinstance(self._bolt, WindowedBolt) else "").metadata
+
+    def resume(self, offset: int, metadata: str | None) -> None:
+        """Goes on where another task was, before the first record is read.
+
+        Args:
+            offset: that was committed.
+            metadata: what stands beside it.
+
+        Raises:
+            UnsupportedVersionError: if that was written by a version that this one cannot read.
+        """
+        if not self.folds or (progress := BoltProgress.of(offset, metadata)) is None:
+            return
+        self._dead_letters.kept_to = progress.read
+        if isinstance(self._bolt, WindowedBolt):
+            self._bolt.resume(progress.windows, offset)
 
     @property
     def failure(self) -> DeliveryError | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, isfinite
 from typing import Any, Final
 
+from spout_sdk.async_bolt import AsyncBolt
 from spout_sdk.components import ArrowBolt, BatchBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.windows.bolt import WindowedBolt
@@ -53,6 +54,8 @@ def check_ticks(bolt: str, made: Any, tick_interval: float | None) -> None:
         raise TopologyError(
             f"bolt {bolt!r} is a WindowedBolt and given tick_interval: leave it out, its window sets the interval"
         )
+    if issubclass(made, AsyncBolt) and tick_interval is not None:
+        raise TopologyError(f"bolt {bolt!r} is an AsyncBolt, which has no tick tuples: leave tick_interval out")
     interval = getattr(made, "tick_interval", None) if tick_interval is None else tick_interval
     if issubclass(made, BatchBolt | ArrowBolt) and interval is not None:
         raise TopologyError(

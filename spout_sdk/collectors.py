@@ -227,6 +227,24 @@ class OutputCollector(Emitter):
         if not pack.left:
             self._done(pack)
 
+    def ack_emits(self, tuple_: Tuple) -> None:
+        """Called by the SDK: tells the ackers of what was emitted anchored to a tuple, ahead of its ack.
+
+        Whoever reads the tuple again, after the transaction that this is part of, does not know of it.
+        """
+        for root in tuple_.edges:
+            self._add_root(root)
+            self._add_val(tuple_.out)
+        tuple_.out = 0
+
+    def pass_over(self, tuple_: Tuple) -> None:
+        """Called by the SDK: settles a tuple that is read again, whose ack or fail was committed before."""
+        tuple_.settled = True
+        pack = tuple_.pack
+        pack.left -= 1
+        if not pack.left:
+            self._done(pack)
+
     def start_timing(self, tuple_: Tuple, began: float) -> None:
         """Measures how long it takes until a tuple is acked; for the SDK's use."""
         if len(self._timed) < _TIMED:

@@ -161,7 +161,7 @@ class ComponentRunner:
         return AtLeastOnceCommits(self._environment(sink), sink)
 
     def _environment(self, sink: Sink) -> TaskEnvironment:
-        return TaskEnvironment(sink, self._counters, self._clock, self._entropy)
+        return TaskEnvironment(sink, self._counters, self._clock, self._entropy, kafka=self._kafka)
 
     def _is_stopped(self) -> bool:
         return self._stopped

@@ -1,6 +1,7 @@
 """What users write: spouts and bolts.
 
-One instance serves one task, in one thread; collectors must not be used from other threads.
+One instance serves one task, in one thread; collectors must not be used from other threads. For work that waits for
+others there is `AsyncBolt`.
 """
 
 from abc import ABC, abstractmethod

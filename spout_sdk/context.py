@@ -1,5 +1,9 @@
 """What a task knows about itself and about the topology around it."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 from spout_sdk.counters import Counters
 from spout_sdk.emit_plans import TaskId
 from spout_sdk.hooks import TaskHook
@@ -18,17 +22,28 @@ class TaskContext:
         task: which of its tasks this is, from 0.
         tasks: how many it has.
         hooks: those of this task.
+        kafka: librdkafka properties with which this process was started, `bootstrap.servers` and secrets included, for
+            clients of your own; empty in a simulated cluster.
     """
 
-    __slots__ = ("_clock", "_counters", "component", "hooks", "manifest", "task", "tasks", "topology")
+    __slots__ = ("_clock", "_counters", "component", "hooks", "kafka", "manifest", "task", "tasks", "topology")
 
-    def __init__(self, manifest: Manifest, component: str, task: int, counters: Counters, clock: Clock) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        component: str,
+        task: int,
+        counters: Counters,
+        clock: Clock,
+        kafka: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.manifest = manifest
         self.topology = manifest.topology
         self.component = component
         self.task = task
         self.tasks = manifest.component(component).tasks
         self.hooks: list[TaskHook] = []
+        self.kafka = MappingProxyType(dict(kafka))
         self._counters = counters
         self._clock = clock
 

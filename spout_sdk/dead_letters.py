@@ -102,6 +102,7 @@ class BoltDeadLetters:
 
     Attributes:
         failure: why the task cannot go on; None as long as it can.
+        kept_to: the last offset up to which `reject` was called by an earlier task whose transaction was committed.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class BoltDeadLetters:
         self._acks = acks
         self._done = done
         self.failure: DeliveryError | None = None
+        self.kept_to = -1
 
     def keep(self, tuple_: Tuple, error: WireError, delivered: Callable[[], None]) -> None:
         """Keeps a tuple, and calls `delivered` once it is."""
@@ -128,6 +130,15 @@ class BoltDeadLetters:
     def reject(self, pack: InputPack, tuple_: Tuple | None, edges: Edges, error: WireError) -> None:
         """Keeps a record, or one of its tuples, and fails its trees: they cannot complete."""
         record = pack.record
+
+        def delivered() -> None:
+            pack.left -= 1
+            if not pack.left:
+                self._done(pack)
+
+        if pack.offset <= self.kept_to:
+            delivered()
+            return
         logger.warning(
             "%s: %s[%s] offset %d%s goes to %s: %s",
             self._by,
@@ -141,12 +152,6 @@ class BoltDeadLetters:
         if self._acks is not None:
             for root in edges:
                 self._acks.fail(root, f"{self._component}: dead letter, {error}")
-
-        def delivered() -> None:
-            pack.left -= 1
-            if not pack.left:
-                self._done(pack)
-
         self._send(record, tuple_, error, delivered)
 
     def _send(self, record: Record, tuple_: Tuple | None, error: WireError, delivered: Callable[[], None]) -> None:

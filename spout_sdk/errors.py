@@ -102,10 +102,18 @@ class HeldTuplesError(SpoutSdkError):
         tuples: which the bolt holds no longer.
         error: what was raised.
         before: how often that happened in a row before.
+        earlier: what was raised before it in the same call.
     """
 
-    def __init__(self, tuples: "Sequence[Tuple]", error: Exception, before: int) -> None:
+    def __init__(
+        self,
+        tuples: "Sequence[Tuple]",
+        error: Exception,
+        before: int,
+        earlier: "HeldTuplesError | None" = None,
+    ) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
+        self.earlier = earlier
         self.tuples = tuples
         self.error = error
         self.before = before

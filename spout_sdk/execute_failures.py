@@ -63,6 +63,8 @@ class ExecuteFailures:
             ComponentError: if the options, or the number of failures, say that the task ends.
         """
         if isinstance(error, HeldTuplesError):
+            if error.earlier is not None:
+                self.handle((), error.earlier)
             # Calls that only put a tuple aside are no success, so the bolt counts itself.
             self.in_a_row = error.before
             tuples, error = error.tuples, error.error

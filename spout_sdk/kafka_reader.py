@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -104,7 +104,7 @@ class KafkaReader:
         if not offsets:
             return
         try:
-            self._consumer.commit(offsets=self._positions(offsets), asynchronous=True)
+            self._consumer.commit(offsets=self.positions(offsets), asynchronous=True)
         except KafkaException as error:
             self._uncommitted(error.args[0])
 
@@ -122,7 +122,7 @@ class KafkaReader:
         while offsets:
             try:
                 with bounded(HANG_S, f"commit() for {self._topic}"):
-                    self._consumer.commit(offsets=self._positions(offsets), asynchronous=False)
+                    self._consumer.commit(offsets=self.positions(offsets), asynchronous=False)
                 return True
             except KafkaException as error:
                 if error.args[0].code() not in _REGROUPING or time.monotonic() >= deadline:
@@ -131,26 +131,46 @@ class KafkaReader:
             time.sleep(_REGROUP_SECONDS)
         return True
 
-    def positions(self, offsets: dict[int, int]) -> tuple[list[TopicPartition], Any]:
-        """Offsets by partition as a transaction takes them, and this process's place in the group, as it is now."""
-        return self._positions(offsets), self._consumer.consumer_group_metadata()
+    @property
+    def place_in_group(self) -> Any:
+        """As a transaction takes it, and as it is now."""
+        return self._consumer.consumer_group_metadata()
 
-    def starts(self, partitions: Sequence[int]) -> dict[int, int]:
-        """Where reading of partitions begins: the committed offset, or the first where nothing is committed.
+    def committed(self, partitions: Sequence[int]) -> list[TopicPartition]:
+        """What is committed of partitions, with the metadata; a negative offset where nothing is.
+
+        A transaction that may still commit them is waited for.
 
         Raises:
             RolledBackError: if no broker answers in time.
         """
         try:
-            held = [TopicPartition(self._topic, partition) for partition in partitions]
-            return {
-                each.partition: each.offset if each.offset >= 0 else watermarks(self._consumer, each, ANSWER_SECONDS)[0]
-                for each in self._consumer.committed(held, timeout=ANSWER_SECONDS)
-            }
+            found = self._consumer.committed(
+                [TopicPartition(self._topic, partition) for partition in partitions], timeout=ANSWER_SECONDS
+            )
         except KafkaException as error:
             raise RolledBackError(
                 f"the committed offsets of {self._topic} are not known: {error.args[0].str()}"
             ) from error
+        for each in found:
+            if each.error is not None:
+                raise RolledBackError(f"the committed offset of {self._topic} is not known: {each.error.str()}")
+        return found
+
+    def starts(self, partitions: Sequence[int]) -> list[TopicPartition]:
+        """Where reading of partitions begins: what is committed, or the first offset where nothing is.
+
+        Raises:
+            RolledBackError: if no broker answers in time.
+        """
+        found = self.committed(partitions)
+        try:
+            for each in found:
+                if each.offset < 0:
+                    each.offset, _ = watermarks(self._consumer, each, ANSWER_SECONDS)
+        except KafkaException as error:
+            raise RolledBackError(f"where {self._topic} begins is not known: {error.args[0].str()}") from error
+        return found
 
     def pause(self, partitions: Iterable[int]) -> None:
         """Reads nothing more of partitions until `resume`, or until they are revoked and assigned again."""
@@ -248,5 +268,10 @@ class KafkaReader:
         logger.log(level, "offsets of %s were not committed yet: %s", self._topic, error.str())
         self._on_uncommitted()
 
-    def _positions(self, offsets: dict[int, int]) -> list[TopicPartition]:
-        return [TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()]
+    def positions(self, offsets: Mapping[int, int], metadata: Mapping[int, str] | None = None) -> list[TopicPartition]:
+        """Offsets by partition, as a commit takes them, and what is said beside them."""
+        said = metadata or {}
+        return [
+            TopicPartition(self._topic, partition, offset, said.get(partition, ""))
+            for partition, offset in offsets.items()
+        ]

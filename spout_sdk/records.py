@@ -3,7 +3,7 @@
 Tasks hold the logic and do no I/O. Kafka's loops, the tests and the simulated cluster each bring their own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -156,6 +156,7 @@ class TaskEnvironment:
         entropy: returns random bytes.
         open_source: for spouts that read Kafka topics; None where there is no Kafka.
         inputs: makes what keeps the open offsets of a bolt's task; given how many tuples it has emitted.
+        kafka: librdkafka properties; empty where there is no Kafka.
     """
 
     sink: Sink
@@ -164,3 +165,4 @@ class TaskEnvironment:
     entropy: Entropy
     open_source: OpenSource | None = None
     inputs: Inputs = field(default=_inputs)
+    kafka: Mapping[str, Any] = field(default_factory=dict)

@@ -73,7 +73,9 @@ class SpoutTask:
                 InputOffsets(),
                 SpoutAddress(notices_topic(manifest.topology, component), task, declared.timeout_ms),
             )
-        self._context = TaskContext(manifest, component, task, environment.counters, environment.clock)
+        self._context = TaskContext(
+            manifest, component, task, environment.counters, environment.clock, environment.kafka
+        )
         self._hooks = self._context.hooks
         self._hook_factories = topology.hooks
         self._throttled_since: float | None = None

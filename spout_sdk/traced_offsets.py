@@ -5,7 +5,8 @@ lie behind it, so none that does not may have had an effect. Two things are effe
 ack or a fail. Which input a tuple was emitted for cannot be known, as it need not be anchored; but it was for one that
 was executed before. So an open record has had no effect, surely, if none of its tuples is settled, and since it was
 handed out no tuple was emitted and no record behind it was done. A bolt that collects inputs, and emits and acks for
-all of them at once, meets that at any time.
+all of them at once, meets that at any time. So does one that is a fold over its inputs: what it has done with those
+that are open is committed beside the offset.
 """
 
 from collections import deque
@@ -23,11 +24,15 @@ class TracedOffsets(InputOffsets):
 
     Args:
         emitted: returns how many tuples the task has emitted.
+
+    Attributes:
+        folds: whether what was done with open records is committed, too.
     """
 
     def __init__(self, emitted: Callable[[], int]) -> None:
         super().__init__()
         self._emitted = emitted
+        self.folds = False
         self._traces: deque[tuple[int, int]] = deque()
 
     def open(self, pack: "InputPack") -> None:
@@ -43,7 +48,7 @@ class TracedOffsets(InputOffsets):
     def is_repeatable(self) -> bool:
         """Whether all that lies behind the committable offset can be read again without anything happening twice."""
         traces, oldest = self._traces, self.oldest_open
-        if oldest is None:
+        if oldest is None or self.folds:
             traces.clear()
             return True
         while len(traces) > 1 and traces[1][0] <= oldest:

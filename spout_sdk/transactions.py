@@ -73,18 +73,27 @@ class ExactlyOnceCommits:
     def opened(self, tasks: Mapping[int, BoltTask]) -> None:
         """Keeps them for `before`."""
         self._unopened.update(tasks)
+        for partition, task in tasks.items():
+            self._inputs[partition].folds = task.folds
 
     def before(self, records: Sequence[Message]) -> None:
-        """Opens the sessions of tasks that have their first records.
+        """Opens the sessions of tasks that have their first records, and lets them go on where others were.
 
         Not before: a transaction without the offset of an input could still be committed by a process that lost its
         place in the group, and what it opens would then supersede the session of the task's new owner.
+
+        Raises:
+            RolledBackError: if it is not known where others were.
         """
         if not self._unopened:
             return
         for record in records:
-            task = self._unopened.pop(record.partition(), None)  # type: ignore[arg-type]
+            partition: int = record.partition()  # type: ignore[assignment]
+            task = self._unopened.pop(partition, None)
             if task is not None:
+                if task.folds:
+                    [at] = self._reader.committed([partition])
+                    task.resume(at.offset, at.metadata)
                 task.open_session()
 
     def unexecuted(self, records: Sequence[Message]) -> None:
@@ -182,8 +191,11 @@ class ExactlyOnceCommits:
         if not all(inputs.is_repeatable for inputs in self._inputs.values()):
             return False
         # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
-        fencing = offsets or self._reader.starts(tuple(self._inputs))
-        self._sink.commit(*self._reader.positions(fencing))
+        if offsets:
+            positions = self._reader.positions(offsets, {at: self._tasks[at].progress for at in offsets})
+        else:
+            positions = self._reader.starts(tuple(self._inputs))
+        self._sink.commit(positions, self._reader.place_in_group)
         self._committed = offsets
         self._since = None
         self._failed.succeeded()

@@ -137,12 +137,13 @@ def _signature(name: str, function: Any) -> str:
     definition = _definition(function)
     decorators = "".join(f"@{ast.unparse(each)}\n" for each in definition.decorator_list)
     returns = f" -> {ast.unparse(definition.returns)}" if definition.returns else ""
-    return decorators + _wrapped(f"def {name}", _arguments(function), returns.replace("'", ""))
+    kind = "async def" if isinstance(definition, ast.AsyncFunctionDef) else "def"
+    return decorators + _wrapped(f"{kind} {name}", _arguments(function), returns.replace("'", ""))
 
 
-def _definition(function: Any) -> ast.FunctionDef:
+def _definition(function: Any) -> ast.FunctionDef | ast.AsyncFunctionDef:
     module = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
-    (definition,) = (node for node in module.body if isinstance(node, ast.FunctionDef))
+    (definition,) = (node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return definition
 
 

@@ -125,7 +125,11 @@ class KafkaSpout(Spout):
 
     def ack_all(self, message_ids: Sequence[Any]) -> None:
         """Called by the SDK instead, for several."""
-        self._running.acked(message_ids)
+        if type(self).ack is KafkaSpout.ack:
+            self._running.acked(message_ids)
+            return
+        for message_id in message_ids:
+            self.ack(message_id)
 
     def fail(self, message_id: Any, reason: Failure) -> None:
         """The tree of a message was not fully processed."""

@@ -176,6 +176,8 @@ class RunningBolt(_Running):
         self._opened(self.task)
         self._journal.watch_bolt(self.task, number)
         self.task.prepare()
+        if committed:
+            self.task.resume(committed.offset, committed.metadata)
 
     @property
     def stats(self) -> Stats:
@@ -245,4 +247,5 @@ class RunningBolt(_Running):
     def _commit(self) -> None:
         offset = self.task.committable
         if offset is not None:
-            self._broker.commit(self._group, self._topic, self.number, Commit(offset))
+            progress = self.task.progress if self._commits_each_turn else ""
+            self._broker.commit(self._group, self._topic, self.number, Commit(offset, progress))

@@ -1,7 +1,7 @@
 """The bolt that is handed windows."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from spout_sdk.collectors import OutputCollector
@@ -9,13 +9,17 @@ from spout_sdk.components import Bolt
 from spout_sdk.context import TaskContext
 from spout_sdk.errors import FailTupleError, HeldTuplesError, TopologyError
 from spout_sdk.tuples import Tuple
-from spout_sdk.windows.policies import SECOND, WindowManager
+from spout_sdk.windows.fold import WindowFold, fold_of
+from spout_sdk.windows.policies import SECOND
 from spout_sdk.windows.specs import WindowSpec
 from spout_sdk.windows.window import Window
 from tuple_tree.streams import DEFAULT_STREAM
 
 UNSEEN: Final = "in no window"
 """The counter, among the user's own, of tuples that left without having been in any window."""
+
+LATE: Final = "late tuples"
+"""The counter, among the user's own, of tuples that came when all their windows had closed."""
 
 
 class WindowCollector:
@@ -57,10 +61,6 @@ class WindowCollector:
         self._tuples = tuples
 
 
-def _not_prepared() -> float:
-    raise TopologyError("the bolt has no windows: its prepare() must call super().prepare(context, collector)")
-
-
 class WindowedBolt(Bolt):
     """A bolt that works on windows of tuples, and whose tuples are acked when they leave their last window.
 
@@ -75,7 +75,7 @@ class WindowedBolt(Bolt):
                 self.collector.emit((sum(temperatures) / len(temperatures),))
 
     Each task has windows of its own, in memory. What is held is not acked, and its offset not committed: if the task
-    ends or moves, it is read again.
+    ends or moves, it is read again. With `exactly_once` it is then known which windows have closed.
 
     Attributes:
         window: which windows, made with `tumbling` or `sliding`; of the class, or set in `__init__`.
@@ -91,7 +91,7 @@ class WindowedBolt(Bolt):
 
     _raised: HeldTuplesError | None = None
     _failures_in_a_row = 0
-    _clock: Callable[[], float] = staticmethod(_not_prepared)
+    _fold: WindowFold | None = None
 
     @abstractmethod
     def execute_window(self, window: Window) -> None:
@@ -105,46 +105,87 @@ class WindowedBolt(Bolt):
         """Called once, before anything else; where you define it, call `super().prepare(context, collector)`."""
         self.context = context
         self.collector = WindowCollector(collector)
-        self._clock = context.now
+        self._now = context.now
         self._settling = collector
+        self._carries = context.manifest.guarantee == "exactly_once"
         self.tick_interval = self.window.tick_interval
-        self._manager = WindowManager.of(self.window, int(context.now() * SECOND))
+        event_time = self.window.event_time
+        self._late_stream = None if event_time is None else event_time.late_stream
+        if self._late_stream is not None:
+            self._late_fields = context.manifest.stream(context.component, self._late_stream).field_names
+        subscriptions = getattr(context.manifest.component(context.component), "subscriptions", ())
+        sources = [(each.source, each.stream) for each in subscriptions]
+        self._fold = fold_of(self.window, self, sources, self._clock())
+        self._clear = self._fold.clear
 
     def execute(self, tuple_: Tuple) -> None:
         """Puts the tuple into its windows, and closes those that are due; not for you to define."""
-        now = int(self._clock() * SECOND)
-        manager = self._manager
-        # First what ended before this tuple came, so that a tick that is late moves no tuple into another window.
-        self._close_due(manager, now)
-        if not tuple_.is_tick:
-            manager.add(tuple_, now)
-            self._close_due(manager, now)
+        fold = self._fold
+        if fold is None:
+            raise TopologyError("the bolt has no windows: its prepare() must call super().prepare(context, collector)")
+        if tuple_.is_tick:
+            fold.tick(self._clock())
+        else:
+            fold.take(tuple_, self._clock())
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised from raised.error
 
-    def _close_due(self, manager: WindowManager, now: int) -> None:
-        ack = self._settling.ack
-        while (window := manager.due(now)) is not None:
-            self._run(window)
-            for tuple_ in manager.left(now):
-                ack(tuple_)
-        for tuple_ in manager.left(now):
-            ack(tuple_)
-        if manager.unseen:
-            self.context.count(UNSEEN, manager.unseen)
-            manager.unseen = 0
+    def _clock(self) -> int:
+        return int(self._now() * SECOND)
 
-    def _run(self, window: Window) -> None:
+    @property
+    def progress(self) -> str:
+        """Called by the SDK: what is committed with the offsets of an `exactly_once` topology."""
+        return "" if self._fold is None else self._fold.progress
+
+    def resume(self, progress: str, offset: int) -> None:
+        """Called by the SDK: goes on where an earlier instance was when it committed.
+
+        Args:
+            progress: of that instance.
+            offset: where reading begins.
+        """
+        if self._fold is not None:
+            self._fold.resume(progress, offset, self._clock())
+
+    def fire(self, window: Window) -> None:
+        """Called by the SDK: a window closes; see `fold.Effects`."""
         self.collector.use(window.tuples)
         try:
             self.execute_window(window)
         except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
-            # Raised further when the tuple that came is where it belongs: it may be none of this window. There is one
-            # such window a call: after it nothing is held, and one tuple closes no window by the clock.
-            self._raised = HeldTuplesError(self._manager.clear(), error, self._failures_in_a_row)
+            # Raised further when the tuple that came is where it belongs: it may be none of this window.
+            self._raised = HeldTuplesError(self._clear(), error, self._failures_in_a_row, self._raised)
             self._failures_in_a_row += not isinstance(error, FailTupleError)
         else:
             self._failures_in_a_row = 0
         finally:
             self.collector.use(())
+
+    def fired(self, window: Window) -> None:
+        """Called by the SDK: tells the ackers of what was emitted for tuples that are in another window."""
+        if self._carries:
+            for tuple_ in window.tuples:
+                if tuple_.out and not tuple_.settled:
+                    self._settling.ack_emits(tuple_)
+
+    def ack(self, tuple_: Tuple) -> None:
+        """Called by the SDK: acks a tuple."""
+        self._settling.ack(tuple_)
+
+    def pass_over(self, tuple_: Tuple) -> None:
+        """Called by the SDK: settles a tuple that was acked or failed before."""
+        self._settling.pass_over(tuple_)
+
+    def unseen(self, count: int) -> None:
+        """Called by the SDK: counts tuples that were in no window."""
+        self.context.count(UNSEEN, count)
+
+    def late(self, tuple_: Tuple) -> None:
+        """Called by the SDK: emits a late tuple to its stream, if there is one, and acks it."""
+        self.context.count(LATE)
+        if self._late_stream is not None:
+            values = [tuple_[field] for field in self._late_fields]
+            self._settling.emit(values, anchors=tuple_, stream=self._late_stream)
+        self._settling.ack(tuple_)

@@ -2,31 +2,38 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from spout_sdk.errors import TopologyError
 from spout_sdk.windows.bolt import WindowedBolt
+from spout_sdk.windows.event_time import EventTime
 from spout_sdk.windows.specs import WindowSpec
-from tuple_tree.manifest import Manifest, SpoutManifest
+from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 
 logger = logging.getLogger("spout_sdk.windows")
+
+_INTEGERS: Final = ("int", "long")
 
 
 def check_windows(manifest: Manifest, factories: Mapping[str, Any]) -> None:
     """Checks the windows of every bolt against the spouts whose tuples reach it.
 
     Raises:
-        TopologyError: if a bolt declares no windows, holds tuples until they time out, or holds them in a topology that
-            is `exactly_once`.
+        TopologyError: if a bolt declares no windows, holds tuples until they time out, takes its time from a field that
+            its inputs do not have, or has windows that are not the same after a restart in a topology that is
+            `exactly_once`.
     """
     for bolt in manifest.bolts:
         spec = None if bolt.external else _spec(bolt.name, factories[bolt.name])
         if spec is None:
             continue
-        if manifest.guarantee == "exactly_once":
+        if spec.event_time is not None:
+            _check_event_time(manifest, bolt, spec, spec.event_time)
+        elif manifest.guarantee == "exactly_once" and spec.seconds is not None and not spec.is_tumbling:
             raise TopologyError(
-                f"bolt {bolt.name!r} holds tuples in windows ({spec}), but in an exactly_once topology every input is "
-                "settled in the transaction that read it: use at_least_once, or a bolt without windows"
+                f"bolt {bolt.name!r} with {spec} goes by when its task executes a tuple, which is another time after a "
+                "restart, so that tuples would be in other windows again: with exactly_once, take the time from the "
+                "tuples, with_timestamp_field(), or use tumbling windows or windows of a count"
             )
         if manifest.acking:
             spouts = _spouts_upstream(manifest, bolt.name)
@@ -76,13 +83,42 @@ def _spouts_upstream(manifest: Manifest, bolt: str) -> list[SpoutManifest]:
     return [spout for spout in manifest.spouts if spout.name in seen]
 
 
+def _check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec, time: EventTime) -> None:
+    """Checks the fields that event time needs of a bolt's inputs."""
+    late: tuple[str, ...] = ()
+    if time.late_stream is not None:
+        streams = {stream.name: stream.field_names for stream in bolt.streams}
+        if time.late_stream not in streams:
+            raise TopologyError(
+                f"bolt {bolt.name!r} with {spec} sends late tuples to stream {time.late_stream!r}, which it does not "
+                f"declare: add declare({{…}}, name={time.late_stream!r}) to its streams, with fields of its inputs"
+            )
+        late = streams[time.late_stream]
+    for subscription in bolt.subscriptions:
+        stream = manifest.stream(subscription.source, subscription.stream)
+        where = f"stream {subscription.stream!r} of {subscription.source!r}"
+        types: dict[str, Any] = {field.name: field.type for field in stream.fields}
+        if missing := [field for field in late if field not in types]:
+            raise TopologyError(
+                f"bolt {bolt.name!r} sends late tuples to stream {time.late_stream!r} with field {missing[0]!r}, which "
+                f"{where} does not have: declare fields that all its inputs have"
+            )
+        if isinstance(time.timestamp, str) and types.get(time.timestamp) not in _INTEGERS:
+            raise TopologyError(
+                f"bolt {bolt.name!r} takes the time from field {time.timestamp!r}, and {where} has "
+                f"{', '.join(f'{name}: {type_}' for name, type_ in types.items())}: it must have that field, with "
+                "milliseconds since the epoch, an int; or use with_timestamp_extractor()"
+            )
+
+
 def _check_timeout(bolt: str, spec: WindowSpec, spout: SpoutManifest) -> None:
     hold = spec.longest_hold
     timeout = spout.timeout_ms / 1000
     if hold is not None and hold >= timeout:
+        lag = "" if spec.event_time is None else ", its lag"
         raise TopologyError(
-            f"bolt {bolt!r} with {spec} holds a tuple for up to {hold:g} seconds (its length, and what a window may "
-            f"close late), but tuples of spout {spout.name!r} reach it, which time out after {timeout:g} seconds: "
+            f"bolt {bolt!r} with {spec} holds a tuple for up to {hold:g} seconds (its length{lag}, and what a window "
+            f"may close late), but tuples of spout {spout.name!r} reach it, which time out after {timeout:g} seconds: "
             f"shorten the window, or set a message_timeout above {hold:g} seconds"
         )
 

@@ -8,6 +8,7 @@ the next window, if that closes as early as it can. Storm looks for tuples to le
 which holds those of a tumbling window twice as long.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -27,9 +28,11 @@ class TriggerPolicy(Protocol):
 
     Attributes:
         to_come: how many tuples must come at least before the next window closes.
+        state: all that it knows: `to_come`, or when the next window ends.
     """
 
     to_come: int
+    state: int
 
     def count(self) -> None:
         """A tuple has come."""
@@ -59,6 +62,10 @@ class EvictionPolicy(Protocol):
         """Whether the oldest of the tuples that came at these times is in no further window."""
         ...
 
+    def is_over(self, at: int, trigger: TriggerPolicy, now: int, /) -> bool:
+        """Whether all windows that may hold a tuple of this time have closed."""
+        ...
+
     def start(self, times: Sequence[int], end: int, /) -> int:
         """Where the window that ends here began."""
         ...
@@ -71,6 +78,15 @@ class CountTrigger:
         self._every = every
         self._flush_after = flush_after
         self.to_come = every
+
+    @property
+    def state(self) -> int:
+        """See `TriggerPolicy`."""
+        return self.to_come
+
+    @state.setter
+    def state(self, to_come: int) -> None:
+        self.to_come = to_come
 
     def count(self) -> None:
         """A tuple has come."""
@@ -109,19 +125,19 @@ class TimeTrigger:
 
     def is_due(self, now: int, _oldest: int | None) -> bool:
         """Whether the time has come."""
-        return now >= self._end
+        return now >= self.state
 
     def earliest(self, _now: int) -> int:
         """The next multiple."""
-        return self._end
+        return self.state
 
     def closed(self) -> None:
         """On to the next multiple, which may be due as well."""
-        self._end += self._every
+        self.state += self._every
 
     def passed(self, now: int) -> None:
         """On to the first multiple that is not due."""
-        self._end = (now // self._every + 1) * self._every
+        self.state = (now // self._every + 1) * self._every
 
 
 class CountEviction:
@@ -132,7 +148,11 @@ class CountEviction:
 
     def leaves(self, times: Sequence[int], trigger: TriggerPolicy, _now: int) -> bool:
         """Whether those that came, or must come, before the next window fill it without the oldest."""
-        return len(times) > self._count - trigger.to_come
+        return len(times) > max(0, self._count - trigger.to_come)
+
+    def is_over(self, _at: int, _trigger: TriggerPolicy, _now: int) -> bool:
+        """What is older than those that left, alone, is in no further window."""
+        return False
 
     def start(self, times: Sequence[int], _end: int) -> int:
         """When its first tuple came."""
@@ -147,18 +167,32 @@ class TimeEviction:
 
     def leaves(self, times: Sequence[int], trigger: TriggerPolicy, now: int) -> bool:
         """Whether the oldest came before the earliest start of the next window."""
-        return len(times) > 0 and times[0] < trigger.earliest(now) - self._length
+        return len(times) > 0 and self.is_over(times[0], trigger, now)
+
+    def is_over(self, at: int, trigger: TriggerPolicy, now: int) -> bool:
+        """Whether it lies before the earliest start of the next window."""
+        return at < trigger.earliest(now) - self._length
 
     def start(self, _times: Sequence[int], end: int) -> int:
         """As long before its end as a window is."""
         return end - self._length
 
 
+Key = tuple[int, int, int]
+"""Orders tuples: when one came, and its place in the inbox, offset and index."""
+
+
+def key_of(tuple_: Tuple, at: int) -> Key:
+    """The key of a tuple that came at a time."""
+    return at, tuple_.offset, tuple_.index
+
+
 class WindowManager:
     """The tuples of a task that are in a window or wait for one.
 
     For each tuple that comes: `due` until there is None, `add`, then `due` again; and `left` after each. On a tick the
-    same without `add`. Each call costs the same whatever is held, but for handing over a window.
+    same without `add`. Each call costs the same whatever is held, but for handing over a window, and adding a tuple
+    whose time lies before that of others.
 
     Args:
         trigger: when windows close.
@@ -166,14 +200,18 @@ class WindowManager:
     """
 
     def __init__(self, trigger: TriggerPolicy, eviction: EvictionPolicy) -> None:
-        self._trigger = trigger
+        self.trigger = trigger
         self._eviction = eviction
         self._tuples: deque[Tuple] = deque()
         self._times: deque[int] = deque()
+        # The newest so many were in no window yet, and of those before them the ones that came out of order.
         self._fresh = 0
+        self._inserted: set[Tuple] = set()
         self._expired: list[Tuple] = []
         self.unseen = 0
         """How many tuples left without having been in any window."""
+        self.gone: Key | None = None
+        """The last tuple that left; whatever lies before it is in no further window."""
 
     @classmethod
     def of(cls, spec: WindowSpec, now: int) -> "WindowManager":
@@ -188,17 +226,37 @@ class WindowManager:
             return cls(trigger, CountEviction(spec.count))
         return cls(trigger, TimeEviction(round((spec.seconds or 0) * SECOND)))
 
-    def add(self, tuple_: Tuple, now: int) -> None:
-        """A tuple has come; nothing may be due."""
-        self._tuples.append(tuple_)
-        self._times.append(now)
-        self._fresh += 1
-        self._trigger.count()
+    def add(self, tuple_: Tuple, at: int, *, again: bool = False) -> None:
+        """A tuple has come; nothing that ended before it may be due. If it came before, it is not counted again."""
+        times = self._times
+        if times and at < times[-1]:
+            self._insert(tuple_, at)
+        else:
+            self._tuples.append(tuple_)
+            times.append(at)
+            self._fresh += 1
+        if not again:
+            self.trigger.count()
+
+    def _insert(self, tuple_: Tuple, at: int) -> None:
+        place = bisect_right(self._times, at)
+        if place >= len(self._times) - self._fresh:
+            self._fresh += 1
+        else:
+            self._inserted.add(tuple_)
+        self._tuples.insert(place, tuple_)
+        self._times.insert(place, at)
+
+    def is_over(self, key: Key, now: int) -> bool:
+        """Whether a tuple is in no further window: it was, or would be, let go of."""
+        if self.gone is not None and key <= self.gone:
+            return True
+        return self._eviction.is_over(key[0], self.trigger, now)
 
     def due(self, now: int) -> Window | None:
         """Closes the next window that is due, unless it is empty; None if there is none."""
         times = self._times
-        trigger = self._trigger
+        trigger = self.trigger
         if not trigger.is_due(now, times[0] if times else None):
             return None
         if not times:
@@ -206,7 +264,12 @@ class WindowManager:
             return None
         end = trigger.earliest(now)
         start = self._eviction.start(times, end)
-        window = Window(list(self._tuples), self._fresh, self._expired, start / SECOND, end / SECOND)
+        tuples = list(self._tuples)
+        new = tuples if self._fresh == len(tuples) else tuples[len(tuples) - self._fresh :]
+        if self._inserted:
+            new = [each for each in tuples[: len(tuples) - self._fresh] if each in self._inserted] + new
+            self._inserted.clear()
+        window = Window(tuples, new, self._expired, start / SECOND, end / SECOND)
         self._fresh = 0
         self._expired = []
         trigger.closed()
@@ -216,25 +279,35 @@ class WindowManager:
         """Lets go of the tuples that can be in no further window; each is told once, the oldest first."""
         times = self._times
         leaves = self._eviction.leaves
-        if not leaves(times, self._trigger, now):
+        if not leaves(times, self.trigger, now):
             return _NONE
         gone = []
-        while leaves(times, self._trigger, now):
-            times.popleft()
+        at = 0
+        while leaves(times, self.trigger, now):
+            at = times.popleft()
             gone.append(self._tuples.popleft())
+        self.gone = key_of(gone[-1], at)
         # The newest are the fresh ones, so what is short of them at the other end was in no window.
         unseen = max(0, self._fresh - len(times))
         self._fresh -= unseen
+        seen = gone[: len(gone) - unseen]
+        if self._inserted:
+            unseen += sum(each in self._inserted for each in seen)
+            seen = [each for each in seen if each not in self._inserted]
+            self._inserted.difference_update(gone)
         self.unseen += unseen
-        self._expired += gone[: len(gone) - unseen]
+        self._expired += seen
         return gone
 
     def clear(self) -> Sequence[Tuple]:
         """Lets go of everything, as if nothing had come before."""
         gone = list(self._tuples)
+        if gone:
+            self.gone = key_of(gone[-1], self._times[-1])
         self._tuples.clear()
         self._times.clear()
         self._fresh = 0
+        self._inserted.clear()
         self._expired = []
         return gone
 

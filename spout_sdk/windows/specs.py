@@ -1,9 +1,10 @@
 """What kind of windows a bolt works on."""
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from spout_sdk.errors import TopologyError
+from spout_sdk.windows.event_time import EventTime, Timestamp
 
 _SHORTEST_TICK_SECONDS: Final = 0.01
 _LONGEST_TICK_SECONDS: Final = 1.0
@@ -20,6 +21,7 @@ class WindowSpec:
         every_count: a window closes after so many tuples; None if it closes by the clock.
         every_seconds: a window closes after so many seconds; None if it closes by count.
         flush_after: seconds after which a tumbling window by count closes although it is not full; None for never.
+        event_time: where the time comes from; None for the task's clock.
     """
 
     count: int | None
@@ -27,6 +29,62 @@ class WindowSpec:
     every_count: int | None
     every_seconds: float | None
     flush_after: float | None = None
+    event_time: EventTime | None = None
+
+    def with_timestamp_field(self, field: str) -> "WindowSpec":
+        """Takes the time from the tuples: windows by event time.
+
+        Args:
+            field: with milliseconds since the epoch, a whole number; each stream that the bolt receives has it.
+        """
+        return replace(self, event_time=EventTime(field))
+
+    def with_timestamp_extractor(self, timestamp: Timestamp) -> "WindowSpec":
+        """As `with_timestamp_field`, for a time that is no field.
+
+        Args:
+            timestamp: returns the milliseconds since the epoch of a tuple, such as `lambda tuple_: tuple_.timestamp_ms`
+                for that of its record. It must return the same whenever it is called.
+        """
+        return replace(self, event_time=EventTime(timestamp))
+
+    def with_lag(self, seconds: float) -> "WindowSpec":
+        """How much later a tuple may come than one with a greater timestamp: windows wait for so long. 0 unless set.
+
+        Raises:
+            TopologyError: without event time, or if it is negative or no number.
+        """
+        if not 0 <= seconds < float("inf"):
+            raise TopologyError(f"the lag of a window is {seconds!r}: it must be a number of seconds, at least 0")
+        return self._with_time("with_lag", lag=seconds)
+
+    def with_late_tuple_stream(self, stream: str) -> "WindowSpec":
+        """Sends tuples that came when all their windows had closed to a stream of the bolt; without it they are acked.
+
+        Args:
+            stream: whose fields are some, or all, of those of the tuples.
+
+        Raises:
+            TopologyError: without event time.
+        """
+        return self._with_time("with_late_tuple_stream", late_stream=stream)
+
+    def with_watermark_interval(self, seconds: float) -> "WindowSpec":
+        """How often it is looked whether windows have ended, in seconds of the task's clock; 1 unless set.
+
+        Raises:
+            TopologyError: without event time, or for less than a millisecond.
+        """
+        _check_seconds("watermark interval", seconds)
+        return self._with_time("with_watermark_interval", interval=seconds)
+
+    def _with_time(self, method: str, **changes: Any) -> "WindowSpec":
+        if self.event_time is None:
+            raise TopologyError(
+                f"{method}() is for windows by event time, and {self} goes by the task's clock: call "
+                "with_timestamp_field() first"
+            )
+        return replace(self, event_time=replace(self.event_time, **changes))
 
     @property
     def is_tumbling(self) -> bool:
@@ -36,6 +94,8 @@ class WindowSpec:
     @property
     def tick_interval(self) -> float | None:
         """How often, in seconds, the clock has to be looked at; None if no time matters."""
+        if self.event_time is not None:
+            return self.event_time.interval
         times = [time for time in (self.seconds, self.every_seconds, self.flush_after) if time is not None]
         if not times:
             return None
@@ -45,16 +105,23 @@ class WindowSpec:
     def longest_hold(self) -> float | None:
         """How many seconds a tuple may be held, at most; None where only other tuples push it out.
 
-        That is the length, and what a window may close late: a sliding interval, or else a tick.
+        That is the length, the lag, and what a window may close late: a sliding interval, or else a tick. It leaves out
+        how long event time stands still because nothing comes.
         """
         length = self.seconds or self.flush_after
         if length is None or self.tick_interval is None:
             return None
+        if self.event_time is not None:
+            length += self.event_time.lag
         if self.is_tumbling or self.every_seconds is None:
             return length + self.tick_interval
         return length + self.every_seconds
 
     def __str__(self) -> str:
+        return self._name + ("" if self.event_time is None else str(self.event_time))
+
+    @property
+    def _name(self) -> str:
         length = f"count={self.count}" if self.seconds is None else f"seconds={self.seconds:g}"
         if self.is_tumbling:
             flush = "" if self.flush_after is None else f", flush_after={self.flush_after:g}"
@@ -98,12 +165,12 @@ def sliding(
         count: a window holds so many tuples at most.
         seconds: or those of so many seconds.
         every: a window closes after so many new tuples if the length is a count, after so many seconds if it is a time.
+            If that is more than the length, the tuples in between are in no window, and acked.
         every_count: instead of `every`: after so many new tuples, whatever the length is.
         every_seconds: instead of `every`: after so many seconds, whatever the length is.
 
     Raises:
-        TopologyError: for anything but one positive length and one positive interval, or an interval that exceeds a
-            length of its kind: the tuples in between would be in no window.
+        TopologyError: for anything but one positive length and one positive interval.
     """
     _check_length(count, seconds, "sliding")
     if sum(interval is not None for interval in (every, every_count, every_seconds)) != 1:
@@ -119,12 +186,6 @@ def sliding(
         _check_count("every", every_count)
     if every_seconds is not None:
         _check_seconds("every", every_seconds)
-    for length, interval in ((count, every_count), (seconds, every_seconds)):
-        if length is not None and interval is not None and interval > length:
-            raise TopologyError(
-                f"a window of length {length:g} every {interval:g} leaves out what lies in between, and such tuples "
-                "would be acked unseen: make the interval at most the length"
-            )
     return WindowSpec(count, seconds, every_count, every_seconds)
 
 

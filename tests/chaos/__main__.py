@@ -34,11 +34,14 @@ TOPOLOGIES: Final = (
     topologies.own_spout,
     topologies.kafka_spout,
     topologies.exactly_once,
+    topologies.windows,
     topologies.at_most_once,
 )
 BROKERS: Final[dict[int, type[Brokers]]] = {1: LocalBroker, 3: ThreeBrokers}
 KINDS: Final = sorted({*PROCESS_FAULTS, *LocalBroker.faults, *ThreeBrokers.faults})
 STEADY_SECONDS: Final = 10.0
+CLOSING_MESSAGES: Final = 100
+"""Enough that each task has one."""
 STUCK_SECONDS: Final = 120.0
 """After so long without an ack of a newer message, the run ends."""
 
@@ -70,11 +73,19 @@ def filler(targets: Sequence[Target], brokers: Brokers) -> Callable[[], None]:
     settings = {"bootstrap.servers": brokers.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
     producer = Producer({**settings, "message.timeout.ms": 0})
     number = 0
+    has_closed = False
 
     def fill() -> None:
-        nonlocal number
+        nonlocal number, has_closed
         producer.poll(0)
         if topologies.is_over():
+            if not has_closed:
+                for closing in range(CLOSING_MESSAGES):
+                    for target in targets:
+                        if target.has_windows:
+                            partition = closing % topologies.SOURCE_PARTITIONS
+                            producer.produce(target.source, topologies.CLOSING, partition=partition)
+            has_closed = True
             producer.flush(1)
             return
         partition = number % topologies.SOURCE_PARTITIONS
@@ -105,8 +116,10 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
             stack.enter_context(target)
             stack.enter_context(looped(target.check, LOOK_SECONDS, errors))
         stack.enter_context(looped(filler(targets, kafka), 1 / topologies.RATE, errors))
-        eventually(lambda: all(target.arena.effects.sum() > 50 for target in targets), "all topologies at work", 400)
-        eventually(lambda: is_steady(tracked), "acks within seconds: Spark compiles its code for minutes", 600)
+        working = "all topologies at work"
+        eventually(lambda: errors or all(target.arena.effects.sum() > 50 for target in targets), working, 400)
+        steady = "acks within seconds: Spark compiles its code for minutes"
+        eventually(lambda: errors or is_steady(tracked), steady, 600)
         began = time.time()
         draw = Faults(rng, kafka, targets, only)
         while time.time() - began < 60 * minutes and not stuck and not errors:
@@ -130,7 +143,10 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
                 eventually(target.is_done, "an outcome for each message", STUCK_SECONDS)
             except AssertionError:
                 stuck.append(f"{target.topology.name} at the end")
-        broken = {target.topology.name: findings(target.topology, target.arena, target.cluster) for target in targets}
+        broken = {
+            target.topology.name: findings(target.topology, target.arena, target.cluster, publishes=target.publishes)
+            for target in targets
+        }
         messages = {target.topology.name: target.arena.emitted for target in targets}
     return {
         "seed": seed,

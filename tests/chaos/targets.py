@@ -16,7 +16,7 @@ from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_cli.topology_processes import TopologyProcesses
 from acker_worker.catalogue import Catalogue
-from spout_sdk import Topology
+from spout_sdk import KafkaBolt, Topology
 from tests.chaos import topologies
 from tests.chaos.arena import Arena
 from tests.chaos.brokers import Brokers
@@ -76,6 +76,8 @@ class Target:
     Attributes:
         components: that have processes.
         in_spark: those of them that run in Spark.
+        publishes: whether it has results in a topic.
+        has_windows: which hold the last messages until closing ones come.
     """
 
     components: Sequence[str] = ("numbers", "split", "sink")
@@ -87,12 +89,16 @@ class Target:
         self.tracked = manifest.acking
         self.has_source = "numbers" in self.topology.kafka_sources
         self.source = topologies.source_of(name)
+        self.publishes = isinstance(self.topology.factory("sink")(), KafkaBolt)
+        self.has_windows = self.topology.factory("split") is topologies.SplitWindows
         self.in_spark = [each.name for each in manifest.components if each.external]
         self.arena = Arena(topologies.directory() / f"{name}.arena", "w+")
         self.cluster = Cluster(brokers.bootstrap_servers, manifest)
         kafka = self.cluster.bootstrap
         if self.has_source:
             create_topics(kafka, [NewTopic(self.source, topologies.SOURCE_PARTITIONS, brokers.replication)])
+        if self.publishes:
+            create_topics(kafka, [NewTopic(topologies.results_of(name), 2, brokers.replication)])
         catalogue = Catalogue(kafka)
         catalogue.create_topics(manifest, brokers.replication)
         catalogue.publish(manifest)

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,9 @@ from spout_sdk import (
     BasicBolt,
     BasicCollector,
     Failure,
+    KafkaBolt,
     KafkaSpout,
+    OutputCollector,
     Record,
     Spout,
     SpoutCollector,
@@ -21,7 +24,10 @@ from spout_sdk import (
     Topology,
     TopologyBuilder,
     Tuple,
+    Window,
+    WindowedBolt,
     declare,
+    tumbling,
 )
 from tests.chaos.arena import PARTS, Arena
 from tuple_tree.manifest import Guarantee
@@ -52,6 +58,11 @@ def arena_of(topology: str) -> Arena:
 
 def source_of(topology: str) -> str:
     return f"{topology}.source"
+
+
+def results_of(topology: str) -> str:
+    """The topic that a `Publish` writes."""
+    return f"{topology}.results"
 
 
 def number_of(partition: int, offset: int) -> int:
@@ -126,6 +137,59 @@ class Sink(BasicBolt):
         self.arena.effect(tuple_["number"], tuple_["part"])
 
 
+class Publish(KafkaBolt):
+    """Writes each part to a topic of its own, besides."""
+
+    def __init__(self, topology: str) -> None:
+        super().__init__(results_of(topology), value=["number", "part"])
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        self.arena = arena_of(context.topology)
+        super().prepare(context, collector)
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.arena.effect(tuple_["number"], tuple_["part"])
+        super().execute(tuple_)
+
+
+CLOSING: Final = b"closing"
+"""The value of messages whose time lies behind all others: they close all windows, and are no messages themselves."""
+
+
+def timed(record: Record) -> tuple[int, int]:
+    (number,) = numbered(record)
+    return number, 10**12 if record.value() == CLOSING else number * 1000 // RATE
+
+
+class SplitWindows(WindowedBolt):
+    """What `Split` does, a second's tuples at a time; those that are replayed come late."""
+
+    window = (
+        tumbling(seconds=1)
+        .with_timestamp_field("at")
+        .with_lag(1)
+        .with_watermark_interval(0.1)
+        .with_late_tuple_stream("late")
+    )
+    streams = (*Split.streams, declare({"number": int}, name="late"))
+
+    def execute_window(self, window: Window) -> None:
+        for tuple_ in window.tuples:
+            for part in range(PARTS):
+                self.collector.emit((tuple_["number"], part), anchors=tuple_)
+
+
+class LateSink(Sink):
+    """A late tuple is all of its parts."""
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        if tuple_.stream == "late":
+            for part in range(PARTS):
+                self.arena.effect(tuple_["number"], part)
+        else:
+            super().execute(tuple_, collector)
+
+
 def split_in_spark(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -134,7 +198,12 @@ def split_in_spark(rows: DataFrame) -> DataFrame:
 
 
 def _topology(
-    kind: str, guarantee: Guarantee = "at_least_once", *, kafka_spout: bool = False, in_spark: bool = False
+    kind: str,
+    guarantee: Guarantee = "at_least_once",
+    *,
+    kafka_spout: bool = False,
+    in_spark: bool = False,
+    publishes: bool = False,
 ) -> Topology:
     name = f"{os.environ[NAME]}-{kind}"
     builder = TopologyBuilder(name, guarantee=guarantee, ack_partitions=2)
@@ -146,7 +215,8 @@ def _topology(
     else:
         split = builder.set_bolt("split", Split, tasks=2)
     split.shuffle_grouping("numbers")
-    builder.set_bolt("sink", Sink, tasks=2).fields_grouping("split", "number")
+    sink: Any = partial(Publish, name) if publishes else Sink
+    builder.set_bolt("sink", sink, tasks=2).fields_grouping("split", "number")
     return builder.build()
 
 
@@ -155,11 +225,22 @@ def own_spout() -> Topology:
 
 
 def kafka_spout() -> Topology:
-    return _topology("kafka", kafka_spout=True)
+    return _topology("kafka", kafka_spout=True, publishes=True)
 
 
 def exactly_once() -> Topology:
-    return _topology("exactly", "exactly_once", kafka_spout=True)
+    return _topology("exactly", "exactly_once", kafka_spout=True, publishes=True)
+
+
+def windows() -> Topology:
+    name = f"{os.environ[NAME]}-windows"
+    builder = TopologyBuilder(name, guarantee="exactly_once", ack_partitions=2)
+    timestamped = (declare({"number": int, "at": int}),)
+    builder.set_spout("numbers", Source(source_of(name), translate=timed, streams=timestamped))
+    builder.set_bolt("split", SplitWindows, tasks=2).shuffle_grouping("numbers")
+    sink = builder.set_bolt("sink", LateSink, tasks=2).fields_grouping("split", "number")
+    sink.fields_grouping("split", "number", "late")
+    return builder.build()
 
 
 def at_most_once() -> Topology:

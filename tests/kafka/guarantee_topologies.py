@@ -27,10 +27,13 @@ from spout_sdk import (
     Topology,
     TopologyBuilder,
     Tuple,
+    Window,
+    WindowedBolt,
     bolt_loop,
     declare,
     spout_loop,
     transactional_sink,
+    tumbling,
 )
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.kafka_settings import KafkaSettings
@@ -171,17 +174,31 @@ class Transform(BasicBolt):
         come_to("emitted")
 
 
+class Windows(WindowedBolt):
+    """What `Transform` does, when the windows of inputs close; a number is its own time, in milliseconds."""
+
+    streams = Transform.streams
+    window = tumbling(seconds=0.05).with_timestamp_field("number").with_watermark_interval(0.05)
+
+    def execute_window(self, window: Window) -> None:
+        come_to("executing")
+        for tuple_ in window.tuples:
+            for copy in range(COPIES):
+                self.collector.emit((tuple_["number"], copy), anchors=tuple_)
+        come_to("emitted")
+
+
 class Sink(BasicBolt):
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         pass
 
 
-def _topology(guarantee: Guarantee) -> Topology:
+def _topology(guarantee: Guarantee, transform: type[BasicBolt | WindowedBolt] = Transform) -> Topology:
     builder = TopologyBuilder(
         os.environ[NAME], guarantee=guarantee, ack_partitions=2, message_timeout=180, max_spout_pending=20_000
     )
     builder.set_spout("numbers", Numbers)
-    builder.set_bolt("transform", Transform, tasks=3).shuffle_grouping("numbers")
+    builder.set_bolt("transform", transform, tasks=3).shuffle_grouping("numbers")
     builder.set_bolt("sink", Sink, tasks=2).shuffle_grouping("transform")
     return builder.build()
 
@@ -196,3 +213,7 @@ def at_least_once() -> Topology:
 
 def at_most_once() -> Topology:
     return _topology("at_most_once")
+
+
+def windows() -> Topology:
+    return _topology("exactly_once", Windows)

@@ -61,6 +61,30 @@ def test_ten_kills_leave_no_output_missing_and_none_twice(start: Start) -> None:
     assert spout.acked == spout.emitted
 
 
+def test_kills_lose_no_window_and_close_none_twice(start: Start) -> None:
+    run = start("windows", **{"transaction.timeout.ms": 240_000})
+    with acking(run.cluster), run.runner:
+        run.flows()
+        for step in random.sample(STEPS, len(STEPS)):
+            run.spoil()
+            run.kill_at(step)
+        for _ in range(2):
+            run.flows()
+            run.kill()
+        run.flows()
+        run.enough()
+        # The last windows of the three tasks stay open.
+        eventually(lambda: run.spout.emitted - run.spout.acked < 250, "all acked but for open windows", 90)
+        spout = run.spout
+    outputs, expected = run.outputs(), run.expected()
+    assert set(outputs.values()) == {1}
+    assert outputs.keys() <= expected.keys()
+    missing = {number for number, _ in expected.keys() - outputs.keys()}
+    assert all(number > spout.emitted - 250 for number in missing)
+    assert run.dead_letters() == len(STEPS)
+    assert none_failed_or_repeated(spout)
+
+
 def test_at_least_once_repeats_where_exactly_once_does_not(start: Start) -> None:
     """So that the count above is known to find repeats."""
     run = start("at_least_once", processes=1)

@@ -31,6 +31,7 @@ def test_the_topology_of_the_page(page: dict[str, Any], capsys: pytest.CaptureFi
         assert counts == {"to": 2, "be": 3, "or": 1, "not": 1}
         assert len(cluster.executed("longest")) == 3
         assert {word for word, length in cluster.emitted("long") if length == len(word)} == {"to", "be", "or", "not"}
+        assert set(cluster.emitted("translate")) == {("to", "ot"), ("be", "eb"), ("or", "ro"), ("not", "ton")}
         assert {word for line in cluster.emitted("upper") for word in line[0].split()} == {"TO", "BE", "OR", "NOT"}
         assert (cluster.pending("sentences"), cluster.stats("longest").acked) == ([], 3)
     said = capsys.readouterr().out

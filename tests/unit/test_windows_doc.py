@@ -1,5 +1,6 @@
 """The Python of `docs/windows.md` is run as it stands there, and so is the example that it names."""
 
+import json
 import re
 from collections import Counter
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from examples import trending_words
 from spout_sdk import Spout, TopologyBuilder, TopologyError, WindowedBolt, declare, sliding, tumbling
+from spout_sdk.testing import SimulatedCluster
 from tests.pages import ROOT, names_of
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.memory import Bench, execute, made
@@ -108,3 +110,17 @@ def test_the_example_tells_the_words_of_the_last_ten_seconds() -> None:
         seen.append(sum((task._bolt.counts for task in tasks), Counter()))
     assert seen[5] == Counter(word=5 + 2)
     assert seen[-1] == Counter(word=10 * 2)
+
+
+def test_views_by_event_time_and_the_late_ones(page: dict[str, Any]) -> None:
+    """A simulated Kafka, with each guarantee of the page."""
+    for topology, late in ((page["views"], 1), (page["views_once"](), 0)):
+        with SimulatedCluster(topology, topics={"views": 1, "late-visits": 1}) as cluster:
+            for at in (0, 59_000, 61_000, 58_000, 66_000, 7_000):
+                cluster.produce("visits", json.dumps({"page": "/", "at": at}))
+                cluster.advance(1.1)
+            [counted] = cluster.broker.fetch("views", 0, 0, 10)
+            assert json.loads(counted.value() or b"") == {"page": "/", "minute": 0, "views": 3}
+            assert [
+                json.loads(record.value() or b"")["at"] for record in cluster.broker.fetch("late-visits", 0, 0, 10)
+            ] == [7_000] * late

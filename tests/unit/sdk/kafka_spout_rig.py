@@ -26,6 +26,7 @@ class Rig:
         guarantee: Guarantee = "at_least_once",
         max_pending: int = 10_000,
         seed: int = 1,
+        kind: type[KafkaSpout] = KafkaSpout,
         **spout: Any,
     ) -> None:
         self.topics = topics
@@ -35,7 +36,7 @@ class Rig:
             "t", guarantee=guarantee, ack_partitions=2, message_timeout=2, max_tree_age=8, max_spout_pending=max_pending
         )
         builder.set_spout("first", KafkaSpout("other"))
-        builder.set_spout("lines", made(self.spouts, KafkaSpout(names, **spout)), tasks=tasks)
+        builder.set_spout("lines", made(self.spouts, kind(names, **spout)), tasks=tasks)
         builder.set_bolt("see", Sink).shuffle_grouping("lines")
         self.bench = Bench(builder.build(), seed=seed, open_source=self._open)
         self.clock = self.bench.clock

@@ -104,6 +104,22 @@ def test_an_instance_a_partial_a_function_and_a_subclass_can_be_declared() -> No
     assert made is not instance, "each task has a spout of its own"
 
 
+def test_a_subclass_hears_of_each_ack() -> None:
+    heard: list[Any] = []
+
+    class Mine(KafkaSpout):
+        def ack(self, message_id: Any) -> None:
+            super().ack(message_id)
+            heard.append(message_id)
+
+    rig = Rig(filled(0, 1, 2), kind=Mine)
+    rig.work()
+    rig.notify(0, 2)
+    rig.notify(1)
+    assert heard == [0, 2, 1]
+    assert rig.spout.progress.uncommitted == 0
+
+
 def test_invalid_declarations_are_refused() -> None:
     refusals: list[tuple[Any, str]] = [
         (lambda: KafkaSpout([]), "reads no topic"),

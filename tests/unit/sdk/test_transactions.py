@@ -65,8 +65,7 @@ def test_what_a_tick_emits_before_any_input_is_fenced_by_the_group() -> None:
         def starts(self, partitions: tuple[int, ...]) -> dict[int, int]:
             return dict.fromkeys(partitions, 17)
 
-        def positions(self, offsets: dict[int, int]) -> tuple[Any, Any]:
-            return offsets, "generation"
+        place_in_group = "generation"
 
     transactions: Any = Committing()
     reader: Any = Reader()

@@ -9,6 +9,8 @@ from spout_sdk import TopologyBuilder, TopologyError, sliding, tumbling
 from tests.unit.sdk.bolt_rig import Sink
 from tests.unit.sdk.windowed_bolt_rig import Numbers, Total
 
+BY_FIELD = tumbling(seconds=2).with_timestamp_field("at")
+
 
 class Pass(Sink):
     streams = Numbers.streams
@@ -64,6 +66,10 @@ def test_a_shorter_one_is_not_and_without_trees_nothing_times_out(caplog: pytest
     ):
         held(builder(), partial(Total, spec)).build()
     held(builder(guarantee="at_most_once", message_timeout=1), Minute).build()
+    for spec in (tumbling(seconds=2), tumbling(count=2), sliding(count=2, every=1), sliding(count=2, every_seconds=1)):
+        held(builder(guarantee="exactly_once"), partial(Total, spec)).build()
+    timed = sliding(seconds=2, every=1).with_timestamp_field("n").with_late_tuple_stream("each")
+    held(builder(guarantee="exactly_once"), partial(Total, timed)).build()
     assert caplog.records == []
 
 
@@ -88,7 +94,32 @@ def test_bolts_that_cannot_work_are_refused() -> None:
         (partial(Minute), "at_least_once", r"bolt 'held' with tumbling\(seconds=60\)"),
         (Windowless, "at_least_once", r"bolt 'held' is a WindowedBolt without windows: declare .* tumbling"),
         (Total, "at_least_once", r"bolt 'held' cannot be made .* missing .* 'window'; what it needs"),
-        (partial(Total, tumbling(count=2)), "exactly_once", "in the transaction that read it: use at_least_once"),
+        (
+            partial(Total, sliding(seconds=2, every=1)),
+            "exactly_once",
+            "take the time from the tuples, with_timestamp_fi",
+        ),
+        (partial(Total, sliding(seconds=2, every_count=1)), "exactly_once", "which is another time after a restart"),
+        (
+            partial(Total, BY_FIELD),
+            "at_least_once",
+            r"field 'at', and stream 'default' of 'numbers' has n: long: it must",
+        ),
+        (
+            partial(Total, tumbling(seconds=2).with_timestamp_field("n").with_late_tuple_stream("late")),
+            "at_least_once",
+            r"late tuples to stream 'late', which it does not declare: add declare\(\{…\}, name='late'\)",
+        ),
+        (
+            partial(Total, tumbling(seconds=2).with_timestamp_field("n").with_late_tuple_stream("default")),
+            "at_least_once",
+            r"'default' with field 'total', which stream 'default' of 'numbers' does not have",
+        ),
+        (
+            partial(Total, tumbling(seconds=20).with_timestamp_field("n").with_lag(10)),
+            "at_least_once",
+            r"holds a tuple for up to 31 seconds \(its length, its lag, and what a window may close late\)",
+        ),
     ]
     with pytest.raises(TopologyError, match="its window sets"):
         builder().set_bolt("held", Minute, tick_interval=1.0)

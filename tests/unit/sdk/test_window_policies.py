@@ -18,9 +18,11 @@ BEGIN = 100 * 8
 """When the rig's clock begins, in eighths of a second."""
 
 
+BY_TIME = tumbling(seconds=10).with_timestamp_field("at")
+
+
 def interval_of(kind: Callable[[int, int], WindowSpec]) -> st.SearchStrategy[WindowSpec]:
-    pairs = st.tuples(LENGTHS, LENGTHS).map(sorted)
-    return pairs.map(lambda pair: kind(pair[1], pair[0]))
+    return st.builds(kind, LENGTHS, LENGTHS)
 
 
 def run(spec: WindowSpec, gaps: list[tuple[int, int]]) -> tuple[Rig, list[int], int]:
@@ -65,7 +67,7 @@ def test_by_count_every_kind_is_as_defined(spec: WindowSpec, gaps: list[tuple[in
     ends = range(every, len(came) + 1, every)
     assert windows_of(rig) == [list(range(max(0, end - length), end)) for end in ends]
     next_end = (len(came) // every + 1) * every
-    check_hold(rig, came, max(0, next_end - length))
+    check_hold(rig, came, min(len(came), max(0, next_end - length)))
 
 
 @given(interval_of(lambda length, every: sliding(seconds=length / 8, every=every / 8)), GAPS)
@@ -129,8 +131,20 @@ def test_invalid_windows_are_refused() -> None:
         (lambda: sliding(count=5, every=1.5), "a count of tuples is a whole number"),
         (lambda: sliding(count=5, every=0), "every of a window is 0"),
         (lambda: sliding(seconds=5, every=0), "every of a window is 0 seconds"),
-        (lambda: sliding(count=5, every=6), "a window of length 5 every 6 leaves out what lies in between"),
-        (lambda: sliding(seconds=5, every=6), "make the interval at most the length"),
+        (
+            lambda: tumbling(count=1).with_lag(1),
+            "tumbling(count=1) goes by the task's clock: call with_timestamp_field()",
+        ),
+        (
+            lambda: tumbling(count=1).with_late_tuple_stream("a"),
+            "with_late_tuple_stream() is for windows by event time",
+        ),
+        (
+            lambda: tumbling(count=1).with_watermark_interval(1),
+            "with_watermark_interval() is for windows by event time",
+        ),
+        (lambda: BY_TIME.with_lag(-1), "the lag of a window is -1: it must be a number of seconds, at least 0"),
+        (lambda: BY_TIME.with_watermark_interval(0), "watermark interval of a window is 0 seconds"),
     ]
     for make, message in refusals:
         with pytest.raises(TopologyError, match=re.escape(message)):
@@ -147,6 +161,13 @@ def test_a_spec_has_a_name_a_tick_interval_and_a_longest_hold() -> None:
         (sliding(seconds=60, every=10), "sliding(seconds=60, every=10)", 1.0, 70.0),
         (sliding(seconds=2, every_count=9), "sliding(seconds=2, every_count=9)", 0.2, 2.2),
         (sliding(count=9, every_seconds=2), "sliding(count=9, every_seconds=2)", 0.2, None),
+        (BY_TIME, "tumbling(seconds=10).with_timestamp_field('at')", 1.0, 11.0),
+        (
+            BY_TIME.with_lag(5).with_watermark_interval(0.5).with_late_tuple_stream("late"),
+            "tumbling(seconds=10).with_timestamp_field('at').with_lag(5)",
+            0.5,
+            15.5,
+        ),
     ]
     for spec, name, tick, hold in specs:
         assert (str(spec), spec.tick_interval, spec.longest_hold) == (name, tick, hold)

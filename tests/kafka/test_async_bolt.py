@@ -1,0 +1,57 @@
+"""A bolt in coroutines on Kafka: its inputs end in any order, and each output is there once."""
+
+import asyncio
+import random
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from spout_sdk import AsyncBolt, AsyncCollector, BasicBolt, BasicCollector, Tuple
+from tests.contract.components import STREAMS, Messages, Says, tuples_in
+from tests.contract.real import RealWorld
+from tests.kafka.test_guarantees import Refused
+from tuple_tree.manifest import Guarantee
+from tuple_tree.names import tuples_topic
+
+MESSAGES = 500
+
+
+class Asks(AsyncBolt):
+    streams = STREAMS
+
+    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+        await asyncio.sleep(random.uniform(0, 0.05))
+        collector.emit((tuple_["word"], 1))
+
+
+class Keep(BasicBolt):
+    """What it receives lies in its inbox."""
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None: ...
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_many_inputs_at_a_time(world: RealWorld, monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee) -> None:
+    """With `exactly_once` although transactions are aborted, and the task moves amid its inputs."""
+    monkeypatch.setattr("spout_sdk.transactional_sink.Producer", Refused)
+    monkeypatch.setattr(Refused, "refusals", 2 if guarantee == "exactly_once" else 0)
+    builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
+    messages = Messages()
+    builder.set_spout("says", partial(Says, messages))
+    builder.set_bolt("asks", Asks).shuffle_grouping("says")
+    builder.set_bolt("keep", Keep).shuffle_grouping("asks")
+    for number in range(MESSAGES):
+        messages.say(str(number))
+    with world.run(builder.build()) as running:
+        if guarantee == "exactly_once":
+            running.eventually(lambda: len(messages.acked) > MESSAGES // 5, "some acked")
+            running.runners["asks"].stop()
+            running.threads["asks"].join()
+            running.start("asks")
+        running.eventually(lambda: len(messages.acked) == MESSAGES, "all acked")
+        running.eventually(lambda: running.has_committed_all("asks"), "all committed")
+        records = running.records(tuples_topic(running.topology.name, "keep"))
+        assert running.stats("asks").rollbacks == (2 if guarantee == "exactly_once" else 0)
+    assert Counter(word for (word, _), _ in tuples_in(records)) == Counter(map(str, range(MESSAGES)))
+    assert not messages.failed

@@ -1,0 +1,234 @@
+"""Windows as a fold: by event time against their definition, and the same whatever is read again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spout_sdk import Tuple, Window, WindowSpec, sliding, tumbling
+from spout_sdk.bolt_progress import BoltProgress
+from spout_sdk.errors import UnsupportedVersionError
+from spout_sdk.records import NoRecord
+from spout_sdk.tuples import InputPack, InputStream
+from spout_sdk.windows.fold import WindowFold, fold_of
+
+SECOND = 1_000_000_000
+STREAMS = [InputStream(name, "default", ("n", "at")) for name in ("even", "odd")]
+SOURCES = [(stream.component, stream.stream) for stream in STREAMS]
+SIZES = st.integers(1, 9)
+
+Told = list[tuple[str, Any]]
+
+
+@dataclass
+class Effects:
+    """Writes down what a fold does; a window is what it holds, and where it ends."""
+
+    told: Told = field(default_factory=list)
+    passed_over: list[int] = field(default_factory=list)
+
+    def fire(self, window: Window) -> None:
+        self.told.append(("window", (window.end, [tuple_["n"] for tuple_ in window.tuples])))
+
+    def fired(self, window: Window) -> None: ...
+
+    def unseen(self, count: int) -> None: ...
+
+    def ack(self, tuple_: Tuple) -> None:
+        assert not tuple_.settled
+        tuple_.settled = True
+        self.told.append(("ack", tuple_["n"]))
+
+    def late(self, tuple_: Tuple) -> None:
+        tuple_.settled = True
+        self.told.append(("late", tuple_["n"]))
+
+    def pass_over(self, tuple_: Tuple) -> None:
+        tuple_.settled = True
+        self.passed_over.append(tuple_["n"])
+
+    def of(self, kind: str) -> list[Any]:
+        return [value for each, value in self.told if each == kind]
+
+
+def tuples_of(times: Sequence[int], streams: int = 1, a_record: int = 3) -> list[Tuple]:
+    """Tuples with these timestamps in seconds, some a record."""
+    made = []
+    for n, at in enumerate(times):
+        pack = InputPack(NoRecord(), STREAMS[n % streams], 10 + n // a_record, a_record, [])
+        made.append(Tuple((n, at * 1000), None, 0, None, pack, n % a_record))
+    return made
+
+
+def fold(spec: WindowSpec, effects: Effects, streams: int = 1) -> WindowFold:
+    return fold_of(spec, effects, SOURCES[:streams], 0)
+
+
+def without_ends(told: Told) -> Told:
+    return [(kind, (0, said[1]) if kind == "window" else said) for kind, said in told]
+
+
+def times_of(steps: list[tuple[int, int]]) -> list[int]:
+    """Times that rise, but for some that lie before those that came."""
+    rising = accumulate(step for step, _ in steps)
+    return [max(0, at - back) for at, (_, back) in zip(rising, steps, strict=True)]
+
+
+BACK = st.sampled_from([0, 0, 0, 1, 2, 3, 5, 9])
+TIMES = st.lists(st.tuples(st.integers(0, 3), BACK), max_size=40).map(times_of)
+
+
+@given(SIZES, SIZES, st.integers(0, 5), st.integers(1, 2), TIMES, st.integers(1, 4))
+def test_by_event_time_windows_hold_what_came_before_the_watermark(
+    length: int, every: int, lag: int, streams: int, times: list[int], looks: int
+) -> None:
+    """In steps: after each `looks` tuples it is looked whether windows have ended."""
+    timed = sliding(seconds=length, every=every).with_timestamp_field("at").with_lag(lag)
+    effects = Effects()
+    made = fold(timed.with_watermark_interval(looks), effects, streams)
+    windows, late, came, latest = [], [], list[tuple[int, int]](), dict[int, int]()
+    watermark: int | None = None
+    for n, tuple_ in enumerate(tuples_of(times, streams)):
+        at = times[n]
+        latest[n % streams] = max(at, latest.get(n % streams, at))
+        if watermark is not None and at < watermark and at < (watermark // every + 1) * every - length:
+            late.append(n)
+        else:
+            came.append((at, n))
+        if (
+            n % looks == 0
+            and len(latest) == streams
+            and min(latest.values()) - lag > (-1_000 if watermark is None else watermark)
+        ):
+            before, watermark = watermark, min(latest.values()) - lag
+            first = min([watermark, *(at for at, _ in came)]) if before is None else before
+            for end in range((first // every + 1) * every, watermark + 1, every):
+                held = [n for at, n in sorted(came) if end - length <= at < end]
+                if held:
+                    windows.append((float(end), held))
+        made.take(tuple_, n * SECOND)
+    assert effects.of("window") == windows
+    assert effects.of("late") == late
+    settled = (
+        set(late)
+        if watermark is None
+        else {n for at, n in came if at <= watermark and at < (watermark // every + 1) * every - length} | set(late)
+    )
+    assert {*effects.of("ack"), *effects.of("late")} == settled
+
+
+KINDS = st.one_of(
+    st.builds(lambda a, b: sliding(count=a, every=b), SIZES, SIZES),
+    st.builds(lambda a, b: sliding(count=a, every_seconds=b), SIZES, SIZES),
+    st.builds(lambda a, b: sliding(seconds=a, every_count=b), SIZES, SIZES),
+    st.builds(lambda a, b: sliding(seconds=a, every=b), SIZES, SIZES),
+    st.builds(lambda a, b: tumbling(count=a, flush_after=b), SIZES, SIZES),
+)
+
+
+@given(KINDS, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8)), max_size=40), st.integers(1, 2))
+def test_within_the_lag_the_order_in_which_tuples_come_makes_no_difference(
+    spec: WindowSpec, delayed: list[tuple[int, int]], streams: int
+) -> None:
+    """All kinds of windows are those which the same tuples make when they come in the order of their time."""
+    timed = spec.with_timestamp_field("at").with_lag(8).with_watermark_interval(0.001)
+    came = sorted(delayed, key=lambda each: each[0] + each[1])
+    times = [at for at, _ in came] + [200] * streams
+    effects, in_order = Effects(), Effects()
+    made, plain = fold(timed, effects, streams), fold(timed, in_order)
+    tuples = tuples_of(times, streams)
+    for step, tuple_ in enumerate(tuples):
+        made.take(tuple_, step * SECOND)
+    by_time = sorted(range(len(times)), key=lambda n: (times[n], n))
+    for step, tuple_ in enumerate(tuples_of(sorted(times))):
+        plain.take(tuple_, step * SECOND)
+
+    if spec.flush_after is not None:
+        # It ends when that is seen.
+        effects.told, in_order.told = without_ends(effects.told), without_ends(in_order.told)
+    expected = [(end, [by_time[n] for n in held]) for end, held in in_order.of("window")]
+    assert effects.of("window") == expected
+    assert effects.of("late") == []
+    assert effects.of("ack") == [by_time[n] for n in in_order.of("ack")]
+
+
+REPEATABLE = st.one_of(
+    KINDS.map(lambda spec: spec.with_timestamp_field("at").with_lag(2).with_watermark_interval(0.001)),
+    st.builds(lambda a, b: sliding(count=a, every=b), SIZES, SIZES),
+)
+STEPS = st.lists(st.sampled_from(["take", "take", "take", "commit", "commit and crash", "crash"]), max_size=60)
+
+
+def replayed(spec: WindowSpec, times: list[int], steps: list[str], streams: int) -> tuple[Told, list[Tuple]]:
+    """What is committed in the end, and the tuples as they were read last, of a task that crashes now and then."""
+    committed: Told = []
+    offset, progress, at, now = 10, "", 0, 0
+    tuples, effects = tuples_of(times, streams), Effects()
+    made = fold(spec, effects, streams)
+    for step in [*steps, *["take"] * len(times), "commit"]:
+        now += SECOND
+        if step == "take" and at < len(times):
+            made.take(tuples[at], now)
+            at += 1
+        if "commit" in step:
+            committed += effects.told
+            effects.told.clear()
+            ends = [each.offset for each in tuples if not each.settled]
+            offset, progress = min(ends, default=10 + (len(times) - 1) // 3 + 1), made.progress
+        if "crash" in step:
+            tuples, effects = tuples_of(times, streams), Effects()
+            for each in tuples:
+                each.settled = each.offset < offset
+            made = fold(spec, effects, streams)
+            made.resume(progress, offset, now)
+            at = sum(each.settled for each in tuples)
+    return committed, tuples
+
+
+@given(REPEATABLE, TIMES, STEPS, st.integers(1, 2))
+def test_whatever_is_read_again_each_window_closes_once(
+    spec: WindowSpec, times: list[int], steps: list[str], streams: int
+) -> None:
+    once, _ = replayed(spec, times, [], streams)
+    again, _ = replayed(spec, times, steps, streams)
+    assert again == once if spec.event_time is not None else without_ends(again) == without_ends(once)
+
+
+@given(
+    st.one_of(
+        st.builds(lambda count, flush: tumbling(count=count, flush_after=flush), SIZES, SIZES),
+        st.builds(lambda seconds: tumbling(seconds=seconds), SIZES),
+    ),
+    TIMES,
+    STEPS,
+)
+def test_by_the_clock_each_tuple_is_in_one_tumbling_window_though_not_always_in_the_same(
+    spec: WindowSpec, times: list[int], steps: list[str]
+) -> None:
+    committed, tuples = replayed(spec, times, steps, 1)
+    in_windows = [n for kind, told in committed if kind == "window" for n in told[1]]
+    assert in_windows == [n for kind, n in committed if kind == "ack"]
+    assert in_windows == [each["n"] for each in tuples if each.settled]
+
+
+def test_other_windows_than_those_that_were_committed_begin_anew() -> None:
+    effects = Effects()
+    made = fold(tumbling(count=2), effects)
+    for tuple_ in tuples_of([0, 1, 2]):
+        made.take(tuple_, 0)
+    anew = fold(tumbling(count=3), Effects())
+    anew.resume(made.progress, 10, 0)
+    assert anew.progress == ""
+
+
+def test_metadata_of_others_is_passed_over_and_that_of_a_later_version_refused() -> None:
+    progress = BoltProgress(7, '{"last":[7,1]}')
+    assert BoltProgress.of(5, progress.metadata) == progress
+    for others in (None, "", "by hand", "2:attempt=3"):
+        assert BoltProgress.of(5, others) is None
+    with pytest.raises(UnsupportedVersionError, match=r"offset 5 has metadata of version 2, .* reads version 1: run"):
+        BoltProgress.of(5, "2:read=7:{}")
