@@ -71,9 +71,7 @@ def test_a_bolt_between_components_of_the_sdk(
     cluster = Cluster(bootstrap_servers, topology.manifest)
     cluster.create_topics()
     with (
-        submit(
-            f"{__name__}:example", "split", tmp_path / "checkpoint", bootstrap_servers, "--max-rows", "5000"
-        ) as command,
+        submit(f"{__name__}:example", "split", tmp_path / "checkpoint", bootstrap_servers) as command,
         in_threads(topology, cluster.bootstrap, ("count", "lines")) as sdk,
     ):
         await_while_it_runs(command, lambda: sdk.stats["lines"].acked >= word_count.LINES, "all lines to be acked")
