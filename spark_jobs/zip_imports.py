@@ -21,7 +21,7 @@ def read_changed_archives_only() -> None:
         for finder in sys.path_importer_cache.values():
             if isinstance(finder, zipimporter):
                 _read[finder] = _stamp(finder)
-        zipimporter.invalidate_caches = _invalidate_if_changed  # type: ignore[method-assign]
+        zipimporter.invalidate_caches = _invalidate_if_changed  # type: ignore[assignment, method-assign]
 
 
 def _invalidate_if_changed(finder: zipimporter) -> None:

@@ -149,7 +149,7 @@ def test_transforms_of_all_kinds(
     stage = Stage(bootstrap_servers, manifest, tmp_path)
 
     def transform(rows: DataFrame) -> DataFrame:
-        results = [
+        results: list[DataFrame] = [
             each(rows.where(F.col("kind") == each.__name__)).withColumn("kind", F.lit(each.__name__))
             for each in transforms
         ]
