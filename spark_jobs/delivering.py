@@ -322,8 +322,8 @@ class _Task:
 def _distinct(several: Sequence[Offsets]) -> Offsets:
     """All of them in order; `np.unique` of a column hashes, which takes ten times as long as merging runs."""
     found: Offsets = np.sort(np.concatenate(several), kind="stable")
-    is_first: Any = np.diff(found, prepend=found[:1] - 1) != 0
-    return found[is_first]
+    distinct: Offsets = found[np.diff(found, prepend=found[:1] - 1) != 0]
+    return distinct
 
 
 def _by_partition(partitions: Any) -> Iterator[tuple[int, Rows]]:
