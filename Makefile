@@ -80,6 +80,7 @@ bench: $(READY) ## Measure everything but the soak, into benchmarks/results; aft
 	$(BIN)/python -m benchmarks.exactly_once
 	$(BIN)/python -m benchmarks.sdk
 	$(BIN)/python -m benchmarks.spark
+	$(BIN)/python -m benchmarks.spark_parts
 	$(BIN)/python -m benchmarks.spark_topology
 
 bench-soak: $(READY) ## Run a topology for 30 minutes at half of its top rate: does anything grow?

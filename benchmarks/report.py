@@ -39,6 +39,7 @@ _TITLES: Final = {
     "soak": "Half an hour under load",
     "sdk": "A tuple in the SDK, by stage",
     "spark": "A Spark bolt",
+    "spark_parts": "A row in Spark, part by part",
     "spark_topology": "A topology with Spark in it",
 }
 _LEFT_OUT: Final = ("samples",)

@@ -5,7 +5,8 @@
     python -m benchmarks.spark --quick
 
 All read topics of one embedded broker in one run, in micro-batches of the same number of rows, and write to topics with
-as many partitions; medians of alternating rounds, from starting a query to its end.
+as many partitions; medians of alternating rounds, from starting a query to its end. CPU time is that of the driver, of
+Java and of Python's workers, without the broker.
 
 - `bolt`: a tracked bolt over packs, with four transforms.
 - `untracked`: the same packs, read and written by the same functions with the same transform, without entries in the
@@ -15,6 +16,7 @@ as many partitions; medians of alternating rounds, from starting a query to its 
 - `bolt_small`: micro-batches of 10,000 rows; `batch_of_1000_s` is how long one of 1,000 rows takes.
 """
 
+import os
 import statistics
 import tempfile
 import time
@@ -31,6 +33,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import spark_jobs
 from benchmarks import command
+from benchmarks.processes import cpu_seconds, descendants
 from benchmarks.results import Spread, machine, publish, report, versions
 from local_kafka import LocalKafka
 from spark_jobs.entries import OUT
@@ -108,6 +111,7 @@ class Bench:
     Attributes:
         copy: where copies go.
         singles: source of single records.
+        broker: its process.
     """
 
     spark: SparkSession
@@ -117,6 +121,7 @@ class Bench:
     rows: int
     copy: str
     singles: str
+    broker: int
 
     @property
     def kafka(self) -> dict[str, Any]:
@@ -232,16 +237,27 @@ def measure(bench: Bench, max_rows: int, rounds: int) -> list[dict[str, Any]]:
     jobs["spout"] = lambda: run_spout(bench, max_rows)
     jobs["bolt_small select"] = lambda: run_bolt(bench, select, 10_000)
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    cpu: dict[str, list[float]] = {name: [] for name in jobs}
     # The first round warms Java up and does not count.
     for _ in range(1 + rounds):
         for name, job in jobs.items():
-            began = time.monotonic()
+            began, used = time.monotonic(), cpu_of_spark(bench.broker)
             job()
             seconds[name].append(time.monotonic() - began)
+            cpu[name].append(cpu_of_spark(bench.broker) - used)
     return [
-        {"job": name, "rows_per_s": Spread.of([bench.rows / each for each in all_[1:]])}
-        for name, all_ in seconds.items()
+        {
+            "job": name,
+            "rows_per_s": Spread.of([bench.rows / each for each in seconds[name][1:]]),
+            "cpu_us_per_row": Spread.of([each / bench.rows * 1e6 for each in cpu[name][1:]], 2),
+        }
+        for name in jobs
     ]
+
+
+def cpu_of_spark(broker: int) -> float:
+    """Seconds of this process, of Java and of Python's workers."""
+    return sum(cpu_seconds(pid) for pid in descendants([os.getpid()]) if pid != broker)
 
 
 def ratios_of(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -286,6 +302,7 @@ def main() -> None:
                 number,
                 f"copy-{unique}",
                 f"singles-{unique}",
+                kafka.pid or 0,
             )
             create_topics(bench)
             fill(bench)

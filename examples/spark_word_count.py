@@ -38,7 +38,7 @@ LINES = 10_000
 class Lines(Spout):
     """Emits lines, and again those that failed."""
 
-    streams = (declare({"line": str}, codec="avro"),)
+    streams = (declare({"line": str}),)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         self.context = context
@@ -81,7 +81,7 @@ def topology() -> Topology:
     """lines → split (in Spark) → count."""
     builder = TopologyBuilder("spark-word-count", message_timeout=60)
     builder.set_spout("lines", Lines)
-    bolt = builder.set_bolt("split", split, tasks=2, external=True, streams=[declare({"word": str}, codec="avro")])
+    bolt = builder.set_bolt("split", split, tasks=2, external=True, streams=[declare({"word": str})])
     bolt.shuffle_grouping("lines")
     builder.set_bolt("count", Count, tasks=2).fields_grouping("split", "word")
     return builder.build()

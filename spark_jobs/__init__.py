@@ -28,7 +28,7 @@ Rooms, from what users call to what it is made of:
 - Of a spout: `spout_batch`: its write; `delivering`: messages into packs; `inits`: sent before them; `outcomes`: which
   trees are open; `spout_loop`: reads notices and commits; `replays`: what failed, read again by position;
   `spout_offsets`: how far it is, in Kafka; `spout_landing`: a source that cannot be read by position.
-- `errors`: everything that is raised, drawn as a tree.
+- `zip_imports`: what a Python worker does before each task. `errors`: everything that is raised, drawn as a tree.
 """
 
 from spark_jobs.bolt import bolt
@@ -47,6 +47,7 @@ from spark_jobs.running_query import RunningQuery
 from spark_jobs.source import Source, SourceFunction
 from spark_jobs.spout import RunningSpout, spout
 from spark_jobs.tracking import mark_failed, merge_tracking
+from spark_jobs.zip_imports import read_changed_archives_only
 
 __all__ = [
     "CheckpointRefusedError",
@@ -71,3 +72,6 @@ __all__ = [
     "session",
     "spout",
 ]
+
+# Every worker of an executor that runs one of our functions imports this.
+read_changed_archives_only()

@@ -17,7 +17,7 @@ from spark_jobs.entries import record_rows
 from spark_jobs.errors import SparkJobError
 from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.inits import Roots, SendInits
-from spark_jobs.packing import LARGEST, Outputs
+from spark_jobs.packing import LARGEST, Outputs, without
 from tuple_tree.anchor_columns import Rows
 from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.ids import IdColumn
@@ -185,8 +185,8 @@ class Deliveries:
         return [
             SourceRange(
                 partition,
-                np.unique(np.concatenate([each.offsets for each in several])),
-                np.unique(np.concatenate([each.dead for each in several])),
+                _distinct([each.offsets for each in several]),
+                _distinct([each.dead for each in several]),
                 sum(each.tuples for each in several),
             )
             for partition, several in partitions.items()
@@ -283,7 +283,7 @@ class _Task:
             }
         self._offsets.setdefault(partition, []).append(offsets)
         fields, unread = self._deliver.messages.fields(self._codec, batch)
-        alive = np.setdiff1d(np.arange(len(offsets)), [*unread, *given_up]).astype(np.intp)
+        alive = without(np.arange(len(offsets)), [*unread, *given_up])
         roots = self._deliver.messages.roots(partition, offsets, attempts)
         before = self._counts["transferred"]
         unfit = self._roots.emit(fields, roots, alive)
@@ -317,6 +317,13 @@ class _Task:
 
     def _count(self, name: str, more: int) -> None:
         self._counts[name] += more
+
+
+def _distinct(several: Sequence[Offsets]) -> Offsets:
+    """All of them in order; `np.unique` of a column hashes, which takes ten times as long as merging runs."""
+    found: Offsets = np.sort(np.concatenate(several), kind="stable")
+    distinct: Offsets = found[np.diff(found, prepend=found[:1] - 1) != 0]
+    return distinct
 
 
 def _by_partition(partitions: Any) -> Iterator[tuple[int, Rows]]:

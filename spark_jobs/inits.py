@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException, Producer
 
 from spark_jobs.entries import Entries, Record
 from spark_jobs.errors import SparkJobError
-from spark_jobs.packing import Count, Outputs, Packing
+from spark_jobs.packing import Count, Outputs, Packing, without
 from tuple_tree.anchor_columns import AnchorColumns, Rows
 from tuple_tree.client_settings import for_producer
 from tuple_tree.ids import IdColumn
@@ -55,7 +55,7 @@ class Roots:
         none = np.zeros(len(roots), np.uint64)
         unfit = self.packing.emit(self._stream, batch, AnchorColumns(roots, none, None), rows)
         # A tuple without receivers begins a tree, too, which is complete at once.
-        begun = roots[np.setdiff1d(rows, list(unfit)).astype(np.intp)]
+        begun = roots[without(rows, unfit)]
         self._entries.add(begun, np.zeros(len(begun), np.uint64))
         return unfit
 

@@ -5,7 +5,7 @@ Entries and packs are written by the same attempt of a task, and never count as 
 attempt has written of both is complete in itself, or leaves its trees open.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -37,6 +37,11 @@ Route = tuple[str, int, Subscription]
 """Bolt, its tasks, its subscription."""
 
 Count = Callable[[str, int], None]
+
+
+def without(rows: Rows, some: Collection[int]) -> Rows:
+    """The rows that are not among some; those are few."""
+    return rows[~np.isin(rows, list(some))] if some else rows
 
 
 def not_counted(_name: str, _more: int) -> None:
@@ -113,7 +118,7 @@ class Pack:
         if FAIL in batch.schema.names:
             messages = batch.column(FAIL).to_pylist()
             unfit = {row: messages[row] for row in rows.tolist() if messages[row] is not None}
-            rows = np.setdiff1d(rows, list(unfit))
+            rows = without(rows, unfit)
         streams = list(self.outputs.streams)
         if len(streams) == 1:
             unfit |= packing.emit(streams[0], batch, anchors, rows)

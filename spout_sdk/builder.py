@@ -36,7 +36,7 @@ from tuple_tree.names import check_name
 from tuple_tree.packs import MAX_ROWS
 from tuple_tree.streams import DEFAULT_STREAM, Stream
 
-AnyFactory = Factory | Callable[[Any], Any]
+AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]
 """What makes the instance of a task; of an external component, a function for whatever runs it."""
 
 _MAX_PENDING: Final = 10_000

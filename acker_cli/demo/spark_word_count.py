@@ -1,36 +1,60 @@
-"""The word count with its middle in Spark: lines (SDK) → split (Spark) → count (SDK).
+"""The word count in Spark: lines → split → count, each a job of its own.
 
-The spout and the last bolt are those of `word_count`, so what comes out is compared in the same way. As services they
-stand in `docker-compose.yml`, under the profile `spark`.
+    topic {name}.text ─▶ lines (spout) ──shuffle──▶ split ──shuffle──▶ count ─▶ Parquet in {directory}/counted
+
+The streams are those of `word_count`. As services the three stand in `docker-compose.yml`, under the profile `spark`;
+`python -m acker_cli.demo.spark_word_count` fills the topic, and `spark_verification` says whether all is right.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
-from acker_cli.demo.text import WORD
-from acker_cli.demo.word_count import COUNT, LINES, SPLIT, CountBolt, LineSpout, Parameters, SplitBolt
-from spout_sdk import Stream, Topology, TopologyBuilder
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from acker_cli.demo.text import WORD, lines
+from acker_cli.demo.word_count import COUNT, LINES, SPLIT, LineSpout, Parameters, SplitBolt
+from spout_sdk import Topology, TopologyBuilder
+from tuple_tree.client_settings import for_consumer
+from tuple_tree.watermarks import watermarks
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Mapping
+    from pathlib import Path
 
-# Well above what a few micro-batches take on a busy machine.
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs import Source
+
+PARTITIONS: Final = 2
+# Well above what a few micro-batches take on a busy machine, and a driver that is started again.
 _MESSAGE_TIMEOUT: Final = 120.0
 # A micro-batch costs some tenths of a second whatever it holds, so it should hold many lines.
 _MAX_SPOUT_PENDING: Final = 5_000
+_SECONDS: Final = 30.0
 
 
-def _single(stream: Stream) -> Stream:
-    """The same stream with one tuple a record."""
-    return stream.model_copy(update={"codec": "avro"})
+def text_topic(parameters: Parameters) -> str:
+    """The topic with the text: the number of a line is the key of its message."""
+    return f"{parameters.name}.text"
 
 
-class SingleLineSpout(LineSpout):
-    """Emits one line a record, as Spark reads them."""
+def counted_directory(parameters: Parameters) -> Path:
+    """Where the words lie, a directory for each micro-batch."""
+    return parameters.directory / "counted"
 
-    streams = (_single(LineSpout.streams[0]),)
+
+def text(_spark: SparkSession) -> Source:
+    """The lines of the topic, with their numbers."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from spark_jobs import Source
+
+    fields = {"line": F.col("key").cast("string").cast("bigint"), "text": F.col("value").cast("string")}
+    return Source(text_topic(Parameters.from_environment(os.environ)), fields=fields)
 
 
 def split(rows: DataFrame) -> DataFrame:
@@ -42,12 +66,72 @@ def split(rows: DataFrame) -> DataFrame:
     return words.withColumn("position", F.col("position").cast("bigint"))
 
 
+def count(rows: DataFrame, batch_id: int) -> None:
+    """Keeps each word with its place in the text, by which one that comes again is counted once.
+
+    A micro-batch that is run again appends its words again: what was acked is there at any moment.
+    """
+    directory = counted_directory(Parameters.from_environment(os.environ)) / f"batch={batch_id}"
+    rows.select("line", "position", "word").write.mode("append").parquet(directory.as_uri())
+
+
 def topology() -> Topology:
     """Builds the topology from the environment."""
     parameters = Parameters.from_environment(os.environ)
     builder = TopologyBuilder(parameters.name, message_timeout=_MESSAGE_TIMEOUT, max_spout_pending=_MAX_SPOUT_PENDING)
-    builder.set_spout(LINES, lambda: SingleLineSpout(parameters), tasks=2)
-    words = [_single(SplitBolt.streams[0])]
-    builder.set_bolt(SPLIT, split, tasks=2, external=True, streams=words).shuffle_grouping(LINES)
-    builder.set_bolt(COUNT, lambda: CountBolt(parameters), tasks=2).fields_grouping(SPLIT, "word")
+    builder.set_spout(LINES, text, external=True, streams=LineSpout.streams)
+    bolt = builder.set_bolt(SPLIT, split, tasks=2, external=True, streams=SplitBolt.streams)
+    bolt.shuffle_grouping(LINES)
+    builder.set_bolt(COUNT, count, tasks=2, external=True).shuffle_grouping(SPLIT)
     return builder.build()
+
+
+def write_text(kafka: Mapping[str, Any], parameters: Parameters, replication: int) -> int:
+    """Makes the topic of the text, and writes what it lacks of it; returns how many lines that are.
+
+    Line n is message n // 2 of partition n % 2, so what is there says what is missing.
+    """
+    topic, every = text_topic(parameters), lines(parameters.lines)
+    ends = [0] * PARTITIONS
+    with AdminClient({**kafka}) as admin:
+        try:
+            admin.create_topics([NewTopic(topic, PARTITIONS, replication)])[topic].result(_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            ends = ends_of(kafka, topic)
+    written = 0
+    producer = Producer({**kafka, "enable.idempotence": True, "queue.buffering.max.messages": len(every) + 1})
+    for partition, end in enumerate(ends):
+        for number in range(partition + end * PARTITIONS, len(every), PARTITIONS):
+            producer.produce(topic, every[number], str(number), partition)
+            written += 1
+    if producer.flush(_SECONDS):
+        raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT, f"{topic} could not be written"))
+    return written
+
+
+def ends_of(kafka: Mapping[str, Any], topic: str) -> list[int]:
+    """How many messages each partition of the text's topic has got."""
+    consumer = Consumer({**for_consumer(kafka), "group.id": topic})
+    try:
+        return [watermarks(consumer, TopicPartition(topic, number), _SECONDS)[1] for number in range(PARTITIONS)]
+    finally:
+        consumer.close()
+
+
+def main() -> int:
+    """Fills the topic that the environment names; returns the exit code."""
+    from acker_cli.cluster import configured_cluster
+    from acker_cli.console import standard_output
+    from acker_cli.setting_layers import Flags, load
+
+    loaded, parameters = load(Flags()), Parameters.from_environment(os.environ)
+    replication = loaded.settings.topics.replication_factor
+    written = write_text(configured_cluster(loaded).kafka, parameters, replication)
+    standard_output().print(f"wrote {written:,} lines to {text_topic(parameters)}", markup=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

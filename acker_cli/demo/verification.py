@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from acker_cli.console import standard_output
 from acker_cli.demo.report import Comparison
@@ -27,11 +27,58 @@ _SAY_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.5
 
 
+class Results(Protocol):
+    """What a word count has done so far.
+
+    Attributes:
+        wrong: what lines are, in words, that were acked and must not have been as they were.
+    """
+
+    wrong: str
+
+    def acked(self) -> int:
+        """How many lines are acked."""
+        ...
+
+    def wrongly_acked(self) -> int:
+        """How many of them must not have been."""
+        ...
+
+    def counted(self) -> Counter[str]:
+        """The words."""
+        ...
+
+
+class KeptResults:
+    """What the tasks of `word_count` keep on disk.
+
+    Args:
+        directory: where.
+    """
+
+    wrong = "more than once"
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def acked(self) -> int:
+        """How many lines are acked."""
+        return acked_lines(self._directory)
+
+    def wrongly_acked(self) -> int:
+        """How many lines were acked more than once."""
+        return lines_acked_again(self._directory)
+
+    def counted(self) -> Counter[str]:
+        """The words of all tasks together."""
+        return counted_words(self._directory)
+
+
 class Verification:
     """Waits for the end of a word count, and judges it.
 
     Args:
-        directory: where the tasks keep their files.
+        results: of the word count.
         total: how many lines the text has.
         expected: its words.
         patience: seconds without progress after which it is given up.
@@ -42,7 +89,7 @@ class Verification:
 
     def __init__(
         self,
-        directory: Path,
+        results: Results,
         total: int,
         expected: Counter[str],
         patience: float,
@@ -50,7 +97,7 @@ class Verification:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], object] | None = None,
     ) -> None:
-        self._directory = directory
+        self._results = results
         self._total = total
         self._expected = expected
         self._patience = patience
@@ -61,22 +108,22 @@ class Verification:
     def run(self) -> bool:
         """Waits until every line is acked, or nothing goes on any more; says and returns whether all is right."""
         done = self._wait()
-        again = lines_acked_again(self._directory)
-        comparison = Comparison(self._expected, counted_words(self._directory))
+        wrong = self._results.wrongly_acked()
+        comparison = Comparison(self._expected, self._results.counted())
         if done < self._total:
             self._say(
                 f"given up: no line was acked for {self._patience:g} s. Look into the logs of the spout, the bolts and "
                 f"the ackers, or wait longer with {PATIENCE_VARIABLE}"
             )
-        self._say(f"{done:,} of {self._total:,} lines acked, {again:,} of them more than once")
+        self._say(f"{done:,} of {self._total:,} lines acked, {wrong:,} of them {self._results.wrong}")
         self._say(comparison.in_words())
-        return done == self._total and not again and comparison.matches
+        return done == self._total and not wrong and comparison.matches
 
     def _wait(self) -> int:
         done = -1
         moved_at = said_at = self._clock()
         while True:
-            before, done = done, acked_lines(self._directory)
+            before, done = done, self._results.acked()
             now = self._clock()
             if done != before:
                 moved_at = now
@@ -88,13 +135,13 @@ class Verification:
             self._pause(_LOOK_SECONDS)
 
 
-def main() -> int:
-    """Verifies what the environment names; returns the exit code."""
+def verified(results: Results) -> int:
+    """Verifies results against the text that the environment names; returns the exit code."""
     output = standard_output()
     parameters = Parameters.from_environment(os.environ)
     patience = float(os.environ.get(PATIENCE_VARIABLE, _PATIENCE_SECONDS))
     verification = Verification(
-        parameters.directory,
+        results,
         len(lines(parameters.lines)),
         plain_count(parameters.lines),
         patience,
@@ -108,4 +155,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(verified(KeptResults(Parameters.from_environment(os.environ).directory)))

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_jobs
+from acker_worker.ledger import warm_up
 
 # Most of what Spark runs here was generated a moment ago and runs a few times: to optimise it is half of the work.
 _JAVA = "-XX:TieredStopAtLevel=1"
@@ -29,6 +30,8 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    # Numba looks for plug-ins along the path of imports, on which Spark puts the jars of its packages.
+    warm_up()
     # The second number is how often a task may fail, which local mode takes from nowhere else.
     session = spark_jobs.session("tests", "local[2,3]", SETTINGS)
     session.sparkContext.setLogLevel("ERROR")

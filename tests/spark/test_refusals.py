@@ -16,6 +16,7 @@ from spark_jobs import (
     SparkJobError,
     TopicsRefusedError,
     TransformRefusedError,
+    kafka_options,
 )
 from tests.spark.rig import Stage, topology_name
 from tests.spark.spout_rig import SpoutStage, spout_manifest
@@ -93,7 +94,9 @@ def test_bolts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> N
     assert not stage.checkpoint.exists()
 
 
-def test_spouts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+def test_spouts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Every broker knows by now which topics there are.
+    monkeypatch.setattr(kafka_options, "_KNOWN_SECONDS", 0)
     stage = SpoutStage(bootstrap_servers, tmp_path)
     mine, source = stage.manifest, stage.source
     refused = refuses(spark_jobs.spout, kafka=stage.kafka, checkpoint=str(stage.checkpoint))

@@ -6,7 +6,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +70,12 @@ def test_a_bolt_between_components_of_the_sdk(
     topology = example()
     cluster = Cluster(bootstrap_servers, topology.manifest)
     cluster.create_topics()
-    with (
-        submit(
-            f"{__name__}:example", "split", tmp_path / "checkpoint", bootstrap_servers, "--max-rows", "5000"
-        ) as command,
-        in_threads(topology, cluster.bootstrap, ("count", "lines")) as sdk,
-    ):
+    checkpoint = tmp_path / "checkpoint"
+    with ExitStack() as stack:
+        command = stack.enter_context(submit(f"{__name__}:example", "split", checkpoint, bootstrap_servers))
+        # What is emitted before a Spark has started on a loaded machine may time out.
+        await_while_it_runs(command, (checkpoint / "metadata").exists, "the query to start")
+        sdk = stack.enter_context(in_threads(topology, cluster.bootstrap, ("count", "lines")))
         await_while_it_runs(command, lambda: sdk.stats["lines"].acked >= word_count.LINES, "all lines to be acked")
         eventually(lambda: sdk.stats["count"].executed >= word_count.WORDS.total(), "all words to be counted")
         assert command.end(signal.SIGTERM) == 0, command.said

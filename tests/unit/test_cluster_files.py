@@ -44,14 +44,16 @@ _EVERY = ("restart", "deploy", "logging")
 def test_every_service_is_bounded_and_restarted_and_has_time_to_stop() -> None:
     assert {"kafka-1", "acker", "spark-split", "grafana"} <= _SERVICES.keys()
     for name, text in _SERVICES.items():
-        shared = re.search(r"<<: \*(broker|ours|one-shot)$", text, re.MULTILINE)
+        shared = re.search(r"<<: \*(broker|ours|one-shot|spark-driver)$", text, re.MULTILINE)
         assert shared or all(f"\n    {key}:" in text for key in _EVERY), name
         assert "container_name" not in text, "it could not be scaled"
-    anchors = {name: _COMPOSE[_COMPOSE.index(f"&{name}\n") :].split("\n\n")[0] for name in ("broker", "ours")}
-    for block in anchors.values():
+    anchors = {
+        name: _COMPOSE[_COMPOSE.index(f"&{name}\n") :].split("\n\n")[0] for name in ("broker", "ours", "spark-driver")
+    }
+    for block in (anchors["broker"], anchors["ours"]):
         assert all(f"\n  {key}:" in block for key in _EVERY)
     assert _COMPOSE.count("cpus:") == _COMPOSE.count("memory:")
-    for text, least in ((anchors["ours"], supervisor.STOP_SECONDS), (_SERVICES["spark-split"], submit._STOP_SECONDS)):
+    for text, least in ((anchors["ours"], supervisor.STOP_SECONDS), (anchors["spark-driver"], submit._STOP_SECONDS)):
         (seconds,) = re.findall(r"stop_grace_period: (\d+)s", text)
         assert int(seconds) > least
 

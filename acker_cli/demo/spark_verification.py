@@ -1,0 +1,71 @@
+"""Whether the word count in Spark is right: `python -m acker_cli.demo.spark_verification`.
+
+It waits until the spout has committed every line of the text as done, and compares the words that the last bolt has
+kept, each place in the text once, with a plain count. Exit code 0 only if no line was given up and each word is there
+as often as it stands in the text; 1 if not, or if nothing was acked for `WORD_COUNT_PATIENCE` seconds (120).
+"""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow.dataset as ds
+from confluent_kafka import Consumer, TopicPartition
+
+from acker_cli.cluster import configured_cluster
+from acker_cli.demo.spark_word_count import PARTITIONS, counted_directory, text_topic
+from acker_cli.demo.verification import verified
+from acker_cli.demo.word_count import LINES, Parameters
+from acker_cli.setting_layers import Flags, load
+from tuple_tree.client_settings import for_consumer
+from tuple_tree.names import component_group, dead_letters_topic
+from tuple_tree.watermarks import watermarks
+
+_SECONDS: Final = 10.0
+
+
+class SparkResults:
+    """What the jobs have done.
+
+    Args:
+        kafka: librdkafka properties.
+        parameters: of the word count.
+    """
+
+    wrong = "given up"
+
+    def __init__(self, kafka: Mapping[str, Any], parameters: Parameters) -> None:
+        self._parameters = parameters
+        group = component_group(parameters.name, LINES)
+        self._consumer = Consumer({**for_consumer(kafka), "group.id": group, "enable.auto.commit": False})
+
+    def acked(self) -> int:
+        """How many lines the spout has committed as done: those before the first one that is open."""
+        topic = text_topic(self._parameters)
+        asked = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+        return sum(max(each.offset, 0) for each in self._consumer.committed(asked, timeout=_SECONDS))
+
+    def wrongly_acked(self) -> int:
+        """How many messages lie among the dead letters."""
+        letters = TopicPartition(dead_letters_topic(self._parameters.name), 0)
+        return watermarks(self._consumer, letters, _SECONDS)[1]
+
+    def counted(self) -> Counter[str]:
+        """The words that were kept, each place in the text once."""
+        directory = counted_directory(self._parameters)
+        if not directory.exists():
+            return Counter()
+        places = ds.dataset(directory, format="parquet").to_table(columns=["line", "position", "word"])
+        words = places.group_by(places.column_names).aggregate([]).column("word")
+        return Counter({each["values"]: each["counts"] for each in words.value_counts().to_pylist()})
+
+
+def results() -> SparkResults:
+    """Those of the word count that the environment names."""
+    return SparkResults(configured_cluster(load(Flags())).kafka, Parameters.from_environment(os.environ))
+
+
+if __name__ == "__main__":
+    sys.exit(verified(results()))

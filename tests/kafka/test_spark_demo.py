@@ -1,0 +1,44 @@
+"""The word count in Spark without Spark: its text, written once however often, and what is made of its results."""
+
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, TopicPartition
+
+from acker_cli.demo.spark_verification import SparkResults
+from acker_cli.demo.spark_word_count import counted_directory, text_topic, topology, write_text
+from acker_cli.demo.text import lines
+from acker_cli.demo.word_count import LINES, Parameters
+from tests.kafka.sdk_rig import Cluster
+from tuple_tree.names import component_group, dead_letters_topic
+
+
+def test_what_is_missing_of_the_text_is_written(bootstrap_servers: str, tmp_path: Path) -> None:
+    name, kafka = f"spark-{uuid.uuid4().hex[:12]}", {"bootstrap.servers": bootstrap_servers}
+    assert write_text(kafka, Parameters(name, lines=7), 1) == 7
+    assert write_text(kafka, Parameters(name, lines=7), 1) == 0
+    whole = Parameters(name, tmp_path, lines=20)
+    assert write_text(kafka, whole, 1) == 13
+    topic = text_topic(whole)
+    cluster = Cluster(bootstrap_servers, topology().manifest.model_copy(update={"topology": name}))
+    cluster.create_topics()
+    found = {int(record.key() or b""): record.value() for record in cluster.records(topic)}
+    assert found == {number: line.encode() for number, line in enumerate(lines(20))}
+
+    results = SparkResults(kafka, whole)
+    assert (results.acked(), results.wrongly_acked(), results.counted()) == (0, 0, Counter())
+    consumer = Consumer({**kafka, "group.id": component_group(name, LINES)})
+    consumer.commit(offsets=[TopicPartition(topic, 1, 4)], asynchronous=False)
+    consumer.close()
+    # The second micro-batch was run again.
+    for batch, file, places in ((0, "a", [0, 1]), (1, "a", [1, 2]), (1, "b", [1, 2])):
+        directory = counted_directory(whole) / f"batch={batch}"
+        directory.mkdir(parents=True, exist_ok=True)
+        rows = {"line": [5] * 2, "position": places, "word": ["aba"[place] for place in places]}
+        pq.write_table(pa.table(rows), directory / f"{file}.parquet")
+    cluster.produce(dead_letters_topic(name), 0, b"given up")
+    assert (results.acked(), results.wrongly_acked()) == (4, 1)
+    assert results.counted() == Counter("aba")

@@ -1,0 +1,53 @@
+"""What `importlib.invalidate_caches` costs where modules are in archives, and what it still finds."""
+
+import importlib
+import importlib.util
+import os
+import sys
+import zipimport
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from spark_jobs.zip_imports import read_changed_archives_only
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An archive that is on the path of imports."""
+    path = tmp_path / "modules.zip"
+    with ZipFile(path, "w") as made:
+        made.writestr("zipped_first.py", "")
+    monkeypatch.syspath_prepend(str(path))
+    assert importlib.util.find_spec("zipped_first")
+    monkeypatch.setattr(zipimport.zipimporter, "invalidate_caches", zipimport.zipimporter.invalidate_caches)
+    yield path
+    sys.path_importer_cache.pop(str(path), None)
+
+
+def test_an_archive_is_read_again_when_it_has_changed(archive: Path) -> None:
+    read_changed_archives_only()
+    with ZipFile(archive, "a") as changed:
+        changed.writestr("zipped_second.py", "")
+    importlib.invalidate_caches()
+    assert importlib.util.find_spec("zipped_second")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python mends it by itself")
+def test_an_archive_is_not_read_again_when_it_has_not_changed(archive: Path) -> None:
+    read_changed_archives_only()
+    status = archive.stat()
+    content = archive.read_bytes()
+    archive.write_bytes(b"x" * len(content))
+    os.utime(archive, ns=(status.st_atime_ns, status.st_mtime_ns))
+    importlib.invalidate_caches()
+    assert importlib.util.find_spec("zipped_first"), "as it was read"
+
+
+def test_an_archive_that_is_gone_is_no_error(archive: Path) -> None:
+    read_changed_archives_only()
+    archive.unlink()
+    importlib.invalidate_caches()
+    assert importlib.util.find_spec("zipped_first") is None
