@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
@@ -61,6 +61,31 @@ def interruptible(*, is_service: bool = False) -> Iterator[None]:
     except Interrupted as interrupted:
         if not (is_service and interrupted.number == signal.SIGTERM):
             raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
+    """Calls `stop` at each SIGINT and SIGTERM, for what stops between two records, never amid one.
+
+    The third one ends the process at once.
+
+    Yields:
+        The signals that came so far, by their numbers.
+    """
+    received: list[int] = []
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) >= _PATIENCE:
+            os._exit(128 + number)
+        stop()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

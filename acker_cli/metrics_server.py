@@ -114,6 +114,16 @@ def metrics_served(section: MetricsSection, collectors: Iterable[Collector], sil
         server.server_close()
 
 
+def check_port(section: MetricsSection) -> None:
+    """Makes sure that the pages can be served, before anything else is started; does nothing if no port is set.
+
+    Raises:
+        SettingsError: if nothing can listen there.
+    """
+    if section.port is not None:
+        _listening(section.host, section.port).server_close()
+
+
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 

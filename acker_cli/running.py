@@ -1,20 +1,18 @@
 """Running a topology, or one of its components, until told to stop."""
 
 import logging
-import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from types import FrameType
 
 from acker_cli import acker_pool
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_cli.cluster import Cluster
 from acker_cli.errors import SettingsError
-from acker_cli.interruption import Interrupted
+from acker_cli.interruption import Interrupted, stopped_by_signals
 from acker_cli.loops import ACKER_LOOP, Loop
 from acker_cli.metrics_server import metrics_served
 from acker_cli.settings import Settings
@@ -188,20 +186,13 @@ def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: Vie
     def silences() -> dict[str, float]:
         return {**loop.silences(), **({ACKER_LOOP: ackers.silence()} if plan.ackers else {})}
 
-    received: list[int] = []
-
-    # A component stops between two tuples, never amid one.
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-        runner.stop()
-
     collectors = _collectors(plan.topology.manifest, lambda: latest, has_ackers=bool(plan.ackers))
     with ExitStack() as cleaning:
         cleaning.enter_context(metrics_served(settings.metrics, collectors, silences))
         cleaning.enter_context(ackers)
         runner = ComponentRunner(plan.topology, plan.component, cluster.kafka, on_stats=on_stats)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            cleaning.callback(signal.signal, number, signal.signal(number, on_signal))
+        # A component stops between two tuples, never amid one.
+        received = cleaning.enter_context(stopped_by_signals(runner.stop))
         collect_rarely()
         runner.run()
     if received:

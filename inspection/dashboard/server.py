@@ -78,7 +78,7 @@ class DashboardServer:
         Raises:
             DashboardError: if nothing can listen there.
         """
-        self._socket = _listening(self._at.host, self._at.port)
+        self._socket = listening_at(self._at.host, self._at.port)
         pages = Pages(self._source, self._chosen)
         access = Access.of(self._token, [self._at.host, *self._at.names])
         config = uvicorn.Config(
@@ -177,7 +177,12 @@ def _checked(token: str | None) -> str | None:
     return token
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises:
+        DashboardError: if nothing can.
+    """
     try:
         found: list[Any] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _name, address = found[0]
@@ -193,7 +198,7 @@ def _listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise DashboardError(
             f"the dashboard cannot be served at {host}, port {port}: {error.strerror or error}. Set another port with "
-            "--port, ACKER_DASHBOARD__PORT, or port under [dashboard] in acker.toml (0 takes a free one), and the "
-            "address with --host"
+            "--set dashboard.port=N, ACKER_DASHBOARD__PORT, or port under [dashboard] in acker.toml (0 takes a free "
+            "one), and the address with dashboard.host"
         ) from error
     return listening

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from pathlib import Path
 from wsgiref.util import setup_testing_defaults
 
 import pytest
@@ -10,6 +11,7 @@ from acker_cli.errors import SettingsError
 from acker_cli.loops import Loop
 from acker_cli.metrics_server import application, metrics_served
 from acker_cli.settings import MetricsSection
+from tests.unit.cli.running import call_acker
 
 STUCK_AFTER_S = 30.0
 
@@ -48,3 +50,19 @@ def test_an_address_that_cannot_be_had_is_an_error_that_says_what_to_do() -> Non
             with pytest.raises(SettingsError, match=said) as raised, metrics_served(section, [], dict):
                 raise AssertionError("it was served")
             assert "ACKER_METRICS__" in str(raised.value)
+
+
+def test_a_port_in_use_is_said_before_a_broker_is_started(tmp_path: Path) -> None:
+    """There is no Java here, which would be the error if a broker were to be started."""
+    without_java = {"PATH": str(tmp_path), "JAVA_HOME": ""}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for options in (
+            ("--metrics-port", f"{port}"),
+            ("--dashboard", "--set", f"dashboard.port={port}"),
+            ("--set", f"local_kafka.port={port}"),
+        ):
+            run = call_acker("run", "examples.word_count:topology", "--local", *options, environment=without_java)
+            assert run.returncode == 1
+            assert f"{port}" in run.stderr
+            assert "already in use" in run.stderr.lower()
