@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from acker_cli.settings import KafkaProperties
+from acker_worker.catalogue import KafkaSettings
 from acker_worker.errors import AckerWorkerError
 from inspection.topology_status import ClusterStatus
 from tuple_tree.manifest import Manifest
@@ -15,11 +15,11 @@ from tuple_tree.names import acker_group
 _log = logging.getLogger(__name__)
 
 LOOK_S: Final = 2.0
-"""After how long it is looked for workers, in seconds: those that are started with the components have joined by then."""
+"""After how long it is looked for workers, in seconds: those that start with the components have joined by then."""
 
 
 @contextmanager
-def warned_without_ackers(kafka: KafkaProperties, manifest: Manifest, look_s: float = LOOK_S) -> Iterator[None]:
+def warned_without_ackers(kafka: KafkaSettings, manifest: Manifest, look_s: float = LOOK_S) -> Iterator[None]:
     """Warns if no acker worker is in the group of the topology; does nothing where there is nothing to ack.
 
     The group is asked for once, because a client that asks again and again aborts its process where a broker goes away

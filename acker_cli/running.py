@@ -13,7 +13,7 @@ from acker_cli.acker_process import AckerLaunch
 from acker_cli.cluster import Cluster
 from acker_cli.errors import SettingsError
 from acker_cli.interruption import Interrupted, stopped_by_signals
-from acker_cli.loops import ACKER_LOOP, Loop
+from acker_cli.loops import ACKER_LOOP, Health, Loop
 from acker_cli.metrics_server import metrics_served
 from acker_cli.settings import Settings
 from acker_cli.snapshot import Rate, TopologySnapshot
@@ -139,7 +139,8 @@ def run_topology(plan: RunPlan, cluster: Cluster, settings: Settings, view: View
     processes = TopologyProcesses(plan.reference, manifest, cluster.kafka, plan.processes, ackers)
     latest = processes.snapshot()
     collectors = _collectors(manifest, lambda: latest, has_ackers=ackers is not None)
-    with metrics_served(settings.metrics, collectors, processes.silences), processes as topology:
+    health = Health(processes.silences, lambda: latest.stalls)
+    with metrics_served(settings.metrics, collectors, health), processes as topology:
         while True:
             topology.check()
             latest = topology.snapshot()
@@ -188,7 +189,8 @@ def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: Vie
 
     collectors = _collectors(plan.topology.manifest, lambda: latest, has_ackers=bool(plan.ackers))
     with ExitStack() as cleaning:
-        cleaning.enter_context(metrics_served(settings.metrics, collectors, silences))
+        health = Health(silences, lambda: latest.stalls)
+        cleaning.enter_context(metrics_served(settings.metrics, collectors, health))
         cleaning.enter_context(ackers)
         runner = ComponentRunner(plan.topology, plan.component, cluster.kafka, on_stats=on_stats)
         # A component stops between two tuples, never amid one.

@@ -78,7 +78,7 @@ def worker(
     # Not `interruptible`: a worker stops between two records, never amid one.
     with (
         stopped_by_signals(working.stop) as received,
-        metrics_served(settings.metrics, working.collectors, working.silences),
+        metrics_served(settings.metrics, working.collectors, working.health),
     ):
         working.run()
     if signal.SIGINT in received:

@@ -89,7 +89,7 @@ def test_ctrl_c_ends_a_command_that_waits_for_a_broker(command: str, monkeypatch
     thread = threading.Thread(target=interrupt_and_wait)
 
     class Interrupting(AdminClient):
-        def describe_cluster(self, **options: Any) -> Any:
+        def describe_cluster(self, **options: Any) -> Any:  # type: ignore[override]
             asked = super().describe_cluster(**options)
             thread.start()
             return asked
