@@ -53,7 +53,8 @@ class Project:
         self._line = ["docker", "compose", "--project-name", name, "--env-file", os.devnull]
         for file in (*_FILES, *files):
             self._line += ["--file", str(ROOT / file)]
-        self.environment = {"ACKER_IMAGE": "kafka-acker:test", **(environment or {})}
+        image = os.environ.get("ACKER_IMAGE", "kafka-acker:test")
+        self.environment = {"ACKER_IMAGE": image, **(environment or {})}
 
     def compose(self, *arguments: str, seconds: float = 300) -> str:
         """What `docker compose` prints; fails if it fails."""

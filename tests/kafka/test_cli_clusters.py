@@ -1,16 +1,21 @@
 """`acker topics`, `acker run` and `acker worker` on a cluster, and acker workers as child processes."""
 
+import io
 import json
+import sys
 import threading
 import uuid
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
 
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_cli.acker_watch import warned_without_ackers
 from acker_cli.errors import ProcessError
+from acker_cli.feeding import Feed, feeding
 from acker_worker.catalogue import Catalogue
 from spout_sdk import load_topology
 from tests.kafka.sdk_topologies import NAME
@@ -108,3 +113,22 @@ def test_a_topology_without_an_acker_worker_is_warned_of(
         member.close()
     manifest = manifest.model_copy(update={"guarantee": "at_most_once"})
     assert looked() == []
+
+
+def test_lines_of_standard_input_become_messages(
+    name: str, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka = {"bootstrap.servers": bootstrap_servers}
+    admin = AdminClient(kafka)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"n": 1}\r\n{"n": 2}\n\n{"n": 3}')))
+    output = io.StringIO()
+    with feeding(kafka, [Feed(name, "-")], Console(file=output)):
+        eventually(lambda: "fed" in output.getvalue(), "the end of the input")
+    assert output.getvalue() == f"fed 4 messages into {name}\n"
+    reader = Consumer({**kafka, "group.id": name})
+    try:
+        reader.assign([TopicPartition(name, 0, 0)])
+        assert [each.value() for each in reader.consume(4, 30)] == [b'{"n": 1}', b'{"n": 2}', b"", b'{"n": 3}']
+    finally:
+        reader.close()
