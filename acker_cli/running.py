@@ -51,6 +51,12 @@ class RunPlan:
     processes: Mapping[str, int] = field(default_factory=dict)
     ackers: int = 0
 
+    @property
+    def needs_ackers(self) -> bool:
+        """Whether trees are begun here whose ackers run elsewhere; bolts may well be started before them."""
+        spouts = {spout.name for spout in self.topology.manifest.spouts}
+        return not self.ackers and (self.component is None or self.component in spouts)
+
     @classmethod
     def checked(
         cls, topology: Topology, reference: str, component: str | None, processes: Sequence[str], ackers: int

@@ -118,7 +118,7 @@ def run(
             served = cleaning.enter_context(dashboard_served(cluster.kafka, loaded.settings.dashboard, topology.name))
             console.print(f"dashboard at {served.address}", markup=False)
         view = cleaning.enter_context(open_view(console))
-        if not plan.ackers:
+        if plan.needs_ackers:
             cleaning.enter_context(warned_without_ackers(cluster.kafka, topology.manifest))
         run_plan = run_topology if component is None else run_component
         run_plan(plan, cluster, loaded.settings, view)

@@ -5,6 +5,7 @@ import json
 import sys
 import threading
 import uuid
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -16,6 +17,7 @@ from acker_cli.acker_process import AckerLaunch
 from acker_cli.acker_watch import warned_without_ackers
 from acker_cli.errors import ProcessError
 from acker_cli.feeding import Feed, feeding
+from acker_cli.running import RunPlan
 from acker_worker.catalogue import Catalogue
 from spout_sdk import load_topology
 from tests.kafka.sdk_topologies import NAME
@@ -114,11 +116,17 @@ def test_a_topology_without_an_acker_worker_is_warned_of(
     manifest = manifest.model_copy(update={"guarantee": "at_most_once"})
     assert looked() == []
 
+    def needs_ackers(component: str | None, ackers: int) -> bool:
+        return RunPlan.checked(load_topology(TOPOLOGY), TOPOLOGY, component, (), ackers).needs_ackers
+
+    asked = [needs_ackers(*each) for each in ((None, 0), ("lines", 0), ("split", 0), (None, 1))]
+    assert asked == [True, True, False, False], "only for those who begin trees"
+
 
 def test_lines_of_standard_input_become_messages(
     name: str, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kafka = {"bootstrap.servers": bootstrap_servers}
+    kafka: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
     admin = AdminClient(kafka)
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"n": 1}\r\n{"n": 2}\n\n{"n": 3}')))
