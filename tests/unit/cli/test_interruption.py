@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from acker_cli import interruption
 from acker_cli.interruption import Interrupted, interruptible, stopped_by_signals
 from acker_worker import contact
 from tests.unit.cli.running import call_acker
+from tests.waiting import eventually
 
 _THREE_TIMES = """
 import os, signal
@@ -75,6 +77,14 @@ def test_what_stops_between_two_records_is_asked_to_and_ended_the_third_time() -
         check=False,
     ).returncode
     assert code == 130
+
+
+def test_what_takes_long_to_stop_says_so(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(interruption, "SLOW_S", 0)
+    monkeypatch.setattr(sys, "__stderr__", None)
+    with stopped_by_signals(lambda: None):
+        interrupt()
+        eventually(lambda: "Ctrl-C twice more ends it at once" in capfd.readouterr().err, "a line about it")
 
 
 @pytest.mark.parametrize("command", ["topologies list", "top orders", "worker", "doctor"])
