@@ -240,12 +240,15 @@ class AckerPool:
 def summed(stats: list[WorkerStats]) -> WorkerStats:
     """The sum of snapshots of different workers; times are not added up, the longest counts."""
     total: dict[str, Any] = {}
+    most = ("clock_lag_ms", "rebuild_seconds", "ack_partitions", "stalled_ms")
     for field in dataclasses.fields(WorkerStats):
         values = [getattr(one, field.name) for one in stats]
         if field.name == "by_partition":
             # While a partition moves, its old and its new owner may both still show it.
             held = {one.partition: one for partitions in values for one in partitions}
             total[field.name] = tuple(held[partition] for partition in sorted(held))
+        elif field.name == "stalled_by":
+            total[field.name] = max(stats, key=lambda one: one.stalled_ms).stalled_by
         else:
-            total[field.name] = max(values) if field.name in ("clock_lag_ms", "rebuild_seconds") else sum(values)
+            total[field.name] = max(values) if field.name in most else sum(values)
     return WorkerStats(**total)

@@ -116,6 +116,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = _EXIT_ERROR
     except Exception as error:  # noqa: BLE001 - whatever it is, nobody gets a traceback who did not ask for it
+        if isinstance(error.__cause__, KeyboardInterrupt):  # which came while a client of Kafka's was made
+            sys.exit(_EXIT_INTERRUPTED)
         if type(error).__name__ == _HELP_SHOWN:
             sys.exit(0)
         if wants_traceback:

@@ -25,3 +25,14 @@ def dashboard_served(kafka: KafkaProperties, section: DashboardSection, topology
 
     at = ServedAt(section.host, section.port, section.token, section.names.split(","), section.certificate, section.key)
     return DashboardServer(KafkaSource(kafka), at, topology)
+
+
+def check_dashboard_port(section: DashboardSection) -> None:
+    """Makes sure that the dashboard can be served, before anything else is started.
+
+    Raises:
+        DashboardError: if nothing can listen there.
+    """
+    from inspection.dashboard.server import listening_at
+
+    listening_at(section.host, section.port).close()

@@ -16,6 +16,8 @@ from rich.console import Console
 from acker_cli.errors import SettingsError
 from acker_worker.catalogue import Catalogue
 from spout_sdk import Topology
+from tuple_tree.client_logs import client_logger
+from tuple_tree.client_settings import for_producer
 
 _log = logging.getLogger(__name__)
 
@@ -120,7 +122,8 @@ def _write(kafka: dict[str, Any], topic: str, file: BinaryIO, ending: threading.
         else:
             _log.error("a line was not delivered to %s: %s", topic, error)
 
-    producer = Producer({**kafka, "enable.idempotence": True, "on_delivery": report})
+    settings = {**for_producer(kafka), "enable.idempotence": True, "on_delivery": report}
+    producer = Producer({**settings, "logger": client_logger("acker_cli")})
     for line in file:
         if ending.is_set():
             break

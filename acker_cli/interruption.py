@@ -3,13 +3,16 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE: Final = 3
+SLOW_S: Final = 0.8
+"""After how many seconds it is said that what was interrupted has not ended yet."""
 
 
 class Interrupted(BaseException):
@@ -43,15 +46,17 @@ def interruptible(*, is_service: bool = False) -> Iterator[None]:
             inside is unwound, and the command goes on after it.
     """
     seen = 0
+    slow = _slow_end()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         nonlocal seen
         seen += 1
         if seen == 1:
+            slow.start()
             raise Interrupted(number)
         if seen >= _PATIENCE:
             os._exit(128 + number)
-        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"acker: stopping; once more to end at once\n")
+        _say(b"acker: stopping; once more to end at once\n")
 
     # Whoever started us with nohup wants the hang-up ignored.
     wanted = [number for number in _SIGNALS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
@@ -62,5 +67,47 @@ def interruptible(*, is_service: bool = False) -> Iterator[None]:
         if not (is_service and interrupted.number == signal.SIGTERM):
             raise
     finally:
+        slow.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
+    """Calls `stop` at each SIGINT and SIGTERM, for what stops between two records, never amid one.
+
+    The third one ends the process at once.
+
+    Yields:
+        The signals that came so far, by their numbers.
+    """
+    received: list[int] = []
+    slow = _slow_end()
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) == 1:
+            slow.start()
+        if len(received) >= _PATIENCE:
+            os._exit(128 + number)
+        stop()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        slow.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _slow_end() -> threading.Timer:
+    """Says, once it was started and unless it is cancelled in time, what is waited for."""
+    said = b"acker: stopping; what is under way is finished and committed first. Ctrl-C twice more ends it at once\n"
+    timer = threading.Timer(SLOW_S, _say, [said])
+    timer.daemon = True
+    return timer
+
+
+def _say(line: bytes) -> None:
+    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, line)

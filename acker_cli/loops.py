@@ -1,7 +1,8 @@
-"""Whether loops turn: what `/health` judges by."""
+"""Whether loops turn, and whether they do anything: what `/live` and `/health` judge by."""
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 ACKER_LOOP: Final = "acker"
@@ -15,6 +16,39 @@ def loop_of(topology: str) -> str:
 
 Silences = Callable[[], Mapping[str, float]]
 """Returns, by loop, the seconds since it turned last."""
+
+
+Stalls = Callable[[], Mapping[str, tuple[float, str]]]
+"""Returns, by loop, for how many seconds there has been work of which nothing was done, and what that is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What is known of the loops of a command.
+
+    Attributes:
+        silences: since when they do not turn.
+        stalls: for how long they turn and do nothing.
+    """
+
+    silences: Silences
+    stalls: Stalls = dict
+
+    def why_stalled(self, stalled_after_s: float) -> str:
+        """What has done nothing for longer than that though there is work, in words; empty if there is nothing."""
+        return "; ".join(
+            f"{name} has made no progress for {seconds:.0f} s: {what}"
+            for name, (seconds, what) in sorted(self.stalls().items())
+            if seconds > stalled_after_s
+        )
+
+    def why_stuck(self, stuck_after_s: float) -> str:
+        """What has not turned for longer than that, in words; empty if everything has."""
+        return "; ".join(
+            f"the loop of {name} has not turned for {silence:.0f} s"
+            for name, silence in sorted(self.silences().items())
+            if silence > stuck_after_s
+        )
 
 
 class Loop:
@@ -38,12 +72,3 @@ class Loop:
     def silences(self) -> dict[str, float]:
         """Its name → seconds since it turned last; from any thread."""
         return {self._name: self._clock() - self._turned_at}
-
-
-def why_stuck(silences: Mapping[str, float], stuck_after_s: float) -> str:
-    """What has not turned for longer than that, in words; empty if everything has."""
-    return "; ".join(
-        f"the loop of {name} has not turned for {silence:.0f} s"
-        for name, silence in sorted(silences.items())
-        if silence > stuck_after_s
-    )

@@ -1,4 +1,4 @@
-"""What a command serves over HTTP, if it is asked to: `/metrics` for Prometheus, and `/health`.
+"""What a command serves over HTTP, if it is asked to: `/metrics` for Prometheus, `/health` and `/live`.
 
 The server has threads of its own, so it answers also while a loop is stuck, and says so.
 """
@@ -19,13 +19,16 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from acker_cli.errors import SettingsError
-from acker_cli.loops import Silences, why_stuck
+from acker_cli.loops import Health, Silences
 from acker_cli.settings import MetricsSection
 
 _log = logging.getLogger(__name__)
 
 METRICS_PATH: Final = "/metrics"
 HEALTH_PATH: Final = "/health"
+"""Whether the loops turn, and work is done where there is some."""
+LIVE_PATH: Final = "/live"
+"""Whether the loops turn: if not, an end and a new start help."""
 SILENCE: Final = "acker_loop_silence_seconds"
 """Seconds since a loop turned last, by `loop`: `acker`, or a component's name."""
 
@@ -55,16 +58,16 @@ class LoopCollector(Collector):
         yield family
 
 
-def application(collectors: Iterable[Collector], silences: Silences, stuck_after_s: float) -> Application:
+def application(collectors: Iterable[Collector], health: Health, section: MetricsSection) -> Application:
     """The pages.
 
     Args:
         collectors: of what `/metrics` shows, beside the loops and this process.
-        silences: of the loops.
-        stuck_after_s: seconds without a turn after which a loop counts as stuck.
+        health: of the loops.
+        section: says after how many seconds a loop counts as stuck, or as stalled.
     """
     registry = CollectorRegistry()
-    for collector in (*collectors, LoopCollector(silences)):
+    for collector in (*collectors, LoopCollector(health.silences)):
         registry.register(collector)
     ProcessCollector(registry=registry)
     metrics: Application = make_wsgi_app(registry)
@@ -73,12 +76,13 @@ def application(collectors: Iterable[Collector], silences: Silences, stuck_after
         path = environ["PATH_INFO"]
         if path == METRICS_PATH:
             return metrics(environ, start_response)
-        if path == HEALTH_PATH:
-            why = why_stuck(silences(), stuck_after_s)
+        if path in (HEALTH_PATH, LIVE_PATH):
+            stuck = health.why_stuck(section.stuck_after_s)
+            why = stuck or (health.why_stalled(section.stalled_after_s) if path == HEALTH_PATH else "")
             status = HTTPStatus.SERVICE_UNAVAILABLE if why else HTTPStatus.OK
-            said: dict[str, Any] = {"status": "stuck", "why": why} if why else {"status": "ok"}
+            said: dict[str, Any] = {"status": "stuck" if stuck else "stalled", "why": why} if why else {"status": "ok"}
         else:
-            status, said = HTTPStatus.NOT_FOUND, {"pages": [METRICS_PATH, HEALTH_PATH]}
+            status, said = HTTPStatus.NOT_FOUND, {"pages": [METRICS_PATH, HEALTH_PATH, LIVE_PATH]}
         start_response(f"{status.value} {status.phrase}", [("Content-Type", "application/json")])
         return [json.dumps(said).encode() + b"\n"]
 
@@ -86,13 +90,13 @@ def application(collectors: Iterable[Collector], silences: Silences, stuck_after
 
 
 @contextmanager
-def metrics_served(section: MetricsSection, collectors: Iterable[Collector], silences: Silences) -> Iterator[None]:
+def metrics_served(section: MetricsSection, collectors: Iterable[Collector], health: Health) -> Iterator[None]:
     """Serves the pages meanwhile; does nothing if no port is set.
 
     Args:
         section: where, if at all.
         collectors: of what `/metrics` shows.
-        silences: of the loops that `/health` judges by.
+        health: what `/health` judges by.
 
     Raises:
         SettingsError: if nothing can listen there.
@@ -101,7 +105,7 @@ def metrics_served(section: MetricsSection, collectors: Iterable[Collector], sil
         yield
         return
     server = _listening(section.host, section.port)
-    server.set_app(application(collectors, silences, section.stuck_after_s))
+    server.set_app(application(collectors, health, section))
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     host = f"[{section.host}]" if ":" in section.host else section.host
@@ -112,6 +116,16 @@ def metrics_served(section: MetricsSection, collectors: Iterable[Collector], sil
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def check_port(section: MetricsSection) -> None:
+    """Makes sure that the pages can be served, before anything else is started; does nothing if no port is set.
+
+    Raises:
+        SettingsError: if nothing can listen there.
+    """
+    if section.port is not None:
+        _listening(section.host, section.port).server_close()
 
 
 class _Server(ThreadingMixIn, WSGIServer):

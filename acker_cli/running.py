@@ -1,21 +1,19 @@
 """Running a topology, or one of its components, until told to stop."""
 
 import logging
-import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from types import FrameType
 
 from acker_cli import acker_pool
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_cli.cluster import Cluster
 from acker_cli.errors import SettingsError
-from acker_cli.interruption import Interrupted
-from acker_cli.loops import ACKER_LOOP, Loop
+from acker_cli.interruption import Interrupted, stopped_by_signals
+from acker_cli.loops import ACKER_LOOP, Health, Loop
 from acker_cli.metrics_server import metrics_served
 from acker_cli.settings import Settings
 from acker_cli.snapshot import Rate, TopologySnapshot
@@ -52,6 +50,12 @@ class RunPlan:
     component: str | None = None
     processes: Mapping[str, int] = field(default_factory=dict)
     ackers: int = 0
+
+    @property
+    def needs_ackers(self) -> bool:
+        """Whether trees are begun here whose ackers run elsewhere; bolts may well be started before them."""
+        spouts = {spout.name for spout in self.topology.manifest.spouts}
+        return not self.ackers and (self.component is None or self.component in spouts)
 
     @classmethod
     def checked(
@@ -141,7 +145,8 @@ def run_topology(plan: RunPlan, cluster: Cluster, settings: Settings, view: View
     processes = TopologyProcesses(plan.reference, manifest, cluster.kafka, plan.processes, ackers)
     latest = processes.snapshot()
     collectors = _collectors(manifest, lambda: latest, has_ackers=ackers is not None)
-    with metrics_served(settings.metrics, collectors, processes.silences), processes as topology:
+    health = Health(processes.silences, lambda: latest.stalls)
+    with metrics_served(settings.metrics, collectors, health), processes as topology:
         while True:
             topology.check()
             latest = topology.snapshot()
@@ -188,20 +193,14 @@ def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: Vie
     def silences() -> dict[str, float]:
         return {**loop.silences(), **({ACKER_LOOP: ackers.silence()} if plan.ackers else {})}
 
-    received: list[int] = []
-
-    # A component stops between two tuples, never amid one.
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-        runner.stop()
-
     collectors = _collectors(plan.topology.manifest, lambda: latest, has_ackers=bool(plan.ackers))
     with ExitStack() as cleaning:
-        cleaning.enter_context(metrics_served(settings.metrics, collectors, silences))
+        health = Health(silences, lambda: latest.stalls)
+        cleaning.enter_context(metrics_served(settings.metrics, collectors, health))
         cleaning.enter_context(ackers)
         runner = ComponentRunner(plan.topology, plan.component, cluster.kafka, on_stats=on_stats)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            cleaning.callback(signal.signal, number, signal.signal(number, on_signal))
+        # A component stops between two tuples, never amid one.
+        received = cleaning.enter_context(stopped_by_signals(runner.stop))
         collect_rarely()
         runner.run()
     if received:

@@ -59,14 +59,16 @@ class MetricsSection(_Section):
     """`metrics`: what `acker worker` and `acker run` serve to Prometheus and to health checks.
 
     Attributes:
-        port: where `/metrics` and `/health` are; 0 takes a free one; nothing is served unless set.
+        port: where `/metrics`, `/health` and `/live` are; 0 takes a free one; nothing is served unless set.
         host: the address to listen at; only this machine reaches the default.
         stuck_after_s: seconds without a turn after which a loop is stuck; loops say twice a second that they turn.
+        stalled_after_s: seconds without progress, though there is work, after which a process is unhealthy.
     """
 
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
     host: str = Field(default="127.0.0.1", min_length=1)
     stuck_after_s: float = Field(default=30.0, ge=1)
+    stalled_after_s: float = Field(default=60.0, ge=1)
 
 
 class DashboardSection(_Section):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from acker_cli.loops import ACKER_LOOP
 from acker_worker.stats import WorkerStats
 from spout_sdk.stats import Stats
 from tuple_tree.latency import LatencyHistogram
@@ -55,6 +56,12 @@ class TopologySnapshot:
     def emitted(self) -> int:
         """Trees begun."""
         return sum(stats.emitted for stats in self._at_spouts)
+
+    @property
+    def stalls(self) -> dict[str, tuple[float, str]]:
+        """Component, and `acker` → for how many seconds nothing was done though there was work, and what that is."""
+        found = {name: (stats.stalled_seconds, stats.stalled_by) for name, stats in self.components.items()}
+        return found if self.ackers is None else {**found, ACKER_LOOP: self.ackers.stalled}
 
     @property
     def acked(self) -> int:

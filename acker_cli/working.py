@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from prometheus_client.registry import Collector
 from rich.console import Console
 
-from acker_cli.loops import ACKER_LOOP, Loop, Silences, loop_of
+from acker_cli.loops import ACKER_LOOP, Health, Loop, loop_of
 from acker_cli.settings import KafkaProperties
 from acker_worker.metrics import ServingCollector, WorkerCollector
 from acker_worker.service import AckerService
@@ -24,13 +24,13 @@ class Working:
     Attributes:
         run: works until `stop` is called.
         stop: asks it to end.
-        silences: of its loops.
+        health: of its loops.
         collectors: of what it shows to Prometheus.
     """
 
     run: Callable[[], None]
     stop: Callable[[], None]
-    silences: Silences
+    health: Health
     collectors: Sequence[Collector]
 
 
@@ -54,7 +54,8 @@ def one_topology(topology: str, kafka: KafkaProperties, settings: WorkerSettings
             output.print(_line(topology, stats), markup=False)
 
     worker = AckerWorker(topology, kafka, settings, on_stats)
-    return Working(worker.run, worker.stop, loop.silences, [WorkerCollector(lambda: {topology: latest})])
+    health = Health(loop.silences, lambda: {ACKER_LOOP: latest.stalled})
+    return Working(worker.run, worker.stop, health, [WorkerCollector(lambda: {topology: latest})])
 
 
 def all_topologies(kafka: KafkaProperties, settings: WorkerSettings, output: Console | None) -> Working:
@@ -85,10 +86,13 @@ def all_topologies(kafka: KafkaProperties, settings: WorkerSettings, output: Con
         of_topologies = {loop_of(topology): silence for topology, silence in service.silences().items()}
         return {**loop.silences(), **of_topologies}
 
+    def stalls() -> dict[str, tuple[float, str]]:
+        return {loop_of(topology): served.stats.stalled for topology, served in service.topologies().items()}
+
     return Working(
         run,
         service.stop,
-        silences,
+        Health(silences, stalls),
         [
             WorkerCollector(lambda: {name: served.stats for name, served in service.topologies().items()}),
             ServingCollector(lambda: {name: served.serving for name, served in service.topologies().items()}),

@@ -49,6 +49,16 @@ class Catalogue:
         contact = Contact(kafka)
         self._admin, self._contact = contact.admin, contact.asking
 
+    def reach(self) -> None:
+        """Makes sure that a broker answers; Ctrl-C interrupts it.
+
+        Raises:
+            BrokerUnreachableError: if none does within 3 seconds.
+            AccessError: if this user is not let in.
+        """
+        with self._contact():
+            pass
+
     def topics(self, contact_s: float | None = None) -> dict[str, int]:
         """All topics with their numbers of partitions.
 
@@ -94,7 +104,9 @@ class Catalogue:
             left = deadline - time.monotonic()
             found: int | str
             try:
-                found = len(self._admin.list_topics(timeout=max(_SHORTEST_CONTACT_S, left)).brokers)
+                # A future, which Ctrl-C interrupts.
+                asked = self._admin.describe_cluster(request_timeout=max(_SHORTEST_CONTACT_S, left))
+                found = len(asked.result().nodes)
                 if found >= count:
                     return
             except KafkaException as error:

@@ -1,5 +1,6 @@
 """A cluster that is asked, and what is made of its silence and its refusals."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -20,7 +21,11 @@ REFUSED: Final = (
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
 """Codes of the errors that say that the user may not do that."""
+FIRST_S: Final = 3.0
+"""How long the brokers may take to answer for the first time, in seconds: a person waits."""
 _KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+_CONNECTING: Final = (KafkaError._TRANSPORT, KafkaError._RESOLVE)
+_SINCE: Final = re.compile(r" \(after \d+ms in state .*")
 
 
 class Contact:
@@ -38,10 +43,11 @@ class Contact:
         self._heard: list[KafkaError] = []
         settings: dict[str, Any] = {**for_admin({**QUIET, **kafka}), "error_cb": self._heard.append}
         self.admin = forgettable(AdminClient)(settings)
+        self._reached = False
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """To ask within.
+        """To ask within; the first time it is asked whether there is a broker at all.
 
         Raises:
             AccessError: if the user is not let in, or may not ask that.
@@ -51,6 +57,10 @@ class Contact:
         self.admin.poll(0)
         self._heard.clear()
         try:
+            if not self._reached:
+                # A future, because Ctrl-C does not interrupt calls that wait within librdkafka.
+                self.admin.describe_cluster(request_timeout=FIRST_S).result()
+                self._reached = True
             yield
         except KafkaException as error:
             if error.args[0].code() in REFUSED:
@@ -59,7 +69,8 @@ class Contact:
             for heard in self._heard:
                 if heard.code() in _KEPT_OUT:
                     raise AccessError(no_entry(self._servers, heard.str())) from error
+            why = next((heard for heard in self._heard if heard.code() in _CONNECTING), error.args[0])
             raise BrokerUnreachableError(
-                f"no broker answers at {self._servers} ({error.args[0].str()}). "
+                f"no broker answers at {self._servers} ({_SINCE.sub('', why.str())}). "
                 "Start one, or set --bootstrap-servers or ACKER_KAFKA__BOOTSTRAP_SERVERS to where it is"
             ) from error

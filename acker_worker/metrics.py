@@ -99,8 +99,15 @@ PARTITION_GAUGES: Final = (
 )
 
 WORKER_GAUGES: Final = (
-    # Over all workers, the sum has to be the topology's number of ack partitions.
     OfWorker("acker_partitions_owned", "Partitions of the ack log that it owns.", lambda stats: stats.partitions),
+    # The sum of the above has to come up to it.
+    OfWorker("acker_ack_partitions", "Partitions that the ack log has.", lambda stats: stats.ack_partitions),
+    # A loop that turns and does nothing; /health judges by it.
+    OfWorker(
+        "acker_stalled_seconds",
+        "For how long there has been work of which nothing was done; 0 where all is done.",
+        lambda stats: stats.stalled_ms / 1000,
+    ),
     OfWorker("acker_rebuild_seconds", "How long the last rebuild took.", lambda stats: stats.rebuild_seconds),
 )
 

@@ -3,6 +3,7 @@
 from acker_worker.fold import PartitionFold
 from acker_worker.progress import Progress
 from acker_worker.stats import PartitionStats
+from tuple_tree.stall import Stall
 
 
 class Owned:
@@ -17,7 +18,7 @@ class Owned:
         end: offset at which the partition's end was last met; None if it was not, or is known to have moved.
     """
 
-    __slots__ = ("_clock_ms", "_read_at", "committed", "end", "fold", "since")
+    __slots__ = ("_clock_ms", "_read_at", "_stall", "committed", "end", "fold", "since")
 
     def __init__(self, fold: PartitionFold, committed: Progress | None, since: float) -> None:
         self.fold = fold
@@ -25,6 +26,7 @@ class Owned:
         self.since = since
         self.end: int | None = None
         self._read_at = since
+        self._stall = Stall()
         self._clock_ms = fold.clock_ms
 
     @property
@@ -41,6 +43,10 @@ class Owned:
     def at_end(self) -> bool:
         """Whether everything was read when the end was last met; it may have come with the last records."""
         return self.end is not None and self.end >= self.fold.position
+
+    def stalled_s(self, now: float) -> float:
+        """For how long it is not read to its end though nothing was read; in seconds, by the worker's clock."""
+        return self._stall.seconds(now, self.fold.position, has_work=not self.at_end)
 
     def read(self, now: float) -> None:
         """Notes what the ledger's clock shows at `now`, in seconds of the worker's clock.

@@ -63,6 +63,9 @@ class WorkerStats:
         rebuilds: partitions rebuilt.
         rebuild_seconds: time that the last rebuild took.
         clock_lag_ms: how far the ledger's clock is behind, at most, over partitions that are not read to their end.
+        ack_partitions: how many partitions the ack log has, whoever owns them; 0 if that is not known.
+        stalled_ms: for how long there has been work of which nothing was done; 0 where all is done.
+        stalled_by: what that is; empty where all is done.
         by_partition: the partitions that it owns.
     """
 
@@ -89,6 +92,9 @@ class WorkerStats:
     rebuilds: int = 0
     rebuild_seconds: float = 0.0
     clock_lag_ms: int = 0
+    ack_partitions: int = 0
+    stalled_ms: int = 0
+    stalled_by: str = ""
     by_partition: tuple[PartitionStats, ...] = ()
 
     @property
@@ -96,9 +102,15 @@ class WorkerStats:
         """Batches that were dropped, for whichever reason."""
         return self.repeated_batches + self.superseded_batches
 
+    @property
+    def stalled(self) -> tuple[float, str]:
+        """For how long nothing was done though there was work, in seconds, and what that is."""
+        return self.stalled_ms / 1000, self.stalled_by
+
     def retired(self) -> "WorkerStats":
         """What remains true after the worker has ended: what it did, but nothing that it holds."""
-        return dataclasses.replace(self, partitions=0, pending=0, orphans=0, clock_lag_ms=0, by_partition=())
+        held: dict[str, Any] = dict.fromkeys(("partitions", "pending", "orphans", "clock_lag_ms", "stalled_ms"), 0)
+        return dataclasses.replace(self, **held, stalled_by="", by_partition=())
 
     def to_dict(self) -> dict[str, Any]:
         """The snapshot as an object for JSON."""

@@ -29,7 +29,9 @@ from tuple_tree.access import acker_role
 from tuple_tree.broker_sight import LOST
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
+from tuple_tree.stall import BROKERS, Stall
 from tuple_tree.stats_publisher import producer_settings
+from tuple_tree.topic_watch import WATCH_SECONDS
 from tuple_tree.topics import topic_specs
 
 _log = logging.getLogger(__name__)
@@ -88,6 +90,7 @@ class AckerWorker:
         self._stopping = threading.Event()
         self._owned: dict[int, Owned] = {}
         self._undrained_since: float | None = None
+        self._answers = Stall(2 * WATCH_SECONDS)
         self._held_up = Interval(HELD_UP_S, clock)
         self._past = Counters()
         self._rebuilds = 0
@@ -143,6 +146,7 @@ class AckerWorker:
         total = summed([self._past, *(owned.fold.counters for owned in self._owned.values())])
         wall_ms, now = time.time() * 1000, self._clock()
         held = tuple(owned.stats(wall_ms, now) for owned in self._owned.values())
+        stalled_s, stalled_by = self._stalled(now)
         return WorkerStats(
             partitions=len(held),
             pending=sum(one.pending for one in held),
@@ -167,8 +171,22 @@ class AckerWorker:
             rebuilds=self._rebuilds,
             rebuild_seconds=round(self._rebuild_s, 3),
             clock_lag_ms=max((one.clock_lag_ms for one in held), default=0),
+            ack_partitions=self._manifest.ack_partitions,
+            stalled_ms=int(1000 * stalled_s),
+            stalled_by=stalled_by,
             by_partition=held,
         )
+
+    def _stalled(self, now: float) -> tuple[float, str]:
+        """For how long nothing was done though there was something to do, in seconds, and what that is."""
+        found = [
+            (owned.stalled_s(now), f"{self._topic}[{number}] is not read") for number, owned in self._owned.items()
+        ]
+        if self._undrained_since is not None:
+            found.append((now - self._undrained_since, "notices are not acknowledged"))
+        found.append((self._answers.seconds(now, self._watch.answers), BROKERS))
+        longest = max(found)
+        return longest if longest[0] else (0.0, "")
 
     def _checked(self, catalogue: Catalogue) -> Manifest:
         manifest = self._known or catalogue.manifest(self._topology)

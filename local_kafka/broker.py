@@ -171,6 +171,8 @@ class LocalKafka:
         if self.is_running:
             raise LocalKafkaError(f"The broker at {self.bootstrap_servers} is running: stop() it before start().")
         self.kill()  # Of a broker that has ended by itself there may be a guardian left, or the other way about.
+        if self._port is not None:
+            _check_free(self._port)  # Before a download, which would be for nothing.
         java = find_java()
         distribution = provide_distribution(java, self._console)
         prepared = prepare(java, distribution, self._console, functools.partial(_run_once, java, distribution))
@@ -188,7 +190,10 @@ class LocalKafka:
             timeout: Seconds after which it is killed.
         """
         if self._process is not None:
-            self._process.stop(timeout)
+            if self._remove_temporary is None:
+                self._process.stop(timeout)
+            else:
+                self._process.kill()  # Nothing of it is kept, so it has nothing to write.
             self._process = None
         self._forget_temporary()
 
@@ -218,10 +223,8 @@ class LocalKafka:
     def _start(self, installed: "_Kafka", storage: Storage, deadline: float) -> None:
         fixed = self._port
         for attempt in range(1, _PORT_ATTEMPTS + 1):
-            if fixed is not None and not is_free(fixed):
-                raise LocalKafkaError(
-                    f"Port {fixed} on {HOST} is taken: end what listens there, or leave `port` out for a free one."
-                )
+            if fixed is not None:
+                _check_free(fixed)
             port = free_port() if fixed is None else fixed
             if self._security is not None and (fixed is None or self._certificate_port is None):
                 self._certificate_port = free_port(taken=[port])
@@ -289,6 +292,14 @@ class LocalKafka:
         with suppress(OSError):
             shutil.copyfile(error.log_path, kept)
         error.log_path = Path(kept)
+
+
+def _check_free(port: int) -> None:
+    if not is_free(port):
+        raise LocalKafkaError(
+            f"Port {port} on {HOST} is already in use: end what listens there, choose another port, or none for a free "
+            "one (acker: --port, local_kafka.port, ACKER_LOCAL_KAFKA__PORT)."
+        )
 
 
 def _run_once(java: Java, distribution: Distribution, root: Path, prepared: Prepared, options: tuple[str, ...]) -> None:

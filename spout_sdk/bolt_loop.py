@@ -94,6 +94,11 @@ class BoltLoop:
         now = self._clock()
         return max((task.oldest_input(now) for task in self._tasks.values()), default=NO_INPUT)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether records wait to be read."""
+        return self._reader.unread
+
     def run(self) -> None:
         """Works until it is stopped.
 

@@ -22,6 +22,8 @@ from spout_sdk.topology import Topology
 from spout_sdk.transactional_sink import TransactionalSink
 from spout_sdk.transactions import ExactlyOnceCommits
 from tuple_tree.manifest import SpoutManifest
+from tuple_tree.stall import BROKERS, Stall
+from tuple_tree.topic_watch import WATCH_SECONDS
 
 logger = logging.getLogger("spout_sdk.runner")
 
@@ -76,6 +78,14 @@ class ComponentRunner:
         self._counters = Counters()
         self._loop: SpoutLoop | BoltLoop | None = None
         self._stats_at = 0.0
+        declared = topology.manifest.component(component)
+        if isinstance(declared, SpoutManifest):
+            # Of a tree that makes no progress, it hears after its time-out.
+            self._work, self._undone = Stall(declared.timeout_ms / 1000), "no outcome of its open trees has come"
+        else:
+            self._work, self._undone = Stall(), "records wait, and none was executed"
+        self._answers = Stall(2 * WATCH_SECONDS)
+        self._stalled = (0.0, "")
         self._stopped = False
 
     def run(self) -> None:
@@ -125,6 +135,7 @@ class ComponentRunner:
             self._counters,
             loop.oldest_input if isinstance(loop, BoltLoop) else NO_INPUT,
             self._topology.kafka_sources.get(self._component, ()),
+            self._stalled,
         )
 
     def _make_loop(self) -> SpoutLoop | BoltLoop:
@@ -169,10 +180,20 @@ class ComponentRunner:
     def _tick(self, now: float) -> None:
         if now >= self._stats_at:
             self._stats_at = now + STATS_SECONDS
+            self._look_for_stall(now)
             self._report()
             self._publisher.look(now, lambda: self.stats.to_dict())
             if said := self._watch.look(now):
                 raise TopicsError("topic {} {}".format(*said))
+
+    def _look_for_stall(self, now: float) -> None:
+        counters, loop = self._counters, self._loop
+        done = (counters.executed, counters.acked, sum(counters.failed.values()))
+        longest = max(
+            (self._work.seconds(now, done, has_work=loop is not None and loop.has_work), self._undone),
+            (self._answers.seconds(now, self._watch.answers), BROKERS),
+        )
+        self._stalled = longest if longest[0] else (0.0, "")
 
     def _report(self) -> None:
         if self._on_stats is not None:

@@ -12,6 +12,7 @@ from spout_sdk.emit_plans import EmitPlan, unknown_stream
 from spout_sdk.errors import DeliveryError, is_refused
 from spout_sdk.packer import Packer
 from spout_sdk.records import TaskEnvironment
+from spout_sdk.repetition import Repetition
 
 logger = logging.getLogger("spout_sdk.collectors")
 
@@ -39,6 +40,7 @@ class Emitter:
         self._hooks = context.hooks
         self._plans = plans
         self._counters = environment.counters
+        self._reported = Repetition(environment.clock)
         self._next_id = next_id
         self._acks = acks
         self._sink = environment.sink
@@ -60,7 +62,10 @@ class Emitter:
     def report_error(self, error: BaseException) -> None:
         """Says that something went wrong and that the task goes on: logged, counted, shown in the stats."""
         self._counters.count_error(error)
-        logger.error("%s/%d reports an error", self._component, self._context.task, exc_info=error)
+        line = self._reported.line(error)
+        if line is not None:
+            said = (self._component, self._context.task, type(error).__name__, error, line.more)
+            logger.error("%s/%d reports an error: %s: %s%s", *said, exc_info=line.traceback)
 
     def _plan(self, stream: str) -> EmitPlan:
         plan = self._plans.get(stream)

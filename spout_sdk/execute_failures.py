@@ -89,19 +89,21 @@ class ExecuteFailures:
 
     def _log(self, tuples: Sequence[Tuple], error: Exception) -> None:
         # A bolt that fails all its tuples must not hide all other lines of the log.
-        suppressed = self._repetition.tell(type(error).__qualname__)
+        line = self._repetition.line(error)
         first = tuples[0]
         logger.log(
-            logging.DEBUG if suppressed is None else logging.ERROR,
-            "%s/%d raised at %s[%d] offset %d, roots %s%s",
+            logging.DEBUG if line is None else logging.ERROR,
+            "%s/%d raised %s: %s at %s[%d] offset %d, roots %s%s",
             self._component,
             self._task,
+            type(error).__name__,
+            error,
             first.topic,
             first.partition,
             first.offset,
             ", ".join(_shown(tuple_.edges) for tuple_ in tuples[:_SHOWN_TUPLES]),
-            f"; {suppressed:,} more of this kind were not logged" if suppressed else "",
-            exc_info=error,
+            "" if line is None else line.more,
+            exc_info=error if line is None else line.traceback,
         )
 
     def _fail(self, tuples: Sequence[Tuple], message: str) -> None:

@@ -188,6 +188,11 @@ class KafkaReader:
         self._consumer.resume(held)
 
     @property
+    def unread(self) -> bool:
+        """Whether records wait to be read, as far as is known."""
+        return self._sight.unread
+
+    @property
     def group_offsets(self) -> GroupOffsets:
         """Commits for other topics as a member of the group; failures in the background go to `on_uncommitted`."""
         return GroupOffsets(self._consumer, self._group)

@@ -53,6 +53,12 @@ GAUGES: Final = (
         "How long the oldest input of a bolt that is neither acked nor failed is open.",
         lambda stats: stats.oldest_input_seconds,
     ),
+    # Records wait and none is executed, no outcome comes for open trees, or no broker answers; /health judges by it.
+    Shown(
+        "acker_component_stalled_seconds",
+        "For how long there has been work of which nothing was done; 0 where all is done.",
+        lambda stats: stats.stalled_seconds,
+    ),
 )
 COUNTERS: Final = (
     Shown("acker_component_emitted_total", "Calls of emit.", lambda stats: stats.emitted),

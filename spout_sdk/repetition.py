@@ -1,15 +1,47 @@
-"""What happens again and again is told of now and then, with how often it happened."""
+"""Exceptions that are raised again and again: which of them are logged, and which with their traceback."""
 
 from collections.abc import Hashable
+from dataclasses import dataclass
+from types import TracebackType
 from typing import Final
 
 from spout_sdk.records import Clock
 
-TELL_SECONDS: Final = 1.0
+TRACEBACK_SECONDS: Final = 60.0
+"""Between two tracebacks of one kind."""
+LINE_SECONDS: Final = 10.0
+"""Between two lines about one kind."""
+
+
+@dataclass(slots=True)
+class _Kind:
+    line_at: float
+    traceback_at: float
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An exception that is to be logged.
+
+    Attributes:
+        left_out: how many of its kind were not logged since the last line.
+        traceback: the exception if its traceback is to be logged, else None: what `exc_info` takes.
+    """
+
+    left_out: int
+    traceback: BaseException | None
+
+    @property
+    def more(self) -> str:
+        """The end of the line: how many were left out, if any were."""
+        return f"; {self.left_out:,} more of this kind since the last line" if self.left_out else ""
 
 
 class Repetition:
-    """Says when something is to be told of: the first time, and a second after it was told of at the earliest.
+    """Of one kind of exceptions, lets one line pass in ten seconds, and one traceback in a minute.
+
+    Alike are exceptions of one type, raised at one line of code.
 
     Args:
         clock: monotonic seconds.
@@ -17,14 +49,28 @@ class Repetition:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._again_at: dict[Hashable, float] = {}
-        self._untold: dict[Hashable, int] = {}
+        self._kinds: dict[Hashable, _Kind] = {}
 
-    def tell(self, what: Hashable) -> int | None:
-        """How often it happened since it was told of last, without this time; None if it is not to be told of now."""
+    def line(self, error: BaseException) -> Line | None:
+        """What is to be logged of this exception; None if nothing is."""
         now = self._clock()
-        if now < self._again_at.get(what, now):
-            self._untold[what] = self._untold.get(what, 0) + 1
+        what = (type(error), _raised_at(error.__traceback__))
+        kind = self._kinds.get(what)
+        if kind is None:
+            kind = self._kinds[what] = _Kind(now, now)
+        elif now < kind.line_at:
+            kind.left_out += 1
             return None
-        self._again_at[what] = now + TELL_SECONDS
-        return self._untold.pop(what, 0)
+        line = Line(kind.left_out, error if now >= kind.traceback_at else None)
+        kind.left_out, kind.line_at = 0, now + LINE_SECONDS
+        if line.traceback is not None:
+            kind.traceback_at = now + TRACEBACK_SECONDS
+        return line
+
+
+def _raised_at(traceback: TracebackType | None) -> Hashable:
+    if traceback is None:
+        return None
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback.tb_frame.f_code, traceback.tb_lineno

@@ -85,6 +85,11 @@ class SpoutLoop:
         """Trees that are open now."""
         return sum(task.pending for task in self._tasks.values())
 
+    @property
+    def has_work(self) -> bool:
+        """Whether trees are open, whose outcomes are to come."""
+        return self.pending > 0
+
     def run(self) -> None:
         """Works until it is stopped.
 

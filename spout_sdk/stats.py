@@ -34,6 +34,9 @@ class Stats:
         oldest_input: of a bolt, the input that is open for longest, as `topic[partition] offset N`; it holds the
             committed offset. Empty if none is open.
         oldest_input_seconds: for how long, to within a second.
+        stalled_seconds: for how long there has been work of which nothing was done; 0 where all is done. Of a spout it
+            is counted from the message timeout on.
+        stalled_by: what that is; empty where all is done.
         ignored_notices: outcomes of roots that the spout does not hold.
         errors: exceptions of `execute`, and what was reported with `report_error`.
         last_error: the latest of them; empty if there was none.
@@ -62,6 +65,8 @@ class Stats:
     pending: int = 0
     oldest_input: str = ""
     oldest_input_seconds: float = 0.0
+    stalled_seconds: float = 0.0
+    stalled_by: str = ""
     ignored_notices: int = 0
     errors: int = 0
     last_error: str = ""
@@ -85,6 +90,7 @@ class Stats:
         counters: Counters,
         oldest_input: tuple[float, str] = NO_INPUT,
         sources: Iterable[str] = (),
+        stalled: tuple[float, str] = (0.0, ""),
     ) -> "Stats":
         """Copies the counters of a process."""
         return cls(
@@ -102,6 +108,8 @@ class Stats:
             pending=pending,
             oldest_input=oldest_input[1],
             oldest_input_seconds=oldest_input[0],
+            stalled_seconds=stalled[0],
+            stalled_by=stalled[1],
             ignored_notices=counters.ignored_notices,
             errors=counters.errors,
             last_error=counters.last_error,
@@ -119,6 +127,7 @@ class Stats:
     def merge(self, other: "Stats") -> "Stats":
         """The sum of two snapshots of different processes of a component."""
         oldest = max(self, other, key=lambda each: each.oldest_input_seconds)
+        stalled = max(self, other, key=lambda each: each.stalled_seconds)
         return Stats(
             component=self.component,
             pids=self.pids + other.pids,
@@ -134,6 +143,8 @@ class Stats:
             pending=self.pending + other.pending,
             oldest_input=oldest.oldest_input,
             oldest_input_seconds=oldest.oldest_input_seconds,
+            stalled_seconds=stalled.stalled_seconds,
+            stalled_by=stalled.stalled_by,
             ignored_notices=self.ignored_notices + other.ignored_notices,
             errors=self.errors + other.errors,
             last_error=other.last_error or self.last_error,
@@ -150,7 +161,8 @@ class Stats:
 
     def retired(self) -> "Stats":
         """What remains true after the process has ended: the counts, but no pids, tasks and open inputs."""
-        return replace(self, pids=(), tasks=(), pending=0, oldest_input="", oldest_input_seconds=0.0)
+        none: dict[str, Any] = {"oldest_input": "", "oldest_input_seconds": 0.0, "stalled_seconds": 0.0}
+        return replace(self, pids=(), tasks=(), pending=0, stalled_by="", **none)
 
     def to_dict(self) -> dict[str, Any]:
         """The snapshot as an object for JSON; a latency is bucket → count."""

@@ -1,4 +1,4 @@
-"""Noticing that a client of librdkafka knows of no broker any more, and never will again.
+"""What the statistics of a client of librdkafka say: whether records wait, and whether it still knows of a broker.
 
 A client forgets brokers that are missing in the metadata it is given. A broker that has just started may give metadata
 without any, itself included; the client then forgets all, and is to begin again with its bootstrap servers. A second
@@ -24,10 +24,15 @@ _NO_BROKERS: Final = ("logical", "internal")
 
 
 class BrokerSight:
-    """Whether one client still knows of a broker, reachable or not. Its statistics come while it is polled."""
+    """Whether one client still knows of a broker, reachable or not. Its statistics come while it is polled.
+
+    Attributes:
+        unread: whether records of its partitions wait to be read, as far as it knows.
+    """
 
     def __init__(self) -> None:
         self._without = 0
+        self.unread = False
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -41,5 +46,12 @@ class BrokerSight:
 
     def hear(self, statistics: str) -> None:
         """Takes librdkafka's statistics, as JSON."""
-        known = [broker for broker in json.loads(statistics)["brokers"].values() if broker["source"] not in _NO_BROKERS]
+        said = json.loads(statistics)
+        known = [broker for broker in said["brokers"].values() if broker["source"] not in _NO_BROKERS]
         self._without = 0 if known else self._without + 1
+        read = [part for topic in said.get("topics", {}).values() for part in topic["partitions"].values()]
+        # By what it fetches next, not by what was read last: behind that there may be nothing but transactions' ends.
+        self.unread = any(
+            part["fetch_state"] == "active" and (part["fetchq_cnt"] > 0 or 0 <= part["next_offset"] < part["ls_offset"])
+            for part in read
+        )

@@ -29,6 +29,7 @@ class TopicWatch:
 
     Attributes:
         unanswered_at: when a question was last found to have no answer; 0 if each had one.
+        answers: how many questions had one.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class TopicWatch:
         self._asked: Mapping[str, Future[Any]] = {}
         self._ask_at = 0.0
         self.unanswered_at = 0.0
+        self.answers = 0
         self._known: dict[str, str] = {}
         self._odd: dict[str, int] = {}
 
@@ -59,11 +61,14 @@ class TopicWatch:
                 found = self._identity(answer)
                 if found == "":
                     self.unanswered_at = now
-                elif said := self._judged(topic, found):
+                    continue
+                self.answers += 1
+                if said := self._judged(topic, found):
                     return topic, said
         elif now >= self._ask_at:
             self._ask_at = now + WATCH_SECONDS
             self._asked = self._ask()
+            self.answers += not self._asked  # nothing to ask about is no silence
         return None
 
     def _judged(self, topic: str, found: str | None) -> str:

@@ -65,7 +65,7 @@ def dashboard(
 
     from acker_cli.cluster import configured_cluster
     from acker_cli.console import standard_error, standard_output
-    from acker_cli.dashboard import dashboard_served
+    from acker_cli.dashboard import check_dashboard_port, dashboard_served
     from acker_cli.interruption import interruptible
     from acker_cli.logs import log_to_stderr
     from acker_cli.setting_layers import Flags, load
@@ -74,6 +74,7 @@ def dashboard(
     loaded = load(Flags(config, bootstrap_servers, assigned(set_, {"dashboard.host": host, "dashboard.port": port})))
     log_to_stderr(loaded.settings.log_level)
     kafka = configured_cluster(loaded).kafka
+    check_dashboard_port(loaded.settings.dashboard)
     with interruptible(is_service=True):
         with standard_error().status("asking the cluster …"):
             catalogue = Catalogue(kafka)

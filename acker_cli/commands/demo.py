@@ -63,6 +63,7 @@ def demo(
     from acker_cli.logs import log_to_stderr
     from acker_cli.setting_layers import Flags, load
     from acker_cli.view import open_view
+    from acker_worker.catalogue import Catalogue
 
     loaded = load(Flags(config, bootstrap_servers, set_ or ()))
     settings = loaded.settings
@@ -81,12 +82,14 @@ def demo(
             worker=settings.worker.model_dump(),
             replication_factor=settings.topics.replication_factor,
         )
-        start_early(options)
         if settings.is_embedded:
+            start_early(options)
             console.print("starting Apache Kafka …", markup=False)
             cluster = cleaning.enter_context(embedded_cluster(loaded, standard_error()))
         else:
             cluster = configured_cluster(loaded)
+            Catalogue(cluster.kafka).reach()
+            start_early(options)
         console.print(f"counting words as topology {name} on {cluster.bootstrap_servers}", markup=False)
         view = cleaning.enter_context(open_view(console))
         report = run_demo(cluster, options, view)

@@ -75,13 +75,15 @@ def run(
     """
     from contextlib import ExitStack
 
+    from acker_cli.acker_watch import warned_without_ackers
     from acker_cli.cluster import configured_cluster, embedded_cluster
     from acker_cli.console import standard_error, standard_output
-    from acker_cli.dashboard import dashboard_served
+    from acker_cli.dashboard import check_dashboard_port, dashboard_served
     from acker_cli.errors import SettingsError
     from acker_cli.feeding import create_sources, feeding, feeds_of
     from acker_cli.interruption import interruptible
     from acker_cli.logs import log_to_stderr
+    from acker_cli.metrics_server import check_port
     from acker_cli.running import RunPlan, prepare_cluster, run_component, run_topology, start_early
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_reference import load_from_here
@@ -96,6 +98,9 @@ def run(
     feeds = feeds_of(topology, feed or ())
     if feeds and not local:
         raise SettingsError("--feed fills topics of the embedded broker: add --local, or write to your cluster")
+    check_port(loaded.settings.metrics)
+    if dashboard:
+        check_dashboard_port(loaded.settings.dashboard)
     with interruptible(is_service=True), ExitStack() as cleaning:
         if local:
             if component is None:
@@ -113,5 +118,7 @@ def run(
             served = cleaning.enter_context(dashboard_served(cluster.kafka, loaded.settings.dashboard, topology.name))
             console.print(f"dashboard at {served.address}", markup=False)
         view = cleaning.enter_context(open_view(console))
+        if plan.needs_ackers:
+            cleaning.enter_context(warned_without_ackers(cluster.kafka, topology.manifest))
         run_plan = run_topology if component is None else run_component
         run_plan(plan, cluster, loaded.settings, view)

@@ -94,6 +94,7 @@ def submit(
     from acker_cli.console import standard_error
     from acker_cli.errors import CliError, SettingsError
     from acker_cli.interruption import interruptible
+    from acker_cli.metrics_server import check_port
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_reference import load_from_here
 
@@ -109,6 +110,8 @@ def submit(
     if checkpoint is None and not master.startswith("local"):
         raise SettingsError("a cluster needs --checkpoint, a directory that all its machines see")
     metrics = loaded.settings.metrics
+    if master.startswith("local") and not dry_run:
+        check_port(metrics)
     driver = [
         *(() if max_rows is None else ("--max-rows", str(max_rows))),
         *(("--available-now",) if available_now else ()),

@@ -51,15 +51,15 @@ def worker(
     Runs until SIGTERM or Ctrl-C, and gives its partitions to the other workers in order.
     """
     import signal
-    from contextlib import ExitStack
-    from types import FrameType
 
     from acker_cli.cluster import configured_cluster
     from acker_cli.console import standard_output
+    from acker_cli.interruption import interruptible, stopped_by_signals
     from acker_cli.logs import log_to_stderr
-    from acker_cli.metrics_server import metrics_served
+    from acker_cli.metrics_server import check_port, metrics_served
     from acker_cli.setting_layers import Flags, load
     from acker_cli.working import all_topologies, one_topology
+    from acker_worker.catalogue import Catalogue
     from acker_worker.worker import WorkerSettings
 
     loaded = load(Flags(config, bootstrap_servers, assigned(set_, {"metrics.port": metrics_port})))
@@ -72,17 +72,14 @@ def worker(
         working = all_topologies(kafka, worker_settings, output)
     else:
         working = one_topology(topology, kafka, worker_settings, output)
-    received: list[int] = []
-
+    check_port(settings.metrics)
+    with interruptible():
+        Catalogue(kafka).reach()
     # Not `interruptible`: a worker stops between two records, never amid one.
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-        working.stop()
-
-    with ExitStack() as cleaning:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            cleaning.callback(signal.signal, number, signal.signal(number, on_signal))
-        cleaning.enter_context(metrics_served(settings.metrics, working.collectors, working.silences))
+    with (
+        stopped_by_signals(working.stop) as received,
+        metrics_served(settings.metrics, working.collectors, working.health),
+    ):
         working.run()
     if signal.SIGINT in received:
         raise typer.Exit(128 + signal.SIGINT)

@@ -103,7 +103,7 @@ class DashboardServer:
                 f"the TLS certificate {self._at.certificate} of the dashboard, with key {self._at.key or 'in it'}, "
                 f"cannot be used: {error}. Give files in PEM, the key without a passphrase"
             ) from error
-        self._socket = _listening(self._at.host, self._at.port)
+        self._socket = listening_at(self._at.host, self._at.port)
         self._server = _Server(config, pages)
         self._thread = threading.Thread(target=self._serve, args=(self._server, self._socket), name="dashboard")
         self._thread.start()
@@ -187,7 +187,12 @@ def _checked(token: str | None) -> str | None:
     return token
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises:
+        DashboardError: if nothing can.
+    """
     try:
         found: list[Any] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _name, address = found[0]
@@ -203,7 +208,7 @@ def _listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise DashboardError(
             f"the dashboard cannot be served at {host}, port {port}: {error.strerror or error}. Set another port with "
-            "--port, ACKER_DASHBOARD__PORT, or port under [dashboard] in acker.toml (0 takes a free one), and the "
-            "address with --host"
+            "acker dashboard --port, ACKER_DASHBOARD__PORT, or port under [dashboard] in acker.toml (0 takes a free "
+            "one), and the address with dashboard.host"
         ) from error
     return listening

@@ -350,16 +350,16 @@ class SourceTask:
             self._dead_letters.send(key, record, WireError("bad-payload", said))
             return
         self._world.counters.count_error(error)
-        suppressed = self._raised_before.tell(type(error).__qualname__)
-        if suppressed is not None:
+        line = self._raised_before.line(error)
+        if line is not None:
             where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
             logger.error(
                 "%s: %s at %s; the message is retried%s",
                 self._by,
                 said,
                 where,
-                f"; {suppressed:,} more since the last line of this kind" if suppressed else "",
-                exc_info=error,
+                line.more,
+                exc_info=line.traceback,
             )
         self.failed(key, Failure(FailReason.FAILED, said))
 

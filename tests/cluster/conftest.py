@@ -14,8 +14,10 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def image() -> None:
-    """Builds the image that all services run."""
+def images(request: pytest.FixtureRequest) -> None:
+    """Builds what the services run: that with Spark only if a test needs it."""
     engine = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
     assert engine.returncode == 0, f"no Docker engine answers: start one, or use .ci/docker. {engine.stderr}"
-    Project().compose("build", "--quiet", "topics", seconds=1500)
+    with_spark = any(item.path.name == "test_spark.py" for item in request.session.items)
+    services = ["topics", *(["spark-topics"] if with_spark else [])]
+    Project().compose("--profile", "*", "build", "--quiet", *services, seconds=1500)

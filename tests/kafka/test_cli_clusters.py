@@ -1,18 +1,29 @@
 """`acker topics`, `acker run` and `acker worker` on a cluster, and acker workers as child processes."""
 
+import io
 import json
+import sys
 import threading
 import uuid
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
 
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
+from acker_cli.acker_watch import warned_without_ackers
 from acker_cli.errors import ProcessError
+from acker_cli.feeding import Feed, feeding
+from acker_cli.running import RunPlan
 from acker_worker.catalogue import Catalogue
+from spout_sdk import load_topology
 from tests.kafka.sdk_topologies import NAME
 from tests.unit.cli.running import Acker, one_line, said
-from tuple_tree.names import acks_topic
+from tests.waiting import eventually
+from tuple_tree.names import acker_group, acks_topic
 
 NO_BROKER = "127.0.0.1:1"
 TOPOLOGY = "tests.kafka.sdk_topologies:words"
@@ -77,3 +88,55 @@ def test_workers_that_cannot_start_say_why(bootstrap_servers: str) -> None:
     pause = threading.Event()
     with AckerPool(launch, 2) as pool, pytest.raises(ProcessError, match="no topology 'no-such-topology'"):
         check_until_it_raises()
+
+
+def test_a_topology_without_an_acker_worker_is_warned_of(
+    name: str, bootstrap_servers: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka = {"bootstrap.servers": bootstrap_servers}
+    manifest = load_topology(TOPOLOGY).manifest
+
+    def looked() -> list[str]:
+        """What is logged until it was looked for workers."""
+        caplog.clear()
+        with warned_without_ackers(kafka, manifest, look_s=0):
+            eventually(lambda: all(thread.name != "acker-watch" for thread in threading.enumerate()), "a look")
+        return [record.getMessage() for record in caplog.records if record.name == "acker_cli.acker_watch"]
+
+    (said,) = looked()
+    assert f"no acker worker is at work for topology {name}" in said
+    assert f"Start one: acker worker --topology {name}, or add --ackers 1" in said
+    member = Consumer({**kafka, "group.id": acker_group(name)})
+    try:
+        member.subscribe(["acker.topologies"])
+        eventually(lambda: member.poll(0.1) is None and bool(member.memberid()), "a member of the group")
+        assert looked() == []
+    finally:
+        member.close()
+    manifest = manifest.model_copy(update={"guarantee": "at_most_once"})
+    assert looked() == []
+
+    def needs_ackers(component: str | None, ackers: int) -> bool:
+        return RunPlan.checked(load_topology(TOPOLOGY), TOPOLOGY, component, (), ackers).needs_ackers
+
+    asked = [needs_ackers(*each) for each in ((None, 0), ("lines", 0), ("split", 0), (None, 1))]
+    assert asked == [True, True, False, False], "only for those who begin trees"
+
+
+def test_lines_of_standard_input_become_messages(
+    name: str, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
+    admin = AdminClient(kafka)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"n": 1}\r\n{"n": 2}\n\n{"n": 3}')))
+    output = io.StringIO()
+    with feeding(kafka, [Feed(name, "-")], Console(file=output)):
+        eventually(lambda: "fed" in output.getvalue(), "the end of the input")
+    assert output.getvalue() == f"fed 4 messages into {name}\n"
+    reader = Consumer({**kafka, "group.id": name})
+    try:
+        reader.assign([TopicPartition(name, 0, 0)])
+        assert [each.value() for each in reader.consume(4, 30)] == [b'{"n": 1}', b'{"n": 2}', b"", b'{"n": 3}']
+    finally:
+        reader.close()

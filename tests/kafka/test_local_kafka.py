@@ -92,7 +92,7 @@ def test_its_records_outlast_a_kill_and_its_processes_do_not_outlast_a_stop(tmp_
 def test_a_port_in_use_is_refused_and_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(LocalKafkaError, match=f"Port {port} on 127.0.0.1 is taken"):
+        with pytest.raises(LocalKafkaError, match=f"Port {port} on 127.0.0.1 is already in use"):
             LocalKafka(port=port).start()
 
 

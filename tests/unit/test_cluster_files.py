@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from deploy.fetch_jars import default_repository, fetch, listed
+from local_kafka.distribution import KAFKA_VERSION
 from spark_jobs import submit
 from spark_jobs.packages import packages
 from spout_sdk import supervisor
@@ -44,7 +45,7 @@ _EVERY = ("restart", "deploy", "logging")
 def test_every_service_is_bounded_and_restarted_and_has_time_to_stop() -> None:
     assert {"kafka-1", "acker", "spark-split", "grafana"} <= _SERVICES.keys()
     for name, text in _SERVICES.items():
-        shared = re.search(r"<<: \*(broker|ours|one-shot|spark-driver)$", text, re.MULTILINE)
+        shared = re.search(r"<<: \*(broker|ours|acker|one-shot|spark-driver)$", text, re.MULTILINE)
         assert shared or all(f"\n    {key}:" in text for key in _EVERY), name
         assert "container_name" not in text, "it could not be scaled"
     anchors = {
@@ -60,9 +61,9 @@ def test_every_service_is_bounded_and_restarted_and_has_time_to_stop() -> None:
 
 def test_the_image_has_locked_versions_and_serves_its_health_check() -> None:
     recipe = (ROOT / "Dockerfile").read_text()
-    locked, ours = re.findall(r"pip install [^\n]*", recipe)
-    assert locked.startswith("pip install -q -r requirements.txt -c constraints.txt")
-    assert "--no-deps ." in ours
+    installed = re.findall(r"pip install [^\n]*", recipe)
+    locked, ours = "pip install -q -r requirements.txt -c constraints.txt", "pip install -q --no-deps . \\"
+    assert installed == [locked, ours, locked, ours]
     port = re.findall(r"ACKER_METRICS__PORT=(\d+)", recipe)
     assert port == re.findall(r"^EXPOSE (\d+)$", recipe, re.MULTILINE)
     assert "/dev/tcp/127.0.0.1/$ACKER_METRICS__PORT" in recipe
@@ -70,6 +71,37 @@ def test_the_image_has_locked_versions_and_serves_its_health_check() -> None:
     for package in packages():
         group, artifact, version = package.split(":")
         assert f"{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.jar" in jars
+
+
+def test_what_an_acker_worker_runs_in_has_neither_spark_nor_java() -> None:
+    recipe = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    stages = dict(re.findall(r"^FROM \S+ AS ([\w-]+)\n(.*?)(?=^FROM|\Z)", recipe, re.DOTALL | re.MULTILINE))
+    assert "target: acker" in _SERVICES["topics"]
+    assert "target: spark" in _SERVICES["spark-topics"]
+    for name in ("build", "installed", "base", "acker"):
+        assert not re.search("spark|jre|java", stages[name], re.IGNORECASE), name
+    assert "openjdk" in stages["spark"]
+
+
+def test_images_from_elsewhere_are_pinned_and_nothing_has_a_known_password() -> None:
+    pinned = r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}"
+    used = dict(re.findall(r"\$\{([A-Z]+_IMAGE):-([^}]*)\}", _COMPOSE))
+    assert used.keys() == {"ACKER_IMAGE", "KAFKA_IMAGE", "PYTHON_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE"}
+    assert all(re.fullmatch(pinned, image) for name, image in used.items() if name != "ACKER_IMAGE")
+    assert len(re.findall(r"\bimage:", _COMPOSE)) == len(re.findall(r"image: (?:&[\w-]+ )?[\"*$]", _COMPOSE))
+    base = f"ARG PYTHON_IMAGE={used['PYTHON_IMAGE']}\n"
+    assert base in (ROOT / "Dockerfile").read_text()
+    assert KAFKA_VERSION in used["KAFKA_IMAGE"]
+    assert f"{{KAFKA_IMAGE:-{used['KAFKA_IMAGE']}}}" in (ROOT / "tests" / "chaos" / "compose.yml").read_text()
+    assert "PASSWORD" not in _COMPOSE
+    assert 'GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION: "true"' in _SERVICES["grafana"]
+
+
+def test_health_is_not_that_of_a_port() -> None:
+    """Spark's own services aside: it has pages there."""
+    checks = {name: text for name, text in _SERVICES.items() if not name.startswith("spark-")}
+    shared = _COMPOSE[: _COMPOSE.index("\nservices:")]
+    assert '": </dev/tcp/' not in "".join(checks.values()) + shared
 
 
 def test_a_jar_is_checked_and_comes_from_where_ivy_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

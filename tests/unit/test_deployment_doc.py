@@ -1,12 +1,19 @@
 """The guide to running it names every metric, alert and setting, and none that is not there."""
 
 import re
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
 
 from acker_cli import metrics_server
 from acker_cli.settings import MetricsSection
 from acker_worker.metrics import COUNTERS, PARTITION_GAUGES, SERVING, WORKER_GAUGES
 from spout_sdk import metrics as components
 from tests.pages import ROOT
+from tuple_tree import stall
 
 DEPLOY = ROOT / "deploy"
 GUIDE = (ROOT / "docs" / "deployment.md").read_text()
@@ -30,15 +37,41 @@ def test_every_metric_and_every_setting_is_explained() -> None:
         assert f"| `metrics.{name}` | `ACKER_METRICS__{name.upper()}` | {default} |" in GUIDE
 
 
-def test_every_alert_names_metrics_and_is_explained_and_tested() -> None:
-    alerts = re.findall(r"- alert: (\w+)$", ALERTS, re.MULTILINE)
-    table = GUIDE[GUIDE.index("| alert |") : GUIDE.index("## Upgrading")]
-    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == alerts
+def test_every_alert_has_a_severity_a_summary_and_a_runbook_and_is_tested() -> None:
+    (group,) = yaml.safe_load(ALERTS)["groups"]
+    rules: dict[str, Any] = {rule["alert"]: rule for rule in group["rules"]}
+    runbooks = (ROOT / "docs" / "alerts.md").read_text()
+    assert re.findall(r"^## (\w+)$", runbooks, re.MULTILINE) == list(rules)
+    for name, rule in rules.items():
+        assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+        assert rule["labels"]["severity"] in ("critical", "warning"), name
+        assert rule["annotations"]["summary"]
+        assert rule["annotations"]["runbook"] == f"docs/alerts.md#{name.lower()}"
     tested = (DEPLOY / "alerts.test.yml").read_text()
-    assert set(re.findall(r"alertname: (\w+)", tested)) == set(alerts)
+    expected = {
+        (case["alertname"], alert["exp_labels"]["severity"], *alert["exp_annotations"].values())
+        for test in yaml.safe_load(tested)["tests"]
+        for case in test["alert_rule_test"]
+        for alert in case["exp_alerts"]
+    }
+    assert expected == {
+        (name, rule["labels"]["severity"], *rule["annotations"].values()) for name, rule in rules.items()
+    }
+    # What stands in the table of /health is what the processes say.
+    said = re.findall(r"^\| \*(?:TOPIC\[N\] )?([^*]+)\* \|", runbooks, re.MULTILINE)
+    sources = "".join(path.read_text() for path in (*ROOT.glob("*/component_runner.py"), *ROOT.glob("*/worker.py")))
+    assert [line for line in said if line not in sources + stall.BROKERS] == []
+    assert len(said) == 5
     assert set() < set(re.findall(r"\backer_[a-z_]+", ALERTS + tested)) <= NAMES
     assert "rule_files: [alerts.yml]" in (DEPLOY / "prometheus.yml").read_text()
     assert "./deploy/alerts.yml:/etc/prometheus/alerts.yml:ro" in (ROOT / "docker-compose.yml").read_text()
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_the_alerts_fire_when_they_should() -> None:
+    for arguments in (("check", "rules", "alerts.yml"), ("test", "rules", "alerts.test.yml")):
+        run = subprocess.run(["promtool", *arguments], cwd=DEPLOY, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_the_messages_that_it_quotes_are_in_the_code() -> None:

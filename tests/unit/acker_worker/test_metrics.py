@@ -47,6 +47,7 @@ def test_every_number_of_a_snapshot_is_shown() -> None:
         "undeliverable": key("acker_notices_undeliverable_total"),
         "rebuilds": key("acker_rebuilds_total"),
         "partitions": key("acker_partitions_owned"),
+        "ack_partitions": key("acker_ack_partitions"),
         "rebuild_seconds": key("acker_rebuild_seconds"),
     }
     of_partition = {
@@ -61,17 +62,18 @@ def test_every_number_of_a_snapshot_is_shown() -> None:
         "committed": ("acker_committed_offset", 1.0),
         "rebuild_from": ("acker_rebuild_from_offset", 1.0),
     }
-    # A field that is added to the stats has to be shown, or be the sum of what is shown.
-    sums = {"pending", "orphans", "entries", "clock_lag_ms", "by_partition"}
-    assert {field.name for field in dataclasses.fields(WorkerStats)} == {*totals} | sums
+    # A field that is added to the stats has to be shown, or be the sum of what is shown, or words.
+    sums = {"pending", "orphans", "entries", "clock_lag_ms", "by_partition", "stalled_by"}
+    assert {field.name for field in dataclasses.fields(WorkerStats)} == {*totals, "stalled_ms"} | sums
     assert {field.name for field in dataclasses.fields(PartitionStats)} == {*of_partition, "partition"}
     held = {name: number for number, name in enumerate(of_partition, start=40)} | {"rebuilding": True}
     counted = {name: number for number, name in enumerate(totals, start=10)}
-    stats = WorkerStats(**counted, by_partition=(PartitionStats(0, **held), PartitionStats(7)))  # type: ignore[arg-type]
+    stats = WorkerStats(**counted, stalled_ms=1_500, by_partition=(PartitionStats(0, **held), PartitionStats(7)))  # type: ignore[arg-type]
     # Nothing is committed or open in the other, so there are no such samples of it.
     unknown = {"oldest_ms", "committed", "rebuild_from"}
     assert scraped(stats) == pytest.approx(
         {totals[name]: value for name, value in counted.items()}
+        | {key("acker_stalled_seconds"): 1.5}
         | {key(of_partition[name][0], partition="0"): value * of_partition[name][1] for name, value in held.items()}
         | {key(name, partition="7"): 0 for field, (name, _) in of_partition.items() if field not in unknown}
     )

@@ -36,3 +36,12 @@ def test_nothing_lags_where_everything_is_read() -> None:
     assert owned.clock_lag_ms(START_MS + 9_000) == 9_000
     owned.end = 1
     assert owned.clock_lag_ms(START_MS + 9_000) == 0
+
+
+def test_a_partition_that_is_not_read_to_its_end_is_stalled_until_something_is_read() -> None:
+    log, owned = Log(), Owned(new_fold(), None, since=0)
+    assert [owned.stalled_s(now) for now in (1.0, 11.0)] == [0, 10]
+    owned.fold.apply([log.say(inits=[(1, 1)])])
+    assert [owned.stalled_s(now) for now in (12.0, 15.0)] == [0, 3]
+    owned.end = 1
+    assert owned.stalled_s(90.0) == 0, "there is nothing more"

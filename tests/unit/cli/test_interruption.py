@@ -4,14 +4,21 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
-from acker_cli.interruption import Interrupted, interruptible
+from acker_cli import interruption
+from acker_cli.interruption import Interrupted, interruptible, stopped_by_signals
+from acker_worker import contact
+from tests.unit.cli.running import call_acker
+from tests.waiting import eventually
 
 _THREE_TIMES = """
 import os, signal
-from acker_cli.interruption import interruptible
+from acker_cli.interruption import interruptible, stopped_by_signals
 
 with interruptible():
     try:
@@ -56,3 +63,59 @@ def test_sigterm_is_how_a_service_ends() -> None:
 def test_the_third_one_ends_the_process() -> None:
     run = subprocess.run([sys.executable, "-c", _THREE_TIMES], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (130, "")
+
+
+def test_what_stops_between_two_records_is_asked_to_and_ended_the_third_time() -> None:
+    asked: list[int] = []
+    with stopped_by_signals(lambda: asked.append(1)) as received:
+        interrupt(signal.SIGTERM)
+        interrupt()
+    assert (received, asked) == ([signal.SIGTERM, signal.SIGINT], [1, 1])
+    code = subprocess.run(
+        [sys.executable, "-c", _THREE_TIMES.replace("with interruptible()", "with stopped_by_signals(print)")],
+        capture_output=True,
+        check=False,
+    ).returncode
+    assert code == 130
+
+
+def test_what_takes_long_to_stop_says_so(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(interruption, "SLOW_S", 0)
+    monkeypatch.setattr(sys, "__stderr__", None)
+    with stopped_by_signals(lambda: None):
+        interrupt()
+        eventually(lambda: "Ctrl-C twice more ends it at once" in capfd.readouterr().err, "a line about it")
+
+
+@pytest.mark.parametrize("command", ["topologies list", "top orders", "worker", "doctor"])
+def test_ctrl_c_ends_a_command_that_waits_for_a_broker(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody answers at this address, and a call that waits within librdkafka would not be interrupted."""
+    ended, in_time = threading.Event(), []
+
+    def interrupt_and_wait() -> None:
+        interrupt()
+        in_time.append(ended.wait(20))
+
+    thread = threading.Thread(target=interrupt_and_wait)
+
+    class Interrupting(AdminClient):
+        def describe_cluster(self, **options: Any) -> Any:  # type: ignore[override]
+            asked = super().describe_cluster(**options)
+            thread.start()
+            return asked
+
+    monkeypatch.setattr(contact, "FIRST_S", 60.0)
+    monkeypatch.setattr(contact, "AdminClient", Interrupting)
+    run = call_acker(*command.split(), servers="127.0.0.1:1")
+    ended.set()
+    thread.join()
+    assert (run.returncode, in_time) == (130, [True]), run.stderr
+
+
+def test_ctrl_c_while_a_client_is_made_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("acker_cli.app.app", interrupted)
+    run = call_acker("topologies", "list")
+    assert (run.returncode, run.stderr) == (130, "")

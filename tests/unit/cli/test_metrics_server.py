@@ -2,22 +2,26 @@
 
 import json
 import socket
+from pathlib import Path
 from wsgiref.util import setup_testing_defaults
 
 import pytest
 
 from acker_cli.errors import SettingsError
-from acker_cli.loops import Loop
+from acker_cli.loops import Health, Loop
 from acker_cli.metrics_server import application, metrics_served
 from acker_cli.settings import MetricsSection
+from tests.unit.cli.running import call_acker
 
 STUCK_AFTER_S = 30.0
 
 
-def test_a_loop_that_does_not_turn_is_unhealthy_until_it_does() -> None:
+def test_health_is_lost_where_a_loop_does_not_turn_or_does_nothing() -> None:
     now = 1_000.0
     loops = {name: Loop(name, lambda: now) for name in ("split", "acker")}
-    pages = application([], lambda: {name: loop.silences()[name] for name, loop in loops.items()}, STUCK_AFTER_S)
+    stalls = {"split": (0.0, ""), "acker": (0.0, "")}
+    health = Health(lambda: {name: loop.silences()[name] for name, loop in loops.items()}, lambda: stalls)
+    pages = application([], health, MetricsSection(stuck_after_s=STUCK_AFTER_S, stalled_after_s=60))
 
     def get(path: str) -> tuple[str, object]:
         environ: dict[str, object] = {"PATH_INFO": path}
@@ -32,10 +36,15 @@ def test_a_loop_that_does_not_turn_is_unhealthy_until_it_does() -> None:
     now += 1
     loops["split"].turned()
     stuck = {"status": "stuck", "why": "the loop of acker has not turned for 31 s"}
-    assert get("/health") == ("503 Service Unavailable", stuck)
+    assert get("/health") == get("/live") == ("503 Service Unavailable", stuck)
     loops["acker"].turned()
+    stalls["acker"] = (60.0, "notices are not acknowledged")
     assert get("/health")[0] == "200 OK"
-    assert get("/") == ("404 Not Found", {"pages": ["/metrics", "/health"]})
+    stalls["acker"] = (61.0, "notices are not acknowledged")
+    why = "acker has made no progress for 61 s: notices are not acknowledged"
+    assert get("/health") == ("503 Service Unavailable", {"status": "stalled", "why": why})
+    assert get("/live")[0] == "200 OK"
+    assert get("/") == ("404 Not Found", {"pages": ["/metrics", "/health", "/live"]})
 
 
 def test_an_address_that_cannot_be_had_is_an_error_that_says_what_to_do() -> None:
@@ -45,6 +54,22 @@ def test_an_address_that_cannot_be_had_is_an_error_that_says_what_to_do() -> Non
             (MetricsSection(port=port), f"at 127.0.0.1, port {port}: Address already in use"),
             (MetricsSection(port=0, host="192.0.2.1"), r"metrics cannot be served at 192\.0\.2\.1"),
         ):
-            with pytest.raises(SettingsError, match=said) as raised, metrics_served(section, [], dict):
+            with pytest.raises(SettingsError, match=said) as raised, metrics_served(section, [], Health(dict)):
                 raise AssertionError("it was served")
             assert "ACKER_METRICS__" in str(raised.value)
+
+
+def test_a_port_in_use_is_said_before_a_broker_is_started(tmp_path: Path) -> None:
+    """There is no Java here, which would be the error if a broker were to be started."""
+    without_java = {"PATH": str(tmp_path), "JAVA_HOME": ""}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for options in (
+            ("--metrics-port", f"{port}"),
+            ("--dashboard", "--set", f"dashboard.port={port}"),
+            ("--set", f"local_kafka.port={port}"),
+        ):
+            run = call_acker("run", "examples.word_count:topology", "--local", *options, environment=without_java)
+            assert run.returncode == 1
+            assert f"{port}" in run.stderr
+            assert "already in use" in run.stderr.lower()

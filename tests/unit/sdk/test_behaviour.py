@@ -19,6 +19,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
+from spout_sdk.repetition import Repetition
 from tests.unit.sdk.bolt_rig import Manual, Split, feed, rig
 
 WORD = (declare({"word": str}),)
@@ -118,20 +119,39 @@ def test_an_exception_fails_what_the_batch_or_the_bolt_had_not_settled() -> None
     assert (bench.sink.failed(), task.committable) == ({8: "RuntimeError: after all"}, 2)
 
 
-def test_exceptions_fail_their_tuples_and_each_kind_is_logged_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_that_is_raised_again_and_again_has_one_traceback_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     bench, task, _ = rig(Split)
-    caplog.set_level(logging.DEBUG, "spout_sdk.bolt")
-    for number in range(5):
-        feed(bench, task, "one bad word", {7 + number: 9})
-    bench.clock.advance(1.0)
+    caplog.set_level(logging.INFO, "spout_sdk.bolt")
+    for second in range(60):
+        for number in range(5):
+            feed(bench, task, "one bad word", {1_000 * number + second: 9})
+        bench.clock.advance(1.0)
+    lines = caplog.records
+    assert [bool(record.exc_info) for record in lines] == [True, *[False] * 5]
+    said = "split/1 raised ValueError: a bad word at words.tuples.split[1] offset 0, roots 0000000000000000"
+    assert lines[0].getMessage() == said
+    assert all(record.getMessage().endswith("; 49 more of this kind since the last line") for record in lines[1:])
     feed(bench, task, "bad", {17: 9, 18: 9})
-    assert [record.levelname for record in caplog.records] == ["ERROR", *["DEBUG"] * 4, "ERROR"]
-    assert "words.tuples.split[1] offset 0, roots 0000000000000007" in caplog.records[0].getMessage()
-    assert caplog.records[-1].getMessage().endswith("; 4 more of this kind were not logged")
-    assert all(record.exc_info for record in caplog.records)
+    assert (len(lines), bool(lines[-1].exc_info)) == (7, True)
     task.flush()
-    assert bench.sink.failed() == dict.fromkeys((*range(7, 12), 17, 18), "ValueError: a bad word")
-    assert (bench.counters.errors, task.committable) == (6, 6)
+    assert bench.sink.failed()[18] == "ValueError: a bad word"
+    assert (bench.counters.errors, task.committable) == (301, 301)
+
+
+def test_exceptions_are_alike_if_they_are_of_one_type_and_come_from_one_line() -> None:
+    def raised(divisor: float) -> Exception:
+        try:
+            if divisor:
+                int("x")
+            return AssertionError(1 / divisor)
+        except (ValueError, ZeroDivisionError) as error:
+            return error
+
+    repetition = Repetition(lambda: 0.0)
+    lines = [repetition.line(each) for each in (raised(0), raised(1), raised(0), ZeroDivisionError())]
+    assert [line is not None and line.traceback is not None for line in lines] == [True, True, False, True]
 
 
 def test_failing_on_purpose_is_no_error_of_the_bolt(caplog: pytest.LogCaptureFixture) -> None:

@@ -69,3 +69,13 @@ def test_a_broker_that_knows_less_for_a_moment_is_not_believed() -> None:
     assert brokers.round(None) is None
     assert brokers.round("") is None
     assert brokers.round(None) is not None
+
+
+def test_answers_are_counted_so_that_silence_is_noticed() -> None:
+    brokers = Brokers()
+    brokers.round("1")
+    assert brokers.watch.answers == 2
+    brokers.round("", "")
+    assert brokers.watch.answers == 2
+    nothing = TopicWatch(dict, lambda answer: None)
+    assert [nothing.look(now) or nothing.answers for now in (0.0, WATCH_SECONDS)] == [1, 2]

@@ -1,0 +1,48 @@
+"""What a consumer's statistics say of records that wait."""
+
+import uuid
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.waiting import eventually
+from tuple_tree.broker_sight import BrokerSight
+
+_RECORDS = 100
+
+
+def test_records_wait_until_they_are_read_and_the_end_of_a_transaction_does_not(bootstrap_servers: str) -> None:
+    kafka: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
+    topic = f"unread-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient(kafka)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    producer = Producer({**kafka, "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for _ in range(_RECORDS):
+        producer.produce(topic, b"", partition=0)
+    producer.commit_transaction(30)
+
+    sight, said = BrokerSight(), list[bool]()
+
+    def hear(statistics: str) -> None:
+        sight.hear(statistics)
+        said.append(sight.unread)
+
+    settings = {**sight.settings, "statistics.interval.ms": 20, "stats_cb": hear, "group.id": topic}
+    consumer = Consumer({**kafka, **settings, "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        read = 0
+
+        def read_one() -> bool:
+            nonlocal read
+            read += consumer.poll(0.01) is not None
+            return read == _RECORDS
+
+        eventually(lambda: not read_one() and any(said), "records that wait")
+        eventually(lambda: read == _RECORDS or read_one(), "all to be read")
+        eventually(lambda: consumer.poll(0.01) is None and not said[-1], "nothing to wait: what follows is no record")
+    finally:
+        consumer.close()

@@ -1,0 +1,32 @@
+"""Noticing that there is work of which nothing is done, though every loop turns."""
+
+from collections.abc import Hashable
+from typing import Final
+
+BROKERS: Final = "no broker has answered"
+"""What is said of a process whose questions about its topics have no answer."""
+
+
+class Stall:
+    """For how long there has been work of which nothing was done.
+
+    Args:
+        patience_s: what passes before it counts, in seconds, because so long may be usual.
+    """
+
+    def __init__(self, patience_s: float = 0.0) -> None:
+        self._patience_s = patience_s
+        self._done: Hashable = None
+        self._since: float | None = None
+
+    def seconds(self, now: float, done: Hashable, *, has_work: bool = True) -> float:
+        """Seconds since something was done last, without the patience; 0 where there is no work.
+
+        Args:
+            now: seconds, rising.
+            done: differs from what it was as soon as something is done.
+            has_work: whether there is any.
+        """
+        if self._since is None or not has_work or done != self._done:
+            self._since, self._done = now, done
+        return max(0.0, now - self._since - self._patience_s)
