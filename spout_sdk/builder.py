@@ -319,7 +319,7 @@ class TopologyBuilder:
         check_guarantee(manifest)
         for bolt in bolts:
             check_groupable(manifest, bolt)
-        check_windows(manifest, self._factories)
+        acks_ahead = check_windows(manifest, self._factories) or any(bolt.external for bolt in bolts)
         groupings = {
             key: factory for *_, declarer, _ in self._bolts.values() for key, factory in declarer.groupings.items()
         }
@@ -331,6 +331,7 @@ class TopologyBuilder:
             tuple(self._hooks),
             dict(self._kafka_sources),
             self._pack_tuples,
+            acks_ahead,
         )
 
     def _add(self, name: str, factory: AnyFactory | str) -> None:

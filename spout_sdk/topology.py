@@ -32,6 +32,7 @@ class Topology:
         hooks: what makes the hooks that every task has.
         kafka_sources: `KafkaSpout` → the topics that it reads.
         pack_tuples: how many tuples a record carries at most.
+        acks_ahead: whether a bolt sends the entries of children before that of their input.
     """
 
     manifest: Manifest
@@ -41,6 +42,7 @@ class Topology:
     hooks: tuple[HookFactory, ...] = ()
     kafka_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pack_tuples: int = MAX_ROWS
+    acks_ahead: bool = False
 
     @property
     def name(self) -> str:

@@ -15,18 +15,23 @@ logger = logging.getLogger("spout_sdk.windows")
 _INTEGERS: Final = ("int", "long")
 
 
-def check_windows(manifest: Manifest, factories: Mapping[str, Any]) -> None:
+def check_windows(manifest: Manifest, factories: Mapping[str, Any]) -> bool:
     """Checks the windows of every bolt against the spouts whose tuples reach it.
+
+    Returns:
+        Whether some of them ack what is emitted for a tuple before they ack the tuple (ADR 26).
 
     Raises:
         TopologyError: if a bolt declares no windows, holds tuples until they time out, takes its time from a field that
             its inputs do not have, or has windows that are not the same after a restart in a topology that is
             `exactly_once`.
     """
+    acks_ahead = False
     for bolt in manifest.bolts:
         spec = None if bolt.external else _spec(bolt.name, factories[bolt.name])
         if spec is None:
             continue
+        acks_ahead |= manifest.guarantee == "exactly_once" and not spec.is_tumbling
         if spec.event_time is not None:
             _check_event_time(manifest, bolt, spec, spec.event_time)
         elif manifest.guarantee == "exactly_once" and spec.seconds is not None and not spec.is_tumbling:
@@ -40,6 +45,7 @@ def check_windows(manifest: Manifest, factories: Mapping[str, Any]) -> None:
             for spout in spouts:
                 _check_timeout(bolt.name, spec, spout)
             _warn_if_never_full(manifest, bolt.name, spec, spouts)
+    return acks_ahead
 
 
 def _spec(name: str, factory: Any) -> WindowSpec | None:

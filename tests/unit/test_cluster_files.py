@@ -100,7 +100,7 @@ def test_images_from_elsewhere_are_pinned_and_nothing_has_a_known_password() -> 
 def test_health_is_not_that_of_a_port() -> None:
     """Spark's own services aside: it has pages there."""
     checks = {name: text for name, text in _SERVICES.items() if not name.startswith("spark-")}
-    shared = _COMPOSE[: _COMPOSE.index("\nservices:")]
+    shared = _COMPOSE[: _COMPOSE.index("\nx-spark-driver:")]
     assert '": </dev/tcp/' not in "".join(checks.values()) + shared
 
 

@@ -14,7 +14,10 @@ from spout_sdk import (
     SpoutCollector,
     TaskContext,
     TopologyBuilder,
+    Window,
+    WindowedBolt,
     declare,
+    sliding,
 )
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.spout_task import SpoutTask
@@ -189,13 +192,25 @@ class SlowLog(MemorySink):
         )
 
 
+class Sliding(WindowedBolt):
+    window = sliding(count=3, every_count=1)
+
+    def execute_window(self, window: Window) -> None:
+        """Is never run here."""
+
+
+@pytest.mark.parametrize("windows", [False, True])
 @pytest.mark.parametrize("grouping", ["shuffle", "all"])
-def test_with_a_bolt_in_spark_no_tuple_is_sent_before_the_init_of_its_tree(grouping: str) -> None:
-    """Or the entries that such a bolt writes first could expire, and its last one complete the tree."""
+def test_no_tuple_is_sent_before_the_init_of_its_tree_if_a_bolt_acks_ahead(grouping: str, windows: bool) -> None:
+    """Or what such a bolt sends first could expire, and its last entry complete the tree."""
     spouts: list[Any] = []
-    builder = TopologyBuilder("words", ack_partitions=2, max_spout_pending=20_000)
+    guarantee: Guarantee = "exactly_once" if windows else "at_least_once"
+    builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=2, max_spout_pending=20_000)
     builder.set_spout("lines", made(spouts, Scripted))
-    spark = builder.set_bolt("spark", lambda rows: rows, external=True, tasks=3)
+    if windows:
+        spark = builder.set_bolt("spark", Sliding, tasks=3)
+    else:
+        spark = builder.set_bolt("spark", lambda rows: rows, external=True, tasks=3)
     spark.shuffle_grouping("lines") if grouping == "shuffle" else spark.all_grouping("lines")
     sink = SlowLog()
     task = Bench(builder.build(), sink=sink, holds_back=True, pack_tuples=1_000).spout("lines", 0)
