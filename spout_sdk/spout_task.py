@@ -83,7 +83,7 @@ class SpoutTask:
         plans = emit_plans(manifest, component, next_id, topology.groupings, topology.pack_tuples)
         self._collector = SpoutCollector(self._context, plans, environment, next_id, self._acks, self._pending)
         if self._acks is not None and topology.acks_ahead:
-            # A bolt in Spark, or one with windows, sends the entries of children before that of their input. No tuple may
+            # A bolt in Spark, or one with windows, sends entries of children before that of their input. No tuple may
             # reach it before the init: entries without one expire, and the input's could complete the tree (ADR 23).
             self._acks.send_children = _nothing
             self._collector.packer.before_send = self._acks.deliver
