@@ -174,9 +174,9 @@ class WindowedBolt(Bolt):
         """Called by the SDK: acks a tuple."""
         self._settling.ack(tuple_)
 
-    def pass_over(self, tuple_: Tuple) -> None:
+    def skip(self, tuple_: Tuple) -> None:
         """Called by the SDK: settles a tuple that was acked or failed before."""
-        self._settling.pass_over(tuple_)
+        self._settling.skip(tuple_)
 
     def unseen(self, count: int) -> None:
         """Called by the SDK: counts tuples that were in no window."""

@@ -46,7 +46,7 @@ class Effects(Protocol):
         """A tuple came when all its windows had closed."""
         ...
 
-    def pass_over(self, tuple_: Tuple) -> None:
+    def skip(self, tuple_: Tuple) -> None:
         """A tuple was settled before it was read again."""
         ...
 
@@ -129,7 +129,7 @@ class WindowFold(ABC):
         at = tuple_.offset, tuple_.index
         if at <= self._resumed_at:
             if self._is_gone(tuple_):
-                self._effects.pass_over(tuple_)
+                self._effects.skip(tuple_)
             else:
                 self._again.append(tuple_)
         if at >= self._resumed_at:
