@@ -8,7 +8,7 @@ up to the last that was taken, those that are in no further window were settled,
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, Protocol
 
@@ -30,8 +30,8 @@ NOWHERE: Final[Position] = (-1, 0)
 class Effects(Protocol):
     """What a fold does."""
 
-    def fire(self, window: Window) -> None:
-        """A window closes; its tuples may be taken back with `WindowFold.clear`."""
+    def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
+        """A window closes; `held` takes back its tuples, and is called if it fails."""
         ...
 
     def fired(self, window: Window) -> None:
@@ -80,10 +80,6 @@ class WindowFold(ABC):
         """Time has passed."""
         if not self._is_behind:
             self._tick(now)
-
-    def clear(self) -> Sequence[Tuple]:
-        """Takes back all tuples that wait for the end of a window."""
-        return () if self._manager is None else self._manager.clear()
 
     @property
     def progress(self) -> str:
@@ -141,7 +137,7 @@ class WindowFold(ABC):
         """Closes all windows that are due, and lets go of what is in no further one."""
         effects = self._effects
         while (window := manager.due(now)) is not None:
-            effects.fire(window)
+            effects.fire(window, manager.clear)
             for tuple_ in manager.left(now):
                 effects.ack(tuple_)
             effects.fired(window)

@@ -1,6 +1,6 @@
 """Windows as a fold: by event time against their definition, and the same whatever is read again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -31,7 +31,7 @@ class Effects:
     told: Told = field(default_factory=list)
     skipped: list[int] = field(default_factory=list)
 
-    def fire(self, window: Window) -> None:
+    def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
         self.told.append(("window", (window.end, [tuple_["n"] for tuple_ in window.tuples])))
 
     def fired(self, window: Window) -> None: ...
