@@ -56,7 +56,7 @@ class AsyncCollector:
 
     def reset_timeout(self) -> None:
         """Restarts the clock of the input's trees: it is still being worked on."""
-        self._bolt.reset_timeout(self.input)
+        self._bolt._resets.append(self.input)
 
 
 class AsyncBolt(Bolt):
@@ -166,10 +166,6 @@ class AsyncBolt(Bolt):
             self._await(self.cleanup_async(), _FINISH_SECONDS)
         finally:
             self._end_loop()
-
-    def reset_timeout(self, tuple_: Tuple) -> None:
-        """Called by the SDK, from any thread: see `AsyncCollector`."""
-        self._resets.append(tuple_)
 
     def _begin(self, work: AsyncCollector) -> None:
         task = self._loop.create_task(self._execute(work))

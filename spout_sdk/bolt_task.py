@@ -393,7 +393,7 @@ class BoltTask:
         if not self.folds:
             return ""
         read = max(self._inputs.last_opened, self._dead_letters.kept_to)
-        return BoltProgress(read, self._bolt.progress if isinstance(self._bolt, WindowedBolt) else "").metadata
+        return BoltProgress(read, self._bolt._progress if isinstance(self._bolt, WindowedBolt) else "").metadata
 
     def resume(self, offset: int, metadata: str | None) -> None:
         """Goes on where another task was, before the first record is read.
@@ -409,7 +409,7 @@ class BoltTask:
             return
         self._dead_letters.kept_to = progress.read
         if isinstance(self._bolt, WindowedBolt):
-            self._bolt.resume(progress.windows, offset)
+            self._bolt._resume(progress.windows, offset)
 
     @property
     def failure(self) -> DeliveryError | None:

@@ -237,7 +237,7 @@ class OutputCollector(Emitter):
             self._add_val(tuple_.out)
         tuple_.out = 0
 
-    def pass_over(self, tuple_: Tuple) -> None:
+    def skip_settled(self, tuple_: Tuple) -> None:
         """Called by the SDK: settles a tuple that is read again, whose ack or fail was committed before."""
         tuple_.settled = True
         pack = tuple_.pack

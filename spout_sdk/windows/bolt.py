@@ -1,7 +1,7 @@
 """The bolt that is handed windows."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from spout_sdk.collectors import OutputCollector
@@ -89,9 +89,8 @@ class WindowedBolt(Bolt):
     context: TaskContext
     tick_interval: float | None = None
 
-    _raised: HeldTuplesError | None = None
-    _failures_in_a_row = 0
     _fold: WindowFold | None = None
+    _effects: "_Effects"
 
     @abstractmethod
     def execute_window(self, window: Window) -> None:
@@ -106,17 +105,11 @@ class WindowedBolt(Bolt):
         self.context = context
         self.collector = WindowCollector(collector)
         self._now = context.now
-        self._settling = collector
-        self._carries = context.manifest.guarantee == "exactly_once"
         self.tick_interval = self.window.tick_interval
-        event_time = self.window.event_time
-        self._late_stream = None if event_time is None else event_time.late_stream
-        if self._late_stream is not None:
-            self._late_fields = context.manifest.stream(context.component, self._late_stream).field_names
         subscriptions = getattr(context.manifest.component(context.component), "subscriptions", ())
         sources = [(each.source, each.stream) for each in subscriptions]
-        self._fold = fold_of(self.window, self, sources, self._clock())
-        self._clear = self._fold.clear
+        self._effects = _Effects(self, collector)
+        self._fold = fold_of(self.window, self._effects, sources, self._clock())
 
     def execute(self, tuple_: Tuple) -> None:
         """Puts the tuple into its windows, and closes those that are due; not for you to define."""
@@ -127,65 +120,74 @@ class WindowedBolt(Bolt):
             fold.tick(self._clock())
         else:
             fold.take(tuple_, self._clock())
-        raised, self._raised = self._raised, None
-        if raised is not None:
-            raise raised from raised.error
+        self._effects.raise_held()
 
     def _clock(self) -> int:
         return int(self._now() * SECOND)
 
     @property
-    def progress(self) -> str:
-        """Called by the SDK: what is committed with the offsets of an `exactly_once` topology."""
+    def _progress(self) -> str:
+        """What is committed with the offsets of an `exactly_once` topology."""
         return "" if self._fold is None else self._fold.progress
 
-    def resume(self, progress: str, offset: int) -> None:
-        """Called by the SDK: goes on where an earlier instance was when it committed.
-
-        Args:
-            progress: of that instance.
-            offset: where reading begins.
-        """
+    def _resume(self, progress: str, offset: int) -> None:
+        """Goes on where an earlier instance was when it committed; reading begins at the offset."""
         if self._fold is not None:
             self._fold.resume(progress, offset, self._clock())
 
-    def fire(self, window: Window) -> None:
-        """Called by the SDK: a window closes; see `fold.Effects`."""
-        self.collector.use(window.tuples)
+
+class _Effects:
+    """What becomes of windows and tuples: see `fold.Effects`."""
+
+    def __init__(self, bolt: WindowedBolt, collector: OutputCollector) -> None:
+        context, event_time = bolt.context, bolt.window.event_time
+        self._bolt = bolt
+        self._collector = collector
+        self._context = context
+        self._carries = context.manifest.guarantee == "exactly_once"
+        self._late_stream = None if event_time is None else event_time.late_stream
+        self._late_fields: Sequence[str] = ()
+        if self._late_stream is not None:
+            self._late_fields = context.manifest.stream(context.component, self._late_stream).field_names
+        self._raised: HeldTuplesError | None = None
+        self._failures_in_a_row = 0
+        self.ack = collector.ack
+        self.skip = collector.skip_settled
+
+    def raise_held(self) -> None:
+        """Raises what `execute_window` has raised, now that the tuple that came is where it belongs."""
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised from raised.error
+
+    def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
+        """Hands the window to the bolt."""
+        self._bolt.collector.use(window.tuples)
         try:
-            self.execute_window(window)
+            self._bolt.execute_window(window)
         except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
-            # Raised further when the tuple that came is where it belongs: it may be none of this window.
-            self._raised = HeldTuplesError(self._clear(), error, self._failures_in_a_row, self._raised)
+            self._raised = HeldTuplesError(held(), error, self._failures_in_a_row, self._raised)
             self._failures_in_a_row += not isinstance(error, FailTupleError)
         else:
             self._failures_in_a_row = 0
         finally:
-            self.collector.use(())
+            self._bolt.collector.use(())
 
     def fired(self, window: Window) -> None:
-        """Called by the SDK: tells the ackers of what was emitted for tuples that are in another window."""
+        """Tells the ackers of what was emitted for tuples that are in another window: only here is it known."""
         if self._carries:
             for tuple_ in window.tuples:
                 if tuple_.out and not tuple_.settled:
-                    self._settling.ack_emits(tuple_)
-
-    def ack(self, tuple_: Tuple) -> None:
-        """Called by the SDK: acks a tuple."""
-        self._settling.ack(tuple_)
-
-    def pass_over(self, tuple_: Tuple) -> None:
-        """Called by the SDK: settles a tuple that was acked or failed before."""
-        self._settling.pass_over(tuple_)
+                    self._collector.ack_emits(tuple_)
 
     def unseen(self, count: int) -> None:
-        """Called by the SDK: counts tuples that were in no window."""
-        self.context.count(UNSEEN, count)
+        """Counts tuples that were in no window."""
+        self._context.count(UNSEEN, count)
 
     def late(self, tuple_: Tuple) -> None:
-        """Called by the SDK: emits a late tuple to its stream, if there is one, and acks it."""
-        self.context.count(LATE)
+        """Emits a late tuple to its stream, if there is one, and acks it."""
+        self._context.count(LATE)
         if self._late_stream is not None:
             values = [tuple_[field] for field in self._late_fields]
-            self._settling.emit(values, anchors=tuple_, stream=self._late_stream)
-        self._settling.ack(tuple_)
+            self._collector.emit(values, anchors=tuple_, stream=self._late_stream)
+        self._collector.ack(tuple_)

@@ -8,7 +8,7 @@ up to the last that was taken, those that are in no further window were settled,
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, Protocol
 
@@ -30,8 +30,8 @@ NOWHERE: Final[Position] = (-1, 0)
 class Effects(Protocol):
     """What a fold does."""
 
-    def fire(self, window: Window) -> None:
-        """A window closes; its tuples may be taken back with `WindowFold.clear`."""
+    def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
+        """A window closes; `held` takes back its tuples, and is called if it fails."""
         ...
 
     def fired(self, window: Window) -> None:
@@ -46,7 +46,7 @@ class Effects(Protocol):
         """A tuple came when all its windows had closed."""
         ...
 
-    def pass_over(self, tuple_: Tuple) -> None:
+    def skip(self, tuple_: Tuple) -> None:
         """A tuple was settled before it was read again."""
         ...
 
@@ -80,10 +80,6 @@ class WindowFold(ABC):
         """Time has passed."""
         if not self._is_behind:
             self._tick(now)
-
-    def clear(self) -> Sequence[Tuple]:
-        """Takes back all tuples that wait for the end of a window."""
-        return () if self._manager is None else self._manager.clear()
 
     @property
     def progress(self) -> str:
@@ -129,7 +125,7 @@ class WindowFold(ABC):
         at = tuple_.offset, tuple_.index
         if at <= self._resumed_at:
             if self._is_gone(tuple_):
-                self._effects.pass_over(tuple_)
+                self._effects.skip(tuple_)
             else:
                 self._again.append(tuple_)
         if at >= self._resumed_at:
@@ -141,7 +137,7 @@ class WindowFold(ABC):
         """Closes all windows that are due, and lets go of what is in no further one."""
         effects = self._effects
         while (window := manager.due(now)) is not None:
-            effects.fire(window)
+            effects.fire(window, manager.clear)
             for tuple_ in manager.left(now):
                 effects.ack(tuple_)
             effects.fired(window)

@@ -51,7 +51,7 @@ class TriggerPolicy(Protocol):
         ...
 
     def passed(self, now: int, /) -> None:
-        """What was due held nothing, so it is passed over, and all that is due besides."""
+        """What was due held nothing, so it is skipped, and all that is due besides."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Windows as a fold: by event time against their definition, and the same whatever is read again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -29,9 +29,9 @@ class Effects:
     """Writes down what a fold does; a window is what it holds, and where it ends."""
 
     told: Told = field(default_factory=list)
-    passed_over: list[int] = field(default_factory=list)
+    skipped: list[int] = field(default_factory=list)
 
-    def fire(self, window: Window) -> None:
+    def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
         self.told.append(("window", (window.end, [tuple_["n"] for tuple_ in window.tuples])))
 
     def fired(self, window: Window) -> None: ...
@@ -47,9 +47,9 @@ class Effects:
         tuple_.settled = True
         self.told.append(("late", tuple_["n"]))
 
-    def pass_over(self, tuple_: Tuple) -> None:
+    def skip(self, tuple_: Tuple) -> None:
         tuple_.settled = True
-        self.passed_over.append(tuple_["n"])
+        self.skipped.append(tuple_["n"])
 
     def of(self, kind: str) -> list[Any]:
         return [value for each, value in self.told if each == kind]
@@ -225,7 +225,7 @@ def test_other_windows_than_those_that_were_committed_begin_anew() -> None:
     assert anew.progress == ""
 
 
-def test_metadata_of_others_is_passed_over_and_that_of_a_later_version_refused() -> None:
+def test_metadata_of_others_is_skipped_and_that_of_a_later_version_refused() -> None:
     progress = BoltProgress(7, '{"last":[7,1]}')
     assert BoltProgress.of(5, progress.metadata) == progress
     for others in (None, "", "by hand", "2:attempt=3"):
