@@ -94,9 +94,14 @@ class Run:
         return len(self.cluster.records(f"{self.name}.dead-letters"))
 
     def inputs(self) -> list[int]:
+        return [number for _, number in self.inputs_of_tasks()]
+
+    def inputs_of_tasks(self) -> list[tuple[int, int]]:
+        """Task and number of each."""
         inbox = self.cluster.records(f"{self.name}.tuples.transform")
         readable = [record for record in inbox if value(record) != GARBAGE]
-        return [each.values[0] for each in tuples_in(readable, self.cluster.manifest.stream("numbers", "default"))]
+        stream = self.cluster.manifest.stream("numbers", "default")
+        return [(each.partition, each.values[0]) for each in tuples_in(readable, stream)]
 
     def outputs(self) -> Counter[Output]:
         inbox = self.cluster.records(f"{self.name}.tuples.sink")
