@@ -29,6 +29,7 @@ test: $(READY) ## Run the tests on a real Kafka and a real Spark: under five min
 
 test-all: $(READY) ## Run every test there is, with kills at random, in a browser and in containers: under 40 minutes; needs Docker
 	.ci/chromium
+	.ci/promtool $(BIN)
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --exhaustive $(PARTS)
 	$(MAKE) test-container test-cluster test-faults chaos
 

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from spout_sdk.errors import UnsupportedVersionError
+from spout_sdk.commit_metadata import commit_metadata, read_commit_metadata
 
-_VERSION: Final = "1"
-_READ: Final = "read="
+_READ: Final = "read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +22,18 @@ class BoltProgress:
 
     @property
     def metadata(self) -> str:
-        """What stands beside the offset; Kafka takes 4,096 bytes."""
-        return f"{_VERSION}:{_READ}{self.read}:{self.windows}"
+        """What stands beside the offset."""
+        return commit_metadata(_READ, f"{self.read}:{self.windows}")
 
     @classmethod
     def of(cls, offset: int, metadata: str | None) -> "BoltProgress | None":
-        """Reads what stands beside a committed offset; None where somebody else committed.
+        """Reads what stands beside a committed offset; None where another program has committed.
 
         Raises:
             UnsupportedVersionError: if that was written by a version that this one cannot read.
         """
-        version, _, said = (metadata or "").partition(":")
-        if not said.startswith(_READ):
+        text = read_commit_metadata(_READ, offset, metadata)
+        if text is None:
             return None
-        if version != _VERSION:
-            raise UnsupportedVersionError(
-                f"the commit at offset {offset} has metadata of version {version}, and this bolt reads version "
-                f"{_VERSION}: run the version that committed it, or a later one"
-            )
-        read, _, windows = said.removeprefix(_READ).partition(":")
+        read, _, windows = text.partition(":")
         return cls(int(read), windows)

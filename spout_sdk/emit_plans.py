@@ -95,6 +95,18 @@ class EmitPlan:
         except Exception as error:  # fastavro raises TypeError, ValueError, OverflowError, AttributeError and more
             raise self._unfit(values, error) from error
 
+    def routed(self, values: Sequence[Any]) -> tuple[Any, int]:
+        """The values as the stream's codec takes them, and the one task that receives them; for an `only_route`.
+
+        Raises:
+            EmitError: if they do not fit the stream, or cannot be grouped.
+        """
+        row = values if values.__class__ is tuple and self.is_row(values) else self.row(values)
+        try:
+            return row, self.only_route.choose_one(values)  # type: ignore[union-attr, misc]  # an only route has it
+        except (TypeError, ValueError) as error:
+            raise self.ungrouped(values, error) from error
+
     def deliveries(self, values: Sequence[Any]) -> list[Delivery]:
         """Who receives a tuple.
 

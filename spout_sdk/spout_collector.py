@@ -87,11 +87,7 @@ class SpoutCollector(Emitter):
             deliveries = plan.deliveries(values)
             return self._emit(deliveries, row, values, message_id, stream, root, trace_context or [])
         # The common case, spelled out: a tuple that one task receives, with a tree unless no trees are followed.
-        row = values if values.__class__ is tuple and plan.is_row(values) else plan.row(values)
-        try:
-            task = route.choose_one(values)  # type: ignore[misc]  # an only route has it
-        except (TypeError, ValueError) as error:
-            raise plan.ungrouped(values, error) from error
+        row, task = plan.routed(values)
         self._counters.emitted += 1
         if acks is None:
             self.last_root = None
@@ -116,15 +112,10 @@ class SpoutCollector(Emitter):
         if plan is None or plan.only_route is None:
             self.emit(values, message_id=message_id, stream=stream, root=root)
             return
-        route: Any = plan.only_route
-        row = values if values.__class__ is tuple and plan.is_row(values) else plan.row(values)
-        try:
-            task = route.choose_one(values)
-        except (TypeError, ValueError) as error:
-            raise plan.ungrouped(values, error) from error
+        row, task = plan.routed(values)
         self._roots.append(root)
         self._message_ids.append(message_id)
-        pack = route.packs[task]
+        pack = plan.only_route.packs[task]
         if not pack.owners:
             self._packs.append(pack)
             self.packer.open(pack)

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from spout_sdk.errors import UnsupportedVersionError
+from spout_sdk.commit_metadata import commit_metadata, read_commit_metadata
 from spout_sdk.records import Record
 from tuple_tree.positions import MAX_ATTEMPTS
 
-_VERSION: Final = "1"
-_ATTEMPT: Final = "attempt="
+_ATTEMPT: Final = "attempt"
 
 
 class SourcePartition(NamedTuple):
@@ -28,7 +27,7 @@ class Commit:
 
     Attributes:
         offset: everything before it is done.
-        next_attempt: the first attempt that no owner of the partition has used; None where somebody else committed.
+        next_attempt: the first attempt that no owner of the partition has used; None where another program committed.
     """
 
     offset: int
@@ -37,7 +36,7 @@ class Commit:
     @property
     def metadata(self) -> str:
         """What stands beside the offset."""
-        return "" if self.next_attempt is None else f"{_VERSION}:{_ATTEMPT}{self.next_attempt}"
+        return "" if self.next_attempt is None else commit_metadata(_ATTEMPT, str(self.next_attempt))
 
     @classmethod
     def read(cls, offset: int, metadata: str | None) -> "Commit":
@@ -46,15 +45,7 @@ class Commit:
         Raises:
             UnsupportedVersionError: if that was written by a version that this one cannot read.
         """
-        version, _, said = (metadata or "").partition(":")
-        if not said.startswith(_ATTEMPT):
-            return cls(offset)
-        if version != _VERSION:
-            raise UnsupportedVersionError(
-                f"the commit at offset {offset} has metadata of version {version}, and this spout reads version "
-                f"{_VERSION}: run the version that committed it, or a later one"
-            )
-        digits = said.removeprefix(_ATTEMPT)
+        digits = read_commit_metadata(_ATTEMPT, offset, metadata) or ""
         return cls(offset, int(digits) % MAX_ATTEMPTS if digits.isascii() and digits.isdigit() else None)
 
 

@@ -78,7 +78,7 @@ class Post(BasicBolt):
     """Takes as long as its processes have, and most of it is one customer's."""
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        time.sleep(POSTING_S)
+        time.sleep(POSTING_S)  # the bolt's work, which makes its tasks busy
 
 
 class Review(Bolt):

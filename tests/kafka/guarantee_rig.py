@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from spout_sdk import Exit, Stats, TopologyRunner, load_topology
-from tests.kafka.guarantee_topologies import ARMED, COPIES, DIRECTORY, ENOUGH, NAME, SIGNAL
+from tests.kafka.guarantee_topologies import ARMED, COPIES, DIRECTORY, ENOUGH, NAME, SIGNAL, STEPS
 from tests.kafka.sdk_rig import Cluster, value
 from tests.packs import tuples_in
 from tests.waiting import eventually
@@ -55,6 +55,13 @@ class Run:
         self.arm(step)
         eventually(lambda: len(self.exits) > before, f"a process killed at step {step}", 90)
         assert {exit_.code for exit_ in self.exits} == {-signal.SIGKILL}, self.exits
+
+    def kill_at_each_step(self) -> None:
+        """In random order, each with a record in the inbox that cannot be read."""
+        self.flows()
+        for step in random.sample(STEPS, len(STEPS)):
+            self.spoil()
+            self.kill_at(step)
 
     def kill(self) -> None:
         """Kills a process at any moment."""

@@ -21,6 +21,7 @@ class Asks(AsyncBolt):
     streams = STREAMS
 
     async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+        # The request that the bolt waits for: requests end in another order than they began.
         await asyncio.sleep(random.uniform(0, 0.05))
         collector.emit((tuple_["word"], 1))
 

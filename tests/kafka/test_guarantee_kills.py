@@ -1,7 +1,6 @@
 """Bolts killed with SIGKILL at chosen steps: each output is there once, or with less of a guarantee it is not."""
 
 import os
-import random
 import signal
 import time
 from collections.abc import Iterator
@@ -43,10 +42,7 @@ def test_ten_kills_leave_no_output_missing_and_none_twice(start: Start) -> None:
     # A transaction that a successor did not abort would outlast every wait of this test.
     run = start("exactly_once", **{"transaction.timeout.ms": 240_000})
     with acking(run.cluster), run.runner:
-        run.flows()
-        for step in random.sample(STEPS, len(STEPS)):
-            run.spoil()
-            run.kill_at(step)
+        run.kill_at_each_step()
         for _ in range(4):
             run.flows()
             run.spoil()
@@ -64,10 +60,7 @@ def test_ten_kills_leave_no_output_missing_and_none_twice(start: Start) -> None:
 def test_kills_lose_no_window_and_close_none_twice(start: Start) -> None:
     run = start("windows", **{"transaction.timeout.ms": 240_000})
     with acking(run.cluster), run.runner:
-        run.flows()
-        for step in random.sample(STEPS, len(STEPS)):
-            run.spoil()
-            run.kill_at(step)
+        run.kill_at_each_step()
         for _ in range(2):
             run.flows()
             run.kill()

@@ -92,12 +92,13 @@ def feed(bench: Bench, task: Any, *lines: str, first_root: int = 1) -> None:
 
 
 def let_go(bench: Bench, task: Any, bolt: Waits, line: str, said: str = "done") -> None:
-    """Ends a line, and waits until the task has heard of it."""
+    """Ends a line, and waits until the event loop has reported it to the task."""
     eventually(lambda: line in bolt.waiting, f"{line} at work")
     bolt.loop.call_soon_threadsafe(bolt.waiting[line].set_result, said)
     eventually(lambda: bolt.collectors[line].is_done, f"{line} ended")
-    # What the loop did with it is done now, too.
-    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), bolt.loop).result()
+    done = threading.Event()
+    bolt.loop.call_soon_threadsafe(done.set)
+    assert done.wait(30), "the event loop is stuck"
     task.tick(bench.clock.advance(0.01))
 
 
@@ -188,8 +189,7 @@ class Upper(AsyncBolt):
     streams = Waits.streams
 
     async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
-        await asyncio.sleep(0)
-        collector.emit((tuple_["line"].upper(),))
+        collector.emit((await asyncio.to_thread(tuple_["line"].upper),))
 
 
 class Keep(BasicBolt):

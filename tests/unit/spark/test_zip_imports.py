@@ -35,15 +35,15 @@ def test_an_archive_is_read_again_when_it_has_changed(archive: Path) -> None:
     assert importlib.util.find_spec("zipped_second")
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python mends it by itself")
 def test_an_archive_is_not_read_again_when_it_has_not_changed(archive: Path) -> None:
+    """Up to 3.11; from 3.12 on Python reads it when something is imported from it, and nothing is changed there."""
     read_changed_archives_only()
     status = archive.stat()
     content = archive.read_bytes()
     archive.write_bytes(b"x" * len(content))
     os.utime(archive, ns=(status.st_atime_ns, status.st_mtime_ns))
     importlib.invalidate_caches()
-    assert importlib.util.find_spec("zipped_first"), "as it was read"
+    assert bool(importlib.util.find_spec("zipped_first")) == (sys.version_info < (3, 12))
 
 
 def test_an_archive_that_is_gone_is_no_error(archive: Path) -> None:
