@@ -11,9 +11,9 @@ from spout_sdk.arrow_input import ArrowInput
 from spout_sdk.bolt_task import BoltTask
 from spout_sdk.commits import LARGEST_BATCH, Commits
 from spout_sdk.errors import RolledBackError
+from spout_sdk.flush_timing import FlushTiming
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.kafka_settings import KafkaSettings
-from spout_sdk.packer import BUSY, LINGER_SECONDS
 from spout_sdk.records import Clock
 from spout_sdk.stats import NO_INPUT
 from spout_sdk.topology import Topology
@@ -74,8 +74,7 @@ class BoltLoop:
         self._stop_at = float("inf")
         self._stopping = stopping
         self._takes_batches = False
-        # When the buffers were flushed last, and how many tuples were executed since.
-        self._flushed_at = 0.0
+        self._flush_timing = FlushTiming(clock, commits.in_flight)
         self._executed = 0
 
     @property
@@ -133,12 +132,12 @@ class BoltLoop:
         """Reads once, and executes what was read."""
         clock = self._clock
         records, self._ahead = self._ahead or self._reader.read(self._limit), []
-        if not records and self._executed >= BUSY and (rest := self._flushed_at + LINGER_SECONDS - clock()) > 0:
-            # Where processes wait for cores, the input runs dry each time this one has run: then more comes soon.
-            records = self._reader.wait(rest)
+        if not records and (seconds := self._flush_timing.wait_seconds(self._executed)):
+            records = self._reader.wait(seconds)
+            if not records:
+                return
         if not records:
-            # The input has run dry: what is buffered has nobody to wait for.
-            self._flushed_at, self._executed = clock(), 0
+            self._flush_timing.flushed(self._executed)
             for task in self._tasks.values():
                 task.flush()
             self._tick(clock())

@@ -49,6 +49,10 @@ class Commits(Protocol):
         """Tuples that are read at once, about; one record may carry more."""
         ...
 
+    def in_flight(self) -> int:
+        """Records that are sent and not yet delivered, if a flush should wait for them."""
+        ...
+
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
         """Says where offsets are committed, and which tasks the process has, now and later."""
         ...
@@ -139,6 +143,10 @@ class AtLeastOnceCommits:
         self._sink = sink
         self._committed: dict[int, int] = {}
         self._commit_at = 0.0
+
+    def in_flight(self) -> int:
+        """Of both producers."""
+        return self._sink.in_flight()
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
         """See `Commits`."""

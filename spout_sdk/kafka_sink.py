@@ -76,6 +76,15 @@ class KafkaSink:
         if self.error is not None:
             raise BrokerError(self.error)
 
+    def in_flight(self) -> int:
+        """Polls, and returns how many records are sent and not yet delivered.
+
+        Raises:
+            BrokerError: if a producer cannot go on.
+        """
+        self.poll()
+        return len(self._tuples) + len(self._acks)
+
     def flush(self, seconds: float) -> int:
         """Waits until everything is delivered or has failed.
 

@@ -18,9 +18,6 @@ from tuple_tree.payloads import PayloadCodec
 
 LINGER_SECONDS: Final = 0.005
 
-BUSY: Final = 32
-"""Tuples since the last flush after which what is buffered lingers, although the input has run dry."""
-
 _FIRST_LIMIT: Final = 64
 _GROWTH: Final = 4
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from spout_sdk.flush_timing import FlushTiming
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.kafka_settings import KafkaSettings
 from spout_sdk.kafka_sink import KafkaSink
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
-from spout_sdk.packer import BUSY, LINGER_SECONDS
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.sessions import open_sessions
 from spout_sdk.spout_task import SpoutTask
@@ -71,9 +71,7 @@ class SpoutLoop:
         self._tasks: dict[int, SpoutTask] = {}
         self._tick_at = 0.0
         self._stopping = stopping
-        # When the buffers were flushed last, and what was emitted by then.
-        self._flushed_at = 0.0
-        self._emitted = 0
+        self._flush_timing = FlushTiming(environment.clock, sink.in_flight)
 
     @property
     def tasks(self) -> Sequence[int]:
@@ -120,14 +118,14 @@ class SpoutLoop:
                 self._reader.close()
 
     def _work(self) -> None:
-        clock = self._clock
+        clock, counters = self._clock, self._environment.counters
         idle = _SHORTEST_IDLE
         while not self._stopping():
             emitted = False
             for task in tuple(self._tasks.values()):
                 emitted |= task.emit(_CALLS)
-                if task.is_throttled and not self._lingering():
-                    # Until something is acked, nothing follows that what is buffered could wait for.
+                if task.is_throttled and not self._flush_timing.wait_seconds(counters.emitted):
+                    # No tuple follows until a tree ends.
                     task.flush()
             now = clock()
             if now >= self._tick_at:
@@ -136,25 +134,16 @@ class SpoutLoop:
             if emitted or heard:
                 idle = _SHORTEST_IDLE
                 continue
-            if (rest := self._lingering()) and self._hear(rest):
+            if seconds := self._flush_timing.wait_seconds(counters.emitted):
+                self._hear(seconds)
                 continue
-            # Nothing to emit and nothing heard: what is buffered has nobody to wait for.
-            self._flushed_at, self._emitted = clock(), self._environment.counters.emitted
+            self._flush_timing.flushed(counters.emitted)
             for task in self._tasks.values():
                 task.flush()
             self._tick(clock())
             throttled = all(task.is_throttled for task in self._tasks.values())
             self._hear(_THROTTLED_SECONDS if throttled else idle)
             idle = min(_LONGEST_IDLE, 2 * idle)
-
-    def _lingering(self) -> float:
-        """For how many seconds what is buffered may wait although nothing follows now: none unless much was emitted.
-
-        Where processes wait for cores, that is so each time this one has run, and more follows soon.
-        """
-        if self._environment.counters.emitted - self._emitted < BUSY:
-            return 0.0
-        return max(0.0, self._flushed_at + LINGER_SECONDS - self._clock())
 
     def _hear(self, seconds: float) -> bool:
         """Hands over the outcomes that are there, or that come within so many seconds."""

@@ -55,6 +55,10 @@ class ExactlyOnceCommits:
         self._since: float | None = None
         self._failed = FailedCommits()
 
+    def in_flight(self) -> int:
+        """None: the commit of the transaction waits for them."""
+        return 0
+
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
         """See `Commits`."""
         self._reader = reader

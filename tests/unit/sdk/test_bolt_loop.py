@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -36,6 +36,7 @@ class Consumer:
         self.there = [*there]
         self.payload = encode_tuples(payload_codec(Lines.streams[0]), [("a",)] * rows)
         self.clock: Callable[[], float] = lambda: 0.0
+        self.wait: Callable[[float], object] = lambda _: None
         self.sent: Callable[[], int] = lambda: 0
         self.waits: list[tuple[float, int]] = []
         self.read_at: list[float] = []
@@ -90,8 +91,10 @@ class Consumer:
         self.resumed += [each.partition for each in partitions]
 
     def poll(self, seconds: float) -> None:
-        """Has nothing more."""
+        """Waits, unless a record is there."""
         self.waits.append((seconds, self.sent()))
+        if not self.there[:1] or not self.there[0]:
+            self.wait(seconds)
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
         if self.refused:
@@ -123,8 +126,13 @@ class Regrouping(Consumer):
 
 
 class LoopSink(MemorySink):
+    records_in_flight = 0
+
     def poll(self) -> None:
         """All is delivered already."""
+
+    def in_flight(self) -> int:
+        return self.records_in_flight
 
     def flush(self, _seconds: float) -> int:
         return 0
@@ -182,12 +190,13 @@ class Rig:
         builder.set_bolt("b", partial(bolt, self.work)).shuffle_grouping("lines")
         bench = Bench(builder.build(), sink=LoopSink())
         self.clock = self.consumer.clock = bench.clock
+        self.consumer.wait = bench.clock.advance
         self.executed: list[int] = []
         self.committed_at: list[int] = []
         self.seconds: Callable[[int], float] = lambda _: 0.0
         self.stopping: Callable[[], bool] = lambda: False
         self.open_offsets = open_offsets
-        sink: Any = bench.sink
+        self.sink = sink = cast(Any, bench.sink)
         self.consumer.sent = lambda: len(sink.batches)
         commits = partial(AtMostOnceCommits, component="b") if guarantee == "at_most_once" else AtLeastOnceCommits
         self.loop = BoltLoop(
@@ -220,15 +229,17 @@ def test_a_slow_bolt_polls_its_group_in_the_middle_of_a_record(monkeypatch: pyte
     assert rig.consumer.paused
 
 
-@pytest.mark.parametrize("rows", [10, 40])
-def test_a_busy_task_flushes_every_five_milliseconds_at_most_and_a_quiet_one_at_once(
-    monkeypatch: pytest.MonkeyPatch, rows: int
+@pytest.mark.parametrize(("rows", "in_flight"), [(10, 0), (10, 1), (40, 0)])
+def test_an_idle_task_flushes_at_once_unless_it_is_busy_or_records_are_in_flight(
+    monkeypatch: pytest.MonkeyPatch, rows: int, in_flight: int
 ) -> None:
-    rig = Rig(monkeypatch, [1, 0, 1, 0, 0], guarantee="at_least_once", rows=rows, tracked=True)
+    rig = Rig(monkeypatch, [1, 0, 1] + [0] * 10, guarantee="at_least_once", rows=rows, tracked=True)
+    rig.sink.records_in_flight = in_flight
     rig.loop.run()
+    # The second record comes right after the first flush.
     assert rig.consumer.waits[0][1] == 1
-    lingers = [sent for seconds, sent in rig.consumer.waits if seconds == pytest.approx(LINGER_SECONDS)]
-    assert lingers == ([1] if rows == 40 else [])
+    waited = sum(seconds for seconds, sent in rig.consumer.waits[1:] if sent == 1)
+    assert waited == pytest.approx(0.0 if rows == 10 and not in_flight else LINGER_SECONDS)
     assert rig.consumer.waits[-1][1] == 2
 
 

@@ -1,0 +1,49 @@
+"""When a loop whose input is idle flushes."""
+
+import pytest
+
+from spout_sdk.flush_timing import FlushTiming
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.sent = 0
+        self.timing = FlushTiming(lambda: self.now, lambda: self.sent)
+        self.timing.flushed(0)
+
+
+def test_a_quiet_task_flushes_at_once_if_all_is_delivered() -> None:
+    rig = Rig()
+    assert rig.timing.wait_seconds(1) == 0
+
+
+def test_a_quiet_task_waits_for_what_is_in_flight_but_no_longer_than_five_milliseconds() -> None:
+    rig = Rig()
+    rig.sent = 1
+    waits = []
+    while seconds := rig.timing.wait_seconds(1):
+        waits.append(seconds)
+        rig.now += seconds
+        assert len(waits) < 10
+    assert sum(waits) == pytest.approx(0.005)
+    rig.timing.flushed(1)
+    assert rig.timing.wait_seconds(2) > 0
+    rig.sent = 0
+    assert rig.timing.wait_seconds(2) == 0
+
+
+def test_a_busy_task_flushes_every_five_milliseconds() -> None:
+    rig = Rig()
+    assert rig.timing.wait_seconds(32) == pytest.approx(0.005)
+    rig.now += 0.004
+    assert rig.timing.wait_seconds(40) == pytest.approx(0.001)
+    rig.now += 0.0011
+    assert rig.timing.wait_seconds(41) == 0
+
+
+def test_a_task_with_nothing_to_flush_waits_for_nothing() -> None:
+    rig = Rig()
+    rig.sent = 1
+    rig.timing.flushed(7)
+    assert rig.timing.wait_seconds(7) == 0
