@@ -9,7 +9,7 @@ from confluent_kafka import Message
 
 from spout_sdk.arrow_input import ArrowInput
 from spout_sdk.bolt_task import BoltTask
-from spout_sdk.commits import LARGEST_BATCH, Commits
+from spout_sdk.delivery_guarantees import LARGEST_BATCH, DeliveryGuarantee
 from spout_sdk.errors import RolledBackError
 from spout_sdk.flush_timing import FlushTiming
 from spout_sdk.kafka_reader import KafkaReader
@@ -40,7 +40,7 @@ class BoltLoop:
         topology: whose.
         component: the bolt.
         kafka: librdkafka properties.
-        commits: the world around the tasks, and when their offsets are committed.
+        guarantee: the delivery guarantee of the topology.
         clock: monotonic seconds.
         on_tick: called with the time, every few milliseconds.
         stopping: says whether to end.
@@ -51,7 +51,7 @@ class BoltLoop:
         topology: Topology,
         component: str,
         kafka: KafkaSettings,
-        commits: Commits,
+        guarantee: DeliveryGuarantee,
         clock: Clock,
         on_tick: Callable[[float], None],
         stopping: Callable[[], bool],
@@ -59,7 +59,7 @@ class BoltLoop:
         self._topology = topology
         self._component = component
         self._kafka = kafka
-        self._commits = commits
+        self._guarantee = guarantee
         self._clock = clock
         self._on_tick = on_tick
         self._tasks: dict[int, BoltTask] = {}
@@ -74,7 +74,7 @@ class BoltLoop:
         self._stop_at = float("inf")
         self._stopping = stopping
         self._takes_batches = False
-        self._flush_timing = FlushTiming(clock, commits.in_flight)
+        self._flush_timing = FlushTiming(clock, guarantee.in_flight)
         self._executed = 0
 
     @property
@@ -113,9 +113,9 @@ class BoltLoop:
             on_assigned=self._assigned,
             on_revoked=self._released,
             on_lost=self._lost,
-            on_uncommitted=self._commits.uncommitted,
+            on_uncommitted=self._guarantee.on_commit_failed,
         )
-        self._commits.attach(self._reader, self._tasks)
+        self._guarantee.attach(self._reader, self._tasks)
         try:
             while not self._stopping():
                 try:
@@ -125,7 +125,7 @@ class BoltLoop:
             self._end()
         finally:
             self._cleaned_up(self.tasks)
-            self._commits.close()
+            self._guarantee.close()
             self._reader.close()
 
     def _turn(self) -> None:
@@ -141,15 +141,15 @@ class BoltLoop:
             for task in self._tasks.values():
                 task.flush()
             self._tick(clock())
-            self._commits.dry(clock())
+            self._guarantee.on_idle(clock())
             records = self._reader.wait(_WAIT_SECONDS)
             if not records:
                 return
         self._read_at = clock()
-        self._commits.before(records)
+        self._guarantee.on_polled(records)
         tuples = self._execute_batches(records) if self._takes_batches else self._execute(records)
         self._executed += tuples
-        fitting = self._commits.tuples_a_read * len(records) // (tuples or 1)
+        fitting = self._guarantee.tuples_a_read * len(records) // (tuples or 1)
         self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
 
     def _execute(self, records: Sequence[Message]) -> int:
@@ -171,7 +171,7 @@ class BoltLoop:
                 if self._tasks.get(partition) is not task or self._is_overdue(partition):
                     break
             if self._stopping():
-                self._commits.unexecuted(unbegun)
+                self._guarantee.on_unexecuted(unbegun)
                 unbegun.clear()
         return read
 
@@ -201,7 +201,7 @@ class BoltLoop:
             while task is not None and tuples and self._goes_on(task, partition):
                 tuples = self._execute_batch(task.execute_batch, tuples)
             if self._stopping():
-                self._commits.unexecuted(unbegun)
+                self._guarantee.on_unexecuted(unbegun)
                 unbegun.clear()
         return read
 
@@ -252,7 +252,7 @@ class BoltLoop:
         for task in self._tasks.values():
             task.tick(now)
         self._pause_full()
-        self._commits.tick(now)
+        self._guarantee.on_tick(now)
         self._on_tick(now)
 
     def _pause_full(self) -> None:
@@ -275,10 +275,10 @@ class BoltLoop:
     def _assigned(self, partitions: Sequence[int]) -> None:
         opened = {}
         for partition in partitions:
-            environment = self._commits.environment(partition)
+            environment = self._guarantee.environment(partition)
             opened[partition] = BoltTask(self._topology, self._component, partition, environment)
         if opened:
-            self._commits.opened(opened)
+            self._guarantee.on_assigned(opened)
         for partition, task in opened.items():
             task.prepare()
             self._tasks[partition] = task
@@ -295,9 +295,9 @@ class BoltLoop:
         self._drop_read(held)
         for partition in held:
             self._tasks[partition].cleanup()
-        self._commits.unexecuted(unbegun)
+        self._guarantee.on_unexecuted(unbegun)
         try:
-            self._commits.release(held)
+            self._guarantee.on_revoked(held)
         finally:
             for partition in held:
                 del self._tasks[partition]
@@ -306,7 +306,7 @@ class BoltLoop:
     def _lost(self, partitions: Sequence[int]) -> None:
         """Ends tasks without a commit: they are somebody else's already."""
         self._cleaned_up(partitions)
-        self._commits.dropped(partitions)
+        self._guarantee.on_lost(partitions)
 
     def _begin_again(self, why: str) -> None:
         """Replaces all tasks by new ones, which read on from what is committed."""
@@ -314,7 +314,7 @@ class BoltLoop:
         logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
         # First, as what they still ack or emit must be undone too.
         self._cleaned_up(partitions)
-        self._commits.begin_again(why)
+        self._guarantee.on_rolled_back(why)
         self._reader.rewind(partitions)
         self._assigned(partitions)
 

@@ -9,8 +9,8 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from spout_sdk.bolt_loop import BoltLoop
-from spout_sdk.commits import AtLeastOnceCommits, AtMostOnceCommits, Commits
 from spout_sdk.counters import Counters
+from spout_sdk.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
 from spout_sdk.errors import BrokerError, TopicsError, TopologyError
 from spout_sdk.kafka_checks import check_topics, stats_publisher, watched, watching_client
 from spout_sdk.kafka_settings import KafkaSettings, checked
@@ -20,7 +20,7 @@ from spout_sdk.spout_loop import SpoutLoop
 from spout_sdk.stats import NO_INPUT, Stats
 from spout_sdk.topology import Topology
 from spout_sdk.transactional_sink import TransactionalSink
-from spout_sdk.transactions import ExactlyOnceCommits
+from spout_sdk.transactions import ExactlyOnce
 from tuple_tree.manifest import SpoutManifest
 from tuple_tree.stall import BROKERS, Stall
 from tuple_tree.topic_watch import WATCH_SECONDS
@@ -145,7 +145,7 @@ class ComponentRunner:
                 self._topology,
                 self._component,
                 self._kafka,
-                self._make_commits(),
+                self._delivery_guarantee(),
                 self._clock,
                 self._tick,
                 self._is_stopped,
@@ -161,15 +161,15 @@ class ComponentRunner:
         world = (self._kafka, environment, sink, self._tick, self._is_stopped)
         return SpoutLoop(self._topology, self._component, *world, tasks)
 
-    def _make_commits(self) -> Commits:
+    def _delivery_guarantee(self) -> DeliveryGuarantee:
         guarantee = self._topology.manifest.guarantee
         if guarantee == "exactly_once":
             transactions = TransactionalSink(self._kafka, self._topology.name, self._component, self._slot)
-            return ExactlyOnceCommits(self._environment(transactions.for_task()), transactions, self._component)
+            return ExactlyOnce(self._environment(transactions.for_task()), transactions, self._component)
         sink = KafkaSink(self._kafka, never_twice=not self._topology.manifest.acking)
         if guarantee == "at_most_once":
-            return AtMostOnceCommits(self._environment(sink), sink, self._component)
-        return AtLeastOnceCommits(self._environment(sink), sink)
+            return AtMostOnce(self._environment(sink), sink, self._component)
+        return AtLeastOnce(self._environment(sink), sink)
 
     def _environment(self, sink: Sink) -> TaskEnvironment:
         return TaskEnvironment(sink, self._counters, self._clock, self._entropy, kafka=self._kafka)

@@ -12,7 +12,7 @@ from typing import Final
 from confluent_kafka import Message
 
 from spout_sdk.bolt_task import BoltTask
-from spout_sdk.commits import TUPLES_A_READ, FailedCommits
+from spout_sdk.delivery_guarantees import TUPLES_A_READ, FailedCommits
 from spout_sdk.errors import HeldBackError, RolledBackError
 from spout_sdk.input_offsets import InputOffsets
 from spout_sdk.kafka_reader import KafkaReader
@@ -26,7 +26,7 @@ INTERVAL_SECONDS: Final = 0.1
 """How old a transaction becomes under load."""
 
 
-class ExactlyOnceCommits:
+class ExactlyOnce:
     """Commits in transactions.
 
     Args:
@@ -60,7 +60,7 @@ class ExactlyOnceCommits:
         return 0
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
-        """See `Commits`."""
+        """See `DeliveryGuarantee`."""
         self._reader = reader
         self._tasks = tasks
 
@@ -74,13 +74,13 @@ class ExactlyOnceCommits:
 
         return replace(self._environment, sink=sink, inputs=inputs)
 
-    def opened(self, tasks: Mapping[int, BoltTask]) -> None:
-        """Keeps them for `before`."""
+    def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
+        """Keeps the new tasks for `on_polled`."""
         self._unopened.update(tasks)
         for partition, task in tasks.items():
             self._inputs[partition].folds = task.folds
 
-    def before(self, records: Sequence[Message]) -> None:
+    def on_polled(self, records: Sequence[Message]) -> None:
         """Opens the sessions of tasks that have their first records, and lets them go on where others were.
 
         Not before: a transaction without the offset of an input could still be committed by a process that lost its
@@ -100,10 +100,10 @@ class ExactlyOnceCommits:
                     task.resume(at.offset, at.metadata)
                 task.open_session()
 
-    def unexecuted(self, records: Sequence[Message]) -> None:
+    def on_unexecuted(self, records: Sequence[Message]) -> None:
         """Nothing is to be done."""
 
-    def tick(self, now: float) -> None:
+    def on_tick(self, now: float) -> None:
         """Commits once the transaction is old enough.
 
         Raises:
@@ -116,11 +116,11 @@ class ExactlyOnceCommits:
         elif now - self._since >= self._interval:
             self._commit_if_whole(now)
 
-    def dry(self, now: float) -> None:
-        """Commits: nobody would gain by waiting."""
+    def on_idle(self, now: float) -> None:
+        """Commits at once."""
         self._commit_if_whole(now)
 
-    def release(self, partitions: Sequence[int]) -> None:
+    def on_revoked(self, partitions: Sequence[int]) -> None:
         """Commits, or undoes what cannot be committed.
 
         Raises:
@@ -141,8 +141,8 @@ class ExactlyOnceCommits:
         finally:
             self._forget(partitions)
 
-    def dropped(self, partitions: Sequence[int]) -> None:
-        """Undoes what they did, as somebody else does it again.
+    def on_lost(self, partitions: Sequence[int]) -> None:
+        """Aborts their transaction; the new owners execute its inputs again.
 
         Raises:
             RolledBackError: if that undid something of other tasks as well.
@@ -154,7 +154,7 @@ class ExactlyOnceCommits:
             if self._tasks:
                 raise RolledBackError(f"tasks {held} were lost to others")
 
-    def begin_again(self, why: str) -> None:
+    def on_rolled_back(self, why: str) -> None:
         """Undoes the transaction.
 
         Raises:
@@ -165,11 +165,11 @@ class ExactlyOnceCommits:
         self._abort()
         self._forget(tuple(self._inputs))
 
-    def uncommitted(self) -> None:
+    def on_commit_failed(self) -> None:
         """Nothing is to be done, as nothing is committed in the background."""
 
     def close(self) -> None:
-        """Ends the transaction that is open, so that nobody waits for it."""
+        """Aborts the open transaction, so that readers do not wait for its timeout."""
         self._sink.close()
 
     def _commit_if_whole(self, now: float) -> None:

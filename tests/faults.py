@@ -158,14 +158,14 @@ FAULTS: Final = (
     ),
     Fault(
         "commits: a bolt commits one offset too far",
-        "spout_sdk/commits.py",
+        "spout_sdk/delivery_guarantees.py",
         "                ahead[partition] = self._committed[partition] = offset",
         "                ahead[partition] = self._committed[partition] = offset + 1",
         "tests/unit/sdk/test_bolt_loop.py::test_at_least_once_commits_up_to_the_first_input_that_is_open",
     ),
     Fault(
         "commits: at_most_once commits after it has executed",
-        "spout_sdk/commits.py",
+        "spout_sdk/delivery_guarantees.py",
         "            record.partition(): offset + 1",
         "            record.partition(): offset",
         "tests/unit/sdk/test_bolt_loop.py::test_at_most_once_commits_before_it_executes",

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from spout_sdk import BatchBolt, Bolt, OutputCollector, TaskContext, TopologyBuilder, Tuple
 from spout_sdk.bolt_loop import BoltLoop
-from spout_sdk.commits import LARGEST_BATCH, AtLeastOnceCommits, AtMostOnceCommits
+from spout_sdk.delivery_guarantees import LARGEST_BATCH, AtLeastOnce, AtMostOnce
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka_reader import KafkaReader
 from spout_sdk.packer import LINGER_SECONDS
@@ -198,7 +198,7 @@ class Rig:
         self.open_offsets = open_offsets
         self.sink = sink = cast(Any, bench.sink)
         self.consumer.sent = lambda: len(sink.batches)
-        commits = partial(AtMostOnceCommits, component="b") if guarantee == "at_most_once" else AtLeastOnceCommits
+        commits = partial(AtMostOnce, component="b") if guarantee == "at_most_once" else AtLeastOnce
         self.loop = BoltLoop(
             bench.topology,
             "b",

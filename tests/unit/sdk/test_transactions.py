@@ -7,7 +7,7 @@ import pytest
 from spout_sdk import HeldBackError
 from spout_sdk.counters import Counters
 from spout_sdk.records import TaskEnvironment
-from spout_sdk.transactions import ExactlyOnceCommits
+from spout_sdk.transactions import ExactlyOnce
 from tests.unit.sdk.memory import ManualClock, MemorySink, open_pack
 
 
@@ -33,24 +33,24 @@ class Transactions:
 def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: bool) -> None:
     transactions: Any = Transactions()
     environment = TaskEnvironment(MemorySink(), Counters(), ManualClock(), bytes)
-    commits = ExactlyOnceCommits(environment, transactions, "b")
-    commits.attach(None, {})  # type: ignore[arg-type]  # is asked for positions only when something is committed
+    guarantee = ExactlyOnce(environment, transactions, "b")
+    guarantee.attach(None, {})  # type: ignore[arg-type]  # is asked for positions only when something is committed
     if has_lost_a_task:
         # What waited in it does not count against the other one.
-        inputs = commits.environment(0).inputs(lambda: 0)
+        inputs = guarantee.environment(0).inputs(lambda: 0)
         inputs.open(pack := open_pack(0))
         inputs.done([pack])
-        commits.tick(1.0)
-        commits.dropped([0])
-        commits.dry(1.05)
-    commits.tick(99.0)
+        guarantee.on_tick(1.0)
+        guarantee.on_lost([0])
+        guarantee.on_idle(1.05)
+    guarantee.on_tick(99.0)
     # A bolt has emitted while it holds an input.
-    commits.environment(1).inputs(lambda: transactions.emitted).open(open_pack(0))
+    guarantee.environment(1).inputs(lambda: transactions.emitted).open(open_pack(0))
     transactions.emitted += 1
-    commits.tick(100.0)
-    commits.dry(103.9)
+    guarantee.on_tick(100.0)
+    guarantee.on_idle(103.9)
     with pytest.raises(HeldBackError):
-        commits.dry(104.1)
+        guarantee.on_idle(104.1)
 
 
 def test_what_a_tick_emits_before_any_input_is_fenced_by_the_group() -> None:
@@ -70,10 +70,10 @@ def test_what_a_tick_emits_before_any_input_is_fenced_by_the_group() -> None:
     transactions: Any = Committing()
     reader: Any = Reader()
     environment = TaskEnvironment(MemorySink(), Counters(), ManualClock(), bytes)
-    commits = ExactlyOnceCommits(environment, transactions, "b")
-    commits.attach(reader, {})
-    commits.environment(3).inputs(lambda: transactions.emitted)
+    guarantee = ExactlyOnce(environment, transactions, "b")
+    guarantee.attach(reader, {})
+    guarantee.environment(3).inputs(lambda: transactions.emitted)
     transactions.emitted += 1
-    commits.tick(100.0)
-    commits.dry(101.0)
+    guarantee.on_tick(100.0)
+    guarantee.on_idle(101.0)
     assert committed == [({3: 17}, "generation")]

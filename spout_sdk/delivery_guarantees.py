@@ -1,7 +1,7 @@
-"""When a bolt's process commits the offsets of its inputs: this makes the guarantee of the topology.
+"""Delivery guarantees of a bolt: when its process commits the offsets of its inputs.
 
-Behind what was acked is at least once, before anything is executed is at most once; together with all that was sent, in
-a transaction, is exactly once, and has modules of its own: `transactions` and `transactional_sink`.
+At least once: after the inputs are acked and the acks delivered. At most once: before they are executed. Exactly once:
+in a transaction with all that was sent; see `transactions` and `transactional_sink`.
 """
 
 import logging
@@ -37,11 +37,11 @@ _COMMIT_SECONDS: Final = 1.0
 _TUPLES_A_COMMITTED_READ: Final = 10_000
 
 
-class Commits(Protocol):
-    """Where the records of a process's tasks go, and when its offsets are committed.
+class DeliveryGuarantee(Protocol):
+    """Delivery guarantee of a process: where the records of its tasks go, and when its offsets are committed.
 
     The methods are called by the loop, in its thread. Any of them may raise `RolledBackError`; then all tasks are
-    dropped, `begin_again` is called, and new tasks read on from the committed offsets.
+    dropped, `on_rolled_back` is called, and new tasks read on from the committed offsets.
     """
 
     @property
@@ -54,47 +54,47 @@ class Commits(Protocol):
         ...
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
-        """Says where offsets are committed, and which tasks the process has, now and later."""
+        """Sets the reader that commits, and the live mapping of the tasks of the process."""
         ...
 
     def environment(self, partition: int) -> TaskEnvironment:
-        """The world around a new task."""
+        """Returns the environment of a new task."""
         ...
 
-    def opened(self, tasks: Mapping[int, BoltTask]) -> None:
-        """New tasks were made, and will be prepared."""
+    def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
+        """Tasks were assigned, and are prepared next."""
         ...
 
-    def before(self, records: Sequence[Message]) -> None:
-        """Records were read, and are executed next."""
+    def on_polled(self, records: Sequence[Message]) -> None:
+        """Records were polled, and are executed next."""
         ...
 
-    def unexecuted(self, records: Sequence[Message]) -> None:
-        """The process stops, and these were read and not executed."""
+    def on_unexecuted(self, records: Sequence[Message]) -> None:
+        """The process stops before it executes these records."""
         ...
 
-    def tick(self, now: float) -> None:
+    def on_tick(self, now: float) -> None:
         """Called every few milliseconds, between two records."""
         ...
 
-    def dry(self, now: float) -> None:
-        """There is nothing more to read now, and what the tasks have buffered was flushed."""
+    def on_idle(self, now: float) -> None:
+        """The input is idle, and the tasks are flushed."""
         ...
 
-    def release(self, partitions: Sequence[int]) -> None:
-        """These tasks were cleaned up, and go to others after this call."""
+    def on_revoked(self, partitions: Sequence[int]) -> None:
+        """These tasks are cleaned up, and revoked after this call."""
         ...
 
-    def dropped(self, partitions: Sequence[int]) -> None:
-        """These tasks were cleaned up, and are somebody else's already, or the process cannot go on."""
+    def on_lost(self, partitions: Sequence[int]) -> None:
+        """These tasks are cleaned up, and were lost to another process, or the process fails."""
         ...
 
-    def begin_again(self, why: str) -> None:
-        """All tasks were dropped, because of a `RolledBackError`."""
+    def on_rolled_back(self, why: str) -> None:
+        """All tasks were dropped after a `RolledBackError`."""
         ...
 
-    def uncommitted(self) -> None:
-        """A commit in the background has failed."""
+    def on_commit_failed(self) -> None:
+        """An asynchronous commit has failed."""
         ...
 
     def close(self) -> None:
@@ -103,20 +103,20 @@ class Commits(Protocol):
 
 
 class FailedCommits:
-    """The commits that failed in a row: after some of them the process ends, and its supervisor starts it again."""
+    """Counts commits that fail in a row; five end the process, and its supervisor restarts it."""
 
     def __init__(self) -> None:
         self._reasons: list[str] = []
 
     def succeeded(self) -> None:
-        """One did not fail."""
+        """Records a commit that succeeded."""
         self._reasons.clear()
 
     def failed(self, component: str, why: str) -> None:
-        """One failed.
+        """Records a commit that failed.
 
         Raises:
-            BrokerError: if it was one too many.
+            BrokerError: if it was the fifth in a row.
         """
         self._reasons.append(why)
         if len(self._reasons) >= _MOST_IN_A_ROW:
@@ -128,8 +128,8 @@ class FailedCommits:
             )
 
 
-class AtLeastOnceCommits:
-    """Commits what is acked and delivered, in the background: what is done twice is done twice, and nothing is lost.
+class AtLeastOnce:
+    """Commits inputs that are acked and delivered, asynchronously: nothing is lost, and inputs may be executed twice.
 
     Args:
         environment: the world around the tasks.
@@ -149,15 +149,15 @@ class AtLeastOnceCommits:
         return self._sink.in_flight()
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
-        """See `Commits`."""
+        """See `DeliveryGuarantee`."""
         self._reader = reader
         self._tasks = tasks
 
     def environment(self, partition: int) -> TaskEnvironment:  # noqa: ARG002 - one for all
-        """The same for all."""
+        """The same for all tasks."""
         return self._environment
 
-    def opened(self, tasks: Mapping[int, BoltTask]) -> None:
+    def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
         """Opens the sessions of tasks and waits until that is delivered.
 
         Raises:
@@ -165,40 +165,40 @@ class AtLeastOnceCommits:
         """
         open_sessions(self._sink, list(tasks.values()))
 
-    def before(self, records: Sequence[Message]) -> None:
+    def on_polled(self, records: Sequence[Message]) -> None:
         """Nothing is to be done."""
 
-    def unexecuted(self, records: Sequence[Message]) -> None:
+    def on_unexecuted(self, records: Sequence[Message]) -> None:
         """Nothing is to be done."""
 
-    def tick(self, now: float) -> None:
+    def on_tick(self, now: float) -> None:
         """Commits once a second."""
         self._sink.poll()
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
             self._reader.commit(self._ahead(tuple(self._tasks)))
 
-    def dry(self, now: float) -> None:
+    def on_idle(self, now: float) -> None:
         """Nothing is to be done."""
 
-    def release(self, partitions: Sequence[int]) -> None:
+    def on_revoked(self, partitions: Sequence[int]) -> None:
         """Gets the last acks out and delivered, and then commits."""
         deadline = time.monotonic() + FLUSH_SECONDS
         self._flush(partitions, deadline)
-        # A commit in the background may still fail, and nobody would make up for it: this one says all.
-        self.dropped(partitions)
+        # An asynchronous commit may still fail: this one covers all offsets.
+        self.on_lost(partitions)
         self._reader.commit_now(self._ahead(partitions), max(1.0, deadline - time.monotonic()))
-        self.dropped(partitions)
+        self.on_lost(partitions)
 
-    def dropped(self, partitions: Sequence[int]) -> None:
-        """Forgets them."""
+    def on_lost(self, partitions: Sequence[int]) -> None:
+        """Forgets their committed offsets."""
         for partition in partitions:
             self._committed.pop(partition, None)
 
-    def begin_again(self, why: str) -> None:
+    def on_rolled_back(self, why: str) -> None:
         """Nothing is to be done."""
 
-    def uncommitted(self) -> None:
+    def on_commit_failed(self) -> None:
         """Lets the next commit include what the failed one covered."""
         self._committed.clear()
 
@@ -223,8 +223,8 @@ class AtLeastOnceCommits:
         return ahead
 
 
-class AtMostOnceCommits(AtLeastOnceCommits):
-    """Commits what was read, before it is executed: what is lost is lost, and nothing is executed twice."""
+class AtMostOnce(AtLeastOnce):
+    """Commits records before they are executed: records may be lost, and none is executed twice."""
 
     tuples_a_read = _TUPLES_A_COMMITTED_READ
 
@@ -233,7 +233,7 @@ class AtMostOnceCommits(AtLeastOnceCommits):
         self._component = component
         self._failed = FailedCommits()
 
-    def before(self, records: Sequence[Message]) -> None:
+    def on_polled(self, records: Sequence[Message]) -> None:
         """Commits the offsets behind these records, and waits for that.
 
         Raises:
@@ -246,8 +246,8 @@ class AtMostOnceCommits(AtLeastOnceCommits):
         }
         self._commit(behind)
 
-    def unexecuted(self, records: Sequence[Message]) -> None:
-        """Takes back what was committed ahead, so that a clean stop loses nothing."""
+    def on_unexecuted(self, records: Sequence[Message]) -> None:
+        """Commits the offsets of unexecuted records, so that a clean stop loses nothing."""
         first: dict[int | None, int] = {}
         for record in records:
             offset = record.offset()
@@ -255,11 +255,11 @@ class AtMostOnceCommits(AtLeastOnceCommits):
                 first.setdefault(record.partition(), offset)
         self._commit(first)
 
-    def tick(self, now: float) -> None:  # noqa: ARG002 - nothing is committed by the time
-        """Hears what was delivered; nothing is left to commit."""
+    def on_tick(self, now: float) -> None:  # noqa: ARG002 - nothing is committed by the time
+        """Polls for delivery reports; there is nothing to commit."""
         self._sink.poll()
 
-    def begin_again(self, why: str) -> None:
+    def on_rolled_back(self, why: str) -> None:
         """Nothing was executed.
 
         Raises:
@@ -267,7 +267,7 @@ class AtMostOnceCommits(AtLeastOnceCommits):
         """
         self._failed.failed(self._component, why)
 
-    def release(self, partitions: Sequence[int]) -> None:
+    def on_revoked(self, partitions: Sequence[int]) -> None:
         """Gets the last tuples out."""
         self._flush(partitions, time.monotonic() + FLUSH_SECONDS)
 
