@@ -4,7 +4,7 @@ Rooms:
 
 - `app`: the command itself, and how whatever goes wrong becomes one line and an exit code.
 - `commands`: one file for each group of subcommands; `options`: the options that they share.
-- `settings`: what can be set; `setting_layers`: where it was set; `masking`: which of it is nobody's business.
+- `settings`: what can be set; `setting_layers`: where it was set; `masking`: which of it is secret.
 - `console`: what is written to the terminal and how; `view`: a topology at work, live or in plain lines.
 - `cluster`: the Kafka that a command works on, embedded or yours; `acls`: what its users are to be allowed.
 - `acker_pool`: acker workers as supervised child processes; `lifeline`: how these end with their parent.

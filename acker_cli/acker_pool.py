@@ -183,7 +183,7 @@ class AckerPool:
         now = time.monotonic()
         for slot in self._slots:
             if slot.child is not None and slot.child.exit_code is not None:
-                self._bury(slot, slot.child, now)
+                self._reap(slot, slot.child, now)
             if slot.child is None and now >= slot.start_at:
                 slot.child = AckerChild(self._launch, slot.hear)
         self._has_worked = self._has_worked or any(worker.stats is not None for worker in self.workers())
@@ -220,7 +220,7 @@ class AckerPool:
                 child.signal(signal.SIGKILL)
                 child.join(_STOP_SECONDS)
 
-    def _bury(self, slot: _Slot, child: AckerChild, now: float) -> None:
+    def _reap(self, slot: _Slot, child: AckerChild, now: float) -> None:
         code = child.exit_code or 0
         child.join(_STOP_SECONDS)
         slot.child = None

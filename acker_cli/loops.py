@@ -14,7 +14,7 @@ def loop_of(topology: str) -> str:
     return f"{ACKER_LOOP} of {topology}"
 
 
-Silences = Callable[[], Mapping[str, float]]
+HeartbeatAges = Callable[[], Mapping[str, float]]
 """Returns, by loop, the seconds since it turned last."""
 
 
@@ -27,11 +27,11 @@ class Health:
     """What is known of the loops of a command.
 
     Attributes:
-        silences: since when they do not turn.
+        heartbeat_ages: since when they do not turn.
         stalls: for how long they turn and do nothing.
     """
 
-    silences: Silences
+    heartbeat_ages: HeartbeatAges
     stalls: Stalls = dict
 
     def why_stalled(self, stalled_after_s: float) -> str:
@@ -46,7 +46,7 @@ class Health:
         """What has not turned for longer than that, in words; empty if everything has."""
         return "; ".join(
             f"the loop of {name} has not turned for {silence:.0f} s"
-            for name, silence in sorted(self.silences().items())
+            for name, silence in sorted(self.heartbeat_ages().items())
             if silence > stuck_after_s
         )
 
@@ -69,6 +69,6 @@ class Loop:
         """Notes that it has turned."""
         self._turned_at = self._clock()
 
-    def silences(self) -> dict[str, float]:
+    def heartbeat_ages(self) -> dict[str, float]:
         """Its name → seconds since it turned last; from any thread."""
         return {self._name: self._clock() - self._turned_at}

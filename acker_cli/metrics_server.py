@@ -19,7 +19,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from acker_cli.errors import SettingsError
-from acker_cli.loops import Health, Silences
+from acker_cli.loops import Health, HeartbeatAges
 from acker_cli.settings import MetricsSection
 
 _log = logging.getLogger(__name__)
@@ -44,16 +44,16 @@ class LoopCollector(Collector):
     """Shows how long ago loops have turned.
 
     Args:
-        silences: of the loops.
+        heartbeat_ages: of the loops.
     """
 
-    def __init__(self, silences: Silences) -> None:
-        self._silences = silences
+    def __init__(self, heartbeat_ages: HeartbeatAges) -> None:
+        self._heartbeat_ages = heartbeat_ages
 
     def collect(self) -> Iterator[Metric]:
         """The one family."""
         family = GaugeMetricFamily(SILENCE, "Seconds since the loop turned last.", labels=["loop"])
-        for name, silence in self._silences().items():
+        for name, silence in self._heartbeat_ages().items():
             family.add_metric([name], silence)
         yield family
 
@@ -67,7 +67,7 @@ def application(collectors: Iterable[Collector], health: Health, section: Metric
         section: says after how many seconds a loop counts as stuck, or as stalled.
     """
     registry = CollectorRegistry()
-    for collector in (*collectors, LoopCollector(health.silences)):
+    for collector in (*collectors, LoopCollector(health.heartbeat_ages)):
         registry.register(collector)
     ProcessCollector(registry=registry)
     metrics: Application = make_wsgi_app(registry)

@@ -15,7 +15,7 @@ from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError,
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReplayRequest:
     """What is to be replayed.
 
     Attributes:
@@ -50,7 +50,7 @@ class Choice:
     more: int = 0
 
 
-def choose(log: DeadLetterLog, wanted: Wanted, until: int = 0) -> Choice:
+def choose(log: DeadLetterLog, wanted: ReplayRequest, until: int = 0) -> Choice:
     """Reads what there is to replay.
 
     Args:
@@ -81,7 +81,7 @@ def choose(log: DeadLetterLog, wanted: Wanted, until: int = 0) -> Choice:
     return found
 
 
-def _check_named(topic: str, wanted: Wanted, found: Choice, letters: Mapping[int, object]) -> None:
+def _check_named(topic: str, wanted: ReplayRequest, found: Choice, letters: Mapping[int, object]) -> None:
     for offset in sorted(wanted.selection.offsets):
         if offset in found.before:
             raise DeadLettersError(
@@ -98,7 +98,7 @@ def _check_named(topic: str, wanted: Wanted, found: Choice, letters: Mapping[int
             )
 
 
-def replay_letters(kafka: KafkaSettings, wanted: Wanted, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+def replay_letters(kafka: KafkaSettings, wanted: ReplayRequest, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Replays, after a question, and prints what was put back.
 
     Args:
@@ -139,7 +139,7 @@ def replay_letters(kafka: KafkaSettings, wanted: Wanted, *, dry_run: bool, yes: 
         )
 
 
-def _replay(kafka: KafkaSettings, wanted: Wanted, done: list[Replayed], say: Callable[[str], None]) -> Choice:
+def _replay(kafka: KafkaSettings, wanted: ReplayRequest, done: list[Replayed], say: Callable[[str], None]) -> Choice:
     with Replayer(kafka, wanted.topology) as replayer:
         # Only now nobody else replays, so only what is read now is true; and topics may be gone that were there before
         # the question.

@@ -145,7 +145,7 @@ def run_topology(plan: RunPlan, cluster: Cluster, settings: Settings, view: View
     processes = TopologyProcesses(plan.reference, manifest, cluster.kafka, plan.processes, ackers)
     latest = processes.snapshot()
     collectors = _collectors(manifest, lambda: latest, has_ackers=ackers is not None)
-    health = Health(processes.silences, lambda: latest.stalls)
+    health = Health(processes.heartbeat_ages, lambda: latest.stalls)
     with metrics_served(settings.metrics, collectors, health), processes as topology:
         while True:
             topology.check()
@@ -190,12 +190,12 @@ def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: Vie
         latest = snapshot(stats)
         view.show(latest)
 
-    def silences() -> dict[str, float]:
-        return {**loop.silences(), **({ACKER_LOOP: ackers.silence()} if plan.ackers else {})}
+    def heartbeat_ages() -> dict[str, float]:
+        return {**loop.heartbeat_ages(), **({ACKER_LOOP: ackers.silence()} if plan.ackers else {})}
 
     collectors = _collectors(plan.topology.manifest, lambda: latest, has_ackers=bool(plan.ackers))
     with ExitStack() as cleaning:
-        health = Health(silences, lambda: latest.stalls)
+        health = Health(heartbeat_ages, lambda: latest.stalls)
         cleaning.enter_context(metrics_served(settings.metrics, collectors, health))
         cleaning.enter_context(ackers)
         runner = ComponentRunner(plan.topology, plan.component, cluster.kafka, on_stats=on_stats)

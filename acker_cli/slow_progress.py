@@ -11,12 +11,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 PATIENCE_S: Final = 2.0
 """After how many seconds something is shown."""
 
-Told = Callable[[str, int, int], None]
+Report = Callable[[str, int, int], None]
 """Called with what is done, and how much of how much."""
 
 
 @contextmanager
-def slow_progress(console: Console, clock: Callable[[], float] = time.monotonic) -> Iterator[Told]:
+def slow_progress(console: Console, clock: Callable[[], float] = time.monotonic) -> Iterator[Report]:
     """Gives what to tell the progress to.
 
     On a terminal a bar appears after `PATIENCE_S` and goes away in the end; elsewhere a line says what takes so long.

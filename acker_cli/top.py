@@ -84,5 +84,5 @@ class Top:
     def _notes(self) -> list[str]:
         notes = [] if is_heard(self._observer.snapshot()) else [self._observer.silence]
         if self._observer.problem:
-            notes.append(f"what waits is not known: {self._observer.problem}")
+            notes.append(f"lags are not known: {self._observer.problem}")
         return notes

@@ -72,10 +72,10 @@ class TopologyProcesses:
             if self.ackers is not None:
                 self.ackers.stop()
 
-    def silences(self) -> dict[str, float]:
+    def heartbeat_ages(self) -> dict[str, float]:
         """Component, and `acker` → seconds since one of its processes was heard of, the longest."""
         ackers = {} if self.ackers is None else {ACKER_LOOP: self.ackers.silence()}
-        return {**self.components.silences(), **ackers}
+        return {**self.components.heartbeat_ages(), **ackers}
 
     def snapshot(self, progress: Progress | None = None) -> TopologySnapshot:
         """What was done so far."""

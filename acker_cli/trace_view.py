@@ -9,7 +9,7 @@ from rich.tree import Tree as Drawing
 
 from inspection.record_scan import show_time
 from inspection.trace.as_json import tuple_name
-from inspection.trace.records import Told
+from inspection.trace.records import LogEntry
 from inspection.trace.roots import show_root
 from inspection.trace.tree import Node, Origin, State, Status, Tree
 from inspection.trace.verdict import verdict
@@ -85,7 +85,7 @@ def _label(tree: Tree, node: Node) -> Text:
         text.append(f"  child of one or more of {names}", "dim")
     if node.origin is Origin.INFERRED and node.parents:
         text.append("  (its parent is not acked)", "dim")
-    if node.origin is Origin.UNTOLD:
+    if node.origin is Origin.UNREPORTED:
         text.append("  (no ack holds it: whoever emitted it was interrupted)", "yellow")
     if len(node.offsets) > 1:
         text.append(f"  (sent {len(node.offsets)} times, offsets {', '.join(map(str, node.offsets))})", "yellow")
@@ -106,12 +106,12 @@ def _state(tree: Tree, node: Node) -> str:
 
 def _remarks(tree: Tree) -> list[str]:
     lines = [f"failed by {entry.writer} {_at(tree, entry.at_ms)}: {entry.message}" for entry in tree.fails]
-    resets = sum(entry.kind == "reset" for entry in tree.told)
+    resets = sum(entry.kind == "reset" for entry in tree.entries)
     if resets:
         lines.append(f"its time-out was reset {resets:,} times")
     lines += [f"{_entry(tree, entry)} is of tuples that were not found" for entry in tree.unexplained]
     lines += [
-        f"{_entry(tree, entry)} was dropped by the acker: {entry.dropped}" for entry in tree.told if entry.dropped
+        f"{_entry(tree, entry)} was dropped by the acker: {entry.dropped}" for entry in tree.entries if entry.dropped
     ]
     for outcome in tree.outcomes:
         said = "acked" if outcome.reason is None else f"failed, {outcome.reason.word}"
@@ -119,7 +119,7 @@ def _remarks(tree: Tree) -> list[str]:
     return lines
 
 
-def _entry(tree: Tree, entry: Told) -> str:
+def _entry(tree: Tree, entry: LogEntry) -> str:
     an = "an" if entry.kind in ("ack", "init") else "a"
     return f"{an} {entry.kind} of {entry.writer} {_at(tree, entry.at_ms)}"
 

@@ -54,7 +54,7 @@ def one_topology(topology: str, kafka: KafkaProperties, settings: WorkerSettings
             output.print(_line(topology, stats), markup=False)
 
     worker = AckerWorker(topology, kafka, settings, on_stats)
-    health = Health(loop.silences, lambda: {ACKER_LOOP: latest.stalled})
+    health = Health(loop.heartbeat_ages, lambda: {ACKER_LOOP: latest.stalled})
     return Working(worker.run, worker.stop, health, [WorkerCollector(lambda: {topology: latest})])
 
 
@@ -82,9 +82,9 @@ def all_topologies(kafka: KafkaProperties, settings: WorkerSettings, output: Con
         if broken:
             raise broken[0]
 
-    def silences() -> dict[str, float]:
-        of_topologies = {loop_of(topology): silence for topology, silence in service.silences().items()}
-        return {**loop.silences(), **of_topologies}
+    def heartbeat_ages() -> dict[str, float]:
+        of_topologies = {loop_of(topology): silence for topology, silence in service.heartbeat_ages().items()}
+        return {**loop.heartbeat_ages(), **of_topologies}
 
     def stalls() -> dict[str, tuple[float, str]]:
         return {loop_of(topology): served.stats.stalled for topology, served in service.topologies().items()}
@@ -92,7 +92,7 @@ def all_topologies(kafka: KafkaProperties, settings: WorkerSettings, output: Con
     return Working(
         run,
         service.stop,
-        Health(silences, stalls),
+        Health(heartbeat_ages, stalls),
         [
             WorkerCollector(lambda: {name: served.stats for name, served in service.topologies().items()}),
             ServingCollector(lambda: {name: served.serving for name, served in service.topologies().items()}),

@@ -14,7 +14,7 @@ from acker_worker.errors import AccessError, AckerWorkerError, TopicError
 from acker_worker.progress import Progress
 from tuple_tree.access import ACKER, remedy
 from tuple_tree.bounded_calls import HANG_S, bounded
-from tuple_tree.broker_sight import BrokerSight
+from tuple_tree.broker_monitor import BrokerMonitor
 from tuple_tree.client_logs import client_logger
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.names import acker_group, acks_topic
@@ -90,8 +90,8 @@ class AckLogReader:
         group = {**_CONSUMER, **for_consumer(kafka), **_FIXED, "group.id": self._group}
         # librdkafka rejects an interval below the session.
         group["max.poll.interval.ms"] = max(int(group["max.poll.interval.ms"]), int(group["session.timeout.ms"]))
-        self._sights = (BrokerSight(), BrokerSight())
-        in_group, asking = (sight.settings for sight in self._sights)
+        self._monitors = (BrokerMonitor(), BrokerMonitor())
+        in_group, asking = (monitor.settings for monitor in self._monitors)
         self._consumer = Consumer(
             {**group, **in_group, "on_commit": self._answered, "logger": client_logger("acker_worker")}
         )
@@ -175,7 +175,7 @@ class AckLogReader:
     @property
     def lost(self) -> bool:
         """Whether one of the consumers knows of no broker any more, and never will again."""
-        return any(sight.lost for sight in self._sights)
+        return any(monitor.lost for monitor in self._monitors)
 
     @property
     def unanswered_s(self) -> float:

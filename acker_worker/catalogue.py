@@ -194,7 +194,7 @@ class Catalogue:
         return found
 
     def check_access(self, role: Role) -> None:
-        """Checks that this user may do with each topic what its role has to; topics that do not exist are passed over.
+        """Checks that this user may do with each topic what its role has to; topics that do not exist are skipped.
 
         Raises:
             BrokerUnreachableError: if no broker answers in time.

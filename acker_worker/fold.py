@@ -59,7 +59,7 @@ class Rejected:
 
 
 @dataclass(slots=True)
-class Told:
+class SpoutOutcomes:
     """Outcomes for one spout task, in the order in which they were decided.
 
     Attributes:
@@ -76,11 +76,11 @@ class Step:
     """What folding some records gave.
 
     Attributes:
-        told: outcomes to be sent, by spout task.
+        outcomes: to be sent, by spout task.
         rejected: records for the dead letters.
     """
 
-    told: dict[SpoutTask, Told] = field(default_factory=dict)
+    outcomes: dict[SpoutTask, SpoutOutcomes] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
 
 
@@ -144,7 +144,7 @@ class PartitionFold:
                 ) from error
             except (WireError, LedgerError) as error:
                 self.counters.rejected += 1
-                if self._untold(record.offset):
+                if self._not_yet_notified(record.offset):
                     reason = error.reason if isinstance(error, WireError) else "ledger"
                     step.rejected.append(Rejected(record, reason, str(error)))
             self.position = record.offset + 1
@@ -222,16 +222,16 @@ class PartitionFold:
         outcomes = self.ledger.apply(self._stage)
         self._stage.clear()
         self.counters.duplicate_inits = self.ledger.duplicate_inits
-        self._tell(outcomes, step, not self.rebuilding)
+        self._add_outcomes(outcomes, step, not self.rebuilding)
 
     def _check_routing(self, batch: AckBatch) -> None:
         for column in (batch.init_roots, batch.ack_roots, batch.fail_roots, batch.reset_roots):
             if not len(column):
                 continue
             roots = np.ascontiguousarray(column, dtype=np.uint64)
-            stray = kernels.stray(roots, self._partitions, np.uint64(self.partition))
-            if stray >= 0:
-                root = int(roots[stray])
+            misrouted = kernels.misrouted(roots, self._partitions, np.uint64(self.partition))
+            if misrouted >= 0:
+                root = int(roots[misrouted])
                 raise WireError(
                     "misrouted",
                     f"root {root:016x} of writer {batch.writer} belongs to partition "
@@ -239,7 +239,7 @@ class PartitionFold:
                     f"{self._partitions}",
                 )
 
-    def _untold(self, offset: int) -> bool:
+    def _not_yet_notified(self, offset: int) -> bool:
         return self._committed is None or offset >= self._committed.offset
 
     def _catch_up(self, step: Step, committed: Progress) -> None:
@@ -259,12 +259,12 @@ class PartitionFold:
         if self._stage.full or tick > self._tick(self.clock_ms):
             self._apply_stage(step)
         self.clock_ms = now_ms
-        self._tell(self.ledger.advance(tick), step, True)
+        self._add_outcomes(self.ledger.advance(tick), step, True)
         if tick - self._sessions_tick > self._settings.max_age_ticks:
             self._sessions_tick = tick
             self._sessions.rotate()
 
-    def _tell(self, outcomes: Outcomes, step: Step, tell: bool) -> None:
+    def _add_outcomes(self, outcomes: Outcomes, step: Step, tell: bool) -> None:
         if not len(outcomes):
             return
         kinds = np.bincount(outcomes.kinds, minlength=kernels.ORPHANED + 1)
@@ -275,25 +275,25 @@ class PartitionFold:
         counters.trees_too_old += int(kinds[kernels.TOO_OLD])
         counters.orphans_expired += int(kinds[kernels.ORPHANED])
         if tell:
-            self._tell_acked(outcomes, step)
+            self._add_acked(outcomes, step)
             if kinds[kernels.ACKED] + kinds[kernels.ORPHANED] < len(outcomes):
-                self._tell_failed(outcomes, step)
+                self._add_failed(outcomes, step)
         if self._messages:
             for root in outcomes.roots.tolist():
                 self._messages.pop(root, None)
 
-    def _tell_acked(self, outcomes: Outcomes, step: Step) -> None:
+    def _add_acked(self, outcomes: Outcomes, step: Step) -> None:
         acked = outcomes.kinds == kernels.ACKED
         roots, spouts = outcomes.roots[acked], outcomes.spouts[acked]
         if not len(roots):
             return
         if (spouts == spouts[0]).all():
-            self._told(step, int(spouts[0])).acked.append(roots)
+            self._outcomes_of(step, int(spouts[0])).acked.append(roots)
             return
         for spout in np.unique(spouts).tolist():
-            self._told(step, spout).acked.append(roots[spouts == spout])
+            self._outcomes_of(step, spout).acked.append(roots[spouts == spout])
 
-    def _tell_failed(self, outcomes: Outcomes, step: Step) -> None:
+    def _add_failed(self, outcomes: Outcomes, step: Step) -> None:
         failed = (outcomes.kinds != kernels.ACKED) & (outcomes.kinds != kernels.ORPHANED)
         for root, spout, kind in zip(
             outcomes.roots[failed].tolist(),
@@ -303,10 +303,10 @@ class PartitionFold:
         ):
             reason = FailReason(kind)
             message, by = self._messages.get(root, _NOTHING) if reason is FailReason.FAILED else _NOTHING
-            self._told(step, spout).failed.append((root, reason, message, by))
+            self._outcomes_of(step, spout).failed.append((root, reason, message, by))
 
-    def _told(self, step: Step, spout: int) -> Told:
-        return step.told.setdefault(self.ledger.spout(spout), Told())
+    def _outcomes_of(self, step: Step, spout: int) -> SpoutOutcomes:
+        return step.outcomes.setdefault(self.ledger.spout(spout), SpoutOutcomes())
 
     def _tick(self, now_ms: int) -> int:
         return now_ms // self._settings.tick_ms

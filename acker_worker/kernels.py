@@ -276,7 +276,7 @@ def apply(
 
 
 @njit(nogil=True, cache=True)
-def stray(roots: np.ndarray, partitions: np.uint64, partition: np.uint64) -> int:
+def misrouted(roots: np.ndarray, partitions: np.uint64, partition: np.uint64) -> int:
     """Index of the first root that belongs to another partition, or -1.
 
     Args:
@@ -353,7 +353,7 @@ def clear(table: np.ndarray, start: int) -> None:
 
 
 @njit(nogil=True, cache=True)
-def respread(source: np.ndarray, target: np.ndarray, capacity: np.uint64) -> bool:
+def rehash(source: np.ndarray, target: np.ndarray, capacity: np.uint64) -> bool:
     """Copies all records into an empty table of another capacity, in order; False if its end was hit."""
     free = np.int64(0)
     for at in range(0, len(source), WORDS):

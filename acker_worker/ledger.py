@@ -360,7 +360,7 @@ class Ledger:
     def _rebuild(self, capacity: int, spare: int) -> None:
         while True:
             table = _empty_table(capacity, spare)
-            if kernels.respread(self._table, table, _U64(capacity)):
+            if kernels.rehash(self._table, table, _U64(capacity)):
                 self._table, self._capacity, self._spare = table, capacity, spare
                 return
             spare *= 2
@@ -386,5 +386,5 @@ def warm_up() -> None:
     ledger.reset(roots)
     ledger.advance(10)
     ledger.record(0)
-    kernels.stray(roots, _U64(8), _U64(0))
+    kernels.misrouted(roots, _U64(8), _U64(0))
     ledger._rebuild(SMALLEST, kernels.SPARE)

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from acker_worker.fold import Told
+from acker_worker.fold import SpoutOutcomes
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import NoticeBatch
 
@@ -15,7 +15,7 @@ _BATCH_FAILS: Final = 256
 """Most failed roots in one, since each may carry a text: half a megabyte if all are as long as they may be."""
 
 
-def notice_batches(partition: int, position: int, told: Told) -> Iterator[NoticeBatch]:
+def notice_batches(partition: int, position: int, told: SpoutOutcomes) -> Iterator[NoticeBatch]:
     """The outcomes for one spout task, in the order in which they were decided, acks first.
 
     Args:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.errors import BrokerUnreachableError, DeliveryError
-from acker_worker.fold import Rejected, Told
+from acker_worker.fold import Rejected, SpoutOutcomes
 from acker_worker.notices import notice_batches
 from tuple_tree.access import ACKER, remedy
 from tuple_tree.client_logs import client_logger
@@ -81,7 +81,7 @@ class Notifier:
             {**_PRODUCER, **for_producer(kafka), **_FIXED, "logger": client_logger("acker_worker")}
         )
 
-    def tell(self, partition: int, position: int, told: dict[SpoutTask, Told]) -> None:
+    def notify(self, partition: int, position: int, told: dict[SpoutTask, SpoutOutcomes]) -> None:
         """Sends outcomes to their spouts.
 
         Args:

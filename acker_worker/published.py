@@ -13,7 +13,7 @@ from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.errors import AccessError, AckerWorkerError, BrokerUnreachableError, TopicError
 from acker_worker.intervals import Interval
 from tuple_tree.access import ACKER, Operation, Permission, Role, remedy
-from tuple_tree.broker_sight import BrokerSight
+from tuple_tree.broker_monitor import BrokerMonitor
 from tuple_tree.client_logs import client_logger
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
@@ -72,7 +72,7 @@ class PublishedTopologies:
             "logger": client_logger("acker_worker"),
         }
         self._consumer: Consumer | None = None
-        self._sight = BrokerSight()
+        self._monitor = BrokerMonitor()
         self._topic_id: str | None = None
         self._looks = Interval(_LOOK_S, clock)
         self._identities = Interval(_IDENTITY_S, clock)
@@ -90,8 +90,8 @@ class PublishedTopologies:
         self._topic_id = self._catalogue.topic_id(TOPOLOGIES_TOPIC)
         if self._topic_id is None:
             return
-        self._sight = BrokerSight()
-        self._consumer = Consumer({**self._settings, **self._sight.settings})
+        self._monitor = BrokerMonitor()
+        self._consumer = Consumer({**self._settings, **self._monitor.settings})
         self._consumer.assign([TopicPartition(TOPOLOGIES_TOPIC, 0, 0)])
 
     def poll(self, timeout_s: float) -> list[Published]:
@@ -104,7 +104,7 @@ class PublishedTopologies:
             TopicError: if the topic may not be read.
             AccessError: if the group may not be used, or this user is not let in any more.
         """
-        if self._consumer is not None and self._sight.lost:
+        if self._consumer is not None and self._monitor.lost:
             _log.warning("%s is read anew: librdkafka had lost all brokers", TOPOLOGIES_TOPIC)
             self.close()
         if self._consumer is not None and self._identities.due():
@@ -153,7 +153,7 @@ class PublishedTopologies:
         if error is not None:
             return self._on_error(error)
         if key is None:
-            _log.warning("%s offset %s has no key and is passed over", TOPOLOGIES_TOPIC, message.offset())
+            _log.warning("%s offset %s has no key and is skipped", TOPOLOGIES_TOPIC, message.offset())
             return []
         name = key.decode(errors="replace")
         change = Published(name, value)

@@ -155,7 +155,7 @@ class Served:
         """Starts the worker if there is to be one, and looks after one that has ended."""
         now = self._clock()
         if self._run is not None and self._run.over:
-            self._bury(self._run, now)
+            self._reap(self._run, now)
         if self._run is None and self._wanted is not None and now >= self._start_at:
             self._heard_at = now
             self._run = _Run(self._wanted, self._make, self._hear, now)
@@ -189,7 +189,7 @@ class Served:
         self.problem = ""
         self._on_stats(stats)
 
-    def _bury(self, run: _Run, now: float) -> None:
+    def _reap(self, run: _Run, now: float) -> None:
         self._run = None
         self._stats = self._stats.retired()
         if run.error is None or self._wanted is None:

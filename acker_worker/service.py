@@ -95,7 +95,7 @@ class AckerService:
         """What is served, or should be, by name; from any thread."""
         return dict(self._served)
 
-    def silences(self) -> dict[str, float]:
+    def heartbeat_ages(self) -> dict[str, float]:
         """Topology → seconds since the loop of its worker turned last; from any thread."""
         found = {name: served.silence_s for name, served in self.topologies().items()}
         return {name: silence for name, silence in found.items() if silence is not None}

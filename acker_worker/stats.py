@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from acker_worker.counters import Counters
-from tuple_tree.process_stats import known
+from tuple_tree.process_stats import filter_known_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +122,11 @@ class WorkerStats:
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> "WorkerStats":
-        """The snapshot behind the object that `to_dict` made; members that are not known here are passed over."""
-        partitions = tuple(PartitionStats(**known(one, PartitionStats(0))) for one in said["by_partition"])
-        return cls(**{**known(said, cls()), "by_partition": partitions})
+        """The snapshot behind the object that `to_dict` made; unknown members are ignored."""
+        partitions = tuple(
+            PartitionStats(**filter_known_fields(one, PartitionStats(0))) for one in said["by_partition"]
+        )
+        return cls(**{**filter_known_fields(said, cls()), "by_partition": partitions})
 
     def sentence(self, before: "WorkerStats") -> str:
         """What is held now, and what was done since an earlier snapshot."""

@@ -26,7 +26,7 @@ from acker_worker.owned import Owned
 from acker_worker.progress import Progress
 from acker_worker.stats import WorkerStats, summed
 from tuple_tree.access import acker_role
-from tuple_tree.broker_sight import LOST
+from tuple_tree.broker_monitor import LOST
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
 from tuple_tree.stall import BROKERS, Stall
@@ -291,8 +291,8 @@ class AckerWorker:
                 owned.end = None
 
     def _send(self, owned: Owned, step: Step) -> None:
-        if step.told:
-            self._notifier.tell(owned.partition, owned.fold.position, step.told)
+        if step.outcomes:
+            self._notifier.notify(owned.partition, owned.fold.position, step.outcomes)
         for rejected in step.rejected:
             self._notifier.reject(owned.partition, rejected)
 

@@ -54,7 +54,7 @@ class _Look:
     sources: Mapping[str, tuple[TopicStatus, ...]]
 
     def read_by_groups(self, topology: str) -> Iterable[TopicStatus]:
-        """The topics of which a group says how far it is."""
+        """The topics for which a group commits offsets."""
         for topic in self.statuses[topology].topics:
             # A spout commits how far its source is, not its notices.
             if topic.group is not None and not topic.name.startswith(notices_topic(topology, "")):

@@ -1,4 +1,4 @@
-"""Follows a running topology: what its processes say, and what waits."""
+"""Follows a running topology: statistics of its processes, and lags."""
 
 import time
 from collections.abc import Callable

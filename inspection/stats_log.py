@@ -66,8 +66,9 @@ class StatsLog:
         if self._topic not in Catalogue(self._kafka).topics():
             raise TopicError(
                 self._topic,
-                f"does not exist, or may not be seen by this user, so nobody can say how {self._topology} does. Create "
-                "it with acker topics create MODULE:TOPOLOGY; running processes find it by themselves",
+                f"does not exist, or this user has no DESCRIBE ACL for it, so there are no "
+                f"statistics of {self._topology}. Create it with acker topics create MODULE:TOPOLOGY; running "
+                "processes find it by themselves",
             )
         consumer = self._consumer = Consumer(
             {**for_consumer(self._kafka), **_FIXED, "logger": client_logger("inspection")}
@@ -134,7 +135,7 @@ class StatsLog:
             return StatsRecord.of(_bytes(key), _bytes(value), message.timestamp()[1])
         except StatsRecordError as problem:
             if not self.unreadable:
-                _log.warning("%s offset %s is passed over: %s", self._topic, message.offset(), problem)
+                _log.warning("%s offset %s is skipped: %s", self._topic, message.offset(), problem)
             self.unreadable += 1
             return None
 

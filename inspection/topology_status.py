@@ -37,7 +37,7 @@ class PartitionStatus:
         begin: the first offset that is there.
         end: the offset that comes next.
         committed: of the group that reads it; None if it has committed none, or there is none, or may not be asked.
-        lag: records that the group has not done; None where no group says how far it is.
+        lag: records that the group has not done; None where no group commits.
     """
 
     partition: int
@@ -114,7 +114,7 @@ class TopologyStatus:
         return self._lag({tuples_topic(self.manifest.topology, bolt.name) for bolt in self.manifest.bolts})
 
     def of_component(self, name: str) -> tuple[int | None, int | None]:
-        """The processes of a component, and what waits for it; None for what is not known."""
+        """The processes of a component, and its lag; None for what is not known."""
         topology = self.manifest.topology
         lag = self._lag({tuples_topic(topology, name), notices_topic(topology, name)})
         return self.members.get(component_group(topology, name)), lag

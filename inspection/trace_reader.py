@@ -274,11 +274,11 @@ class TraceReader:
                 message.partition() or 0, message.offset() or 0, message.timestamp()[1], _bytes(message)
             ),
         )
-        found = [sightings.found[root] for root in wanted if sightings.found[root].told]
+        found = [sightings.found[root] for root in wanted if sightings.found[root].entries]
         if len(found) < (1 if any_of else len(wanted)):
-            missing = next(root for root in wanted if not sightings.found[root].told)
+            missing = next(root for root in wanted if not sightings.found[root].entries)
             raise self._not_found(called or _named(wanted if any_of else [missing]), since_ms, log)
-        begins = min(entry.at_ms for records in found for entry in records.told) - CLOCK_MS
+        begins = min(entry.at_ms for records in found for entry in records.entries) - CLOCK_MS
         self._read_notices(sightings, begins)
         self._read_inboxes(sightings, found, begins)
         spouts = [spout.name for spout in self._manifest.spouts]
@@ -319,8 +319,8 @@ class TraceReader:
 
     def _reachable(self, found: list[RootRecords]) -> list[Any]:
         """The bolts that tuples of the trees' spouts can come to."""
-        topics = {entry.spout.topic for records in found for entry in records.told if entry.spout is not None}
-        begun = all(any(entry.spout for entry in records.told) for records in found)
+        topics = {entry.spout.topic for records in found for entry in records.entries if entry.spout is not None}
+        begun = all(any(entry.spout for entry in records.entries) for records in found)
         reached = {
             spout.name
             for spout in self._manifest.spouts
@@ -388,11 +388,11 @@ def _reached(commit: TopicPartition | None, log: Stretch) -> Committed | None:
 
 def _end_ms(records: RootRecords) -> int | None:
     """When the tree was over, by what the ackers were told and said; None if it is not."""
-    applied = [entry for entry in records.told if not entry.dropped]
+    applied = [entry for entry in records.entries if not entry.dropped]
     is_complete = any(entry.kind == "init" for entry in applied) and checksum(applied) == 0
     if not (is_complete or records.outcomes):
         return None
-    return max([entry.at_ms for entry in records.told] + [outcome.at_ms for outcome in records.outcomes])
+    return max([entry.at_ms for entry in records.entries] + [outcome.at_ms for outcome in records.outcomes])
 
 
 def _bytes(message: Message) -> bytes | None:

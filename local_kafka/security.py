@@ -1,4 +1,4 @@
-"""A broker behind a locked door: TLS on every listener, users, and an authoriser that refuses what no ACL allows.
+"""A broker with TLS, SASL and ACLs: TLS on every listener, users, and an authoriser that refuses what no ACL allows.
 
 There are two listeners for clients: one for users with a password (SASL_SSL, SCRAM-SHA-512), and one for users with a
 certificate (SSL). The controller, and the broker's way to itself, take certificates as well. There are no passwords

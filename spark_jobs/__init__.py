@@ -27,7 +27,7 @@ Rooms, from what users call to what it is made of:
 - Of both: `packing`: rows into packs; `entries`: what is said of their trees; `frames`: streams as columns.
 - Of a spout: `spout_batch`: its write; `delivering`: messages into packs; `inits`: sent before them; `outcomes`: which
   trees are open; `spout_loop`: reads notices and commits; `replays`: what failed, read again by position;
-  `spout_offsets`: how far it is, in Kafka; `spout_landing`: a source that cannot be read by position.
+  `spout_offsets`: its committed offsets; `spout_landing`: a source that cannot be read by position.
 - `zip_imports`: what a Python worker does before each task. `errors`: everything that is raised, drawn as a tree.
 """
 
@@ -41,7 +41,7 @@ from spark_jobs.errors import (
     TopicsRefusedError,
     TransformRefusedError,
 )
-from spark_jobs.micro_batch import Sink, Transform, Written
+from spark_jobs.micro_batch import BatchResult, Sink, Transform
 from spark_jobs.packages import packages, required_settings, session
 from spark_jobs.running_query import RunningQuery
 from spark_jobs.source import Source, SourceFunction
@@ -50,6 +50,7 @@ from spark_jobs.tracking import mark_failed, merge_tracking
 from spark_jobs.zip_imports import read_changed_archives_only
 
 __all__ = [
+    "BatchResult",
     "CheckpointRefusedError",
     "ComponentRefusedError",
     "RunningQuery",
@@ -62,7 +63,6 @@ __all__ = [
     "TopicsRefusedError",
     "Transform",
     "TransformRefusedError",
-    "Written",
     "bolt",
     "emit",
     "mark_failed",

@@ -10,7 +10,7 @@ from spark_jobs.driver_stats import driver_stats
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.inbox_offsets import InboxOffsets
 from spark_jobs.kafka_options import check_topics, sink_options, source_options
-from spark_jobs.micro_batch import BoltBatch, Sink, Transform, Written
+from spark_jobs.micro_batch import BatchResult, BoltBatch, Sink, Transform
 from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.tallies import BoltTally
@@ -121,7 +121,7 @@ def bolt(
     claim_checkpoint(spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt"})
     tally = BoltTally(found)
 
-    def run(records: DataFrame, batch_id: int, session: bytes) -> Written:
+    def run(records: DataFrame, batch_id: int, session: bytes) -> BatchResult:
         written = batch.run(records, batch_id, session)
         tally.add(written)
         return written
@@ -136,7 +136,7 @@ def bolt(
         # Bolts of the SDK may write in transactions, and do again what they abort: nobody's settings change this.
         "kafka.isolation.level": "read_committed",
         "startingOffsets": "earliest",
-        # What the broker deleted unread was not acked, so it is replayed; a query that refuses to go on helps nobody.
+        # Offsets out of range were not acked, so their trees are replayed; the query goes on.
         "failOnDataLoss": "false",
         **({"maxOffsetsPerTrigger": str(limit)} if limit else {}),
         **(options or {}),

@@ -13,7 +13,7 @@ from spark_jobs.entries import OUT, record_rows
 from spark_jobs.errors import ComponentRefusedError, SparkJobError
 from spark_jobs.inits import KafkaInits, Roots, SendInits, for_executors
 from spark_jobs.kafka_options import check_topics, sink_options
-from spark_jobs.micro_batch import Counts, Written
+from spark_jobs.micro_batch import BatchResult, Counts
 from spark_jobs.packages import check_session
 from spark_jobs.packing import LARGEST, Count, Outputs, not_counted
 from spark_jobs.results import check_fields, spark_fields
@@ -66,7 +66,7 @@ def emit(
     *,
     kafka: Mapping[str, Any],
     stream: str = DEFAULT_STREAM,
-) -> Written:
+) -> BatchResult:
     """Emits the rows of a micro-batch as tuples of a spout, each the root of a tree.
 
         lines.writeStream.foreachBatch(
@@ -115,7 +115,7 @@ def emit(
     chosen = [batch_df[f"`{name}`"].cast(kind).alias(name) for name, kind in types.items()]
     batch_df.select(*chosen).mapInArrow(rows, OUT).write.format("kafka").options(**sink_options(kafka)).save()
     counted = counts.values()
-    return Written(
+    return BatchResult(
         rows=counted["emitted"],
         tuples=counted["transferred"],
         acks=0,

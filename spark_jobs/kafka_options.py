@@ -111,9 +111,9 @@ def topic_id(kafka: Mapping[str, Any], topic: str) -> str:
 
 
 def check_access(kafka: Mapping[str, Any], role: Role) -> None:
-    """Checks that this user may read and write what its role has to; topics that do not exist are passed over.
+    """Checks that this user may read and write what its role has to; topics that do not exist are skipped.
 
-    What the role can do without is passed over as well.
+    Optional permissions are skipped as well.
 
     Raises:
         TopicsRefusedError: if it may not, or the broker cannot be asked.

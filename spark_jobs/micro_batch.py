@@ -39,7 +39,7 @@ _COUNTED = ("executed", "acked", "acks", "dead", "emitted", "transferred", "fail
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class BatchResult:
     """What came of a micro-batch.
 
     Attributes:
@@ -159,7 +159,7 @@ class BoltBatch:
                 result = self._function(rows)
             check_result(result, self._outputs.component, self._emitted)
 
-    def run(self, records: DataFrame, batch_id: int, session: bytes) -> Written:
+    def run(self, records: DataFrame, batch_id: int, session: bytes) -> BatchResult:
         """Processes the records and writes everything that comes of them.
 
         Args:
@@ -183,7 +183,7 @@ class BoltBatch:
         inputs = records.select("key", "value", "partition", "offset", "headers")
         self._write(inputs.mapInArrow(acks, OUT))
         counted = {name: value - before[name] for name, value in counts.values().items()}
-        return Written(
+        return BatchResult(
             rows=counted["executed"] + counted["dead"],
             tuples=counted["transferred"],
             acks=counted["acks"],

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from spark_jobs.micro_batch import Written
+from spark_jobs.micro_batch import BatchResult
 
 logger = logging.getLogger("spark_jobs.progress")
 
@@ -35,7 +35,7 @@ class ProgressListener(StreamingQueryListener):
         on_end_offsets: called with topic → partition → where a micro-batch ended.
     """
 
-    def __init__(self, name: str, written: Mapping[int, Written]) -> None:
+    def __init__(self, name: str, written: Mapping[int, BatchResult]) -> None:
         self._name = name
         self._written = written
         self.query_id = ""
@@ -90,7 +90,7 @@ def unread(progress: StreamingQueryProgress | None) -> int | None:
     )
 
 
-def line(written: Written, progress: StreamingQueryProgress, outstanding: str | None = None) -> str:
+def line(written: BatchResult, progress: StreamingQueryProgress, outstanding: str | None = None) -> str:
     """The account of a micro-batch.
 
     Args:

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from spark_jobs.driver_stats import DriverStats
 from spark_jobs.errors import SparkJobError
 from spark_jobs.metrics import QueryCollector
-from spark_jobs.micro_batch import Written
+from spark_jobs.micro_batch import BatchResult
 from spark_jobs.progress import ProgressListener
 
 _LOOK_SECONDS: Final = 0.05
@@ -27,7 +27,7 @@ _INTERRUPTION_SECONDS: Final = 30.0
 _LAST_SECONDS: Final = 2.0
 _REMEMBERED: Final = 100
 
-RunBatch = Callable[[DataFrame, int, bytes], Written]
+RunBatch = Callable[[DataFrame, int, bytes], BatchResult]
 
 
 class StoppedBetweenBatches(SparkJobError):  # noqa: N818 - it ends a query, and is no failure
@@ -47,7 +47,7 @@ class BatchRunner:
         self._run = run
         self.stopping = threading.Event()
         self.parked = threading.Event()
-        self.written: dict[int, Written] = {}
+        self.written: dict[int, BatchResult] = {}
         self.listener = ProgressListener(name, self.written)
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
@@ -130,7 +130,7 @@ class RunningQuery:
         """Spark's account of the last micro-batch."""
         return self._runner.listener.progress or self.query.lastProgress
 
-    def written(self, batch_id: int) -> Written | None:
+    def written(self, batch_id: int) -> BatchResult | None:
         """What a micro-batch has written, if it was one of the last hundred of this process."""
         return self._runner.written.get(batch_id)
 

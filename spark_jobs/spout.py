@@ -33,7 +33,7 @@ from spark_jobs.delivering import Deliveries, totals
 from spark_jobs.driver_stats import DriverStats, driver_stats
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.kafka_options import check_topics, source_options, topic_id
-from spark_jobs.micro_batch import Written
+from spark_jobs.micro_batch import BatchResult
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.packages import check_session
 from spark_jobs.replays import ReplayRounds, SourceReader
@@ -270,7 +270,7 @@ def _runner(
     most: int,
     acking: bool,
 ) -> BatchRunner:
-    def run(records: DataFrame, _batch_id: int, _session: bytes) -> Written:
+    def run(records: DataFrame, _batch_id: int, _session: bytes) -> BatchResult:
         began = time.monotonic()
         with outcomes.writing(
             most, lambda: loop.mark, lambda: runner.stopping.is_set() or loop.error is not None
@@ -281,7 +281,7 @@ def _runner(
             outcomes.done(each.partition, each.dead if acking else each.offsets)
         rows, dead, tuples = totals(delivered)
         seconds = time.monotonic() - began
-        return Written(rows, tuples, acks=0, failed=0, dead=dead, seconds=seconds, emitted=rows - dead)
+        return BatchResult(rows, tuples, acks=0, failed=0, dead=dead, seconds=seconds, emitted=rows - dead)
 
     # `run` asks it whether to stop.
     runner = BatchRunner(name, run)

@@ -1,4 +1,4 @@
-"""What Kafka keeps for a Spark spout: where its source begins and ends, how far it is done, and its notices.
+"""What Kafka keeps for a Spark spout: where its source begins and ends, its committed offsets, and its notices.
 
 The acked prefix is the offset of the spout's consumer group, `{topology}.{spout}`, on the source topic, so any Kafka
 tool shows how far a topology really is. The commit's metadata says from where the notices have to be read to learn what
@@ -14,7 +14,7 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
-from tuple_tree.broker_sight import LOST, BrokerSight
+from tuple_tree.broker_monitor import LOST, BrokerMonitor
 from tuple_tree.client_settings import for_consumer
 from tuple_tree.positions import MAX_PARTITIONS
 from tuple_tree.source_positions import Prefix
@@ -54,10 +54,10 @@ class SpoutOffsets:
         self._source = source
         self._notices = notices
         self._servers = kafka.get("bootstrap.servers")
-        self._sight = BrokerSight()
+        self._monitor = BrokerMonitor()
         self._consumer = Consumer(
             {
-                **self._sight.settings,
+                **self._monitor.settings,
                 "log_level": 2,
                 "fetch.wait.max.ms": 50,
                 "fetch.queue.backoff.ms": 50,
@@ -154,7 +154,7 @@ class SpoutOffsets:
                 continue
             self.mark = (message.offset() or 0) + 1
             read.append(message)
-        if self._sight.lost:
+        if self._monitor.lost:
             raise KafkaException(KafkaError(KafkaError._FATAL, f"reading the notices cannot go on: {LOST}", fatal=True))
         return read
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_jobs.delivering import SourceRange, totals
-from spark_jobs.micro_batch import Written
+from spark_jobs.micro_batch import BatchResult
 from spark_jobs.outcomes import Outcomes
 from tuple_tree.manifest import Component
 from tuple_tree.messages import FailReason
@@ -33,7 +33,7 @@ class BoltTally:
         self._emitted: int | None = 0
         self._acked: int | None = 0
 
-    def add(self, written: Written) -> None:
+    def add(self, written: BatchResult) -> None:
         """Takes a micro-batch that is written."""
         with self._lock:
             self._transferred += written.tuples

@@ -142,7 +142,7 @@ class TooManyFailuresError(ComponentError):
         SpoutSdkError.__init__(
             self,
             f"{component}/{task} stopped: {failures} calls of execute() in a row raised, the last one "
-            f"{type(error).__name__}: {error}; mend the cause and start it again, what it did not ack is read again",
+            f"{type(error).__name__}: {error}; fix the cause and restart it; inputs that it did not ack are read again",
         )
         self.component = component
         self.task = task

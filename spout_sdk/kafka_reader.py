@@ -12,7 +12,7 @@ from spout_sdk.kafka_settings import KafkaSettings, consumer_settings
 from spout_sdk.kafka_spout.group_offsets import GroupOffsets
 from tuple_tree.access import remedy
 from tuple_tree.bounded_calls import HANG_S, bounded
-from tuple_tree.broker_sight import LOST, BrokerSight
+from tuple_tree.broker_monitor import LOST, BrokerMonitor
 from tuple_tree.watermarks import watermarks
 
 logger = logging.getLogger("spout_sdk.kafka")
@@ -72,8 +72,8 @@ class KafkaReader:
         self._on_lost = on_lost
         self._on_uncommitted = on_uncommitted
         self._raised: Exception | None = None
-        self._sight = BrokerSight()
-        settings = {**consumer_settings(kafka, group), **self._sight.settings, "on_commit": self._committed}
+        self._monitor = BrokerMonitor()
+        settings = {**consumer_settings(kafka, group), **self._monitor.settings, "on_commit": self._committed}
         self._consumer = Consumer(settings)
         self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lost)
 
@@ -190,7 +190,7 @@ class KafkaReader:
     @property
     def unread(self) -> bool:
         """Whether records wait to be read, as far as is known."""
-        return self._sight.unread
+        return self._monitor.unread
 
     @property
     def group_offsets(self) -> GroupOffsets:
@@ -209,7 +209,7 @@ class KafkaReader:
             # An exception that crosses librdkafka's callbacks loses its type and its place; kept, it loses neither.
             raised, self._raised = self._raised, None
             raise raised
-        if self._sight.lost:
+        if self._monitor.lost:
             raise BrokerError(f"reading {self._topic} cannot go on: {LOST}")
         for message in messages:
             if message.error() is not None:

@@ -97,7 +97,7 @@ COUNTERS: Final = (
     ),
 )
 
-# Told apart by one more label.
+# Distinguished by one more label.
 FAILED: Final = "acker_component_failed_total"
 """Label `reason`: `failed` by a bolt, `timeout`, `too_old`, and `lost` where no outcome came at all."""
 USER: Final = "acker_component_user_total"

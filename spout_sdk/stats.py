@@ -8,7 +8,7 @@ from typing import Any, Final
 from spout_sdk.counters import Counters
 from spout_sdk.errors import SpoutSdkError
 from tuple_tree.latency import LatencyHistogram
-from tuple_tree.process_stats import known
+from tuple_tree.process_stats import filter_known_fields
 
 NO_INPUT: Final = (0.0, "")
 """Seconds and place of the oldest open input where none is open."""
@@ -180,7 +180,7 @@ class Stats:
         Raises:
             ValueError, TypeError, KeyError, AttributeError: if it is something else.
         """
-        read = known(said, _EMPTY)
+        read = filter_known_fields(said, _EMPTY)
         for name in _LATENCIES:
             read[name] = LatencyHistogram({int(bucket): int(count) for bucket, count in read[name].items()})
         read["pids"] = tuple(read["pids"])

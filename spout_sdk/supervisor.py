@@ -239,7 +239,7 @@ class TopologyRunner:
                 total[slot.component] = merged if slot.stats is None else merged.merge(slot.stats)
         return total
 
-    def silences(self) -> dict[str, float]:
+    def heartbeat_ages(self) -> dict[str, float]:
         """Component → seconds since a process of it last said how it does, of that of which it is the longest ago.
 
         A process says so about twice a second, from its loop; a component that holds it up, and one that ends again

@@ -230,7 +230,7 @@ class TransactionalSink:
     def _ended(self, reason: KafkaError) -> str:
         if reason.code() in _REPLACED:
             return (
-                f"{self._component} was put out of its transaction ({reason.str()}): another process has its "
+                f"{self._component} was fenced ({reason.str()}): another process has its "
                 f"transactional id, or the transaction was open for more than {self.timeout:.0f} s, as an execute took "
                 "so long or the process stood still; restart it, and it goes on from what is committed. If it is "
                 "execute that needs the time, raise transaction.timeout.ms"

@@ -254,7 +254,7 @@ def shortfall(needed: Operations, allowed: Iterable[str] | None) -> str:
         return ""
     may = set(allowed)
     if not may:
-        return "may not be seen by this user"
+        return "has no DESCRIBE ACL for this user"
     missing = [_DONE[each] for each in needed if each.name not in may and each in _DONE]
     return f"may not be {' or '.join(missing)} by this user" if missing else ""
 
@@ -262,6 +262,6 @@ def shortfall(needed: Operations, allowed: Iterable[str] | None) -> str:
 def no_entry(servers: object, why: str) -> str:
     """What is said of a broker that is there, but with which no connection comes about."""
     return (
-        f"{servers} does not let this client in ({why}): check security.protocol and the sasl. and ssl. settings, "
-        "which acker config show lists"
+        f"authentication or TLS handshake with {servers} failed ({why}): check security.protocol and the "
+        "sasl. and ssl. settings, which acker config show lists"
     )

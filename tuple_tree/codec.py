@@ -171,7 +171,7 @@ def decode_ack_batch(value: bytes | None) -> AckBatch:
             raise WireError("no-spout", f"{len(batch.init_roots)} inits of writer {batch.writer} name no spout")
     elif batch.spout.task < 0 or batch.spout.timeout_ms <= 0:
         raise WireError(
-            "bad-spout", f"spout task {batch.spout.task} with a timeout of {batch.spout.timeout_ms} ms cannot be"
+            "bad-spout", f"spout task {batch.spout.task} with a timeout of {batch.spout.timeout_ms} ms is invalid"
         )
     return batch
 

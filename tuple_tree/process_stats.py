@@ -97,7 +97,7 @@ class StatsRecord:
             ) from error
 
 
-def known(said: Mapping[str, Any], empty: object) -> dict[str, Any]:
+def filter_known_fields(said: Mapping[str, Any], empty: object) -> dict[str, Any]:
     """The members of an object that a snapshot has as well; others are of another version, and skipped.
 
     Args:

@@ -207,7 +207,7 @@ class SourcePositions:
     ) -> NDArray[np.uint8]:
         """Makes positions due under the attempt after the one that failed.
 
-        A failure of an attempt that was given up before is old news. One of an attempt that was never heard of is
+        A failure of an attempt that was given up before is stale. One of an attempt that was never heard of is
         that of an earlier process, which had given up more than the notices tell.
 
         Args:

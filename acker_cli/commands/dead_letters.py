@@ -202,14 +202,14 @@ def replay(
     with a new tree. Ack batches and notices are not replayed: what they tell of is over.
     """
     from acker_cli.errors import SettingsError
-    from acker_cli.replaying import Wanted, replay_letters
+    from acker_cli.replaying import ReplayRequest, replay_letters
 
     chosen = _selection(reason, topic, component, since, offset)
     if not chosen and not all_:
         raise SettingsError("which ones? Give a filter, such as --offset or --reason, or --all")
     replay_letters(
         _kafka(config, bootstrap_servers, set_),
-        Wanted(name, chosen, limit, again=again, keep_anchors=keep_anchors),
+        ReplayRequest(name, chosen, limit, again=again, keep_anchors=keep_anchors),
         dry_run=dry_run,
         yes=yes,
         as_json=json_,

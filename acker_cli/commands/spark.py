@@ -54,7 +54,7 @@ def submit(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Where Spark keeps how far it is; checkpoints/TOPOLOGY.NAME here if the master is local.",
+            help="Where Spark keeps its checkpoint; checkpoints/TOPOLOGY.NAME here if the master is local.",
             show_default=False,
         ),
     ] = None,
@@ -83,8 +83,8 @@ def submit(
     What it runs was given to set_spout or set_bolt with external=True: a spout's topic, or a function source(spark)
     that returns a topic, a streaming DataFrame or a spark_jobs.Source; a bolt's function transform(rows).
 
-    It says a line about each micro-batch. Told to stop, it finishes the one that is written, and goes on after it when
-    it is started again with the same checkpoint; it stops as well when this command is killed. Arguments after -- go
+    It prints a line for each micro-batch. A stop waits for the micro-batch that is being written; the next start with
+    the same checkpoint goes on after it. It stops as well when this command is killed. Arguments after -- go
     to spark-submit.
     """
     import shlex

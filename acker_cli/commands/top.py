@@ -42,7 +42,7 @@ def top(
     bootstrap_servers: ServersOption = None,
     set_: SetOption = None,
 ) -> None:
-    """Show what a running topology does: rates, latencies, what waits, and the acker's partitions.
+    """Show what a running topology does: rates, latencies, lags, and the acker's partitions.
 
     Its processes say once a second what they have done, in the topic TOPOLOGY.stats; nothing else is asked of them.
     Where there is no terminal, the tables are printed one below the other. Ctrl-C ends it.

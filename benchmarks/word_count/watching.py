@@ -1,4 +1,4 @@
-"""A round, watched from outside: how far it is, and the CPU time of its processes.
+"""A round, watched from outside: its progress, and the CPU time of its processes.
 
 The steady part of a round lies between the first and the last tenth of what is to be processed, or begins later where
 a contestant compiles while it runs, and ends earlier where much is under way at a time: at its end as much has to be

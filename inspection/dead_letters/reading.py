@@ -99,7 +99,7 @@ class DeadLetterLog:
         try:
             for message in self._records(consumer, wanted[0], 0):
                 offset = message.offset()
-                # What retention has deleted meanwhile is passed over.
+                # Records that retention has deleted meanwhile are skipped.
                 while wanted and offset is not None and wanted[0] < offset:
                     wanted.pop(0)
                 if wanted and offset == wanted[0]:

@@ -33,7 +33,9 @@ def check_topics(facts: TopologyFacts) -> Iterator[Finding]:
     for spec in topic_specs(facts.manifest):
         topic = facts.topics.get(spec.name)
         if spec.name in facts.hidden:
-            yield _finding(Severity.NOTE, "topics", spec.name, "may not be seen by this user.", f"{remedy(VIEWER)}.")
+            yield _finding(
+                Severity.NOTE, "topics", spec.name, "has no DESCRIBE ACL for this user.", f"{remedy(VIEWER)}."
+            )
         elif topic is None:
             yield _finding(
                 Severity.PROBLEM,

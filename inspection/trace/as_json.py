@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from inspection.trace.records import Told
+from inspection.trace.records import LogEntry
 from inspection.trace.roots import show_root
 from inspection.trace.tree import Node, Tree
 from inspection.trace.verdict import verdict
@@ -21,7 +21,7 @@ def tree_as_json(tree: Tree) -> dict[str, Any]:
         "ended_ms": tree.ended_ms,
         "checksum": show_root(tree.checksum),
         "tuples": [_tuple(tree, node) for node in tree.nodes],
-        "log": [_entry(entry) for entry in tree.told],
+        "log": [_entry(entry) for entry in tree.entries],
         "unexplained": [_entry(entry) for entry in tree.unexplained],
         "notices": [
             {
@@ -67,7 +67,7 @@ def _tuple(tree: Tree, node: Node) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Told) -> dict[str, Any]:
+def _entry(entry: LogEntry) -> dict[str, Any]:
     return {
         "kind": entry.kind,
         "writer": entry.writer,

@@ -24,7 +24,7 @@ from itertools import islice
 from operator import xor
 from typing import Final
 
-from inspection.trace.records import Delivery, Told
+from inspection.trace.records import Delivery, LogEntry
 from inspection.trace.xor_basis import XorBasis
 
 MOST_DIMENSIONS: Final = 44
@@ -42,12 +42,12 @@ class Family:
     """Acks (or the init) that were explained.
 
     Attributes:
-        told: the ack, or several that only add up together.
+        entries: the ack, or several that only add up together.
         parents: indices of the tuples that they ack; none for an init.
         children: indices of the tuples that were emitted anchored to these.
     """
 
-    told: tuple[Told, ...]
+    entries: tuple[LogEntry, ...]
     parents: tuple[int, ...]
     children: tuple[int, ...]
 
@@ -62,25 +62,25 @@ class Families:
     """
 
     known: tuple[Family, ...]
-    unexplained: tuple[Told, ...]
+    unexplained: tuple[LogEntry, ...]
 
 
-def find_families(deliveries: Sequence[Delivery], told: Iterable[Told], spout: str) -> Families:
+def find_families(deliveries: Sequence[Delivery], entries: Iterable[LogEntry], spout: str) -> Families:
     """Explains the init and the acks of a tree.
 
     Args:
         deliveries: the tuples of the tree, none of them twice.
-        told: what the acker was told and applied; only inits and acks are looked at.
+        entries: what the acker received and applied; only inits and acks are looked at.
         spout: which component's tuples are meant by the init.
     """
-    by_component: dict[str, list[Told]] = {}
-    for entry in sorted(told, key=lambda entry: (entry.at_ms, entry.partition, entry.offset)):
+    by_component: dict[str, list[LogEntry]] = {}
+    for entry in sorted(entries, key=lambda entry: (entry.at_ms, entry.partition, entry.offset)):
         if entry.kind == "init":
             by_component.setdefault("", []).append(entry)
         elif entry.kind == "ack":
             by_component.setdefault(entry.component, []).append(entry)
     known: list[Family] = []
-    unexplained: list[Told] = []
+    unexplained: list[LogEntry] = []
     for component, entries in by_component.items():
         search = _Search(deliveries, component or spout, is_init=not component)
         search.explain(entries)
@@ -120,14 +120,14 @@ class _Search:
             )
         )
         # By identity: a batch may say the same twice.
-        self._left: OrderedDict[int, Told] = OrderedDict()
+        self._left: OrderedDict[int, LogEntry] = OrderedDict()
 
     @property
-    def left(self) -> list[Told]:
+    def left(self) -> list[LogEntry]:
         """What is not explained."""
         return [*self._left.values()]
 
-    def explain(self, entries: list[Told]) -> None:
+    def explain(self, entries: list[LogEntry]) -> None:
         """Explains what can be."""
         self._left = OrderedDict((id(entry), entry) for entry in entries)
         self._directly()
@@ -152,7 +152,7 @@ class _Search:
         for bit, at in enumerate(candidates):
             basis.add(self._deliveries[at].edge, 1 << bit)
         before = len(self._left)
-        seen: list[Told] = []
+        seen: list[LogEntry] = []
         families: list[Family] = []
         for entry in self._left.values():
             if len(basis) > MOST_DIMENSIONS:
@@ -166,7 +166,7 @@ class _Search:
             if self._is_init or parents:
                 families.append(Family(together, parents, children))
         for family in families:
-            self._know(family.told, family.parents, family.children)
+            self._know(family.entries, family.parents, family.children)
         return len(self._left) < before
 
     def _candidates(self) -> list[int]:
@@ -229,9 +229,9 @@ class _Search:
             acked = [min(own, key=lambda at: self._deliveries[at].emitted_ms)] if own else []
         return tuple(acked), tuple(at for at in tuples if at not in acked)
 
-    def _know(self, told: tuple[Told, ...], parents: tuple[int, ...], children: tuple[int, ...]) -> None:
-        self.known.append(Family(told, parents, children))
-        for entry in told:
+    def _know(self, entries: tuple[LogEntry, ...], parents: tuple[int, ...], children: tuple[int, ...]) -> None:
+        self.known.append(Family(entries, parents, children))
+        for entry in entries:
             self._left.pop(id(entry), None)
         self._acked.update(parents)
         for at in parents:
@@ -241,6 +241,6 @@ class _Search:
             self._unclaimed.pop(at, None)
 
 
-def checksum(told: Iterable[Told]) -> int:
+def checksum(entries: Iterable[LogEntry]) -> int:
     """The XOR of what the acker applied: zero if every tuple was acked."""
-    return reduce(xor, (entry.val for entry in told if not entry.dropped), 0)
+    return reduce(xor, (entry.val for entry in entries if not entry.dropped), 0)

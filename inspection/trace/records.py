@@ -50,7 +50,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LogEntry:
     """An entry of the ack log about the root.
 
     Attributes:
@@ -118,7 +118,7 @@ class RootRecords:
 
     root: int
     deliveries: list[Delivery] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    entries: list[LogEntry] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
 
 

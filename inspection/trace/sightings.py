@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from acker_worker.sessions import Sessions, Standing
-from inspection.trace.records import Delivery, Dropped, Outcome, RootRecords, Told, header_text
+from inspection.trace.records import Delivery, Dropped, LogEntry, Outcome, RootRecords, header_text
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER, edges_of_tuples
 from tuple_tree.codec import decode_ack_batch, decode_notice_batch
 from tuple_tree.errors import WireError
@@ -47,7 +47,7 @@ class Sightings:
         return {acker_partition(root, self._partitions) for root in self.found}
 
     def see_batch(self, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
-        """Takes a record of the ack log; one that is no batch is passed over, as an acker does."""
+        """Takes a record of the ack log; skips one that is no batch, as an acker does."""
         try:
             batch = decode_ack_batch(value)
         except WireError:
@@ -59,7 +59,7 @@ class Sightings:
         self._take_batch(batch, (partition, offset, at_ms), _DROPPED[standing])
 
     def see_notice(self, topic: str, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
-        """Takes a record of a spout's notices; one that is none is passed over."""
+        """Takes a record of a spout's notices; skips one that is none."""
         if value is None or not self._mentions(value):
             return
         try:
@@ -132,22 +132,24 @@ class Sightings:
             said: Dropped = dropped or ("duplicate" if root in self._begun else "")
             if not dropped:
                 self._begun.add(root)
-            self._add(root, Told("init", *at, writer, int(batch.init_vals[row]), "", batch.spout, said))
+            self._add(root, LogEntry("init", *at, writer, int(batch.init_vals[row]), "", batch.spout, said))
         for row in self._rows(batch.ack_roots):
-            self._add(int(batch.ack_roots[row]), Told("ack", *at, writer, int(batch.ack_vals[row]), dropped=dropped))
+            self._add(
+                int(batch.ack_roots[row]), LogEntry("ack", *at, writer, int(batch.ack_vals[row]), dropped=dropped)
+            )
         for row in self._rows(batch.fail_roots):
-            told = Told("fail", *at, writer, message=batch.fail_messages[row], dropped=dropped)
-            self._add(int(batch.fail_roots[row]), told)
+            entry = LogEntry("fail", *at, writer, message=batch.fail_messages[row], dropped=dropped)
+            self._add(int(batch.fail_roots[row]), entry)
         for row in self._rows(batch.reset_roots):
-            self._add(int(batch.reset_roots[row]), Told("reset", *at, writer, dropped=dropped))
+            self._add(int(batch.reset_roots[row]), LogEntry("reset", *at, writer, dropped=dropped))
 
     def _rows(self, roots: IdColumn) -> list[int]:
         if not len(roots):
             return []
         return [int(row) for row in np.flatnonzero(np.isin(roots.astype(np.uint64), self._wanted))]
 
-    def _add(self, root: int, told: Told) -> None:
-        self.found[root].told.append(told)
+    def _add(self, root: int, entry: LogEntry) -> None:
+        self.found[root].entries.append(entry)
 
 
 def outcomes_of(batch: NoticeBatch) -> list[tuple[int, FailReason | None, str]]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from inspection.trace.families import MOST_DIMENSIONS, Families, checksum, find_families
-from inspection.trace.records import Delivery, Kind, Outcome, RootRecords, Told
+from inspection.trace.records import Delivery, Kind, LogEntry, Outcome, RootRecords
 from inspection.trace.xor_basis import XorBasis
 from tuple_tree.messages import FailReason
 
@@ -44,13 +44,13 @@ class Status(StrEnum):
 class Origin(StrEnum):
     """How it is known whose child a tuple is."""
 
-    TOLD = "told"
+    REPORTED = "reported"
     """The init or its parent's ack holds its edge."""
     INFERRED = "inferred"
     """Only one tuple can be its parent."""
     AMBIGUOUS = "ambiguous"
     """Several can."""
-    UNTOLD = "untold"
+    UNREPORTED = "unreported"
     """All that could be its parent were acked without it: whoever emitted it was interrupted, and began again."""
 
 
@@ -71,7 +71,7 @@ class Node:
     delivery: Delivery
     offsets: tuple[int, ...]
     state: State
-    acks: tuple[Told, ...]
+    acks: tuple[LogEntry, ...]
     origin: Origin
     parents: tuple[int, ...]
     committed: int | None
@@ -91,7 +91,7 @@ class Tree:
         spout: the component that began it; None if that is not known.
         init: as the acker applied it.
         nodes: all its tuples, in the order in which they were emitted.
-        told: all entries of the ack log, in their order.
+        entries: all entries of the ack log, in their order.
         unexplained: the init or acks of which it is not known whose they are: they speak of tuples that were not found.
         outcomes: notices, in their order.
         checksum: XOR of what the acker applied.
@@ -100,10 +100,10 @@ class Tree:
 
     root: int
     spout: str | None
-    init: Told | None
+    init: LogEntry | None
     nodes: tuple[Node, ...]
-    told: tuple[Told, ...]
-    unexplained: tuple[Told, ...]
+    entries: tuple[LogEntry, ...]
+    unexplained: tuple[LogEntry, ...]
     outcomes: tuple[Outcome, ...]
     checksum: int
     status: Status
@@ -121,9 +121,9 @@ class Tree:
         return found
 
     @property
-    def fails(self) -> list[Told]:
+    def fails(self) -> list[LogEntry]:
         """What bolts failed, as far as the acker listened."""
-        return [entry for entry in self.told if entry.kind == "fail" and not entry.dropped]
+        return [entry for entry in self.entries if entry.kind == "fail" and not entry.dropped]
 
     @property
     def reason(self) -> FailReason | None:
@@ -136,7 +136,7 @@ class Tree:
     @property
     def ended_ms(self) -> int | None:
         """When it ended, by the time of the ack log where that says it, else of the notice; None while it is open."""
-        applied = [entry for entry in self.told if not entry.dropped]
+        applied = [entry for entry in self.entries if not entry.dropped]
         if self.status is Status.ACKED and applied:
             _, counted = _decided(applied)
             return applied[counted - 1].at_ms
@@ -153,9 +153,9 @@ def build_tree(records: RootRecords, committed: Committed | None = None, spouts:
         committed: how far the bolts' consumer groups are.
         spouts: the spouts of the topology, for a tree whose init is not known.
     """
-    told = tuple(sorted(records.told, key=lambda entry: (entry.offset, _KINDS.index(entry.kind))))
+    entries = tuple(sorted(records.entries, key=lambda entry: (entry.offset, _KINDS.index(entry.kind))))
     outcomes = tuple(sorted(records.outcomes, key=lambda outcome: (outcome.at_ms, outcome.offset)))
-    applied = [entry for entry in told if not entry.dropped]
+    applied = [entry for entry in entries if not entry.dropped]
     init = next((entry for entry in applied if entry.kind == "init"), None)
     merged = _merged(records.deliveries)
     deliveries = [copies[0] for copies in merged]
@@ -165,7 +165,7 @@ def build_tree(records: RootRecords, committed: Committed | None = None, spouts:
     by_log, counted = _decided(applied)
     status = _status(init, by_log, outcomes)
     acks = _acks_by_tuple(families)
-    complete = _told_of(families, applied[:counted]) if status is Status.ACKED else None
+    complete = _children_of(families, applied[:counted]) if status is Status.ACKED else None
     states = _states(deliveries, acks, families, complete)
     if init is not None and status is not Status.ACKED:
         states = _by_checksum(deliveries, states, families, sum_)
@@ -184,7 +184,7 @@ def build_tree(records: RootRecords, committed: Committed | None = None, spouts:
         )
         for at, delivery in enumerate(deliveries)
     )
-    return Tree(records.root, spout, init, nodes, told, families.unexplained, outcomes, sum_, status)
+    return Tree(records.root, spout, init, nodes, entries, families.unexplained, outcomes, sum_, status)
 
 
 def _merged(deliveries: Iterable[Delivery]) -> list[list[Delivery]]:
@@ -197,7 +197,7 @@ def _merged(deliveries: Iterable[Delivery]) -> list[list[Delivery]]:
     return list(copies.values())
 
 
-def _spout_of(init: Told | None, deliveries: list[Delivery], spouts: Iterable[str]) -> str | None:
+def _spout_of(init: LogEntry | None, deliveries: list[Delivery], spouts: Iterable[str]) -> str | None:
     if init is not None and init.spout is not None:
         # No part of a name holds a dot: {topology}.notices.{spout}.
         return init.spout.topic.rpartition(".")[2]
@@ -205,13 +205,13 @@ def _spout_of(init: Told | None, deliveries: list[Delivery], spouts: Iterable[st
     return next((delivery.source for delivery in deliveries if delivery.source in known), None)
 
 
-def _status(init: Told | None, by_log: Status, outcomes: tuple[Outcome, ...]) -> Status:
+def _status(init: LogEntry | None, by_log: Status, outcomes: tuple[Outcome, ...]) -> Status:
     if outcomes:
         return Status.ACKED if outcomes[0].reason is None else Status.FAILED
     return Status.NO_INIT if init is None else by_log
 
 
-def _decided(applied: Sequence[Told]) -> tuple[Status, int]:
+def _decided(applied: Sequence[LogEntry]) -> tuple[Status, int]:
     """What an acker makes of the log, and of how many entries: what comes after an outcome is too late."""
     begun = failed = False
     sum_ = 0
@@ -226,22 +226,24 @@ def _decided(applied: Sequence[Told]) -> tuple[Status, int]:
     return Status.OPEN, len(applied)
 
 
-def _acks_by_tuple(families: Families) -> dict[int, list[Told]]:
-    acks: dict[int, list[Told]] = {}
+def _acks_by_tuple(families: Families) -> dict[int, list[LogEntry]]:
+    acks: dict[int, list[LogEntry]] = {}
     for family in families.known:
         for at in family.parents:
-            acks.setdefault(at, []).extend(family.told)
+            acks.setdefault(at, []).extend(family.entries)
     return acks
 
 
-def _told_of(families: Families, entries: Iterable[Told]) -> set[int]:
+def _children_of(families: Families, entries: Iterable[LogEntry]) -> set[int]:
     """The tuples that these entries told the acker of."""
     meant = {id(entry) for entry in entries}
-    return {child for family in families.known if meant.issuperset(map(id, family.told)) for child in family.children}
+    return {
+        child for family in families.known if meant.issuperset(map(id, family.entries)) for child in family.children
+    }
 
 
 def _states(
-    deliveries: list[Delivery], acks: Mapping[int, list[Told]], families: Families, complete: set[int] | None
+    deliveries: list[Delivery], acks: Mapping[int, list[LogEntry]], families: Families, complete: set[int] | None
 ) -> list[State]:
     """What the acks say, and that a complete tree has no tuple that the acker was told of in time and that is open.
 
@@ -249,7 +251,7 @@ def _states(
         deliveries: the tuples.
         acks: of each.
         families: what the acks are made of.
-        complete: of a tree that was acked, the tuples that the acker was told of until then; None for another tree.
+        complete: of a tree that was acked, the tuples that the acker had received until then; None for another tree.
     """
     unexplained = {(entry.component, entry.task) for entry in families.unexplained if entry.kind == "ack"}
 
@@ -268,8 +270,8 @@ def _states(
 
 def _by_checksum(deliveries: list[Delivery], states: list[State], families: Families, sum_: int) -> list[State]:
     """Decides what is unclear, if the checksum does: it holds each edge that was told of by one side only."""
-    told = {child for family in families.known for child in family.children}
-    asked = [at for at, state in enumerate(states) if state is not State.ACKED or at not in told]
+    reported = {child for family in families.known for child in family.children}
+    asked = [at for at, state in enumerate(states) if state is not State.ACKED or at not in reported]
     if State.UNCLEAR not in states or len(asked) > MOST_DIMENSIONS:
         return states
     basis = XorBasis()
@@ -279,12 +281,12 @@ def _by_checksum(deliveries: list[Delivery], states: list[State], families: Fami
     if found is None:
         return states
     in_sum = {at for bit, at in enumerate(asked) if found >> bit & 1}
-    if any(state is State.OPEN and at in told and at not in in_sum for at, state in enumerate(states)):
+    if any(state is State.OPEN and at in reported and at not in in_sum for at, state in enumerate(states)):
         return states
     decided = list(states)
     for at, state in enumerate(states):
         # An edge that is told of by neither side is that of a tuple whose parent is not acked either.
-        if state is State.UNCLEAR and at in told:
+        if state is State.UNCLEAR and at in reported:
             if at not in in_sum:
                 decided[at] = State.ACKED
             elif _unexplained_of(deliveries[at], families) < _TWICE:
@@ -320,7 +322,7 @@ class _Parents:
         deliveries: list[Delivery],
         families: Families,
         spout: str | None,
-        acks: Mapping[int, list[Told]],
+        acks: Mapping[int, list[LogEntry]],
     ) -> None:
         self._deliveries = deliveries
         self._spout = spout
@@ -330,17 +332,17 @@ class _Parents:
             self._inboxes[delivery.bolt].append(at)
             if at not in acks:
                 self._open[delivery.bolt].append(at)
-        self._told = {child: family.parents for family in families.known for child in family.children}
-        self._init_is_known = any(entry.kind == "init" for family in families.known for entry in family.told)
+        self._reported = {child: family.parents for family in families.known for child in family.children}
+        self._init_is_known = any(entry.kind == "init" for family in families.known for entry in family.entries)
         self._unexplained = {entry.component for entry in families.unexplained if entry.kind == "ack"}
 
     def of(self, at: int) -> tuple[Origin, tuple[int, ...]]:
         """How the parents of a tuple are known, and which they are."""
-        if at in self._told:
-            return Origin.TOLD, self._told[at]
+        if at in self._reported:
+            return Origin.REPORTED, self._reported[at]
         child = self._deliveries[at]
         if child.source == self._spout:
-            return (Origin.UNTOLD if self._init_is_known else Origin.INFERRED), ()
+            return (Origin.UNREPORTED if self._init_is_known else Origin.INFERRED), ()
         inbox, open_ = self._inboxes[child.source], self._open[child.source]
         received, waiting = self._before(inbox, at), self._before(open_, at)
         # A tuple whose ack was explained has all its children already.
@@ -348,7 +350,7 @@ class _Parents:
             return Origin.INFERRED, (open_[0],)
         if waiting or not received or child.source in self._unexplained:
             return Origin.AMBIGUOUS, ()
-        return Origin.UNTOLD, (inbox[0],) if received == 1 else ()
+        return Origin.UNREPORTED, (inbox[0],) if received == 1 else ()
 
     def _before(self, inbox: list[int], child: int) -> int:
         """How many of an inbox may be parents of a tuple: the first so many, for they are in order of time."""

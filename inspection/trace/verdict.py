@@ -17,7 +17,7 @@ def verdict(tree: Tree) -> str:
         return f"failed, {_why(tree)}: {_what_is_open(tree)}"
     if tree.status is Status.NO_INIT:
         return (
-            f"no init: {_count(len(tree.nodes))} and {len(tree.told)} entries of the ack log are of this root, but "
+            f"no init: {_count(len(tree.nodes))} and {len(tree.entries)} entries of the ack log are of this root, but "
             "not its init, so nobody would hear its outcome"
         )
     return f"open: {_what_is_open(tree)}"
@@ -93,9 +93,9 @@ def _what_is_open(tree: Tree) -> str:
     if unclear:
         return f"{len(unclear):,} of {total} may be, {_standings(tree, unclear)}"
     again = [node for node in tree.nodes if len(node.acks) > 1 or len(node.offsets) > 1]
-    untold = [node for node in tree.nodes if node.origin is Origin.UNTOLD]
-    if again or untold:
-        node = (again or untold)[0].delivery
+    unreported = [node for node in tree.nodes if node.origin is Origin.UNREPORTED]
+    if again or unreported:
+        node = (again or unreported)[0].delivery
         how = "was executed more than once" if again else "comes from an execution that was interrupted"
         return (
             f"all of {total} were acked, but the one at offset {node.place} of `{node.bolt}` task {node.task} {how}, "

@@ -16,7 +16,7 @@ from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, Sour
 from spout_sdk.records import Record
 from tuple_tree.access import remedy
 from tuple_tree.bounded_calls import HANG_S, bounded
-from tuple_tree.broker_sight import LOST, BrokerSight
+from tuple_tree.broker_monitor import LOST, BrokerMonitor
 from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.watermarks import watermarks
 
@@ -41,13 +41,13 @@ class KafkaSource:
         self._kafka = kafka
         self._group = group
         self._on_uncommitted = on_uncommitted
-        self._sight = BrokerSight()
+        self._monitor = BrokerMonitor()
         self._consumer = Consumer(
             {
                 # A partition that is begun or resumed waits for the fetches of the others.
                 "fetch.wait.max.ms": 100,
                 **consumer_settings(kafka, group),
-                **self._sight.settings,
+                **self._monitor.settings,
                 # An offset out of range is reported and counted, not skipped in silence.
                 "auto.offset.reset": "error",
                 "on_commit": self._committed,
@@ -122,7 +122,7 @@ class KafkaSource:
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
         """See `Source`."""
         messages = self._consumer.consume(limit, 0)
-        if self._sight.lost:
+        if self._monitor.lost:
             raise BrokerError(f"reading the source of group {self._group} cannot go on: {LOST}")
         for message in messages:
             if message.error() is not None:

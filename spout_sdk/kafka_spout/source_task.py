@@ -163,7 +163,7 @@ class SourceTask:
 
     @property
     def progress(self) -> SourceProgress:
-        """How far it is."""
+        """Its committed offsets."""
         return SourceProgress(
             lag=self._source.lag() + len(self._buffer),
             uncommitted=sum(each.offsets.uncommitted_count for each in self._partitions),

@@ -69,12 +69,12 @@ class SimulatedAcker:
         records = self._broker.fetch(self._topic, self._partition, fold.position, limit)
         done = True
         if records:
-            self._tell(fold.apply([LogRecord(one.offset_, one.timestamp_[1], one.value_) for one in records]))
+            self._add_outcomes(fold.apply([LogRecord(one.offset_, one.timestamp_[1], one.value_) for one in records]))
         elif fold.rebuilding:
-            self._tell(fold.advance(fold.clock_ms))
+            self._add_outcomes(fold.advance(fold.clock_ms))
         elif fold.expires_by(broker_ms):
             # Everything that was appended up to now is read: this is the only reader of a log that stands still.
-            self._tell(fold.advance(broker_ms))
+            self._add_outcomes(fold.advance(broker_ms))
         else:
             done = False
         if broker_ms >= self._commit_at:
@@ -98,8 +98,8 @@ class SimulatedAcker:
         self._committed = progress
         return PartitionFold(self._partition, self._manifest.ack_partitions, self._settings, progress)
 
-    def _tell(self, step: Step) -> None:
-        for spout, outcomes in step.told.items():
+    def _add_outcomes(self, step: Step) -> None:
+        for spout, outcomes in step.outcomes.items():
             for notice in notice_batches(self._partition, self._fold.position, outcomes):
                 self._notify(spout, notice)
         for rejected in step.rejected:

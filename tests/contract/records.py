@@ -1,4 +1,4 @@
-"""What lies in the topics, and how far it is committed."""
+"""Records of the topics, and committed offsets."""
 
 from collections import defaultdict
 from functools import partial

@@ -66,7 +66,7 @@ if __name__ == "__main__":
     setattr(replaying, "Replayer", _die_at(moment, int(number)))  # noqa: B010 - a class is not to be assigned to
     replaying.replay_letters(
         {"bootstrap.servers": servers},
-        replaying.Wanted(topology, Selection(), 1_000),
+        replaying.ReplayRequest(topology, Selection(), 1_000),
         dry_run=False,
         yes=True,
         as_json=True,

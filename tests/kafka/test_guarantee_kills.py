@@ -148,6 +148,6 @@ def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_trans
     # It really hung, and not for longer than its transaction; the margin is for a loaded machine.
     assert 5 < longest < TRANSACTION_MS / 1000 + 1 + 3
     assert [exit_.code for exit_ in run.exits] == [1]
-    assert "transform was put out of its transaction" in run.exits[0].error
+    assert "transform was fenced" in run.exits[0].error
     assert run.outputs() == run.expected()
     assert none_failed_or_repeated(spout)

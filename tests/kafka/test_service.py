@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from acker_worker import ack_log, worker
 from acker_worker.ack_log import AckLogReader
 from acker_worker.catalogue import Catalogue
-from acker_worker.fold import Told
+from acker_worker.fold import SpoutOutcomes
 from acker_worker.notifier import Notifier
 from acker_worker.service import AckerService
 from acker_worker.stats import WorkerStats
@@ -28,7 +28,7 @@ from local_kafka import LocalKafka
 from tests.kafka.ack_log import FAST, AckLog, Clock, manifest_of, settled
 from tests.kafka.sdk_rig import Threaded
 from tests.waiting import eventually
-from tuple_tree.broker_sight import BrokerSight
+from tuple_tree.broker_monitor import BrokerMonitor
 from tuple_tree.client_settings import for_admin
 from tuple_tree.messages import SpoutTask
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group
@@ -125,7 +125,9 @@ def test_topologies_that_come_and_go_are_served(servers: str, caplog: pytest.Log
             eventually(lambda: [service.of(log).trees_acked for log in (kept, gone)] == [1, 1], "the counts of both")
             for topology in ("broken", gone.topology):
                 gone.catalogue.withdraw(topology)
-            eventually(lambda: set(served()) == set(service.service.silences()) == {kept.topology}, "the others to end")
+            eventually(
+                lambda: set(served()) == set(service.service.heartbeat_ages()) == {kept.topology}, "the others to end"
+            )
             assert is_committed(gone)
             kept.complete(4)
             gone.catalogue.publish(gone.manifest)
@@ -153,7 +155,7 @@ def test_what_a_client_does_not_recover_from_starts_the_worker_again(
             is_logged(caplog, "a commit has had no answer for 5 s")
         log.complete(4)
         with monkeypatch.context() as patched:
-            patched.setattr(BrokerSight, "lost", True)
+            patched.setattr(BrokerMonitor, "lost", True)
             is_logged(caplog, "its client has lost all brokers, as librdkafka may")
             is_logged(caplog, f"{TOPOLOGIES_TOPIC} is read anew")
         log.complete(6)
@@ -169,8 +171,8 @@ def test_what_a_client_does_not_recover_from_starts_the_worker_again(
         assert log.await_notices([8])[8] == ["ack"]
 
 
-def acked(*roots: int) -> Told:
-    told = Told()
+def acked(*roots: int) -> SpoutOutcomes:
+    told = SpoutOutcomes()
     told.acked.append(np.array(roots, dtype=np.uint64))
     return told
 
@@ -214,13 +216,13 @@ def test_outcomes_wait_for_a_spout_that_a_broker_does_not_know_for_a_moment(serv
     with AckLog(servers) as log:
         notifier = Notifier(log.topology, log.kafka, Forgetful(log.kafka, 2), clock)
         for root in (2, 4):
-            notifier.tell(0, 7, {log.spout: acked(root)})
+            notifier.notify(0, 7, {log.spout: acked(root)})
             assert not notifier.drain(0)
             clock.ahead_s += 1
         assert notifier.drain(10)
         assert log.await_notices([2, 4]) == {2: ["ack"], 4: ["ack"]}
         stranger = SpoutTask(f"{log.topology}.notices.stranger", 0, 1_000)
-        notifier.tell(0, 8, {stranger: acked(5), log.spout: acked(6)})
+        notifier.notify(0, 8, {stranger: acked(5), log.spout: acked(6)})
         assert log.await_notices([6])[6] == ["ack"]
         assert notifier.undeliverable == 0
         clock.ahead_s += 5
@@ -283,8 +285,8 @@ def test_workers_and_outcomes_wait_for_the_broker_and_do_not_storm_it(
         notifier = Notifier(other.topology, other.kafka, Catalogue(other.kafka))
         broker.kill()
         try:
-            notifier.tell(0, 7, {stranger: acked(5), other.spout: acked(2, 4)})
-            notifier.tell(0, 8, {other.spout: acked(6)})
+            notifier.notify(0, 7, {stranger: acked(5), other.spout: acked(2, 4)})
+            notifier.notify(0, 8, {other.spout: acked(6)})
             assert not notifier.drain(0.1)
             assert (notifier.notices, notifier.undeliverable) == (0, 0)
             # The tree is due, so the worker asks for the end of the log, and its loop turns all the same.

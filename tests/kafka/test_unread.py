@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.waiting import eventually
-from tuple_tree.broker_sight import BrokerSight
+from tuple_tree.broker_monitor import BrokerMonitor
 
 _RECORDS = 100
 
@@ -24,13 +24,13 @@ def test_records_wait_until_they_are_read_and_the_end_of_a_transaction_does_not(
         producer.produce(topic, b"", partition=0)
     producer.commit_transaction(30)
 
-    sight, said = BrokerSight(), list[bool]()
+    monitor, said = BrokerMonitor(), list[bool]()
 
     def hear(statistics: str) -> None:
-        sight.hear(statistics)
-        said.append(sight.unread)
+        monitor.on_stats(statistics)
+        said.append(monitor.unread)
 
-    settings = {**sight.settings, "statistics.interval.ms": 20, "stats_cb": hear, "group.id": topic}
+    settings = {**monitor.settings, "statistics.interval.ms": 20, "stats_cb": hear, "group.id": topic}
     consumer = Consumer({**kafka, **settings, "enable.auto.commit": False})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])

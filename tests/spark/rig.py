@@ -182,7 +182,7 @@ class Stage(Topics):
             fold = PartitionFold(partition, self.manifest.ack_partitions, settings)
             step = fold.apply(records)
             assert not step.rejected, step.rejected
-            for told in step.told.values():
+            for told in step.outcomes.values():
                 outcome.acked |= {int(root) for roots in told.acked for root in roots}
                 outcome.failed |= {root: message for root, _, message, _ in told.failed}
         return outcome

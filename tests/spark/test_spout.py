@@ -159,7 +159,7 @@ def test_messages_that_cannot_be_read_are_dead_letters(
     stream = declare({"n": int, "offset": str}, codec="json")
     manifest = spout_manifest(stream=stream, group_by="offset", guarantee="at_most_once")
     stage = SpoutStage(bootstrap_servers, tmp_path, manifest)
-    stage.feed([b'{"n": 0, "offset": "passed over"}'] * PARTITIONS)
+    stage.feed([b'{"n": 0, "offset": "skipped"}'] * PARTITIONS)
     stage.drain(spark, starting_offsets="latest")
     assert stage.committed() == [1] * PARTITIONS
     stage.feed([b'{"n": 1, "offset": "a"}', b"{", None, b'{"n": 2, "offset": "b"}'])
@@ -223,7 +223,7 @@ def test_rows_that_a_job_emits_become_trees_and_others_when_it_runs_again(
     source, rows = tmp_path / "source", ["one", "two", "one", "three", "one"]
     source.mkdir()
     (source / "lines.txt").write_text("\n".join(rows))
-    written: list[spark_jobs.Written] = []
+    written: list[spark_jobs.BatchResult] = []
 
     def run() -> None:
         def each(batch: DataFrame, number: int) -> None:

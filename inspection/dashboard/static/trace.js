@@ -98,7 +98,7 @@ function remarks(tuple) {
   const said = [];
   if (tuple.parents.length > 1) said.push(`child of one or more of ${tuple.parents.join(", ")}`);
   if (tuple.parents_are === "inferred" && tuple.parents.length) said.push("its parent is not acked");
-  if (tuple.parents_are === "untold") said.push("no ack holds it: whoever emitted it was interrupted");
+  if (tuple.parents_are === "unreported") said.push("no ack holds it: whoever emitted it was interrupted");
   if (tuple.offsets.length > 1) said.push(`sent ${tuple.offsets.length} times, at offsets ${tuple.offsets.join(", ")}`);
   if (tuple.roots > 1) said.push(`in ${tuple.roots} trees`);
   return said;

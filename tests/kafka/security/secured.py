@@ -1,4 +1,4 @@
-"""A Kafka behind a locked door: its users, and the ACLs that they are given."""
+"""A Kafka with TLS, SASL and ACLs: its users, and the ACLs that they are given."""
 
 import json
 import secrets

@@ -40,7 +40,7 @@ def test_it_serves_what_it_may_and_says_what_it_may_not(secured: SecuredKafka, t
     mine, other = topologies
     user = f"ackers-{uuid.uuid4().hex[:8]}"
     kafka = {**secured.with_certificate(user), "log_level": 2}
-    with pytest.raises(TopicError, match=f"{TOPOLOGIES_TOPIC} may not be seen by this user.*--role acker"):
+    with pytest.raises(TopicError, match=f"{TOPOLOGIES_TOPIC} has no DESCRIBE ACL for this user.*--role acker"):
         AckerService(kafka).run()
     secured.allow(bindings_of(acker_role(mine), f"User:{user}"))
     with pytest.raises(AccessError, match=f"group {CATALOGUE_GROUP} may not be used by this user"):
@@ -53,7 +53,7 @@ def test_it_serves_what_it_may_and_says_what_it_may_not(secured: SecuredKafka, t
         eventually(lambda: {mine.topology, other.topology} <= set(service.topologies()), "both to be known")
         eventually(lambda: service.topologies()[mine.topology].stats.partitions == 2, "one to be served")
         eventually(lambda: service.topologies()[other.topology].problem, "the other to be refused")
-        assert "may not be seen by this user" in service.topologies()[other.topology].problem
+        assert "has no DESCRIBE ACL for this user" in service.topologies()[other.topology].problem
         assert service.topologies()[mine.topology].serving
     finally:
         service.stop()

@@ -156,7 +156,7 @@ def test_a_kafka_spout_runs_with_its_role_and_not_without_its_source(
     secured.allow(each for each in bindings if each.name != source)
     environment = {**environment_of(users["lines"]), NAME: name, SOURCE: source}
     refused = one_line(call_acker("run", reference, "--component", "lines", environment=environment))
-    assert f"topic {source} may not be seen by this user: allow it with what acker topics acls" in refused
+    assert f"topic {source} has no DESCRIBE ACL for this user: allow it with what acker topics acls" in refused
     secured.allow(bindings)
     with in_threads(topology, secured.super_user, users=users):
         at = {0: (50, 50)}

@@ -25,7 +25,7 @@ def column(*ids: int) -> IdColumn:
 def outcomes(step: Step) -> list[Outcome]:
     """What was told, as (spout, root, `ack` or the fail reason), sorted since order between spouts has no meaning."""
     told: list[Outcome] = []
-    for spout, outcome in step.told.items():
+    for spout, outcome in step.outcomes.items():
         told += [(spout, root, "ack") for roots in outcome.acked for root in roots.tolist()]
         told += [(spout, root, reason.word) for root, reason, *_ in outcome.failed]
     return told

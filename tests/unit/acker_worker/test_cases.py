@@ -43,6 +43,6 @@ def test_fail_carries_the_message_of_the_bolt_whichever_comes_first() -> None:
     log, fold = Log(), new_fold()
     first = fold.apply([log.say(inits=[(1, 5)]), log.say(fails=[1], message="disk full")])
     second = fold.apply([log.say(fails=[2], message="x" * 400_000), log.say(inits=[(2, 5)])])
-    assert [failed for told in first.told.values() for failed in told.failed] == [(1, 1, "disk full", "b/0")]
+    assert [failed for told in first.outcomes.values() for failed in told.failed] == [(1, 1, "disk full", "b/0")]
     # Cut, so that many fit into a notice.
-    assert [failed for told in second.told.values() for failed in told.failed] == [(2, 1, "x" * 500, "b/0")]
+    assert [failed for told in second.outcomes.values() for failed in told.failed] == [(2, 1, "x" * 500, "b/0")]

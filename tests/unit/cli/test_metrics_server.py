@@ -20,7 +20,7 @@ def test_health_is_lost_where_a_loop_does_not_turn_or_does_nothing() -> None:
     now = 1_000.0
     loops = {name: Loop(name, lambda: now) for name in ("split", "acker")}
     stalls = {"split": (0.0, ""), "acker": (0.0, "")}
-    health = Health(lambda: {name: loop.silences()[name] for name, loop in loops.items()}, lambda: stalls)
+    health = Health(lambda: {name: loop.heartbeat_ages()[name] for name, loop in loops.items()}, lambda: stalls)
     pages = application([], health, MetricsSection(stuck_after_s=STUCK_AFTER_S, stalled_after_s=60))
 
     def get(path: str) -> tuple[str, object]:

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, field
 
-from inspection.trace.records import Delivery, Outcome, RootRecords, Told
+from inspection.trace.records import Delivery, LogEntry, Outcome, RootRecords
 from tuple_tree.anchors import Edges, ack_vals, new_child
 from tuple_tree.messages import FailReason, SpoutTask
 
@@ -47,14 +47,14 @@ class Forest:
     seed: int
     roots: tuple[int, ...]
     tuples: list[Grown] = field(default_factory=list)
-    told: dict[int, list[Told]] = field(default_factory=dict)
+    entries: dict[int, list[LogEntry]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.now = 1_000
         self.log = 0
         self.offsets: dict[tuple[str, int], int] = {}
-        self.told = {root: [] for root in self.roots}
+        self.entries = {root: [] for root in self.roots}
 
     def id(self) -> int:
         return self.random.getrandbits(64) or 1
@@ -82,18 +82,18 @@ class Forest:
     def say(self, root: int, kind: str, writer: str, val: int = 0, spout: SpoutTask | None = None) -> None:
         self.log += 1
         assert kind in ("init", "ack", "fail")
-        self.told[root].append(
-            Told(kind, 0, self.log, self.now, writer, val, "no" if kind == "fail" else "", spout)  # type: ignore[arg-type]
+        self.entries[root].append(
+            LogEntry(kind, 0, self.log, self.now, writer, val, "no" if kind == "fail" else "", spout)  # type: ignore[arg-type]
         )
 
     def records(self, root: int, *, failed: FailReason | None = None, acked: bool = False) -> RootRecords:
         """What is found of a root, in a random order."""
         found = RootRecords(root)
         found.deliveries = [grown.delivery(root) for grown in self.tuples if root in grown.edges]
-        found.told = list(self.told[root])
+        found.entries = list(self.entries[root])
         if failed is not None or acked:
             found.outcomes = [Outcome("t.notices.lines", 0, 5, self.now, failed, "")]
-        for records in (found.deliveries, found.told):
+        for records in (found.deliveries, found.entries):
             self.random.shuffle(records)
         return found
 

@@ -90,7 +90,7 @@ def test_what_is_said_of_a_root_is_found_in_batches() -> None:
     ):
         seen.see_batch(1, offset, 1_000, encode_ack_batch(batch))
     seen.see_batch(1, 6, 1_000, b"no batch")
-    assert [(told.kind, told.offset, told.val, told.dropped) for told in seen.found[ROOT].told] == [
+    assert [(told.kind, told.offset, told.val, told.dropped) for told in seen.found[ROOT].entries] == [
         ("init", 0, 31, ""),
         ("reset", 0, 0, ""),
         ("init", 1, 31, "repeated"),
@@ -100,5 +100,5 @@ def test_what_is_said_of_a_root_is_found_in_batches() -> None:
         ("ack", 4, 31, "superseded"),
         ("init", 5, 31, "duplicate"),
     ]
-    assert [told.message for told in seen.found[ROOT].told if told.kind == "fail"] == ["no"]
-    assert seen.found[4].told == []
+    assert [told.message for told in seen.found[ROOT].entries if told.kind == "fail"] == ["no"]
+    assert seen.found[4].entries == []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspection.trace.as_json import tree_as_json
-from inspection.trace.records import Told
+from inspection.trace.records import LogEntry
 from inspection.trace.tree import Node, Origin, State, Status, Tree, build_tree
 from inspection.trace.verdict import verdict
 from tests.unit.inspection.forest import ROOT, Forest, Grown
@@ -152,7 +152,7 @@ def test_executions_that_are_repeated_are_named() -> None:
             forest.ack(stray)
         forest.ack(child)
         tree = build_tree(forest.records(ROOT))
-        assert [node.origin for node in tree.nodes] == [Origin.TOLD, Origin.UNTOLD, Origin.TOLD]
+        assert [node.origin for node in tree.nodes] == [Origin.REPORTED, Origin.UNREPORTED, Origin.REPORTED]
         if stray_is_acked:
             said = f"offset {forest.tuples[stray].offset} of `count` task 0 comes from an execution that was interrup"
             assert tree.status is Status.OPEN
@@ -195,7 +195,7 @@ def test_nothing_false_is_said_whatever_went_wrong(
         grown = grown_at(forest, node)
         assert grown.acked or node.state is not State.ACKED
         assert not grown.acked or node.state is not State.OPEN
-        if node.origin is Origin.TOLD:
+        if node.origin is Origin.REPORTED:
             parents = {
                 (forest.tuples[at].bolt, forest.tuples[at].task, forest.tuples[at].offset) for at in grown.parents
             }
@@ -217,14 +217,14 @@ def test_without_a_notice_the_order_in_the_log_decides_as_it_does_in_the_acker()
     (line,) = forest.begin(ROOT, "split", 1)
     forest.ack(line)
     forest.say(ROOT, "fail", "split/0")
-    by_kind: dict[str, Told] = {entry.kind: entry for entry in forest.told[ROOT]}
+    by_kind: dict[str, LogEntry] = {entry.kind: entry for entry in forest.entries[ROOT]}
     for order, status in {
         ("init", "fail", "ack"): Status.FAILED,
         ("fail", "init", "ack"): Status.FAILED,
         ("init", "ack", "fail"): Status.ACKED,
         ("ack", "fail", "init"): Status.ACKED,
     }.items():
-        forest.told[ROOT] = [replace(by_kind[kind], offset=offset) for offset, kind in enumerate(order)]
+        forest.entries[ROOT] = [replace(by_kind[kind], offset=offset) for offset, kind in enumerate(order)]
         tree = build_tree(forest.records(ROOT))
         assert tree.status is status
         assert verdict(tree).startswith("failed, by split/0 (no)" if status is Status.FAILED else "acked after ")

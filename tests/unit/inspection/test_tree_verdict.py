@@ -55,7 +55,7 @@ def test_tuples_that_are_not_there_are_said_to_be_missing() -> None:
     records = forest.records(ROOT)
     records.deliveries = [each for each in records.deliveries if each.bolt == "split"]
     assert verdict(build_tree(records)).startswith("open: 1 of 1 tuple may be, `split` task 0 has not acked")
-    forest.told[ROOT] = [entry for entry in forest.told[ROOT] if entry.kind != "init"]
+    forest.entries[ROOT] = [entry for entry in forest.entries[ROOT] if entry.kind != "init"]
     tree = build_tree(forest.records(ROOT), spouts=["lines"])
     assert (tree.status, tree.spout) == (Status.NO_INIT, "lines")
     assert verdict(tree).startswith("no init: 4 tuples and 3 entries of the ack log are of this root")

@@ -117,7 +117,7 @@ class Run:
         self.tell(self.folds[partition].apply([record]))
 
     def tell(self, step: Step) -> None:
-        for told in step.told.values():
+        for told in step.outcomes.values():
             for roots in told.acked:
                 for root in roots.tolist():
                     assert self.at(root) in self.processed, f"{self.at(root)} was acked with open tuples"

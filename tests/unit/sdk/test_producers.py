@@ -72,7 +72,7 @@ def test_a_fenced_producer_ends_the_process(producer: type[Fake], use: Callable[
     transactions = TransactionalSink({}, "t", "b", "0")
     for _ in range(2):
         transactions.for_task().send("t.tuples.c", 0, None, b"x", [], lambda *report: undelivered.append(report))
-    with pytest.raises(BrokerError, match="b was put out of its transaction"):
+    with pytest.raises(BrokerError, match="b was fenced"):
         transactions.poll()
     assert not undelivered
 

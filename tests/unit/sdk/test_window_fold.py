@@ -21,14 +21,14 @@ STREAMS = [InputStream(name, "default", ("n", "at")) for name in ("even", "odd")
 SOURCES = [(stream.component, stream.stream) for stream in STREAMS]
 SIZES = st.integers(1, 9)
 
-Told = list[tuple[str, Any]]
+Calls = list[tuple[str, Any]]
 
 
 @dataclass
 class Effects:
     """Writes down what a fold does; a window is what it holds, and where it ends."""
 
-    told: Told = field(default_factory=list)
+    told: Calls = field(default_factory=list)
     skipped: list[int] = field(default_factory=list)
 
     def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
@@ -68,7 +68,7 @@ def fold(spec: WindowSpec, effects: Effects, streams: int = 1) -> WindowFold:
     return fold_of(spec, effects, SOURCES[:streams], 0)
 
 
-def without_ends(told: Told) -> Told:
+def without_ends(told: Calls) -> Calls:
     return [(kind, (0, said[1]) if kind == "window" else said) for kind, said in told]
 
 
@@ -163,9 +163,9 @@ REPEATABLE = st.one_of(
 STEPS = st.lists(st.sampled_from(["take", "take", "take", "commit", "commit and crash", "crash"]), max_size=60)
 
 
-def replayed(spec: WindowSpec, times: list[int], steps: list[str], streams: int) -> tuple[Told, list[Tuple]]:
+def replayed(spec: WindowSpec, times: list[int], steps: list[str], streams: int) -> tuple[Calls, list[Tuple]]:
     """What is committed in the end, and the tuples as they were read last, of a task that crashes now and then."""
-    committed: Told = []
+    committed: Calls = []
     offset, progress, at, now = 10, "", 0, 0
     tuples, effects = tuples_of(times, streams), Effects()
     made = fold(spec, effects, streams)

@@ -108,8 +108,8 @@ class Log:
         step = self.folds[partition].apply([LogRecord(self.offsets[partition], self.now_ms, value)])
         self.offsets[partition] += 1
         assert not step.rejected
-        acked = {int(root) for told in step.told.values() for roots in told.acked for root in roots}
-        self.failed |= {int(root): message for told in step.told.values() for root, _, message, _ in told.failed}
+        acked = {int(root) for told in step.outcomes.values() for roots in told.acked for root in roots}
+        self.failed |= {int(root): message for told in step.outcomes.values() for root, _, message, _ in told.failed}
         self.acked |= acked
         return acked
 

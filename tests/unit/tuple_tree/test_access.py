@@ -112,7 +112,7 @@ def test_what_is_lacking_is_half_a_sentence() -> None:
     cases: list[tuple[tuple[Operation, ...], list[str] | None, str]] = [
         ((read,), None, ""),
         ((read,), ["READ", "DESCRIBE"], ""),
-        ((read,), [], "may not be seen by this user"),
+        ((read,), [], "has no DESCRIBE ACL for this user"),
         ((write,), ["READ"], "may not be written by this user"),
         ((read, write), ["DESCRIBE"], "may not be read or written by this user"),
         ((Operation.DESCRIBE_CONFIGS,), ["READ"], "may not be asked for its settings by this user"),

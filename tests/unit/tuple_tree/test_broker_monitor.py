@@ -5,7 +5,7 @@ import json
 from confluent_kafka import Consumer
 
 from tests.waiting import eventually
-from tuple_tree.broker_sight import BrokerSight
+from tuple_tree.broker_monitor import BrokerMonitor
 
 COORDINATOR = {"GroupCoordinator": {"source": "logical"}, ":0/internal": {"source": "internal"}}
 
@@ -15,27 +15,27 @@ def statistics(**brokers: str) -> str:
 
 
 def test_a_client_is_lost_that_has_no_broker_twice_in_a_row() -> None:
-    sight = BrokerSight()
+    monitor = BrokerMonitor()
     for source in ("configured", "learned"):
         for _ in range(3):
-            sight.hear(statistics(one=source))
-            assert not sight.lost
-        sight.hear(statistics())
-        assert not sight.lost, "one that has none for a moment begins again"
+            monitor.on_stats(statistics(one=source))
+            assert not monitor.lost
+        monitor.on_stats(statistics())
+        assert not monitor.lost, "one that has none for a moment begins again"
     for lost in (True, True):
-        sight.hear(statistics())
-        assert sight.lost is lost
+        monitor.on_stats(statistics())
+        assert monitor.lost is lost
 
 
 def test_a_broker_that_cannot_be_reached_is_known() -> None:
     """As a real client has it."""
-    sight, heard = BrokerSight(), list[str]()
+    monitor, heard = BrokerMonitor(), list[str]()
 
     def hear(said: str) -> None:
         heard.append(said)
-        sight.hear(said)
+        monitor.on_stats(said)
 
-    settings = {**sight.settings, "statistics.interval.ms": 50, "stats_cb": hear}
+    settings = {**monitor.settings, "statistics.interval.ms": 50, "stats_cb": hear}
     consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, **settings})
 
     def looked() -> bool:
@@ -44,4 +44,4 @@ def test_a_broker_that_cannot_be_reached_is_known() -> None:
 
     eventually(looked, "its statistics")
     consumer.close()
-    assert not sight.lost
+    assert not monitor.lost

@@ -23,7 +23,7 @@ _NO_BROKERS: Final = ("logical", "internal")
 """Sources of what librdkafka counts among brokers, though it is none, such as the coordinator's role."""
 
 
-class BrokerSight:
+class BrokerMonitor:
     """Whether one client still knows of a broker, reachable or not. Its statistics come while it is polled.
 
     Attributes:
@@ -37,14 +37,14 @@ class BrokerSight:
     @property
     def settings(self) -> dict[str, Any]:
         """The librdkafka properties by which the client tells."""
-        return {"statistics.interval.ms": _LOOK_MS, "stats_cb": self.hear}
+        return {"statistics.interval.ms": _LOOK_MS, "stats_cb": self.on_stats}
 
     @property
     def lost(self) -> bool:
         """Whether it knows of none, for good."""
         return self._without >= _SURE
 
-    def hear(self, statistics: str) -> None:
+    def on_stats(self, statistics: str) -> None:
         """Takes librdkafka's statistics, as JSON."""
         said = json.loads(statistics)
         known = [broker for broker in said["brokers"].values() if broker["source"] not in _NO_BROKERS]
