@@ -35,7 +35,7 @@ def filled_in(markdown: str, uri: str) -> str:
         if wrong or len(names) != len(set(names)):
             raise PluginError(
                 f"{uri} tells of {package}: {', '.join(sorted(wrong)) or 'a name'} is missing in one of its page and "
-                f"`{package}.__all__`, or stands there twice; mend the `members` markers of the page"
+                f"`{package}.__all__`, or stands there twice; fix the `members` markers of the page"
             )
     return _MARKER.sub(lambda found: "\n".join(_member(found[1], name) for name in found[2].split()), markdown)
 
