@@ -259,18 +259,18 @@ def test_a_truncated_log_is_said_and_survived(log: AckLog, caplog: pytest.LogCap
     assert "Retention is too short" in caplog.text
 
 
-def test_what_was_folded_and_not_told_is_not_committed(log: AckLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one fault here that no broker produces on demand: an exception between folding and telling."""
+def test_outcomes_without_a_notice_are_not_committed(log: AckLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one fault here that no broker produces on demand: an exception between fold and notices."""
 
     def broken(*_: object) -> None:
-        raise RuntimeError("between folding and telling")
+        raise RuntimeError("between fold and notices")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Notifier, "tell", broken)
+        patched.setattr(Notifier, "notify", broken)
         log.say(2, init=5)
         log.say(2, ack=5)
         log.flush()
-        with pytest.raises(RuntimeError, match="between folding and telling"):
+        with pytest.raises(RuntimeError, match="between fold and notices"):
             AckerWorker(log.topology, log.kafka).run()
     assert log.committed()[0][0] < 0
     with log.worker():
