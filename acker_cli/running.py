@@ -22,9 +22,10 @@ from acker_cli.view import View
 from acker_worker.catalogue import Catalogue
 from acker_worker.metrics import WorkerCollector
 from acker_worker.stats import WorkerStats
-from spout_sdk import ComponentRunner, Stats, Topology, child
-from spout_sdk.garbage import collect_rarely
-from spout_sdk.metrics import ComponentCollector
+from spout_sdk import ComponentRunner, Stats, Topology
+from spout_sdk.runtime import child
+from spout_sdk.runtime.garbage import collect_rarely
+from spout_sdk.statistics.metrics import ComponentCollector
 from tuple_tree.access import component_role
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, component_group

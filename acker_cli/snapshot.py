@@ -8,7 +8,7 @@ from typing import Final
 
 from acker_cli.loops import ACKER_LOOP
 from acker_worker.stats import WorkerStats
-from spout_sdk.stats import Stats
+from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
 
 _WINDOW_SECONDS: Final = 3.0

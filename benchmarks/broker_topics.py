@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.errors import BenchmarkError
 from benchmarks.processes import cpu_seconds
-from spout_sdk.ack_buffer import FULL
+from spout_sdk.emitting.ack_buffer import FULL
 from tuple_tree.ids import pack_ids, random_column
 from tuple_tree.packs import MAX_ROWS, PackCodec
 from tuple_tree.payloads import encode_tuples

@@ -31,7 +31,7 @@ from benchmarks import sdk
 from benchmarks.broker_topics import payloads
 from benchmarks.ledger_ids import BATCH, WindowIds
 from benchmarks.ledger_sides import SETTINGS, SPOUT, filled
-from spout_sdk.components import AnyBolt
+from spout_sdk.api.components import AnyBolt
 from tuple_tree.codec import encode_ack_batch, schema_directory
 from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import AckBatch

@@ -22,7 +22,7 @@ from benchmarks.plans import REFERENCE, Plan, of
 from benchmarks.processes import environment
 from benchmarks.setup.python_peers import FRAMEWORKS
 from spout_sdk import TopologyRunner, load_topology
-from spout_sdk.child import Child
+from spout_sdk.runtime.child import Child
 from tuple_tree.manifest import Manifest
 from tuple_tree.topics import topic_specs
 

@@ -35,11 +35,11 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from spout_sdk.bolt_task import BoltTask
-from spout_sdk.components import AnyBolt
-from spout_sdk.counters import Counters
+from spout_sdk.api.components import AnyBolt
+from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.records import Delivered, Headers, TaskEnvironment
-from spout_sdk.spout_task import SpoutTask
+from spout_sdk.spouts.spout_task import SpoutTask
+from spout_sdk.statistics.counters import Counters
 from tuple_tree.codec import decode_ack_batch, encode_notice_batch
 from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import Guarantee

@@ -34,7 +34,7 @@ from benchmarks.plans import STREAM, Plan
 from benchmarks.processes import resident_bytes
 from benchmarks.results import machine, publish, report
 from local_kafka import LocalKafka
-from spout_sdk.stats import Stats
+from spout_sdk.statistics.stats import Stats
 from tuple_tree.names import tuples_topic
 
 _DRAIN_SECONDS: Final = 120.0

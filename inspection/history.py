@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 from typing import Final, TypedDict
 
-from spout_sdk.stats import Stats
+from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
 
 POINT_MS: Final = 5_000

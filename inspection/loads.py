@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final, TypedDict
 
 from inspection.tracks import Track
-from spout_sdk.stats import Stats
+from spout_sdk.statistics.stats import Stats
 
 _FEW: Final = 50
 """With fewer tuples a task in the window, that one task has more than another says nothing."""

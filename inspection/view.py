@@ -8,7 +8,7 @@ from inspection.flows import Edge, edges_of, flows
 from inspection.history import History, Points, milliseconds
 from inspection.loads import TaskLoad, busiest, skew, task_loads
 from inspection.tracks import WINDOW_MS, Track
-from spout_sdk.stats import Stats
+from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.manifest import BoltManifest, Component, Manifest
 from tuple_tree.process_stats import StatsRecord

@@ -7,42 +7,35 @@
     builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
     topology = builder.build()
 
-Rooms, from what users write to what runs it:
+Folders, in the order in which a tuple passes through them:
 
-- `components`: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `ArrowBolt`, `Failure`; `tuples`: what bolts receive;
-  `context`: what a task knows.
+- `api`: what users write against: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `ArrowBolt`, `AsyncBolt`, `KafkaBolt`,
+  tuples, context, hooks.
 - `windows`: bolts that work on many tuples at a time.
-- `async_bolt`: bolts that work on many tuples at a time, each in a coroutine.
-- `collectors`, `spout_collector`, on `emitter`: what spouts and bolts emit, ack and fail through; `hooks`: code that is
-  told of it.
-- `builder`: `TopologyBuilder`; `options`: how a bolt behaves; `external`: components that something else runs;
-  `topology`: what is built, and loading it by reference.
-- `groupings`, `emit_plans`: who receives a tuple, worked out per stream beforehand.
-- `ack_buffer`: batches for the ackers; `input_offsets`: what may be committed; `pending`: a spout's open trees.
-- `bolt_task`, `spout_task`: the logic of one task, without I/O; `records`: what it needs of the world;
-  `tuple_reader`: records as tuples; `dead_letters`: records that cannot be used; `repetition`: what is not told of
-  each time.
-- `kafka_settings`, `kafka_sink`, `delivery_reports`, `kafka_reader`, `kafka_checks`, `sessions`: Kafka.
-- `kafka_spout`: a spout that reads Kafka topics.
-- `commits`: when offsets are committed, which makes the guarantee; `transactions`, `transactional_sink`,
-  `traced_offsets`: exactly once; `guarantees`: what a topology must be like for it.
-- `bolt_loop`, `spout_loop`, `component_runner`: poll, execute, send, commit, in one process.
-- `launch`, `process`, `child`, `supervisor`: a topology in many processes.
-- `counters`, `stats`: what was done; `metrics`: the same for Prometheus.
-- `errors`: everything that is raised, drawn as a tree.
+- `topologies`: `TopologyBuilder`, the topology that it builds, its checks; groupings and emit plans.
+- `spouts`: loop, task, collector and pending trees of a spout; `kafka_spout`: a spout that reads Kafka topics.
+- `emitting`: packs of tuples, ack batches, sessions, dead letters; when a task flushes.
+- `bolts`: loop, task, collectors and input offsets of a bolt.
+- `delivery`: delivery guarantees: when offsets are committed; the transactions of exactly once.
+- `kafka`: producers, consumers, settings, checks.
+- `runtime`: the process of a component, and the supervisor of many.
+- `statistics`: counters, their snapshots, and metrics.
 - `testing`: a whole topology in one process, for tests; imported explicitly.
+
+`records` has the protocols between tasks and Kafka, `errors` everything that is raised, drawn as a tree.
 """
 
-from spout_sdk.arrow_collector import ArrowCollector
-from spout_sdk.async_bolt import AsyncBolt, AsyncCollector
-from spout_sdk.basic_collector import BasicCollector
-from spout_sdk.builder import BoltDeclarer, TopologyBuilder
-from spout_sdk.collectors import OutputCollector
-from spout_sdk.component_runner import ComponentRunner
-from spout_sdk.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Failure, Spout
-from spout_sdk.context import TaskContext
-from spout_sdk.counters import Counters
-from spout_sdk.emit_plans import TaskId
+from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Failure, Spout
+from spout_sdk.api.context import TaskContext
+from spout_sdk.api.hooks import EmitInfo, TaskHook
+from spout_sdk.api.task_id import TaskId
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts.arrow_collector import ArrowCollector
+from spout_sdk.bolts.async_bolt import AsyncBolt, AsyncCollector
+from spout_sdk.bolts.basic_collector import BasicCollector
+from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.bolts.kafka_bolt import KafkaBolt
+from spout_sdk.emitting.groupings import CustomGrouping
 from spout_sdk.errors import (
     AccessError,
     BrokerError,
@@ -60,16 +53,15 @@ from spout_sdk.errors import (
     TopologyError,
     TupleAlreadyDoneError,
 )
-from spout_sdk.groupings import CustomGrouping
-from spout_sdk.hooks import EmitInfo, TaskHook
-from spout_sdk.kafka_bolt import KafkaBolt
 from spout_sdk.kafka_spout import KafkaSpout, KafkaTuple, RetryPolicy
 from spout_sdk.records import Record
-from spout_sdk.spout_collector import SpoutCollector
-from spout_sdk.stats import Stats
-from spout_sdk.supervisor import Exit, TopologyRunner
-from spout_sdk.topology import Topology, load_topology
-from spout_sdk.tuples import Tuple
+from spout_sdk.runtime.component_runner import ComponentRunner
+from spout_sdk.runtime.supervisor import Exit, TopologyRunner
+from spout_sdk.spouts.spout_collector import SpoutCollector
+from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.stats import Stats
+from spout_sdk.topologies.builder import BoltDeclarer, TopologyBuilder
+from spout_sdk.topologies.topology import Topology, load_topology
 from spout_sdk.windows.bolt import WindowCollector, WindowedBolt
 from spout_sdk.windows.specs import WindowSpec, sliding, tumbling
 from spout_sdk.windows.window import Window

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from tuple_tree.access import remedy
 
 if TYPE_CHECKING:
-    from spout_sdk.tuples import Tuple
+    from spout_sdk.api.tuples import Tuple
 
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
 """Kafka's code."""

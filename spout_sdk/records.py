@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spout_sdk.counters import Counters
-from spout_sdk.input_offsets import InputOffsets
+from spout_sdk.emitting.input_offsets import InputOffsets
+from spout_sdk.statistics.counters import Counters
 
 if TYPE_CHECKING:
     from spout_sdk.kafka_spout.source import Source

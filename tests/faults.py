@@ -121,7 +121,7 @@ FAULTS: Final = (
     ),
     Fault(
         "basic bolt: a tuple that raised and is acked later leaves out the edges of its children",
-        "spout_sdk/basic_collector.py",
+        "spout_sdk/bolts/basic_collector.py",
         "            tuple_.out ^= int(self._out[tuple_.index])",
         "            tuple_.out ^= 0",
         "tests/unit/sdk/test_basic_bolt.py::"
@@ -129,14 +129,14 @@ FAULTS: Final = (
     ),
     Fault(
         "ack buffer: an input is settled before all its batches are delivered",
-        "spout_sdk/ack_buffer.py",
+        "spout_sdk/emitting/ack_buffer.py",
         "            while self._sent and not self._sent[0].undelivered:",
         "            while self._sent:",
         "tests/unit/sdk/test_ack_buffer.py::test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered",
     ),
     Fault(
         "packs: the first tuple of a record settles its offset",
-        "spout_sdk/tuple_reader.py",
+        "spout_sdk/bolts/tuple_reader.py",
         "    pack.size = pack.left = len(rows)",
         "    pack.size, pack.left = len(rows), 1",
         "tests/unit/sdk/test_bolt_loop.py::"
@@ -144,7 +144,7 @@ FAULTS: Final = (
     ),
     Fault(
         "packs: halves of a pack that is too large keep the anchors of the whole",
-        "spout_sdk/packer.py",
+        "spout_sdk/emitting/packer.py",
         "rows[half:], ids[split:], None",
         "rows[half:], ids[: len(ids) - split], None",
         "tests/unit/sdk/test_packer.py::test_what_is_added_is_what_is_sent_in_its_order",
@@ -158,21 +158,21 @@ FAULTS: Final = (
     ),
     Fault(
         "commits: a bolt commits one offset too far",
-        "spout_sdk/delivery_guarantees.py",
+        "spout_sdk/delivery/delivery_guarantees.py",
         "                ahead[partition] = self._committed[partition] = offset",
         "                ahead[partition] = self._committed[partition] = offset + 1",
         "tests/unit/sdk/test_bolt_loop.py::test_at_least_once_commits_up_to_the_first_input_that_is_open",
     ),
     Fault(
         "commits: at_most_once commits after it has executed",
-        "spout_sdk/delivery_guarantees.py",
+        "spout_sdk/delivery/delivery_guarantees.py",
         "            record.partition(): offset + 1",
         "            record.partition(): offset",
         "tests/unit/sdk/test_bolt_loop.py::test_at_most_once_commits_before_it_executes",
     ),
     Fault(
         "transactions: the offsets of the inputs are left out",
-        "spout_sdk/transactional_sink.py",
+        "spout_sdk/delivery/transactional_sink.py",
         "        self._step(lambda seconds: self._producer.send_offsets_to_transaction("
         "positions, group, seconds), self.timeout)\n",
         "",
@@ -187,7 +187,7 @@ FAULTS: Final = (
     ),
     Fault(
         "windows: a task does not go on where the one before was",
-        "spout_sdk/transactions.py",
+        "spout_sdk/delivery/transactions.py",
         "                    task.resume(at.offset, at.metadata)",
         "                    task.resume(at.offset, None)",
         "tests/kafka/test_windows.py",
@@ -201,7 +201,7 @@ FAULTS: Final = (
     ),
     Fault(
         "async bolt: with exactly_once inputs are settled as they end",
-        "spout_sdk/async_bolt.py",
+        "spout_sdk/bolts/async_bolt.py",
         '        self._in_order = context.manifest.guarantee == "exactly_once"',
         "        self._in_order = False",
         "tests/unit/sdk/test_async_bolt.py::test_with_exactly_once_records_are_settled_whole_and_in_order",
@@ -236,7 +236,7 @@ FAULTS: Final = (
     ),
     Fault(
         "bolt: a dead letter does not fail its trees",
-        "spout_sdk/dead_letters.py",
+        "spout_sdk/emitting/dead_letters.py",
         '                self._acks.fail(root, f"{self._component}: dead letter, {error}")',
         "                self._acks.reset(root)",
         "tests/unit/sdk/test_contract.py::TestInMemory::test_a_dead_letter_fails_its_trees_and_the_bolt_goes_on",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from spout_sdk.stats import Stats
+from spout_sdk.statistics.stats import Stats
 
 # Shares of all lines between which a kill happens. The second comes late enough for the first to have been made good.
 _ACKER_WINDOW: Final = (0.25, 0.4)

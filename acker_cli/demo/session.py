@@ -26,7 +26,8 @@ from acker_cli.view import View
 from acker_worker.catalogue import Catalogue
 from acker_worker.errors import AckerWorkerError
 from acker_worker.stats import WorkerStats
-from spout_sdk import child, load_topology
+from spout_sdk import load_topology
+from spout_sdk.runtime import child
 from tuple_tree.manifest import Manifest
 
 # So soon the group notices that a member was killed; the default would outlast the whole demo's patience.

@@ -19,7 +19,7 @@ import confluent_kafka
 from acker_cli import acker_process
 from acker_worker import ack_log, notifier
 from benchmarks.word_count import topology as observed_topology
-from spout_sdk import kafka_reader, kafka_sink
+from spout_sdk.kafka import kafka_reader, kafka_sink
 from spout_sdk.kafka_spout import kafka_source
 
 DIRECTORY: Final = "ACKER_BENCHMARK_OBSERVED"

@@ -20,7 +20,7 @@ from acker_worker.catalogue import CONTACT_S, KafkaSettings
 from inspection.dead_letters.errors import DeadLettersError
 from inspection.dead_letters.letter import DeadLetter
 from inspection.dead_letters.putting_back import restored_headers
-from spout_sdk.delivery_reports import ended_by
+from spout_sdk.kafka.delivery_reports import ended_by
 from tuple_tree.client_logs import client_logger
 from tuple_tree.client_settings import for_consumer, for_transactions
 from tuple_tree.dead_letters import replay_marker

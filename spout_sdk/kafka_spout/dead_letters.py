@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from spout_sdk.counters import Counters
-from spout_sdk.dead_letters import send_dead_letter
+from spout_sdk.emitting.dead_letters import send_dead_letter
 from spout_sdk.errors import DeliveryError
 from spout_sdk.records import Record, Sink
+from spout_sdk.statistics.counters import Counters
 from tuple_tree.errors import WireError
 
 logger = logging.getLogger("spout_sdk.kafka_spout")

@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from confluent_kafka.admin import AdminClient
 
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
-from spout_sdk.kafka_settings import KafkaSettings, admin_settings, consumer_settings
-from spout_sdk.kafka_spout.group_offsets import ANSWER_SECONDS, GroupOffsets
+from spout_sdk.kafka.group_offsets import ANSWER_SECONDS, GroupOffsets
+from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings, consumer_settings
 from spout_sdk.kafka_spout.position_reader import PositionReader
 from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record

@@ -12,7 +12,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from spout_sdk.kafka_settings import KafkaSettings, consumer_settings
+from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings
 from spout_sdk.kafka_spout.source import Fetched, SourcePartition
 
 logger = logging.getLogger("spout_sdk.kafka_spout")

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from spout_sdk.components import Failure
+from spout_sdk.api.components import Failure
 from spout_sdk.kafka_spout.dead_letters import SourceDeadLetters
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
 from spout_sdk.kafka_spout.retry import RetryPolicy, RetrySchedule

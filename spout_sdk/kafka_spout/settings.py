@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from spout_sdk.counters import Counters
 from spout_sdk.kafka_spout.first_poll import FirstPoll
 from spout_sdk.kafka_spout.retry import RetryPolicy
 from spout_sdk.kafka_spout.source import Source
 from spout_sdk.records import Clock, Sink
+from spout_sdk.statistics.counters import Counters
 
 Mode = Literal["at_least_once", "at_most_once", "no_guarantee"]
 """Storm's processing guarantees.

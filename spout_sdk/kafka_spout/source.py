@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from spout_sdk.commit_metadata import commit_metadata, read_commit_metadata
+from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadata
 from spout_sdk.records import Record
 from tuple_tree.positions import MAX_ATTEMPTS
 

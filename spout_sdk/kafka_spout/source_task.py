@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from spout_sdk.components import Failure
-from spout_sdk.context import TaskContext
+from spout_sdk.api.components import Failure
+from spout_sdk.api.context import TaskContext
 from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
 from spout_sdk.kafka_spout.dead_letters import SourceDeadLetters
 from spout_sdk.kafka_spout.first_poll import FirstPoll, start_offset
@@ -21,8 +21,8 @@ from spout_sdk.kafka_spout.settings import SourceProgress, SourceSettings, Spout
 from spout_sdk.kafka_spout.source import Commit, OffsetOutOfRange, SourcePartition
 from spout_sdk.kafka_spout.translation import KafkaTuple, Translate
 from spout_sdk.records import Record
-from spout_sdk.repetition import Repetition
-from spout_sdk.spout_collector import SpoutCollector
+from spout_sdk.spouts.spout_collector import SpoutCollector
+from spout_sdk.statistics.repetition import Repetition
 from tuple_tree.errors import WireError
 from tuple_tree.messages import FailReason
 from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, root_of_word, roots_of_words, topic_key

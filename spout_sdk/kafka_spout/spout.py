@@ -4,15 +4,15 @@ import copy
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from spout_sdk.components import Failure, Spout
-from spout_sdk.context import TaskContext
+from spout_sdk.api.components import Failure, Spout
+from spout_sdk.api.context import TaskContext
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.first_poll import FirstPoll, check_first_poll
 from spout_sdk.kafka_spout.retry import RetryPolicy
 from spout_sdk.kafka_spout.settings import Mode, SourceProgress, SourceSettings, SpoutWorld
 from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.kafka_spout.translation import Translate, default_translate
-from spout_sdk.spout_collector import SpoutCollector
+from spout_sdk.spouts.spout_collector import SpoutCollector
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.names import check_topic
 from tuple_tree.positions import MAX_PARTITIONS, MAX_SPOUTS

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from spout_sdk.records import Headers
-from spout_sdk.stats import Stats
+from spout_sdk.statistics.stats import Stats
 from spout_sdk.testing.acker import SimulatedAcker
 from spout_sdk.testing.broker import MemoryBroker
 from spout_sdk.testing.chance import Chance, SimulatedClock
@@ -14,7 +14,7 @@ from spout_sdk.testing.journal import Journal
 from spout_sdk.testing.readable import Readable
 from spout_sdk.testing.sources import NUMBERED, FixedTuple, Source, replaced
 from spout_sdk.testing.tasks import RunningBolt, RunningSpout, World
-from spout_sdk.topology import Factory, Topology
+from spout_sdk.topologies.topology import Factory, Topology
 from tuple_tree.manifest import SpoutManifest
 from tuple_tree.streams import DEFAULT_STREAM
 from tuple_tree.topics import TopicSpec, topic_specs

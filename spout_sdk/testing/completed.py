@@ -5,7 +5,7 @@ from typing import Any
 
 from spout_sdk.testing.cluster import SimulatedCluster
 from spout_sdk.testing.sources import FixedTuple
-from spout_sdk.topology import Factory, Topology
+from spout_sdk.topologies.topology import Factory, Topology
 
 
 def complete_topology(

@@ -6,14 +6,14 @@ from inspect import signature
 from itertools import repeat
 from typing import Any
 
-from spout_sdk.arrow_collector import ColumnOutput, Emission
-from spout_sdk.arrow_input import ArrowInput
-from spout_sdk.bolt_task import BoltTask
-from spout_sdk.components import Failure
+from spout_sdk.api.components import Failure
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts.arrow_collector import ColumnOutput, Emission
+from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.records import Clock
-from spout_sdk.spout_collector import SpoutCollector
-from spout_sdk.spout_task import SpoutTask
-from spout_sdk.tuples import Tuple
+from spout_sdk.spouts.spout_collector import SpoutCollector
+from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.anchor_columns import Rows
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM, Values

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
-from spout_sdk.components import Failure
-from spout_sdk.stats import Stats
+from spout_sdk.api.components import Failure
+from spout_sdk.statistics.stats import Stats
 from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
 from spout_sdk.testing.chance import SimulatedClock
 from spout_sdk.testing.dead_letter import DeadLetter, dead_letter
 from spout_sdk.testing.errors import SimulationError
 from spout_sdk.testing.journal import Emitted, Journal, Outcome
 from spout_sdk.testing.tasks import RunningBolt, RunningSpout
-from spout_sdk.topology import Topology
+from spout_sdk.topologies.topology import Topology
 from tuple_tree.names import component_group, dead_letters_topic, tuples_topic
 from tuple_tree.streams import Values
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spout_sdk.components import Spout
-from spout_sdk.context import TaskContext
-from spout_sdk.spout_collector import SpoutCollector
+from spout_sdk.api.components import Spout
+from spout_sdk.api.context import TaskContext
+from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.testing.errors import SimulationError
-from spout_sdk.topology import Factory, Topology
+from spout_sdk.topologies.topology import Factory, Topology
 from tuple_tree.manifest import BoltManifest, SpoutManifest
 from tuple_tree.streams import DEFAULT_STREAM
 

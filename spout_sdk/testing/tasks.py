@@ -13,20 +13,20 @@ from typing import Final
 
 import numpy as np
 
-from spout_sdk.arrow_input import ArrowInput
-from spout_sdk.bolt_task import BoltTask
-from spout_sdk.counters import Counters
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.errors import DeliveryError
 from spout_sdk.records import TaskEnvironment
-from spout_sdk.spout_task import SpoutTask
-from spout_sdk.stats import NO_INPUT, Stats
+from spout_sdk.spouts.spout_task import SpoutTask
+from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.stats import NO_INPUT, Stats
 from spout_sdk.testing.broker import Commit, MemoryBroker
 from spout_sdk.testing.chance import Chance, SimulatedClock
 from spout_sdk.testing.journal import Journal
 from spout_sdk.testing.sink import MemorySink
 from spout_sdk.testing.source_topics import MemorySource
-from spout_sdk.topology import Topology
-from spout_sdk.tuples import Tuple
+from spout_sdk.topologies.topology import Topology
 from tuple_tree.names import component_group, notices_topic, tuples_topic
 
 COMMIT_SECONDS: Final = 1.0

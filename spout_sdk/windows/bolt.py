@@ -4,11 +4,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from spout_sdk.collectors import OutputCollector
-from spout_sdk.components import Bolt
-from spout_sdk.context import TaskContext
+from spout_sdk.api.components import Bolt
+from spout_sdk.api.context import TaskContext
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.errors import FailTupleError, HeldTuplesError, TopologyError
-from spout_sdk.tuples import Tuple
 from spout_sdk.windows.fold import WindowFold, fold_of
 from spout_sdk.windows.policies import SECOND
 from spout_sdk.windows.specs import WindowSpec

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spout_sdk.tuples import Tuple
+from spout_sdk.api.tuples import Tuple
 
 MILLISECOND: Final = 1_000_000
 """In nanoseconds."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, Protocol
 
-from spout_sdk.tuples import Tuple
+from spout_sdk.api.tuples import Tuple
 from spout_sdk.windows.event_time import EventTime, Source, Watermark
 from spout_sdk.windows.policies import SECOND, Key, WindowManager, key_of
 from spout_sdk.windows.specs import WindowSpec

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from spout_sdk.tuples import Tuple
+from spout_sdk.api.tuples import Tuple
 from spout_sdk.windows.specs import WindowSpec
 from spout_sdk.windows.window import Window
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from spout_sdk.tuples import Tuple
+from spout_sdk.api.tuples import Tuple
 
 
 class Window:

@@ -29,14 +29,13 @@ from spout_sdk import (
     Tuple,
     Window,
     WindowedBolt,
-    bolt_loop,
     declare,
-    spout_loop,
-    transactional_sink,
     tumbling,
 )
-from spout_sdk.kafka_reader import KafkaReader
-from spout_sdk.kafka_settings import KafkaSettings
+from spout_sdk.delivery import transactional_sink
+from spout_sdk.kafka.kafka_reader import KafkaReader
+from spout_sdk.kafka.kafka_settings import KafkaSettings
+from spout_sdk.runtime import bolt_loop, spout_loop
 from tuple_tree.manifest import Guarantee
 
 NAME: Final = "GUARANTEE_TEST_TOPOLOGY"

@@ -10,7 +10,7 @@ import pytest
 
 from local_kafka import LocalKafka
 from spout_sdk import Stats
-from spout_sdk.kafka_settings import TRANSACTION_MS
+from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
 from tests.kafka.guarantee_rig import Run, Start, starter
 from tests.kafka.guarantee_topologies import COPIES, STEPS
 from tests.kafka.sdk_rig import acking

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import NewTopic
 
 from spout_sdk import FailReason, KafkaBolt, OutputCollector, Tuple
+from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import BrokerError
-from spout_sdk.transactional_sink import TransactionalSink
 from tests.contract.components import Hold, Messages, Says, ack, alone, line, tuples_in
 from tests.contract.real import Real, RealWorld
 from tests.topics import create_topics
@@ -92,7 +92,7 @@ class Refused(Producer):
 
 
 def test_an_aborted_transaction_is_invisible_and_done_again(world: RealWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spout_sdk.transactional_sink.Producer", Refused)
+    monkeypatch.setattr("spout_sdk.delivery.transactional_sink.Producer", Refused)
     monkeypatch.setattr(Refused, "refusals", 2)
     builder = world.builder(guarantee="exactly_once", message_timeout=120, ack_partitions=2)
     messages, one, _ = line(builder, copy)
@@ -218,7 +218,7 @@ def test_a_kafka_bolt_writes_under_the_guarantee(
     world: RealWorld, monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee
 ) -> None:
     """With two transactions aborted on the way, of which readers of committed records see nothing."""
-    monkeypatch.setattr("spout_sdk.transactional_sink.Producer", Refused)
+    monkeypatch.setattr("spout_sdk.delivery.transactional_sink.Producer", Refused)
     monkeypatch.setattr(Refused, "refusals", 2)
     builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
     messages = Messages()

@@ -70,7 +70,7 @@ def test_a_killed_process_is_reported_and_started_again_and_sigterm_ends_all_in_
 def test_what_cannot_start_says_why_in_one_line(
     use: Use, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("spout_sdk.kafka_checks.ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr("spout_sdk.kafka.kafka_checks.ANSWER_SECONDS", 1.0)
     monkeypatch.setenv(SOURCE, "no-such-topic")
     monkeypatch.delenv(RELEASE, raising=False)
     cluster = use("holding")
@@ -125,7 +125,7 @@ def test_what_cannot_start_says_why_in_one_line(
 
 def test_a_process_started_by_hand_names_the_command() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "spout_sdk.process"],
+        [sys.executable, "-m", "spout_sdk.runtime.process"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -71,7 +71,7 @@ def test_each_window_is_there_once_and_late_tuples_have_a_stream(
     world: RealWorld, monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee
 ) -> None:
     """With `exactly_once` though two transactions are aborted, and the task moves in the middle of windows."""
-    monkeypatch.setattr("spout_sdk.transactional_sink.Producer", RefusedWindows)
+    monkeypatch.setattr("spout_sdk.delivery.transactional_sink.Producer", RefusedWindows)
     builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
     messages = Messages()
     builder.set_spout("says", partial(Says, messages))

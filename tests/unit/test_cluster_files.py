@@ -11,7 +11,7 @@ from deploy.fetch_jars import default_repository, fetch, listed
 from local_kafka.distribution import KAFKA_VERSION
 from spark_jobs import submit
 from spark_jobs.packages import packages
-from spout_sdk import supervisor
+from spout_sdk.runtime import supervisor
 from tests.pages import ROOT
 from tests.unit.test_deployment_doc import NAMES
 

@@ -168,7 +168,7 @@ def test_a_client_that_is_not_let_in_gets_the_reason_and_no_secret_is_shown(
     logged = capfd.readouterr().err
     assert "sasl.password = [redacted]" in logged
     assert right["sasl.password"] not in logged
-    monkeypatch.setattr("spout_sdk.kafka_checks.ANSWER_SECONDS", 3.0)
+    monkeypatch.setattr("spout_sdk.kafka.kafka_checks.ANSWER_SECONDS", 3.0)
     for wrong, why in (
         ({"sasl.password": "wrong-secret"}, "(?i)authentication"),
         ({"sasl.mechanism": "PLAIN"}, "(?i)mechanism"),

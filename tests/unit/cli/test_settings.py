@@ -11,7 +11,7 @@ from acker_cli.cluster import Cluster
 from acker_cli.errors import SettingsError
 from acker_cli.masking import MASK, is_secret
 from acker_cli.setting_layers import Flags, LoadedSettings, load
-from spout_sdk.launch import Launch
+from spout_sdk.runtime.launch import Launch
 
 
 @pytest.fixture(autouse=True)

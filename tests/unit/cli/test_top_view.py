@@ -12,7 +12,7 @@ from acker_cli.top_view import screen
 from acker_worker.errors import UnknownTopologyError
 from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.view import TopologyView
-from spout_sdk.stats import Stats
+from spout_sdk.statistics.stats import Stats
 from tests.unit.inspection.reports import NOW, acker, manifest, said
 from tuple_tree.latency import LatencyHistogram
 

@@ -9,7 +9,7 @@ import pytest
 from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.broker_clock import BrokerClock
 from inspection.view import ComponentView, TopologyView
-from spout_sdk.stats import Stats
+from spout_sdk.statistics.stats import Stats
 from tests.unit.inspection.reports import NOW, acker, each_second, lines, manifest, said
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.manifest import Manifest

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from spout_sdk import FailReason, KafkaSpout, TopologyBuilder
-from spout_sdk.spout_task import SpoutTask
+from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from tests.notices import notice_bytes
 from tests.unit.sdk.bolt_rig import Sink

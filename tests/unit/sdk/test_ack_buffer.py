@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from spout_sdk.ack_buffer import FULL, LINGER_SECONDS, MAX_MESSAGE, AckBuffer
+from spout_sdk.emitting.ack_buffer import FULL, LINGER_SECONDS, MAX_MESSAGE, AckBuffer
+from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import DeliveryError
-from spout_sdk.input_offsets import InputOffsets
 from tests.unit.sdk.memory import MemorySink, open_pack
 from tuple_tree.codec import decode_ack_batch
 from tuple_tree.messages import SpoutTask

@@ -21,8 +21,8 @@ from spout_sdk import (
     Tuple,
     declare,
 )
+from spout_sdk.delivery.traced_offsets import TracedOffsets
 from spout_sdk.testing import SimulatedCluster
-from spout_sdk.traced_offsets import TracedOffsets
 from tests.unit.sdk.bolt_rig import Lines, rig
 from tests.unit.sdk.memory import Bench, execute
 from tests.waiting import eventually
@@ -164,7 +164,7 @@ def test_with_exactly_once_records_are_settled_whole_and_in_order() -> None:
 
 
 def test_a_stop_waits_for_what_ends_and_leaves_the_rest_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spout_sdk.async_bolt._FINISH_SECONDS", 0.3)
+    monkeypatch.setattr("spout_sdk.bolts.async_bolt._FINISH_SECONDS", 0.3)
     with running() as (bench, task, bolt):
         feed(bench, task, "a", "b")
         eventually(lambda: len(bolt.waiting) == 2, "both at work")

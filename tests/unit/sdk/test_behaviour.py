@@ -19,7 +19,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from spout_sdk.repetition import Repetition
+from spout_sdk.statistics.repetition import Repetition
 from tests.unit.sdk.bolt_rig import Manual, Split, feed, rig
 
 WORD = (declare({"word": str}),)

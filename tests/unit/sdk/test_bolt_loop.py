@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from spout_sdk import BatchBolt, Bolt, OutputCollector, TaskContext, TopologyBuilder, Tuple
-from spout_sdk.bolt_loop import BoltLoop
-from spout_sdk.delivery_guarantees import LARGEST_BATCH, AtLeastOnce, AtMostOnce
+from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH, AtLeastOnce, AtMostOnce
+from spout_sdk.emitting.packer import LINGER_SECONDS
 from spout_sdk.errors import BrokerError
-from spout_sdk.kafka_reader import KafkaReader
-from spout_sdk.packer import LINGER_SECONDS
+from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.records import Headers
+from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.testing import MemoryRecord
 from tests.unit.sdk.bolt_rig import Lines
 from tests.unit.sdk.memory import Bench, MemorySink
@@ -184,7 +184,7 @@ class Rig:
         self.consumer = consumer([*there, 0], rows=rows)
         if tracked:
             self.consumer.headers += anchor_headers([{row + 1: 1} for row in range(rows)])
-        monkeypatch.setattr("spout_sdk.kafka_reader.Consumer", self.consumer)
+        monkeypatch.setattr("spout_sdk.kafka.kafka_reader.Consumer", self.consumer)
         builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=1)
         builder.set_spout("lines", Lines)
         builder.set_bolt("b", partial(bolt, self.work)).shuffle_grouping("lines")
@@ -315,7 +315,7 @@ def test_at_least_once_commits_up_to_the_first_input_that_is_open(monkeypatch: p
 def test_reading_is_paused_while_too_many_inputs_wait_behind_an_open_one(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("spout_sdk.bolt_task._MOST_UNCOMMITTED", 50)
+    monkeypatch.setattr("spout_sdk.bolts.bolt_task._MOST_UNCOMMITTED", 50)
     rig = Rig(monkeypatch, [1_000], guarantee="at_least_once", open_offsets=[0])
     rig.seconds = lambda _: 0.005
     rig.stopping = lambda: bool(rig.consumer.paused)
@@ -338,7 +338,7 @@ def test_a_stop_gives_back_what_was_read_and_not_executed(monkeypatch: pytest.Mo
 
 
 def reader(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, taken: list[int]) -> KafkaReader:
-    monkeypatch.setattr("spout_sdk.kafka_reader.Consumer", consumer)
+    monkeypatch.setattr("spout_sdk.kafka.kafka_reader.Consumer", consumer)
 
     def ignore(_partitions: Sequence[int]) -> None: ...
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spout_sdk.flush_timing import FlushTiming
+from spout_sdk.emitting.flush_timing import FlushTiming
 
 
 class Rig:

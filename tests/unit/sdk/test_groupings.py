@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spout_sdk import CustomGrouping
-from spout_sdk.groupings import choose_for
+from spout_sdk.emitting.groupings import choose_for
 from tuple_tree.manifest import Grouping, Subscription
 from tuple_tree.routing import fields_task, grouping_key, partial_key_tasks
 

@@ -16,7 +16,7 @@ from acker_worker.fold import LogRecord, PartitionFold, Step
 from acker_worker.ledger import LedgerSettings
 from spout_sdk import FailReason, RetryPolicy
 from spout_sdk.kafka_spout import source_task
-from spout_sdk.spout_task import SpoutTask
+from spout_sdk.spouts.spout_task import SpoutTask
 from tests.seeds import each_seed
 from tests.unit.sdk.kafka_spout_rig import Rig, notice
 from tests.unit.sdk.memory import Sent

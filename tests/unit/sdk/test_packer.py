@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from spout_sdk.counters import Counters
-from spout_sdk.packer import LINGER_SECONDS, OpenPack, Packer
+from spout_sdk.emitting.packer import LINGER_SECONDS, OpenPack, Packer
 from spout_sdk.records import Headers
+from spout_sdk.statistics.counters import Counters
 from tests.packs import tuples_of
 from tests.seeds import each_seed
 from tests.unit.sdk.memory import MemorySink

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from spout_sdk.delivery.transactional_sink import TransactionalSink
+from spout_sdk.emitting.sessions import open_sessions
 from spout_sdk.errors import BrokerError
-from spout_sdk.kafka_settings import TRANSACTION_MS, consumer_settings, transactional_settings
-from spout_sdk.kafka_sink import KafkaSink
-from spout_sdk.sessions import open_sessions
-from spout_sdk.transactional_sink import TransactionalSink
+from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, consumer_settings, transactional_settings
+from spout_sdk.kafka.kafka_sink import KafkaSink
 from tests.waiting import eventually
 
 FATAL = KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
@@ -52,8 +52,8 @@ class Unread(Fake):
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Fake]], None]:
     def replace(producer: type[Fake]) -> None:
-        monkeypatch.setattr("spout_sdk.kafka_sink.Producer", producer)
-        monkeypatch.setattr("spout_sdk.transactional_sink.Producer", producer)
+        monkeypatch.setattr("spout_sdk.kafka.kafka_sink.Producer", producer)
+        monkeypatch.setattr("spout_sdk.delivery.transactional_sink.Producer", producer)
 
     return replace
 

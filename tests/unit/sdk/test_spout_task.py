@@ -20,7 +20,7 @@ from spout_sdk import (
     sliding,
 )
 from spout_sdk.errors import UnsupportedVersionError
-from spout_sdk.spout_task import SpoutTask
+from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from tests.notices import notice_bytes
 from tests.unit.sdk.bolt_rig import Sink

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spout_sdk import ProcessError, TopologyRunner
-from spout_sdk.child import Child
+from spout_sdk.runtime.child import Child
 
 FORKING = """
 import os, pathlib, signal
@@ -35,7 +35,7 @@ def test_a_crash_of_a_supervising_thread_is_no_clean_end(monkeypatch: pytest.Mon
     def crash(*_: object) -> None:
         raise RuntimeError("no process for you")
 
-    monkeypatch.setattr("spout_sdk.supervisor.Child", crash)
+    monkeypatch.setattr("spout_sdk.runtime.supervisor.Child", crash)
     runner = TopologyRunner("examples.orders:topology", {"bootstrap.servers": "127.0.0.1:1"})
     runner.start()
     with pytest.raises(ProcessError, match="its supervisor raised RuntimeError: no process for you"):

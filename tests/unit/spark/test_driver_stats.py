@@ -11,7 +11,7 @@ from spark_jobs.driver_stats import driver_stats
 from spark_jobs.metrics import QueryCollector
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.tallies import SpoutTally
-from spout_sdk.stats import Stats
+from spout_sdk.statistics.stats import Stats
 from tests.spark.topologies import manifest_of
 from tests.waiting import eventually
 from tuple_tree.messages import FailReason, NoticeBatch

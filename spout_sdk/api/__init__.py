@@ -1,0 +1,1 @@
+"""What users write against: components, tuples, the context of a task, hooks."""

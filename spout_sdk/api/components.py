@@ -1,0 +1,176 @@
+"""What users write: spouts and bolts.
+
+One instance serves one task, in one thread; collectors must not be used from other threads. For work that waits for
+others there is `AsyncBolt`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tuple_tree.messages import FailReason
+from tuple_tree.streams import Stream
+
+if TYPE_CHECKING:
+    from spout_sdk.api.context import TaskContext
+    from spout_sdk.api.tuples import Tuple
+    from spout_sdk.bolts.arrow_collector import ArrowCollector
+    from spout_sdk.bolts.basic_collector import BasicCollector
+    from spout_sdk.bolts.collectors import OutputCollector
+    from spout_sdk.spouts.spout_collector import SpoutCollector
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a tuple tree failed.
+
+    Attributes:
+        reason: failed by a bolt, timed out, too old, or lost.
+        message: what the bolt said; empty for the other reasons.
+    """
+
+    reason: FailReason
+    message: str = ""
+
+
+class Spout(ABC):
+    """Where tuples enter a topology.
+
+    Attributes:
+        streams: what it emits, made with `declare`.
+    """
+
+    streams: Sequence[Stream] = ()
+
+    def open(self, context: "TaskContext", collector: "SpoutCollector") -> None:
+        """Called once, before anything else; keep the collector."""
+
+    @abstractmethod
+    def next_tuple(self) -> None:
+        """Emit what there is to emit, soon; return without emitting if there is nothing.
+
+        It is called again and again, never while `max_spout_pending` trees of the task are open. It must not block:
+        outcomes are handed over between its calls.
+        """
+
+    def ack(self, message_id: Any) -> None:
+        """The tree of this message was fully processed."""
+
+    def fail(self, message_id: Any, reason: Failure) -> None:
+        """The tree of this message was not fully processed; emit it again if it matters.
+
+        Emitting again starts a new tree. What is still open when the process ends gets no outcome: a spout whose
+        messages must survive that reads them again from its source.
+        """
+
+    def close(self) -> None:
+        """Called at a clean stop and when the task moves to another process."""
+
+
+class Bolt(ABC):
+    """A step of a topology that acks its inputs itself.
+
+    Attributes:
+        streams: what it emits, made with `declare`.
+        tick_interval: seconds between tick tuples, which tell `execute` that time has passed; None for none. May be
+            set by the instance, and overridden in `set_bolt`.
+    """
+
+    streams: ClassVar[Sequence[Stream]] = ()
+    tick_interval: float | None = None
+
+    def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
+        """Called once, before anything else; keep the collector."""
+
+    @abstractmethod
+    def execute(self, tuple_: "Tuple") -> None:
+        """Process a tuple, and ack or fail it, now or later.
+
+        If it raises, the tuple is failed with the exception's type and text, unless it was acked or failed already, or
+        the bolt was set with another `on_exception`.
+        """
+
+    def cleanup(self) -> None:
+        """Called at a clean stop and when the task moves to another process; tuples may still be acked here."""
+
+
+class BatchBolt(ABC):
+    """A step of a topology that is called once for all tuples that were read together, and acks them itself.
+
+    Anchor an emit to one of them, or to all: `collector.emit(values, anchors=tuples)`; ack each, or all with
+    `collector.ack_all(tuples)`.
+
+    Attributes:
+        streams: what it emits, made with `declare`.
+    """
+
+    streams: ClassVar[Sequence[Stream]] = ()
+
+    def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
+        """Called once, before anything else; keep the collector."""
+
+    @abstractmethod
+    def execute_batch(self, tuples: "Sequence[Tuple]") -> None:
+        """Process tuples, in the order of their offsets, and ack or fail each, now or later.
+
+        If it raises, those that were neither acked nor failed before are failed with the exception's type and text.
+        """
+
+    def cleanup(self) -> None:
+        """Called at a clean stop and when the task moves to another process; tuples may still be acked here."""
+
+
+class ArrowBolt(ABC):
+    """A step of a topology that works on columns: called with record batches of Arrow, a row a tuple.
+
+    Streams that it receives and emits have the codec `arrow`, which is the default of `declare`.
+
+    Attributes:
+        streams: what it emits, made with `declare`.
+    """
+
+    streams: ClassVar[Sequence[Stream]] = ()
+
+    def prepare(self, context: "TaskContext") -> None:
+        """Called once, before anything else."""
+
+    @abstractmethod
+    def execute_batch(self, batch: Any, collector: "ArrowCollector") -> None:
+        """Process rows that travelled together, and ack or fail each, now or later.
+
+        If it raises, those that were neither acked nor failed before are failed with the exception's type and text.
+
+        Args:
+            batch: a `pyarrow.RecordBatch` with a column for each field of the stream; all rows are of one stream. A
+                field whose Avro type Arrow does not have is a column of bytes, each the value's Avro body.
+            collector: for these rows: `collector.emit(table)`, `collector.ack()`. It may be kept, to ack later.
+        """
+
+    def cleanup(self) -> None:
+        """Called at a clean stop and when the task moves to another process; rows may still be acked here."""
+
+
+class BasicBolt(ABC):
+    """A step of a topology whose emits are anchored to its input, which is acked when `execute` returns.
+
+    Attributes:
+        streams: what it emits, made with `declare`.
+        tick_interval: as in `Bolt`.
+    """
+
+    streams: ClassVar[Sequence[Stream]] = ()
+    tick_interval: float | None = None
+
+    def prepare(self, context: "TaskContext") -> None:
+        """Called once, before anything else."""
+
+    @abstractmethod
+    def execute(self, tuple_: "Tuple", collector: "BasicCollector") -> None:
+        """Process a tuple. If it raises, the tuple is failed with the exception's type and text."""
+
+    def cleanup(self) -> None:
+        """Called at a clean stop and when the task moves to another process."""
+
+
+AnyBolt = Bolt | BasicBolt | BatchBolt | ArrowBolt

@@ -1,0 +1,75 @@
+"""What a task knows about itself and about the topology around it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from spout_sdk.api.hooks import TaskHook
+from spout_sdk.api.task_id import TaskId
+from spout_sdk.records import Clock
+from spout_sdk.statistics.counters import Counters
+from tuple_tree.manifest import Manifest
+from tuple_tree.streams import DEFAULT_STREAM
+
+
+class TaskContext:
+    """Handed to `open` and `prepare`.
+
+    Attributes:
+        manifest: of the topology: its components, streams and groupings.
+        topology: name of the topology.
+        component: name of the spout or bolt.
+        task: which of its tasks this is, from 0.
+        tasks: how many it has.
+        hooks: those of this task.
+        kafka: librdkafka properties with which this process was started, `bootstrap.servers` and secrets included, for
+            clients of your own; empty in a simulated cluster.
+    """
+
+    __slots__ = ("_clock", "_counters", "component", "hooks", "kafka", "manifest", "task", "tasks", "topology")
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        component: str,
+        task: int,
+        counters: Counters,
+        clock: Clock,
+        kafka: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self.manifest = manifest
+        self.topology = manifest.topology
+        self.component = component
+        self.task = task
+        self.tasks = manifest.component(component).tasks
+        self.hooks: list[TaskHook] = []
+        self.kafka = MappingProxyType(dict(kafka))
+        self._counters = counters
+        self._clock = clock
+
+    def now(self) -> float:
+        """Monotonic seconds, of the clock that the task goes by: simulated ones in a simulated cluster."""
+        return self._clock()
+
+    def count(self, name: str, n: int = 1) -> None:
+        """Adds to a counter of your own, which appears in the stats under `counters`."""
+        users = self._counters.users
+        # An integer of numpy is none for JSON, in which the stats are told.
+        users[name] = users.get(name, 0) + int(n)
+
+    def add_hook(self, hook: TaskHook) -> None:
+        """Lets a hook hear of what this task does from now on."""
+        hook.prepare(self)
+        self.hooks.append(hook)
+
+    def targets(self, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
+        """All tasks that may receive tuples of a stream of this component."""
+        return tuple(
+            TaskId(bolt.name, task)
+            for bolt in self.manifest.bolts
+            if any((each.source, each.stream) == (self.component, stream) for each in bolt.subscriptions)
+            for task in range(bolt.tasks)
+        )
+
+    def __repr__(self) -> str:
+        return f"<TaskContext {self.topology}: {self.component}/{self.task} of {self.tasks}>"

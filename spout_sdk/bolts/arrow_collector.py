@@ -1,0 +1,318 @@
+"""What an `ArrowBolt` emits, acks and fails through: columns instead of tuples, by the rules of `collectors`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spout_sdk.api.context import TaskContext
+from spout_sdk.api.hooks import EmitInfo
+from spout_sdk.api.task_id import TaskId
+from spout_sdk.api.tuples import InputPack
+from spout_sdk.bolts.arrow_input import ArrowInput, row_numbers
+from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.emitting.ack_buffer import AckBuffer
+from spout_sdk.emitting.column_groupings import choose_rows
+from spout_sdk.emitting.emit_plans import Groupings, receivers
+from spout_sdk.emitting.packer import OpenPack
+from spout_sdk.errors import EmitError, TopologyError, TupleAlreadyDoneError
+from spout_sdk.records import Entropy
+from spout_sdk.statistics.counters import Counters
+from tuple_tree.anchor_columns import Rows
+from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.column_packs import Columns
+from tuple_tree.column_routing import ChooseRows
+from tuple_tree.ids import IdColumn, random_column
+from tuple_tree.names import tuples_topic
+from tuple_tree.packs import PackCodec
+from tuple_tree.payloads import payload_codec
+from tuple_tree.streams import DEFAULT_STREAM, Stream, Values
+
+
+class ColumnRoute(NamedTuple):
+    """The way of a stream to one of its subscribers; as `emit_plans.Route`, for columns."""
+
+    bolt: str
+    packs: Sequence[OpenPack]
+    choose: ChooseRows
+
+
+class Delivery(NamedTuple):
+    """Some of the rows that were emitted, for one task."""
+
+    route: ColumnRoute
+    task: int
+    rows: Rows | slice
+
+
+class Emission(NamedTuple):
+    """What was emitted with one call."""
+
+    codec: PackCodec
+    batch: Any
+    deliveries: Sequence[Delivery]
+
+    def tuples(self) -> Iterator[tuple[Values, tuple[TaskId, ...]]]:
+        """The values of each row, and who receives it."""
+        size = self.batch.num_rows
+        receivers: list[tuple[TaskId, ...]] = [()] * size
+        for route, task, rows in self.deliveries:
+            for row in np.arange(size)[rows].tolist():
+                receivers[row] += (TaskId(route.bolt, task),)
+        return zip(self.codec.readable(self.batch)[0], receivers, strict=True)
+
+
+class ColumnOutput:
+    """What all calls of an `ArrowBolt` of a task share.
+
+    Args:
+        context: of the task.
+        collector: of the task.
+        acks: None where trees are not followed.
+        done: called with a record whose tuples are all settled.
+        entropy: returns random bytes.
+        groupings: the topology's custom ones.
+        max_rows: tuples of a record, at most.
+
+    Raises:
+        TopologyError: if a stream of the component is not made of packs.
+    """
+
+    def __init__(
+        self,
+        context: TaskContext,
+        collector: OutputCollector,
+        acks: AckBuffer | None,
+        done: Callable[[InputPack], None],
+        entropy: Entropy,
+        groupings: Groupings,
+        max_rows: int,
+    ) -> None:
+        self.component = context.component
+        self.hooks = context.hooks
+        self.clock: Callable[[], float] = context.now
+        self.collector = collector
+        self.counters: Counters = collector.metrics
+        self.acks = acks
+        self.done = done
+        self._entropy = entropy
+        self._streams: dict[str, tuple[Stream, PackCodec, list[ColumnRoute]]] = {}
+        manifest = context.manifest
+        component = manifest.component(context.component)
+        for stream in component.streams:
+            codec = pack_codec(component.name, stream)
+            source = (SOURCE_HEADER, f"{component.name}/{stream.name}".encode())
+            routes = []
+            for bolt, subscription in receivers(manifest, component.name, stream.name):
+                custom = groupings.get((component.name, stream.name, bolt.name))
+                start = int.from_bytes(entropy(4))
+                choose = choose_rows(codec, subscription, bolt.tasks, stream.field_names, start, custom)
+                topic = tuples_topic(manifest.topology, bolt.name)
+                packs = [OpenPack(topic, task, codec, source, max_rows) for task in range(bolt.tasks)]
+                routes.append(ColumnRoute(bolt.name, packs, choose))
+            self._streams[stream.name] = stream, codec, routes
+
+    def emit(self, input_: ArrowInput, data: Any, anchors: Rows | None, stream: str) -> Emission:
+        """Sends rows to every subscriber of a stream.
+
+        Args:
+            input_: what they were made from.
+            data: a table.
+            anchors: for each row, the row of the input whose trees it joins; None for untracked rows.
+            stream: one of the component's.
+
+        Raises:
+            EmitError: as `ArrowCollector.emit`.
+        """
+        found = self._streams.get(stream)
+        if found is None:
+            declared = ", ".join(self._streams) or "none"
+            raise EmitError(self.component, stream, (), f"it declares {declared}; add the stream to its `streams`")
+        declared_stream, codec, routes = found
+
+        def error(detail: str) -> EmitError:
+            return EmitError(self.component, stream, declared_stream.field_names, detail)
+
+        try:
+            batch = codec.batch(data)
+        except Exception as cause:  # Arrow raises ArrowInvalid, KeyError, TypeError and more
+            raise error(f"the columns do not fit ({type(cause).__name__}: {cause})") from cause
+        if anchors is not None and len(anchors) != batch.num_rows:
+            raise error(
+                f"{batch.num_rows} rows, and anchors for {len(anchors)}: pass anchors=, the row of the input for each"
+            )
+        try:
+            deliveries = [Delivery(route, *share) for route in routes for share in route.choose(batch)]
+        except (TypeError, ValueError) as cause:
+            raise error(f"the rows cannot be grouped by ({type(cause).__name__}: {cause})") from cause
+        self.counters.emitted += batch.num_rows
+        packer = self.collector.packer
+        for route, task, rows in deliveries:
+            part = batch[rows] if isinstance(rows, slice) else batch.take(rows)
+            of_rows = np.empty(0, np.intp) if anchors is None else anchors[rows]
+            columns = Columns(part, *self._joined(input_, of_rows, part.num_rows))
+            packer.add_columns(route.packs[task], columns, input_.pack.trace_context)
+        emission = Emission(codec, batch, deliveries)
+        if self.hooks:
+            for values, tasks in emission.tuples():
+                for hook in self.hooks:
+                    hook.emit(EmitInfo(values, stream, tasks))
+        return emission
+
+    def acked(self, input_: ArrowInput, rows: Rows) -> None:
+        """Rows were processed."""
+        input_.settled[rows] = True
+        roots, edges, counts = input_.anchors(rows)
+        outs = input_.out[rows]
+        if counts is not None:
+            outs = np.repeat(outs, counts)
+        if self.acks is not None:
+            self.acks.ack_columns(roots, edges ^ outs)
+        pack = input_.pack
+        pack.left -= len(rows)
+        if not pack.left:
+            self.done(pack)
+        self.counters.acked += len(rows)
+        if self.hooks:
+            for tuple_ in input_.tuples(rows):
+                for hook in self.hooks:
+                    hook.bolt_ack(tuple_)
+
+    def _joined(self, input_: ArrowInput, anchors: Rows, size: int) -> tuple[IdColumn, Any]:
+        """Root and edge of each anchor of a delivery's rows, booked with their inputs; and how many each row has."""
+        if not len(anchors):
+            return np.empty(0, np.uint64), np.zeros(size, np.intp)
+        edges = random_column(size, self._entropy)
+        np.bitwise_xor.at(input_.out, anchors, edges)
+        roots, _, counts = input_.anchors(anchors)
+        ids = np.empty(2 * len(roots), np.uint64)
+        ids[::2] = roots
+        ids[1::2] = edges if counts is None else np.repeat(edges, counts)
+        return ids, counts
+
+
+class ArrowCollector:
+    """What an `ArrowBolt` emits, acks and fails through, for the rows of one call; it may be kept.
+
+    Args:
+        output: of the task.
+        input_: what the bolt was called with.
+    """
+
+    __slots__ = ("_began", "_input", "_output")
+
+    def __init__(self, output: ColumnOutput, input_: ArrowInput) -> None:
+        self._output = output
+        self._input = input_
+        self._began = output.clock()
+
+    def emit(self, data: Any, *, anchors: Any = None, stream: str = DEFAULT_STREAM) -> None:
+        """Sends a tuple for each row to every subscriber of a stream.
+
+        Args:
+            data: a table with a column for each field of the stream: a `pyarrow.RecordBatch` or `Table`, a data frame
+                of Polars or pandas, or columns by name. Values are cast where that loses nothing.
+            anchors: for each row, the row of the call's batch whose trees it joins, integers of shape `(n,)`; `()` for
+                untracked tuples. Left out, rows are anchored one to one.
+            stream: one of the component's streams.
+
+        Raises:
+            EmitError: if the stream is unknown or direct, or rows do not fit it or their anchors; nothing was sent
+                then.
+            TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then, and its trees fail
+                unless they were acked already.
+        """
+        input_, output = self._input, self._output
+        rows: Rows | None = None
+        if anchors is None:
+            rows = np.arange(len(input_))
+        elif not (isinstance(anchors, tuple) and not anchors):
+            try:
+                rows = row_numbers(anchors, len(input_))
+            except ValueError as error:
+                raise EmitError(output.component, stream, (), f"anchors are wrong: {error}") from error
+        if rows is not None and input_.settled[rows].any():
+            raise self._emitted_late(rows[input_.settled[rows]])
+        output.emit(input_, data, rows, stream)
+
+    def ack(self, rows: Any = None) -> None:
+        """Says that rows were processed.
+
+        Args:
+            rows: positions in the call's batch, or a mask; all that are neither acked nor failed, unless given.
+
+        Raises:
+            TupleAlreadyDoneError: if one was acked or failed before; none is acked then.
+        """
+        places = self._open(rows, "ack")
+        if len(places):
+            self._output.acked(self._input, places)
+            self._output.counters.process_latency.record(self._output.clock() - self._began)
+
+    def fail(self, message: str | BaseException = "", rows: Any = None) -> None:
+        """Says that rows could not be processed: their trees fail, with the message.
+
+        Args:
+            message: why, for people.
+            rows: as for `ack`.
+
+        Raises:
+            TupleAlreadyDoneError: if one was acked or failed before; none is failed then.
+        """
+        places = self._open(rows, "fail")
+        failed = self._input.tuples(places)
+        self._input.settled[places] = True
+        for tuple_ in failed:
+            self._output.collector.fail(tuple_, message)
+
+    def reset_timeout(self) -> None:
+        """Restarts the clock of the trees of rows that are neither acked nor failed: they are still being worked on."""
+        for tuple_ in self._input.tuples(self._input.open_rows()):
+            self._output.collector.reset_timeout(tuple_)
+
+    def report_error(self, error: BaseException) -> None:
+        """Says that something went wrong and that the task goes on: logged, counted, shown in the stats."""
+        self._output.collector.report_error(error)
+
+    @property
+    def metrics(self) -> Counters:
+        """What the tasks of this process have done; it lives, so read it and leave it."""
+        return self._output.counters
+
+    def _open(self, rows: Any, action: str) -> Rows:
+        input_ = self._input
+        if rows is None:
+            return input_.open_rows()
+        places = np.unique(row_numbers(rows, len(input_)))
+        if input_.settled[places].any():
+            raise self._already_done(action)
+        return places
+
+    def _already_done(self, action: str) -> TupleAlreadyDoneError:
+        record = self._input.pack.record
+        return TupleAlreadyDoneError(action, str(record.topic()), record.partition() or 0, self._input.pack.offset)
+
+    def _emitted_late(self, rows: Rows) -> TupleAlreadyDoneError:
+        """The error of an emit after the ack; the trees must fail, because these children are missing in them."""
+        error = self._already_done("emit anchored to")
+        acks = self._output.acks
+        if acks is not None:
+            for tuple_ in self._input.tuples(np.unique(rows)):
+                for root, edge in tuple_.edges.items():
+                    acks.fail_acked(root, edge ^ tuple_.out, f"{self._output.component}: {error}")
+        return error
+
+
+def pack_codec(component: str, stream: Stream) -> PackCodec:
+    """The codec of a stream of packs.
+
+    Raises:
+        TopologyError: if it is a stream of another codec.
+    """
+    codec = payload_codec(stream)
+    if not isinstance(codec, PackCodec):
+        raise TopologyError(
+            f"an ArrowBolt takes and emits streams of codec arrow, and stream {stream.name!r} of {component!r} has "
+            f"codec {stream.codec!r}: leave codec= out in declare(), or use a BatchBolt"
+        )
+    return codec

@@ -1,0 +1,247 @@
+"""`AsyncBolt`: many inputs at a time, for work that waits for others.
+
+Its coroutines run in an event loop in a thread of its own. They touch nothing of the task: what a coroutine emits is
+kept until it has ended, goes back through a thread-safe queue, and is emitted and acked in the task's thread.
+"""
+
+import asyncio
+import threading
+import time
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+from spout_sdk.api.components import Bolt
+from spout_sdk.api.context import TaskContext
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.errors import FailTupleError, HeldTuplesError, TopologyError
+from tuple_tree.streams import DEFAULT_STREAM
+
+_FINISH_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.005
+
+
+class AsyncCollector:
+    """What an `AsyncBolt` emits through: everything is anchored to the input, and sent when its coroutine has ended.
+
+    It belongs to the event loop's thread.
+
+    Attributes:
+        input: the tuple.
+    """
+
+    __slots__ = ("_bolt", "emits", "error", "input", "is_done")
+
+    def __init__(self, bolt: "AsyncBolt", input_: Tuple) -> None:
+        self._bolt = bolt
+        self.input = input_
+        self.emits: list[tuple[Sequence[Any], str]] = []
+        self.error: Exception | None = None
+        self.is_done = False
+
+    def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
+        """Sends a tuple to every subscriber of a stream, if `execute_async` ends without an exception.
+
+        Values that do not fit the stream fail the input then.
+
+        Raises:
+            RuntimeError: if `execute_async` has ended.
+        """
+        if self.is_done:
+            raise RuntimeError("execute_async() has ended, and its input is acked: await what emits before it returns")
+        self.emits.append((values, stream))
+
+    def reset_timeout(self) -> None:
+        """Restarts the clock of the input's trees: it is still being worked on."""
+        self._bolt._resets.append(self.input)
+
+
+class AsyncBolt(Bolt):
+    """A bolt that works on many inputs at a time, in coroutines: for requests to services and databases.
+
+    Derive it and define `execute_async`. What it emits is anchored to its input, which is acked when it returns, and
+    failed when it raises.
+
+        class Geocode(AsyncBolt):
+            concurrency = 50
+            streams = (declare({"address": str, "lat": float, "lon": float}),)
+
+            async def prepare_async(self, context: TaskContext) -> None:
+                self.client = httpx.AsyncClient()
+
+            async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+                found = (await self.client.get(URL, params={"q": tuple_["address"]})).json()
+                collector.emit((tuple_["address"], found["lat"], found["lon"]))
+
+    Inputs end in any order, and so do their outputs; with `exactly_once` what a record's inputs emit is sent in the
+    order of the records, when all of them have ended.
+
+    Attributes:
+        concurrency: how many inputs of a task are worked on at a time. In a simulated cluster it is one.
+    """
+
+    concurrency: int = 100
+    tick_interval: float | None = _LOOK_SECONDS
+
+    _raised: HeldTuplesError | None = None
+    _failures_in_a_row = 0
+    _running = 0
+
+    async def prepare_async(self, context: TaskContext) -> None:
+        """Called once, in the event loop, before anything else."""
+
+    @abstractmethod
+    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+        """Process a tuple. If it raises, the tuple is failed, or what else `on_exception` says becomes of it.
+
+        There is no time limit: use `asyncio.timeout`. Work that blocks belongs into `asyncio.to_thread`.
+        """
+
+    async def cleanup_async(self) -> None:
+        """Called in the event loop at a clean stop, and when the task moves to another process.
+
+        What is still being executed after 5 seconds is cancelled before, and read again.
+        """
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        """Called by the SDK: starts the event loop.
+
+        Raises:
+            TopologyError: if `concurrency` is no number of inputs.
+        """
+        if not isinstance(self.concurrency, int) or self.concurrency < 1:
+            raise TopologyError(f"concurrency of an AsyncBolt is {self.concurrency!r}: it must be at least 1")
+        # Without Kafka time is simulated, and does not wait for threads.
+        self._limit = self.concurrency if context.kafka else 1
+        self._in_order = context.manifest.guarantee == "exactly_once"
+        self._collector = collector
+        self._begun: deque[AsyncCollector] = deque()
+        self._ended: SimpleQueue[AsyncCollector] = SimpleQueue()
+        self._resets: deque[Tuple] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        name = f"{context.component}/{context.task} event loop"
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+        try:
+            self._await(self.prepare_async(context))
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def execute(self, tuple_: Tuple) -> None:
+        """Called by the SDK: begins to work on a tuple, and acks those that are done."""
+        if not tuple_.is_tick:
+            self._running += 1
+            work = AsyncCollector(self, tuple_)
+            if self._in_order:
+                self._begun.append(work)
+            self._loop.call_soon_threadsafe(self._begin, work)
+            while self._running >= self._limit:
+                self._hear(self._ended.get())
+        self._hear_all()
+        self._settle_in_order()
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised from raised.error
+
+    def cleanup(self) -> None:
+        """Called by the SDK: waits for what is being executed, and ends the event loop."""
+        if not hasattr(self, "_loop"):
+            return
+        end = time.monotonic() + _FINISH_SECONDS
+        while self._running and (left := end - time.monotonic()) > 0:
+            try:
+                self._hear(self._ended.get(timeout=left))
+            except Empty:
+                break
+        self._settle_in_order()
+        # What raised stays open, and is read again: there is nobody left to fail it.
+        self._raised = None
+        try:
+            self._await(self._cancel(), _FINISH_SECONDS)
+            self._await(self.cleanup_async(), _FINISH_SECONDS)
+        finally:
+            self._end_loop()
+
+    def _begin(self, work: AsyncCollector) -> None:
+        task = self._loop.create_task(self._execute(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _execute(self, work: AsyncCollector) -> None:
+        try:
+            await self.execute_async(work.input, work)
+        except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+            work.error = error
+        except BaseException as error:  # noqa: BLE001 - a cancelled input is not processed, and must not be lost
+            work.error = FailTupleError(f"execute_async() ended with {type(error).__name__}")
+        work.is_done = True
+        self._ended.put(work)
+
+    async def _cancel(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _hear_all(self) -> None:
+        while self._resets:
+            self._collector.reset_timeout(self._resets.popleft())
+        try:
+            while True:
+                self._hear(self._ended.get_nowait())
+        except Empty:
+            return
+
+    def _hear(self, work: AsyncCollector) -> None:
+        """An input has ended."""
+        self._running -= 1
+        if not self._in_order:
+            self._settle(work)
+
+    def _settle_in_order(self) -> None:
+        """All of a record, and all before it: what lies behind may be read again, and must have had no effect."""
+        while (inputs := self._whole_record()) is not None:
+            for _ in range(inputs):
+                self._settle(self._begun.popleft())
+
+    def _whole_record(self) -> int | None:
+        """How many inputs the first record has, if all of them have ended."""
+        if not self._in_order or not self._begun:
+            return None
+        pack = self._begun[0].input.pack
+        ended = 0
+        for work in self._begun:
+            if work.input.pack is not pack:
+                break
+            if not work.is_done:
+                return None
+            ended += 1
+        return ended if ended == pack.left else None
+
+    def _settle(self, work: AsyncCollector) -> None:
+        error, input_ = work.error, work.input
+        if error is None:
+            try:
+                for values, stream in work.emits:
+                    self._collector.emit(values, anchors=input_, stream=stream)
+            except Exception as refused:  # noqa: BLE001 - what does not fit, or whatever a user's hook raises
+                error = refused
+        if error is None:
+            self._failures_in_a_row = 0
+            self._collector.ack(input_)
+        else:
+            self._raised = HeldTuplesError((input_,), error, self._failures_in_a_row, self._raised)
+            self._failures_in_a_row += not isinstance(error, FailTupleError)
+
+    def _await(self, coroutine: Coroutine[Any, Any, None], seconds: float | None = None) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

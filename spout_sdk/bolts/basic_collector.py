@@ -1,0 +1,205 @@
+"""What a `BasicBolt` emits through: everything is anchored to the input, and all ids of a record are made together."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from spout_sdk.api.task_id import TaskId
+from spout_sdk.api.tuples import InputPack, Tuple
+from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.emitting.ack_buffer import AckBuffer
+from spout_sdk.emitting.emit_plans import EmitPlan
+from spout_sdk.emitting.packer import OpenPack
+from spout_sdk.records import Entropy
+from spout_sdk.statistics.counters import Counters
+from tuple_tree.ids import IdColumn, random_column
+from tuple_tree.streams import DEFAULT_STREAM
+
+FEWEST: Final = 8
+"""Tuples of a record from which on columns are cheaper than ids one by one."""
+
+_NO_PLANS: Final[dict[str, EmitPlan]] = {}
+
+
+class BasicCollector:
+    """What a `BasicBolt` emits through.
+
+    While the tuples of a record are executed together, what they emit has an owner, the number of its input, and no
+    edge yet. `settle` draws the edges, and computes the ack vals from them; a pack that is sent before has its edges
+    drawn then. So no ack val is computed while a child of its input has no edge.
+
+    Args:
+        collector: of the task.
+        plans: of its streams.
+        acks: None where trees are not followed.
+        entropy: returns random bytes.
+
+    Attributes:
+        input: the tuple that is being executed.
+        done: those of the record that were processed, and are not settled.
+    """
+
+    __slots__ = (
+        "_acks",
+        "_collector",
+        "_counters",
+        "_edges",
+        "_entropy",
+        "_out",
+        "_pack",
+        "_packer",
+        "_packs",
+        "_plans",
+        "_roots",
+        "_streams",
+        "_succeeded",
+        "done",
+        "input",
+    )
+
+    def __init__(
+        self, collector: OutputCollector, plans: dict[str, EmitPlan], acks: AckBuffer | None, entropy: Entropy
+    ) -> None:
+        self.input: Tuple | None = None
+        self.done: list[Tuple] = []
+        self._succeeded = 0
+        self._collector = collector
+        self._counters = collector.metrics
+        self._acks = acks
+        self._entropy = entropy
+        self._packer = collector.packer
+        self._packer.assign_edges = self._assign
+        # Of the streams with one subscriber, each of whose tuples goes to one task.
+        self._streams = {name: plan for name, plan in plans.items() if plan.only_route is not None}
+        self._plans = _NO_PLANS
+        self._packs: list[OpenPack] = []
+        self._roots: IdColumn | None = None
+
+    def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
+        """Sends a tuple, anchored to the input, to every subscriber of a stream.
+
+        Returns:
+            The tasks that receive a copy.
+
+        Raises:
+            EmitError: if the stream is unknown or direct, or the values do not fit it.
+        """
+        plan = self._plans.get(stream)
+        if plan is None:
+            input_ = self.input
+            return self._collector.emit(values, anchors=() if input_ is None else input_, stream=stream)
+        route: Any = plan.only_route
+        # `EmitPlan.routed`, without the call: this is where a bolt spends its time.
+        row = values if values.__class__ is tuple and plan.is_row(values) else plan.row(values)
+        try:
+            task = route.choose_one(values)
+        except (TypeError, ValueError) as error:
+            raise plan.ungrouped(values, error) from error
+        pack = route.packs[task]
+        owners = pack.owners
+        if not owners:
+            self._packs.append(pack)
+            self._packer.open(pack)
+        owners.append(self.input.index)  # type: ignore[union-attr]  # there is one while there are plans
+        rows = pack.rows
+        rows.append(row)
+        if len(rows) >= pack.limit:
+            self._packer.send(pack)
+        return route.alone[task]  # type: ignore[no-any-return]
+
+    def emit_direct(self, task: TaskId, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
+        """Sends a tuple, anchored to the input, to one task of a subscriber of a direct stream.
+
+        Returns:
+            The task.
+
+        Raises:
+            EmitError: if the stream is not direct, or the task does not receive it.
+        """
+        return self._collector.emit_direct(
+            task, values, anchors=() if self.input is None else self.input, stream=stream
+        )
+
+    def report_error(self, error: BaseException) -> None:
+        """Says that something went wrong and that the task goes on: logged, counted, shown in the stats."""
+        self._collector.report_error(error)
+
+    @property
+    def metrics(self) -> Counters:
+        """What the tasks of this process have done; it lives, so read it and leave it."""
+        return self._counters
+
+    def reset_timeout(self) -> None:
+        """Restarts the clock of the input's trees: it is still being worked on."""
+        if self.input is not None:
+            self._collector.reset_timeout(self.input)
+
+    def begin(self, pack: InputPack) -> None:
+        """Tuples of a record are executed next; for the SDK's use."""
+        self._pack = pack
+        if self._acks is not None and pack.ids is not None:
+            self._roots, self._edges = pack.ids[::2], pack.ids[1::2]
+            self._out = np.zeros(pack.size, np.uint64)
+        else:
+            self._roots = None
+        self._plans = self._streams
+
+    def leave_out(self, tuple_: Tuple) -> bool:
+        """Does not ack a tuple whose execution has raised: it knows its children itself from now on.
+
+        Returns:
+            Whether any was processed since the last that was left out.
+        """
+        self._assign_all()
+        if self._roots is not None:
+            tuple_.out ^= int(self._out[tuple_.index])
+        before, self._succeeded = self._succeeded, len(self.done)
+        return self._succeeded > before
+
+    def settle(self) -> bool:
+        """Acks the tuples of the record that were processed; `begin` comes before the next. Returns as `leave_out`."""
+        self.input = None
+        self._plans = _NO_PLANS
+        self._assign_all()
+        done, self.done = self.done, []
+        before, self._succeeded = self._succeeded, 0
+        if done:
+            self._ack(done)
+        return len(done) > before
+
+    def _ack(self, done: list[Tuple]) -> None:
+        pack = self._pack
+        for tuple_ in done:
+            if tuple_.pack is not pack:
+                raise AssertionError("tuples of two records are executed together: their edges would be mixed up")
+            tuple_.settled = True
+        if self._roots is not None:
+            roots, vals = self._roots, self._edges ^ self._out
+            if len(done) != len(roots):
+                places = [tuple_.index for tuple_ in done]
+                roots, vals = roots[places], vals[places]
+            # Of children that did not come through `emit` above.
+            vals ^= np.array([tuple_.out for tuple_ in done], np.uint64)
+            self._acks.ack_columns(roots, vals)  # type: ignore[union-attr]  # there are roots
+        self._collector.settled(pack, len(done))
+
+    def _assign_all(self) -> None:
+        packs, self._packs = self._packs, []
+        for pack in packs:
+            if pack.owners:
+                self._assign(pack)
+
+    def _assign(self, pack: OpenPack) -> None:
+        """Draws the edges of what was added to a pack and has none."""
+        owners, pack.owners = pack.owners, []
+        self._counters.emitted += len(owners)
+        if self._roots is None:
+            return
+        of = np.array(owners, np.intp)
+        edges = random_column(len(of), self._entropy)
+        np.bitwise_xor.at(self._out, of, edges)
+        ids = np.empty(2 * len(of), np.uint64)
+        ids[::2] = self._roots[of]
+        ids[1::2] = edges
+        pack.ids.frombytes(ids.tobytes())

@@ -1,0 +1,344 @@
+"""Collectors: what bolts emit, ack and fail through; that of spouts is `spout_collector`.
+
+A collector belongs to one task and to the thread that runs it.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from spout_sdk.api.context import TaskContext
+from spout_sdk.api.hooks import EmitInfo
+from spout_sdk.api.task_id import TaskId
+from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
+from spout_sdk.emitting.ack_buffer import AckBuffer
+from spout_sdk.emitting.emit_plans import Delivery, EmitPlan, unknown_stream
+from spout_sdk.emitting.emitter import Emitter, NextId
+from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
+from spout_sdk.records import Headers, TaskEnvironment
+from tuple_tree.anchors import ack_vals, new_child
+from tuple_tree.messages import FailReason
+from tuple_tree.streams import DEFAULT_STREAM
+
+logger = logging.getLogger("spout_sdk.bolt")
+
+_TIMED: Final = 1_000
+"""Tuples that are timed at once, at most: some may be forgotten."""
+
+
+class OutputCollector(Emitter):
+    """What a bolt emits, acks and fails through."""
+
+    def __init__(
+        self,
+        context: TaskContext,
+        plans: dict[str, EmitPlan],
+        environment: TaskEnvironment,
+        next_id: NextId,
+        acks: AckBuffer | None,
+        done: Callable[[InputPack], None],
+    ) -> None:
+        super().__init__(context, plans, environment, next_id, acks)
+        self._done = done
+        # Where trees are not followed, no tuple has a root, so nothing is acked.
+        self._add_root = _untracked if acks is None else acks.add_root
+        self._add_val = _untracked if acks is None else acks.add_val
+        self._clock = environment.clock
+        self._timed: dict[Tuple, float] = {}
+        self._has_warned = False
+
+    def emit(
+        self,
+        values: Sequence[Any],
+        *,
+        anchors: Tuple | Sequence[Tuple] | None = None,
+        stream: str = DEFAULT_STREAM,
+    ) -> tuple[TaskId, ...]:
+        """Sends a tuple to every subscriber of a stream.
+
+        Args:
+            values: one for each field of the stream, a tuple or a list.
+            anchors: the input, or the inputs, whose trees the new tuple joins; `()` for an untracked tuple. Left out,
+                the tuple is untracked as well, and a warning is logged once.
+            stream: one of the component's streams.
+
+        Returns:
+            The tasks that receive a copy.
+
+        Raises:
+            EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
+            TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then, and its trees fail
+                unless they were acked already.
+        """
+        plan = self._plans.get(stream)
+        if plan is None:
+            raise unknown_stream(self._component, stream, self._plans)
+        route = plan.only_route
+        if (
+            route is None
+            or anchors.__class__ is not Tuple
+            or (anchors.root is None and self._acks is not None)
+            or self._hooks
+        ):
+            row = plan.row(values)
+            return self._emit(plan.deliveries(values), row, values, anchors, stream)
+        # The common case, spelled out: one anchor in one tree (none where no trees are followed), and one task that
+        # receives the tuple. A `TracedTuple` takes the other way, because of its class.
+        row = values if values.__class__ is tuple and plan.is_row(values) else plan.row(values)
+        try:
+            task = route.choose_one(values)  # type: ignore[misc]  # an only route has it
+        except (TypeError, ValueError) as error:
+            raise plan.ungrouped(values, error) from error
+        if anchors.settled:
+            raise self._emitted_late(anchors)
+        self._counters.emitted += 1
+        pack = route.packs[task]
+        root = anchors.root
+        if root is None:
+            self._add_untracked(pack, row)
+            return route.alone[task]
+        edge = self._next_id()
+        anchors.out ^= edge
+        # As `Packer.add_one`.
+        if pack.is_special:
+            self._add(pack, row, {root: edge}, None, [])
+            return route.alone[task]
+        pack.ids.append(root)
+        pack.ids.append(edge)
+        rows = pack.rows
+        rows.append(row)
+        size = len(rows)
+        if size == 1 or size >= pack.limit:
+            self._added(pack)
+        return route.alone[task]
+
+    def emit_direct(
+        self,
+        task: TaskId,
+        values: Sequence[Any],
+        *,
+        anchors: Tuple | Sequence[Tuple] | None = None,
+        stream: str = DEFAULT_STREAM,
+    ) -> tuple[TaskId, ...]:
+        """Sends a tuple to one task of a subscriber of a direct stream.
+
+        Args:
+            task: one of `context.targets(stream)`, or any `(component, task)`.
+            values: as for `emit`.
+            anchors: as for `emit`.
+            stream: one of the component's direct streams.
+
+        Returns:
+            The task.
+
+        Raises:
+            EmitError: if the stream is not direct, or the task does not receive it; nothing was sent then.
+            TupleAlreadyDoneError: as for `emit`.
+        """
+        plan = self._plan(stream)
+        row = plan.row(values)
+        return self._emit(plan.delivery(task), row, values, anchors, stream)
+
+    def _emit(
+        self,
+        deliveries: list[Delivery],
+        row: Any,
+        values: Sequence[Any],
+        anchors: Tuple | Sequence[Tuple] | None,
+        stream: str,
+    ) -> tuple[TaskId, ...]:
+        if anchors is None:
+            anchors = ()
+            self._warn_unanchored()
+        elif isinstance(anchors, Tuple):
+            anchors = (anchors,)
+        elif anchors.__class__ is not tuple and anchors.__class__ is not list:
+            # They are gone through once for each recipient: a generator would have none for the second.
+            anchors = tuple(anchors)
+        trace_context: Headers = []
+        for anchor in anchors:
+            if anchor.settled:
+                raise self._emitted_late(anchor)
+            trace_context = trace_context or anchor.pack.trace_context
+        self._counters.emitted += 1
+        next_id = self._next_id
+        sent = []
+        for route, (key, tasks) in deliveries:
+            for task in tasks:
+                self._add(route.packs[task], row, new_child(anchors, next_id), key, trace_context)
+                sent.append(route.ids[task])
+        targets = tuple(sent)
+        for hook in self._hooks:
+            hook.emit(EmitInfo(values, stream, targets))
+        return targets
+
+    def _warn_unanchored(self) -> None:
+        """A forgotten anchor loses tuples silently: a failure downstream is not replayed."""
+        if self._acks is not None and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "%s/%d emits without anchors: such tuples are not tracked, and not replayed if they fail. Pass "
+                "anchors=tuple_ to track them, or anchors=() if that is meant",
+                self._component,
+                self._context.task,
+            )
+
+    def _emitted_late(self, anchor: Tuple) -> TupleAlreadyDoneError:
+        """The error of an emit after the ack; the tree must fail, because this child is missing in it."""
+        error = anchor.already_done("emit anchored to")
+        if self._acks is not None:
+            for root, edge in anchor.edges.items():
+                self._acks.fail_acked(root, edge ^ anchor.out, f"{self._component}: {error}")
+        return error
+
+    def ack(self, tuple_: Tuple) -> None:
+        """Says that a tuple was processed.
+
+        Raises:
+            TupleAlreadyDoneError: if it was acked or failed before.
+        """
+        if tuple_.settled:
+            raise tuple_.already_done("ack")
+        root, pack = tuple_.root, tuple_.pack
+        if root is not None:
+            self._add_root(root)
+            self._add_val(tuple_.edge ^ tuple_.out)
+        elif pack.offset == NO_OFFSET:
+            return
+        elif tuple_.many is not None:
+            for each, val in ack_vals(tuple_):
+                self._add_root(each)
+                self._add_val(val)
+        tuple_.settled = True
+        pack.left -= 1
+        if not pack.left:
+            self._done(pack)
+        self._counters.acked += 1
+        if self._timed and tuple_ in self._timed:
+            self._counters.process_latency.record(self._clock() - self._timed.pop(tuple_))
+        if self._hooks:
+            for hook in self._hooks:
+                hook.bolt_ack(tuple_)
+
+    def settled(self, pack: InputPack, tuples: int) -> None:
+        """So many tuples of a record were acked, and what the ackers need to know is buffered; for the SDK's use."""
+        self._counters.acked += tuples
+        pack.left -= tuples
+        if not pack.left:
+            self._done(pack)
+
+    def ack_emits(self, tuple_: Tuple) -> None:
+        """Called by the SDK: tells the ackers of what was emitted anchored to a tuple, ahead of its ack.
+
+        Whoever reads the tuple again, after the transaction that this is part of, does not know of it.
+        """
+        for root in tuple_.edges:
+            self._add_root(root)
+            self._add_val(tuple_.out)
+        tuple_.out = 0
+
+    def skip_settled(self, tuple_: Tuple) -> None:
+        """Called by the SDK: settles a tuple that is read again, whose ack or fail was committed before."""
+        tuple_.settled = True
+        pack = tuple_.pack
+        pack.left -= 1
+        if not pack.left:
+            self._done(pack)
+
+    def start_timing(self, tuple_: Tuple, began: float) -> None:
+        """Measures how long it takes until a tuple is acked; for the SDK's use."""
+        if len(self._timed) < _TIMED:
+            self._timed[tuple_] = began
+
+    def ack_all(self, tuples: Iterable[Tuple]) -> None:
+        """Says that tuples were processed.
+
+        Raises:
+            TupleAlreadyDoneError: if one was acked or failed before; those before it are acked then.
+        """
+        for tuple_ in tuples:
+            self.ack(tuple_)
+
+    def write(
+        self,
+        tuple_: Tuple,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, str | bytes | None]] = (),
+        partition: int = -1,
+    ) -> None:
+        """Writes a record to a topic that is not the topology's, and acks the tuple when that is delivered.
+
+        If it is not, the tuple's trees fail. With `exactly_once` the record is part of the transaction.
+
+        Args:
+            tuple_: an input.
+            topic: which exists.
+            value: of the record.
+            key: of the record.
+            headers: pairs of name and value.
+            partition: -1 for that of the key's hash, or any if there is none.
+
+        Raises:
+            TupleAlreadyDoneError: if the tuple was acked or failed before; nothing was sent then.
+        """
+        if tuple_.settled:
+            raise tuple_.already_done("write a record for")
+        if self._acks is None:
+            # Committed before it was executed: what is not delivered is lost, and must not be sent twice.
+            self._sink.send(topic, partition, key, value, list(headers), partial(self._lost.count, 1))
+            self.ack(tuple_)
+            return
+        written = partial(self._written, tuple_, topic)
+        self._sink.send_reported(topic, partition, key, value, list(headers), written)
+
+    def _written(self, tuple_: Tuple, topic: str, error: Any, message: Any) -> None:
+        if tuple_.settled:
+            return
+        if error is None:
+            self.ack(tuple_)
+            return
+        self._counters.undelivered += 1
+        self.fail(tuple_, f"a record for topic {topic} was not delivered: {error}")
+        if self._acks is not None and message is not None and is_refused(error):
+            # Each replay would end like this one.
+            self._acks.give_up(DeliveryError("a record", message.topic(), message.partition(), error))
+
+    def fail(self, tuple_: Tuple, message: str | BaseException = "") -> None:
+        """Says that a tuple could not be processed: its trees fail, and their spouts hear the message.
+
+        Args:
+            tuple_: an input.
+            message: why, for people; of an exception its kind and its text are told.
+
+        Raises:
+            TupleAlreadyDoneError: if it was acked or failed before.
+        """
+        if tuple_.offset == NO_OFFSET:
+            return
+        message = f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else str(message)
+        tuple_.settle("fail")
+        self._timed.pop(tuple_, None)
+        self._counters.count_failed(FailReason.FAILED)
+        if self._acks is not None:
+            for root in tuple_.edges:
+                self._acks.fail(root, message)
+        pack = tuple_.pack
+        pack.left -= 1
+        if not pack.left:
+            self._done(pack)
+        for hook in self._hooks:
+            hook.bolt_fail(tuple_, message)
+
+    def reset_timeout(self, tuple_: Tuple) -> None:
+        """Restarts the clock of the tuple's trees: it is still being worked on. After its ack this does nothing."""
+        if self._acks is not None and not tuple_.settled:
+            for root in tuple_.edges:
+                self._acks.reset(root)
+
+
+def _untracked(_id: int) -> None:
+    raise AssertionError("a tuple of a tree where no trees are followed")

@@ -1,0 +1,135 @@
+"""What becomes of tuples whose `execute` has raised: the bolt's options say so."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.emitting.dead_letters import BoltDeadLetters
+from spout_sdk.errors import ComponentError, FailTupleError, HeldTuplesError, SpoutSdkError, TooManyFailuresError
+from spout_sdk.records import Clock
+from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.repetition import Repetition
+from spout_sdk.topologies.options import BoltOptions
+from tuple_tree.anchors import Edges
+from tuple_tree.errors import WireError
+
+logger = logging.getLogger("spout_sdk.bolt")
+
+_SHOWN_TUPLES: Final = 3
+
+
+class ExecuteFailures:
+    """Fails the tuples of a call that raised, makes dead letters of them, or ends the task.
+
+    Args:
+        component: the bolt's name.
+        task: which of its tasks.
+        options: of the bolt.
+        collector: of the task.
+        counters: of the process.
+        dead_letters: of the task.
+        clock: monotonic seconds.
+
+    Attributes:
+        in_a_row: how many calls have raised since the last one that did not.
+    """
+
+    def __init__(
+        self,
+        component: str,
+        task: int,
+        options: BoltOptions,
+        collector: OutputCollector,
+        counters: Counters,
+        dead_letters: BoltDeadLetters,
+        clock: Clock,
+    ) -> None:
+        self._component = component
+        self._task = task
+        self._options = options
+        self._collector = collector
+        self._counters = counters
+        self._dead_letters = dead_letters
+        self._repetition = Repetition(clock)
+        self.in_a_row = 0
+
+    def handle(self, tuples: Sequence[Tuple], error: Exception) -> None:
+        """Settles the tuples of a call that raised.
+
+        Raises:
+            ComponentError: if the options, or the number of failures, say that the task ends.
+        """
+        if isinstance(error, HeldTuplesError):
+            if error.earlier is not None:
+                self.handle((), error.earlier)
+            # Calls that only put a tuple aside are no success, so the bolt counts itself.
+            self.in_a_row = error.before
+            tuples, error = error.tuples, error.error
+        if isinstance(error, FailTupleError):
+            self._fail(tuples, str(error))
+            return
+        self._counters.count_error(error)
+        self._log(tuples, error)
+        options = self._options
+        if options.on_exception == "crash":
+            raise ComponentError(self._component, self._task, "execute", error) from error
+        if options.on_exception == "dead_letter":
+            for tuple_ in tuples:
+                if not (tuple_.settled or tuple_.is_tick):
+                    self._keep(tuple_, error)
+        else:
+            self._fail(tuples, f"{type(error).__name__}: {error}")
+        self.in_a_row += 1
+        limit = options.max_consecutive_failures
+        if limit is not None and self.in_a_row >= limit:
+            raise TooManyFailuresError(self._component, self._task, limit, error) from error
+
+    def _log(self, tuples: Sequence[Tuple], error: Exception) -> None:
+        # A bolt that fails all its tuples must not hide all other lines of the log.
+        line = self._repetition.line(error)
+        first = tuples[0]
+        logger.log(
+            logging.DEBUG if line is None else logging.ERROR,
+            "%s/%d raised %s: %s at %s[%d] offset %d, roots %s%s",
+            self._component,
+            self._task,
+            type(error).__name__,
+            error,
+            first.topic,
+            first.partition,
+            first.offset,
+            ", ".join(_shown(tuple_.edges) for tuple_ in tuples[:_SHOWN_TUPLES]),
+            "" if line is None else line.more,
+            exc_info=error if line is None else line.traceback,
+        )
+
+    def _fail(self, tuples: Sequence[Tuple], message: str) -> None:
+        for tuple_ in tuples:
+            if not tuple_.settled:
+                self._settle(partial(self._collector.fail, tuple_, message))
+
+    def _settle(self, settle: Callable[[], None]) -> None:
+        """Settles a tuple of a call that has failed already: what a hook raises now is logged, and ends nothing."""
+        try:
+            settle()
+        except SpoutSdkError:
+            raise
+        except Exception as error:  # whatever a user's hook raises
+            self._counters.count_error(error)
+            logger.exception("%s/%d: a hook raised for a tuple whose execute had failed", self._component, self._task)
+
+    def _keep(self, tuple_: Tuple, error: Exception) -> None:
+        """Makes a dead letter of a tuple; once that is delivered, its trees go on without it."""
+
+        def delivered() -> None:
+            if not tuple_.settled:
+                self._settle(partial(self._collector.ack, tuple_))
+
+        self._dead_letters.keep(tuple_, WireError("exception", f"{type(error).__name__}: {error}"), delivered)
+
+
+def _shown(edges: Edges) -> str:
+    return ", ".join(f"{root:016x}" for root in edges) or "none"

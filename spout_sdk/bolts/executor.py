@@ -1,0 +1,237 @@
+"""How a bolt is called: for each tuple, for the tuples of a record together, for batches, and for columns."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import numpy as np
+
+from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt
+from spout_sdk.api.context import TaskContext
+from spout_sdk.api.tuples import InputPack, Tuple
+from spout_sdk.bolts.arrow_collector import ArrowCollector, ColumnOutput
+from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
+from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.bolts.execute_failures import ExecuteFailures
+from spout_sdk.records import Clock
+from spout_sdk.statistics.counters import SAMPLE, TaskLoad
+
+_FAST_SECONDS: Final = 0.0001
+"""Of a tuple that is executed together with others between two looks at the clock."""
+
+
+class Executor:
+    """Calls the bolt of a task, takes the time, and handles what it raises.
+
+    Args:
+        bolt: the user's instance.
+        context: of the task.
+        collector: of the task.
+        basic: what a `BasicBolt` emits through.
+        columns: what an `ArrowBolt` emits through; None of another bolt.
+        failures: handles what the bolt raises.
+        load: of the task.
+        clock: monotonic seconds.
+        is_tracked: whether trees are followed.
+
+    Attributes:
+        always_timed: whether each call is timed by itself, for hooks.
+    """
+
+    def __init__(
+        self,
+        bolt: AnyBolt,
+        context: TaskContext,
+        collector: OutputCollector,
+        basic: BasicCollector,
+        columns: ColumnOutput | None,
+        failures: ExecuteFailures,
+        load: TaskLoad,
+        clock: Clock,
+        is_tracked: bool,
+    ) -> None:
+        self.always_timed = False
+        self._hooks = context.hooks
+        self._counters = collector.metrics
+        self._collector = collector
+        self._basic = basic
+        self._failures = failures
+        self._load = load
+        self._clock = clock
+        self._is_tracked = is_tracked
+        self._is_basic = isinstance(bolt, BasicBolt)
+        self._stride = 1
+        self._untimed = 0
+        self._user_execute: Any = bolt.execute_batch if isinstance(bolt, BatchBolt | ArrowBolt) else bolt.execute
+        self._run: Callable[[Any], None] = self._user_execute  # type: ignore[assignment]
+        if self._is_basic:
+            self._run = self._execute_basic
+        elif columns is not None:
+            self._output = columns
+            self._run = self._execute_arrow
+
+    def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
+        """Executes tuples, one at a time.
+
+        Args:
+            tuples: of one record, from `read`; those that are executed are taken from it.
+            until: a time on the task's clock; about then it stops.
+
+        Returns:
+            Whether none is left.
+
+        Raises:
+            ComponentError: if the bolt raised, and its options or the number of failures say that it stops then.
+        """
+        several = list(islice(tuples, self._stride))
+        together = bool(several) and self._is_together(several[0].pack)
+        run, most = self._execute_each if self.always_timed else self._execute_sampled, SAMPLE
+        if together:
+            run, most = self._execute_together, 2 * SAMPLE
+            self._basic.begin(several[0].pack)
+        started = began = self._clock()
+        try:
+            while several:
+                count = len(several)
+                self._counters.executed += count
+                self._load.executed += count
+                run(several)
+                now = self._clock()
+                seconds = (now - began) / count
+                # A clock for each tuple would cost as much as a small bolt, and a slow bolt must not miss its ticks.
+                self._stride = most if seconds < _FAST_SECONDS else 1
+                if together:
+                    self._counters.execute_latency.record(seconds)
+                    self._counters.process_latency.record(seconds)
+                if now >= until:
+                    return False
+                began = now
+                several = list(islice(tuples, self._stride))
+        finally:
+            if together and self._basic.settle():
+                self._failures.in_a_row = 0
+            self._load.busy_seconds += self._clock() - started
+        return True
+
+    def _is_together(self, pack: InputPack) -> bool:
+        """Whether the tuples of a record, one tree each, are executed by a `BasicBolt` and acked together."""
+        return (
+            self._is_basic
+            and pack.size >= FEWEST
+            and (pack.ids is not None or not self._is_tracked)
+            and not (self.always_timed or self._collector.is_watched or pack.trace_context)
+        )
+
+    def _execute_together(self, tuples: list[Tuple]) -> None:
+        basic, execute, failures = self._basic, self._user_execute, self._failures
+        for tuple_ in tuples:
+            basic.input = tuple_
+            try:
+                execute(tuple_, basic)
+            except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+                if basic.leave_out(tuple_):
+                    failures.in_a_row = 0
+                failures.handle((tuple_,), error)
+            else:
+                basic.done.append(tuple_)
+
+    def _execute_each(self, tuples: Sequence[Tuple]) -> None:
+        for tuple_ in tuples:
+            self._execute_timed(tuple_, (tuple_,))
+
+    def _execute_sampled(self, tuples: list[Tuple]) -> None:
+        """Executes tuples, and times one in `SAMPLE` of them."""
+        self._untimed -= len(tuples)
+        if self._untimed < 0:
+            self._untimed = SAMPLE - len(tuples)
+            first = tuples.pop(0)
+            self._execute_timed(first, (first,))
+        run = self._run
+        for tuple_ in tuples:
+            # The common case of `call`, spelled out.
+            try:
+                run(tuple_)
+            except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+                self._failures.handle((tuple_,), error)
+            else:
+                self._failures.in_a_row = 0
+
+    def execute_batch(self, tuples: Sequence[Tuple]) -> None:
+        """Executes tuples that were read together, with one call of the bolt.
+
+        Raises:
+            ComponentError: as `execute`.
+        """
+        self._counters.executed += len(tuples)
+        self._load.executed += len(tuples)
+        self._load.busy_seconds += self._execute_timed(tuples, tuples)
+
+    def execute_columns(self, rows: ArrowInput) -> None:
+        """Executes rows of a record, with one call of the bolt.
+
+        Raises:
+            ComponentError: as `execute`.
+        """
+        self._counters.executed += len(rows)
+        failures = self._failures.in_a_row
+        began = self._clock()
+        try:
+            self._run(rows)
+        except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+            self._failures.handle(rows.taken_over(), error)
+        else:
+            self._failures.in_a_row = 0
+        seconds = self._clock() - began
+        self._counters.execute_latency.record(seconds)
+        self._load.executed += len(rows)
+        self._load.busy_seconds += seconds
+        if self._hooks:
+            self._call_executed_hooks(rows.tuples(np.arange(len(rows))), seconds, failures)
+
+    def call(self, given: Any, tuples: Sequence[Tuple]) -> None:
+        """Calls the bolt, as `execute`, without taking the time.
+
+        Args:
+            given: what it is called with.
+            tuples: all that it is given.
+        """
+        try:
+            self._run(given)
+        except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+            self._failures.handle(tuples, error)
+        else:
+            self._failures.in_a_row = 0
+
+    def _execute_timed(self, given: Any, tuples: Sequence[Tuple]) -> float:
+        """Calls the bolt, and takes the time: of the first tuple, if there are several. Returns the seconds."""
+        failures = self._failures.in_a_row
+        began = self._clock()
+        self._collector.start_timing(tuples[0], began)
+        self.call(given, tuples)
+        seconds = self._clock() - began
+        self._counters.execute_latency.record(seconds)
+        self._call_executed_hooks(tuples, seconds, failures)
+        return seconds
+
+    def _call_executed_hooks(self, tuples: Sequence[Tuple], seconds: float, failures: int) -> None:
+        try:
+            for hook in self._hooks:
+                for tuple_ in tuples:
+                    hook.bolt_execute(tuple_, seconds)
+        except Exception as error:  # noqa: BLE001 - whatever a user's hook raises
+            # One failure, whether the bolt has raised as well or not.
+            self._failures.in_a_row = failures
+            self._failures.handle(tuples, error)
+
+    def _execute_basic(self, tuple_: Tuple) -> None:
+        basic = self._basic
+        basic.input = tuple_
+        try:
+            self._user_execute(tuple_, basic)
+        finally:
+            basic.input = None
+        self._collector.ack(tuple_)
+
+    def _execute_arrow(self, rows: ArrowInput) -> None:
+        self._user_execute(rows.batch, ArrowCollector(self._output, rows))

@@ -1,0 +1,164 @@
+"""What a bolt's task makes of the records of its inbox: tuples, or the reason why one is none."""
+
+from collections.abc import Callable, Mapping
+from itertools import count, repeat
+from typing import Any, TypeVar
+
+import numpy as np
+
+from spout_sdk.api.tuples import UNKNOWN_STREAM, InputPack, InputStream, TracedTuple, Tuple
+from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.emitting.input_offsets import InputOffsets
+from spout_sdk.records import Headers, Record
+from tuple_tree.anchor_columns import AnchorColumns
+from tuple_tree.anchors import (
+    ANCHOR_COUNTS_HEADER,
+    ANCHORS_HEADER,
+    PAIR_BYTES,
+    SOURCE_HEADER,
+    Edges,
+    edges_of_tuples,
+    unpack_anchors,
+)
+from tuple_tree.errors import WireError
+from tuple_tree.ids import unpack_ids
+from tuple_tree.manifest import Manifest
+from tuple_tree.payloads import PayloadCodec, payload_codec
+from tuple_tree.streams import Values
+from tuple_tree.trace_context import trace_context
+
+T = TypeVar("T")
+Unpack = Callable[[PayloadCodec, bytes, InputPack, bytes | None, bytes | None], T]
+"""Makes something of codec, payload and anchor headers of a record, and sets the size of the `InputPack`.
+
+Raises `WireError` if it cannot.
+"""
+
+Reject = Callable[[InputPack, Tuple | None, Edges, WireError], None]
+"""Called with a record that cannot be read, or the one of its tuples; its edges; and what is wrong."""
+
+
+class TupleReader:
+    """Reads the records of a bolt's inbox.
+
+    Args:
+        manifest: of the topology.
+        bolt: whose inbox.
+        inputs: where each record is opened.
+        reject: called with what cannot be read; it settles the tuple, too.
+    """
+
+    def __init__(self, manifest: Manifest, bolt: str, inputs: InputOffsets, reject: Reject) -> None:
+        self._bolt = bolt
+        self._is_tracked = manifest.acking
+        self._inputs = inputs
+        self._reject = reject
+        self._sources = _sources(manifest, bolt)
+
+    def read(self, record: Record) -> list[Tuple]:
+        """The tuples of a record; without those that cannot be read, which are rejected."""
+        found = self._unpacked(record, _tuples)
+        if found is None:
+            return []
+        tuples, errors = found
+        for index, error in errors.items():
+            rejected = tuples[index]
+            self._reject(rejected.pack, rejected, rejected.edges, error)
+        return [tuple_ for tuple_ in tuples if tuple_.index not in errors] if errors else tuples
+
+    def read_columns(self, record: Record) -> ArrowInput | None:
+        """The tuples of a record, as columns; None if it cannot be read and is rejected."""
+        return self._unpacked(record, _columns)
+
+    def _unpacked(self, record: Record, unpack: Unpack[T]) -> T | None:
+        offset: int = record.offset()  # type: ignore[assignment]
+        anchors = counts = source = None
+        context: Headers = []
+        headers: Any = record.headers() or ()
+        for name, value in headers:  # the last of a name counts
+            if name == ANCHORS_HEADER:
+                anchors = value
+            elif name == SOURCE_HEADER:
+                source = value
+            elif name == ANCHOR_COUNTS_HEADER:
+                counts = value
+            else:
+                context = context or trace_context(headers)
+        if not self._is_tracked:
+            anchors = counts = None
+        try:
+            known = self._sources.get(source)
+            if known is None:
+                raise self._unknown(source)
+            codec, stream = known
+            payload = record.value()
+            if payload is None:
+                raise WireError("no-payload", "the record has no value")
+            pack = InputPack(record, stream, offset, 1, context)
+            found = unpack(codec, payload, pack, anchors, counts)
+        except WireError as error:
+            pack = InputPack(record, UNKNOWN_STREAM, offset, 1, context)
+            self._inputs.open(pack)
+            self._reject(pack, None, _all_edges(anchors), error)
+            return None
+        self._inputs.open(pack)
+        return found
+
+    def _unknown(self, source: bytes | None) -> WireError:
+        if source is None:
+            return WireError("no-source", f"the record has no {SOURCE_HEADER} header")
+        known = ", ".join(name.decode() for name in self._sources)
+        return WireError("unknown-source", f"{self._bolt} does not receive {source!r}: it receives {known}")
+
+
+def _columns(codec: Any, payload: bytes, pack: InputPack, anchors: bytes | None, counts: bytes | None) -> ArrowInput:
+    batch = codec.decode_batch(payload)
+    pack.size = pack.left = batch.num_rows
+    return ArrowInput(batch, pack, codec, AnchorColumns.read(anchors, counts, batch.num_rows))
+
+
+def _tuples(
+    codec: PayloadCodec, payload: bytes, pack: InputPack, anchors: bytes | None, counts: bytes | None
+) -> tuple[list[Tuple], Mapping[int, WireError]]:
+    rows, errors = codec.decode(payload)
+    pack.size = pack.left = len(rows)
+    return _anchored(rows, anchors, counts, pack), errors
+
+
+def _anchored(rows: list[Values], anchors: bytes | None, counts: bytes | None, pack: InputPack) -> list[Tuple]:
+    made = TracedTuple if pack.trace_context else Tuple
+    if not anchors and not (counts and any(counts)):
+        return list(map(made, rows, repeat(None), repeat(0), repeat(None), repeat(pack), count()))
+    anchors = anchors or b""
+    if counts is None and len(anchors) == PAIR_BYTES * len(rows):
+        pack.ids = unpack_ids(anchors).astype(np.uint64)
+        ids: list[int] = pack.ids.tolist()
+        return list(map(made, rows, ids[::2], ids[1::2], repeat(None), repeat(pack), count()))
+    tuples = []
+    each = edges_of_tuples(anchors, counts)
+    if len(each) != len(rows):
+        raise WireError("ragged-anchors", f"the headers have anchors for {len(each)} tuples, and there are {len(rows)}")
+    for index, (row, edges) in enumerate(zip(rows, each, strict=True)):
+        if len(edges) > 1:
+            tuples.append(made(row, None, 0, edges, pack, index))
+        else:
+            root, edge = next(iter(edges.items()), (None, 0))
+            tuples.append(made(row, root, edge, None, pack, index))
+    return tuples
+
+
+def _all_edges(anchors: bytes | None) -> Edges:
+    """The edges of all trees that a record belongs to, as far as its header can be read."""
+    return unpack_anchors(anchors[: len(anchors) // PAIR_BYTES * PAIR_BYTES]) if anchors else {}
+
+
+def _sources(manifest: Manifest, bolt: str) -> dict[Any, tuple[PayloadCodec, InputStream]]:
+    """`source` header → how to read the payload, and what its tuples have in common."""
+    sources: dict[Any, tuple[PayloadCodec, InputStream]] = {}
+    component = manifest.component(bolt)
+    for subscription in getattr(component, "subscriptions", ()):
+        stream = manifest.stream(subscription.source, subscription.stream)
+        codec = payload_codec(stream)
+        input_ = InputStream(subscription.source, stream.name, stream.field_names, codec)
+        sources[f"{subscription.source}/{stream.name}".encode()] = codec, input_
+    return sources

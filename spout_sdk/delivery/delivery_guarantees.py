@@ -1,0 +1,278 @@
+"""Delivery guarantees of a bolt: when its process commits the offsets of its inputs.
+
+At least once: after the inputs are acked and the acks delivered. At most once: before they are executed. Exactly once:
+in a transaction with all that was sent; see `transactions` and `transactional_sink`.
+"""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from confluent_kafka import Message
+
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.emitting.sessions import open_sessions
+from spout_sdk.errors import BrokerError, RolledBackError
+from spout_sdk.kafka.kafka_reader import KafkaReader
+from spout_sdk.kafka.kafka_sink import KafkaSink
+from spout_sdk.records import TaskEnvironment
+
+logger = logging.getLogger("spout_sdk.bolt")
+
+_MOST_IN_A_ROW: Final = 5
+"""Commits in a row that may fail before the process ends."""
+
+FLUSH_SECONDS: Final = 10.0
+"""How long a stop or a revoke waits for deliveries."""
+
+LARGEST_BATCH: Final = 500
+"""Tuples that a `BatchBolt` is given at once, at most."""
+
+TUPLES_A_READ: Final = 1_000
+"""Tuples that are read at once, about: enough that a read costs little, and few enough to stay in the cache."""
+
+_COMMIT_SECONDS: Final = 1.0
+# Each read waits for a commit, which takes milliseconds: it is read for many tuples at a time, if they are there.
+_TUPLES_A_COMMITTED_READ: Final = 10_000
+
+
+class DeliveryGuarantee(Protocol):
+    """Delivery guarantee of a process: where the records of its tasks go, and when its offsets are committed.
+
+    The methods are called by the loop, in its thread. Any of them may raise `RolledBackError`; then all tasks are
+    dropped, `on_rolled_back` is called, and new tasks read on from the committed offsets.
+    """
+
+    @property
+    def tuples_a_read(self) -> int:
+        """Tuples that are read at once, about; one record may carry more."""
+        ...
+
+    def in_flight(self) -> int:
+        """Records that are sent and not yet delivered, if a flush should wait for them."""
+        ...
+
+    def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
+        """Sets the reader that commits, and the live mapping of the tasks of the process."""
+        ...
+
+    def environment(self, partition: int) -> TaskEnvironment:
+        """Returns the environment of a new task."""
+        ...
+
+    def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
+        """Tasks were assigned, and are prepared next."""
+        ...
+
+    def on_polled(self, records: Sequence[Message]) -> None:
+        """Records were polled, and are executed next."""
+        ...
+
+    def on_unexecuted(self, records: Sequence[Message]) -> None:
+        """The process stops before it executes these records."""
+        ...
+
+    def on_tick(self, now: float) -> None:
+        """Called every few milliseconds, between two records."""
+        ...
+
+    def on_idle(self, now: float) -> None:
+        """The input is idle, and the tasks are flushed."""
+        ...
+
+    def on_revoked(self, partitions: Sequence[int]) -> None:
+        """These tasks are cleaned up, and revoked after this call."""
+        ...
+
+    def on_lost(self, partitions: Sequence[int]) -> None:
+        """These tasks are cleaned up, and were lost to another process, or the process fails."""
+        ...
+
+    def on_rolled_back(self, why: str) -> None:
+        """All tasks were dropped after a `RolledBackError`."""
+        ...
+
+    def on_commit_failed(self) -> None:
+        """An asynchronous commit has failed."""
+        ...
+
+    def close(self) -> None:
+        """The process ends."""
+        ...
+
+
+class FailedCommits:
+    """Counts commits that fail in a row; five end the process, and its supervisor restarts it."""
+
+    def __init__(self) -> None:
+        self._reasons: list[str] = []
+
+    def succeeded(self) -> None:
+        """Records a commit that succeeded."""
+        self._reasons.clear()
+
+    def failed(self, component: str, why: str) -> None:
+        """Records a commit that failed.
+
+        Raises:
+            BrokerError: if it was the fifth in a row.
+        """
+        self._reasons.append(why)
+        if len(self._reasons) >= _MOST_IN_A_ROW:
+            # What is refused also fails the commits after it, for reasons that say less.
+            reasons = "; ".join(dict.fromkeys(self._reasons))
+            raise BrokerError(
+                f"{component} could not commit {len(self._reasons)} times in a row: {reasons}; check the brokers and "
+                "the topics. A restart goes on from what is committed"
+            )
+
+
+class AtLeastOnce:
+    """Commits inputs that are acked and delivered, asynchronously: nothing is lost, and inputs may be executed twice.
+
+    Args:
+        environment: the world around the tasks.
+        sink: the environment's sink.
+    """
+
+    tuples_a_read = TUPLES_A_READ
+
+    def __init__(self, environment: TaskEnvironment, sink: KafkaSink) -> None:
+        self._environment = environment
+        self._sink = sink
+        self._committed: dict[int, int] = {}
+        self._commit_at = 0.0
+
+    def in_flight(self) -> int:
+        """Of both producers."""
+        return self._sink.in_flight()
+
+    def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
+        """See `DeliveryGuarantee`."""
+        self._reader = reader
+        self._tasks = tasks
+
+    def environment(self, partition: int) -> TaskEnvironment:  # noqa: ARG002 - one for all
+        """The same for all tasks."""
+        return self._environment
+
+    def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
+        """Opens the sessions of tasks and waits until that is delivered.
+
+        Raises:
+            BrokerError: if it is not, in time.
+        """
+        open_sessions(self._sink, list(tasks.values()))
+
+    def on_polled(self, records: Sequence[Message]) -> None:
+        """Nothing is to be done."""
+
+    def on_unexecuted(self, records: Sequence[Message]) -> None:
+        """Nothing is to be done."""
+
+    def on_tick(self, now: float) -> None:
+        """Commits once a second."""
+        self._sink.poll()
+        if now >= self._commit_at:
+            self._commit_at = now + _COMMIT_SECONDS
+            self._reader.commit(self._ahead(tuple(self._tasks)))
+
+    def on_idle(self, now: float) -> None:
+        """Nothing is to be done."""
+
+    def on_revoked(self, partitions: Sequence[int]) -> None:
+        """Gets the last acks out and delivered, and then commits."""
+        deadline = time.monotonic() + FLUSH_SECONDS
+        self._flush(partitions, deadline)
+        # An asynchronous commit may still fail: this one covers all offsets.
+        self.on_lost(partitions)
+        self._reader.commit_now(self._ahead(partitions), max(1.0, deadline - time.monotonic()))
+        self.on_lost(partitions)
+
+    def on_lost(self, partitions: Sequence[int]) -> None:
+        """Forgets their committed offsets."""
+        for partition in partitions:
+            self._committed.pop(partition, None)
+
+    def on_rolled_back(self, why: str) -> None:
+        """Nothing is to be done."""
+
+    def on_commit_failed(self) -> None:
+        """Lets the next commit include what the failed one covered."""
+        self._committed.clear()
+
+    def close(self) -> None:
+        """Nothing is to be done."""
+
+    def _flush(self, partitions: Sequence[int], deadline: float) -> None:
+        for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well
+            for partition in partitions:
+                self._tasks[partition].flush()
+            left = self._sink.flush(max(0.0, deadline - time.monotonic()))
+        if left:
+            logger.warning("tasks %s: %d records were not delivered in time", partitions, left)
+
+    def _ahead(self, partitions: Sequence[int]) -> dict[int, int]:
+        """What may be committed, and is not yet."""
+        ahead = {}
+        for partition in partitions:
+            offset = self._tasks[partition].committable
+            if offset is not None and offset != self._committed.get(partition):
+                ahead[partition] = self._committed[partition] = offset
+        return ahead
+
+
+class AtMostOnce(AtLeastOnce):
+    """Commits records before they are executed: records may be lost, and none is executed twice."""
+
+    tuples_a_read = _TUPLES_A_COMMITTED_READ
+
+    def __init__(self, environment: TaskEnvironment, sink: KafkaSink, component: str) -> None:
+        super().__init__(environment, sink)
+        self._component = component
+        self._failed = FailedCommits()
+
+    def on_polled(self, records: Sequence[Message]) -> None:
+        """Commits the offsets behind these records, and waits for that.
+
+        Raises:
+            RolledBackError: if it is not known to be done; the records must not be executed then.
+        """
+        behind = {
+            record.partition(): offset + 1
+            for record in records
+            if record.partition() in self._tasks and (offset := record.offset()) is not None
+        }
+        self._commit(behind)
+
+    def on_unexecuted(self, records: Sequence[Message]) -> None:
+        """Commits the offsets of unexecuted records, so that a clean stop loses nothing."""
+        first: dict[int | None, int] = {}
+        for record in records:
+            offset = record.offset()
+            if record.partition() in self._tasks and offset is not None:
+                first.setdefault(record.partition(), offset)
+        self._commit(first)
+
+    def on_tick(self, now: float) -> None:  # noqa: ARG002 - nothing is committed by the time
+        """Polls for delivery reports; there is nothing to commit."""
+        self._sink.poll()
+
+    def on_rolled_back(self, why: str) -> None:
+        """Nothing was executed.
+
+        Raises:
+            BrokerError: if that happened too often in a row.
+        """
+        self._failed.failed(self._component, why)
+
+    def on_revoked(self, partitions: Sequence[int]) -> None:
+        """Gets the last tuples out."""
+        self._flush(partitions, time.monotonic() + FLUSH_SECONDS)
+
+    def _commit(self, offsets: Mapping[int | None, int]) -> None:
+        known = {partition: offset for partition, offset in offsets.items() if partition is not None}
+        if not self._reader.commit_now(known, FLUSH_SECONDS):
+            raise RolledBackError(f"the offsets of tasks {sorted(known)} could not be committed")
+        self._failed.succeeded()

@@ -1,0 +1,298 @@
+"""The sink of a process on Kafka that works in transactions: one producer for tuples, ack batches and dead letters.
+
+A transaction is open from the first record on. Whatever is sent counts as delivered at once, because it is, or nothing
+is: a record that was not delivered ends the transaction that it is part of.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
+from spout_sdk.kafka.delivery_reports import ended_by, heard
+from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
+from spout_sdk.records import Delivered, Headers
+from tuple_tree.access import remedy
+from tuple_tree.bounded_calls import bounded
+from tuple_tree.names import transactional_id, transactional_prefix
+
+logger = logging.getLogger("spout_sdk.kafka")
+
+_ROOM_SECONDS: Final = 0.01
+_FLUSH_SECONDS: Final = 0.1
+_CLEANING_SECONDS: Final = 5.0
+_HANG_SECONDS: Final = 10.0
+"""How much longer than its timeout a call may take until it counts as hanging."""
+_REPLACED: Final = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_TXN_STATE}
+)
+_PURGED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+
+
+class TransactionalSink:
+    """The transactions of a process; only for the thread that made it.
+
+    Args:
+        kafka: librdkafka properties.
+        topology: whose.
+        component: the bolt.
+        slot: the end of the transactional id.
+
+    Raises:
+        AccessError: if this user may not use the transactional id.
+        BrokerError: if a predecessor's transaction could not be ended in time.
+    """
+
+    def __init__(self, kafka: KafkaSettings, topology: str, component: str, slot: str) -> None:
+        self._topology = topology
+        self._component = component
+        settings = transactional_settings(kafka, transactional_id(topology, component, slot))
+        self.timeout = float(settings.get("transaction.timeout.ms", TRANSACTION_MS)) / 1000
+        self._fatal: str | None = None
+        self._broken: str | None = None
+        self._unsent: str | None = None
+        self._records = 0
+        self._producer = Producer({**settings, "error_cb": self._on_error, "on_delivery": self._on_undelivered})
+        self._step(self._producer.init_transactions, 3 * self.timeout)
+        self._begin()
+
+    def for_task(self) -> "TaskSink":
+        """The sink of one task."""
+        return TaskSink(self)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything was sent in this transaction."""
+        return self._records > 0
+
+    def poll(self) -> None:
+        """Hears what has become of records.
+
+        Raises:
+            RolledBackError: if the transaction can only be aborted.
+            BrokerError: if the producer cannot go on.
+        """
+        self._serve(lambda: self._producer.poll(0))
+        if self._fatal is not None:
+            raise BrokerError(self._fatal)
+        # What was not delivered is why nothing more could be sent, and may be reported after that.
+        if (why := self._broken or self._unsent) is not None:
+            raise RolledBackError(why)
+
+    def commit(self, offsets: Sequence[TopicPartition], group: Any) -> None:
+        """Commits everything that was sent, and the offsets of the inputs that it was sent for, or nothing of it.
+
+        Args:
+            offsets: at least one, by which Kafka knows whether this process still has its place in the group.
+            group: that place.
+
+        Raises:
+            RolledBackError: if the transaction can only be aborted.
+            BrokerError: if the producer cannot go on, or it is not known how the commit went.
+        """
+        left = self._flush()
+        self.poll()
+        if left:
+            self._hear_cause()
+            raise RolledBackError(f"{left} records were not delivered within {self.timeout:.0f} s")
+        positions = list(offsets)
+        self._step(lambda seconds: self._producer.send_offsets_to_transaction(positions, group, seconds), self.timeout)
+        self._step(self._producer.commit_transaction, self.timeout)
+        self._begin()
+
+    def abort(self) -> None:
+        """Undoes what was sent since the last commit.
+
+        Raises:
+            BrokerError: if the producer cannot go on.
+        """
+        if self._fatal is not None:
+            raise BrokerError(self._fatal)
+        try:
+            self._step(self._producer.abort_transaction, self.timeout)
+        except RolledBackError as error:
+            raise BrokerError(
+                f"{self._component} cannot abort its transaction: {error}; restart the process"
+            ) from error
+        self._broken = self._unsent = None
+        self._begin()
+
+    def close(self) -> None:
+        """Aborts what is open, so that nobody has to wait until it times out; a failure is only logged."""
+        try:
+            with bounded(_CLEANING_SECONDS + _HANG_SECONDS, f"abort_transaction() of {self._component}"):
+                self._producer.abort_transaction(min(_CLEANING_SECONDS, self.timeout))
+        except KafkaException as error:
+            if self.is_used:
+                logger.warning(
+                    "%s leaves a transaction open, which times out after %.0f s: %s",
+                    self._component,
+                    self.timeout,
+                    error.args[0].str(),
+                )
+
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+    ) -> KafkaError | None:
+        """Adds a record to the transaction; waits while librdkafka's queue is full.
+
+        Returns:
+            Why the record alone is refused, as it is too large for instance; None if it was taken, or the transaction
+            is broken anyway, as `poll` will say.
+        """
+        self._records += 1
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, None, None, 0, headers)
+                return None
+            except BufferError:
+                self._serve(lambda: self._producer.poll(_ROOM_SECONDS))
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                cause = ended_by(self._producer.poll, reason)
+                if reason.code() != KafkaError._STATE and cause is None:
+                    return reason
+                # Not raised here, where a bolt's execute would be blamed for it.
+                if cause is not None:
+                    self._fatal = self._fatal or self._ended(cause)
+                elif self._unsent is None:
+                    self._unsent = f"a record for {topic}[{partition}] could not be sent: {reason.str()}"
+                return None
+
+    def _flush(self) -> int:
+        """Returns how many records are not delivered; does not wait for those behind one that was refused.
+
+        librdkafka holds them back until the transaction is aborted, and the broker aborts it when it times out.
+        """
+        deadline = time.monotonic() + self.timeout
+        while True:
+            left = self._serve(lambda: self._producer.flush(min(_FLUSH_SECONDS, self.timeout)))
+            ended = self._broken is not None or self._fatal is not None
+            if not left or ended or time.monotonic() >= deadline:
+                return left
+
+    def _serve(self, call: Callable[[], int]) -> int:
+        """Hears delivery reports; keeps what is fatal."""
+        said, reason = heard(call)
+        if reason is not None:
+            self._fatal = self._ended(reason)
+        return said
+
+    def _hear_cause(self) -> None:
+        """Hears what ended the producer, where the client has lost that: to begin again is refused, with why."""
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if reason.fatal() or reason.code() in _REPLACED:
+                self._fatal = self._ended(reason)
+                raise BrokerError(self._fatal) from error
+
+    def _begin(self) -> None:
+        self._records = 0
+        self._producer.begin_transaction()
+
+    def _step(self, call: Callable[[float], None], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            left = max(0.1, deadline - time.monotonic())
+            try:
+                with bounded(left + _HANG_SECONDS, f"a step of the transaction of {self._component}"):
+                    call(left)
+                return
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                self._check_allowed(reason)
+                if reason.txn_requires_abort() and not reason.fatal():
+                    raise RolledBackError(reason.str()) from error
+                if reason.fatal() or reason.code() in _REPLACED:
+                    self._fatal = self._ended(reason)
+                    raise BrokerError(self._fatal) from error
+                if not reason.retriable() or time.monotonic() >= deadline:
+                    raise BrokerError(
+                        f"{self._component} does not know how its transaction went ({reason.str()}): restart the "
+                        "process, and it goes on from what is committed"
+                    ) from error
+
+    def _check_allowed(self, reason: KafkaError) -> None:
+        if reason.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            prefix = transactional_prefix(self._topology, self._component)
+            raise AccessError(f"transactional-id {prefix} may not be used by this user: {remedy(self._component)}")
+
+    def _ended(self, reason: KafkaError) -> str:
+        if reason.code() in _REPLACED:
+            return (
+                f"{self._component} was fenced ({reason.str()}): another process has its "
+                f"transactional id, or the transaction was open for more than {self.timeout:.0f} s, as an execute took "
+                "so long or the process stood still; restart it, and it goes on from what is committed. If it is "
+                "execute that needs the time, raise transaction.timeout.ms"
+            )
+        return f"the producer cannot go on: {reason.str()}; restart the process"
+
+    def _on_undelivered(self, error: KafkaError | None, message: Any) -> None:
+        if error is None or self._broken is not None or error.code() in _PURGED:
+            return
+        topic, partition = message.topic(), message.partition()
+        if error.code() in _REPLACED:
+            self._fatal = self._fatal or self._ended(error)
+        elif is_refused(error):
+            # Doing it again would end like this.
+            self._fatal = str(DeliveryError("a record", topic, partition, error))
+        self._broken = f"a record for {topic}[{partition}] was not delivered: {error.str()}"
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fatal = self._ended(error)
+        else:
+            logger.warning("Kafka: %s", error.str())
+
+
+class TaskSink:
+    """What a task sends through.
+
+    Args:
+        sink: of the process.
+    """
+
+    __slots__ = ("_sink",)
+
+    def __init__(self, sink: TransactionalSink) -> None:
+        self._sink = sink
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        on_undelivered: Delivered,
+    ) -> None:
+        """Sends tuples; only that they were not even taken is reported, since what fails later undoes everything."""
+        refused = self._sink.produce(topic, partition, key, value, headers)
+        if refused is not None:
+            on_undelivered(refused, None)
+
+    def send_reported(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        on_delivery: Delivered,
+    ) -> None:
+        """Sends an ack batch or a dead letter, which is reported at once."""
+        on_delivery(self._sink.produce(topic, partition, key, value, headers), None)
+
+    def flush_acks(self, _seconds: float) -> int:
+        """Everything was reported when it was sent."""
+        return 0

@@ -1,0 +1,224 @@
+"""Exactly once: a process's tuples, ack batches, dead letters and input offsets, committed in one transaction.
+
+One transaction covers all tasks of a process. It ends when it is old enough, and as soon as the input has run dry, but
+only where no input that will be read again can have had an effect (see `traced_offsets`).
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from confluent_kafka import Message
+
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.delivery.delivery_guarantees import TUPLES_A_READ, FailedCommits
+from spout_sdk.delivery.traced_offsets import TracedOffsets
+from spout_sdk.delivery.transactional_sink import TransactionalSink
+from spout_sdk.emitting.input_offsets import InputOffsets
+from spout_sdk.errors import HeldBackError, RolledBackError
+from spout_sdk.kafka.kafka_reader import KafkaReader
+from spout_sdk.records import TaskEnvironment
+
+logger = logging.getLogger("spout_sdk.bolt")
+
+INTERVAL_SECONDS: Final = 0.1
+"""How old a transaction becomes under load."""
+
+
+class ExactlyOnce:
+    """Commits in transactions.
+
+    Args:
+        environment: the world around the tasks; each is given a sink of its own in place of the environment's.
+        sink: the transactions of the process.
+        component: the bolt.
+        interval: seconds that a transaction is open under load.
+    """
+
+    tuples_a_read = TUPLES_A_READ
+
+    def __init__(
+        self,
+        environment: TaskEnvironment,
+        sink: TransactionalSink,
+        component: str,
+        interval: float = INTERVAL_SECONDS,
+    ) -> None:
+        self._environment = environment
+        self._sink = sink
+        self._component = component
+        self._interval = interval
+        self._inputs: dict[int, TracedOffsets] = {}
+        self._unopened: dict[int, BoltTask] = {}
+        self._committed: dict[int, int] = {}
+        self._since: float | None = None
+        self._failed = FailedCommits()
+
+    def in_flight(self) -> int:
+        """None: the commit of the transaction waits for them."""
+        return 0
+
+    def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
+        """See `DeliveryGuarantee`."""
+        self._reader = reader
+        self._tasks = tasks
+
+    def environment(self, partition: int) -> TaskEnvironment:
+        """One with a sink that takes part in the transactions."""
+        sink = self._sink.for_task()
+
+        def inputs(emitted: Callable[[], int]) -> InputOffsets:
+            offsets = self._inputs[partition] = TracedOffsets(emitted)
+            return offsets
+
+        return replace(self._environment, sink=sink, inputs=inputs)
+
+    def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
+        """Keeps the new tasks for `on_polled`."""
+        self._unopened.update(tasks)
+        for partition, task in tasks.items():
+            self._inputs[partition].folds = task.folds
+
+    def on_polled(self, records: Sequence[Message]) -> None:
+        """Opens the sessions of tasks that have their first records, and lets them go on where others were.
+
+        Not before: a transaction without the offset of an input could still be committed by a process that lost its
+        place in the group, and what it opens would then supersede the session of the task's new owner.
+
+        Raises:
+            RolledBackError: if it is not known where others were.
+        """
+        if not self._unopened:
+            return
+        for record in records:
+            partition: int = record.partition()  # type: ignore[assignment]
+            task = self._unopened.pop(partition, None)
+            if task is not None:
+                if task.folds:
+                    [at] = self._reader.committed([partition])
+                    task.resume(at.offset, at.metadata)
+                task.open_session()
+
+    def on_unexecuted(self, records: Sequence[Message]) -> None:
+        """Nothing is to be done."""
+
+    def on_tick(self, now: float) -> None:
+        """Commits once the transaction is old enough.
+
+        Raises:
+            HeldBackError: if inputs have been held back for too long.
+        """
+        self._sink.poll()
+        if self._since is None:
+            if self._sink.is_used or self._offsets() != self._committed:
+                self._since = now
+        elif now - self._since >= self._interval:
+            self._commit_if_whole(now)
+
+    def on_idle(self, now: float) -> None:
+        """Commits at once."""
+        self._commit_if_whole(now)
+
+    def on_revoked(self, partitions: Sequence[int]) -> None:
+        """Commits, or undoes what cannot be committed.
+
+        Raises:
+            RolledBackError: if it was undone, that of the other tasks as well.
+        """
+        try:
+            if not self._commit():
+                logger.warning(
+                    "%s gives up tasks %s while it holds back inputs that it has emitted for: all that was done since "
+                    "the last commit is undone, and done again",
+                    self._component,
+                    list(partitions),
+                )
+                raise RolledBackError("a task was given up that holds back inputs")
+        except RolledBackError:
+            self._abort()
+            raise
+        finally:
+            self._forget(partitions)
+
+    def on_lost(self, partitions: Sequence[int]) -> None:
+        """Aborts their transaction; the new owners execute its inputs again.
+
+        Raises:
+            RolledBackError: if that undid something of other tasks as well.
+        """
+        held = [partition for partition in partitions if partition in self._inputs]
+        self._forget(partitions)
+        if held and self._sink.is_used:
+            self._abort()
+            if self._tasks:
+                raise RolledBackError(f"tasks {held} were lost to others")
+
+    def on_rolled_back(self, why: str) -> None:
+        """Undoes the transaction.
+
+        Raises:
+            BrokerError: if that happened too often in a row.
+        """
+        self._environment.counters.rollbacks += 1
+        self._failed.failed(self._component, why)
+        self._abort()
+        self._forget(tuple(self._inputs))
+
+    def on_commit_failed(self) -> None:
+        """Nothing is to be done, as nothing is committed in the background."""
+
+    def close(self) -> None:
+        """Aborts the open transaction, so that readers do not wait for its timeout."""
+        self._sink.close()
+
+    def _commit_if_whole(self, now: float) -> None:
+        if self._commit() or self._since is None or now - self._since < self._sink.timeout / 2:
+            return
+        for partition, inputs in self._inputs.items():
+            if not inputs.is_repeatable:
+                raise HeldBackError(self._component, partition, inputs.oldest_open, self._sink.timeout / 2)
+
+    def _commit(self) -> bool:
+        """Commits if there is anything to commit.
+
+        Returns:
+            Whether everything is committed; False if it cannot be yet.
+        """
+        for task in self._tasks.values():
+            task.flush()
+        offsets = self._offsets()
+        if not self._sink.is_used and offsets == self._committed:
+            # Whoever made it wait may have gone to another process.
+            self._since = None
+            return True
+        if not all(inputs.is_repeatable for inputs in self._inputs.values()):
+            return False
+        # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
+        if offsets:
+            positions = self._reader.positions(offsets, {at: self._tasks[at].progress for at in offsets})
+        else:
+            positions = self._reader.starts(tuple(self._inputs))
+        self._sink.commit(positions, self._reader.place_in_group)
+        self._committed = offsets
+        self._since = None
+        self._failed.succeeded()
+        self._environment.counters.transactions += 1
+        return True
+
+    def _abort(self) -> None:
+        self._sink.abort()
+        self._since = None
+
+    def _offsets(self) -> dict[int, int]:
+        return {
+            partition: offset
+            for partition, inputs in self._inputs.items()
+            if (offset := inputs.committable) is not None
+        }
+
+    def _forget(self, partitions: Sequence[int]) -> None:
+        for partition in partitions:
+            self._inputs.pop(partition, None)
+            self._unopened.pop(partition, None)
+            self._committed.pop(partition, None)

@@ -1,0 +1,200 @@
+"""Emit plans: everything about a stream that can be worked out before the first tuple."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from spout_sdk.api.task_id import TaskId
+from spout_sdk.emitting.groupings import Choice, Choose, ChooseOne, CustomFactory, choose_for, choose_one_for
+from spout_sdk.emitting.packer import OpenPack
+from spout_sdk.errors import EmitError
+from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.manifest import BoltManifest, Manifest, Subscription
+from tuple_tree.names import tuples_topic
+from tuple_tree.payloads import PayloadCodec, payload_codec
+from tuple_tree.streams import Stream
+
+Groupings = Mapping[tuple[str, str, str], CustomFactory]
+"""Custom groupings by emitting component, stream and receiving bolt."""
+
+
+class Route:
+    """The way of a stream to one of its subscribers.
+
+    Args:
+        packs: what is not sent yet, for each task.
+        bolt: the subscriber.
+        choose: its grouping.
+        choose_one: the same, if it always picks one task.
+
+    Attributes:
+        ids: its tasks.
+        alone: each of them as the only one that receives a tuple.
+    """
+
+    __slots__ = ("alone", "choose", "choose_one", "ids", "packs")
+
+    def __init__(self, packs: Sequence[OpenPack], bolt: str, choose: Choose, choose_one: ChooseOne | None) -> None:
+        self.packs = packs
+        self.ids = tuple(TaskId(bolt, task) for task in range(len(packs)))
+        self.alone = tuple((task,) for task in self.ids)
+        self.choose = choose
+        self.choose_one = choose_one
+
+
+Delivery = tuple[Route, Choice]
+"""A route, with the key and the tasks of one tuple."""
+
+
+class EmitPlan:
+    """How a task emits to one of its streams.
+
+    Attributes:
+        routes: one for each subscription.
+        only_route: the one, if there is no other, and it always leads to one task of a stream of packs.
+        is_row: whether the codec takes values as they are.
+    """
+
+    __slots__ = ("_codec", "_component", "_stream", "_width", "is_row", "only_route", "routes")
+
+    def __init__(self, component: str, stream: Stream, codec: PayloadCodec, routes: Sequence[Route]) -> None:
+        self._component = component
+        self._stream = stream
+        self._codec = codec
+        self._width = len(stream.fields)
+        self.routes = tuple(routes)
+        only = self.routes[0] if len(self.routes) == 1 and codec.max_rows > 1 else None
+        self.only_route = only if only is not None and only.choose_one is not None else None
+        self.is_row = codec.is_row
+
+    def row(self, values: Sequence[Any]) -> Any:
+        """The values as the stream's codec takes them.
+
+        Raises:
+            EmitError: if they do not fit the stream.
+        """
+        if values.__class__ is not tuple and values.__class__ is not list:
+            raise self.error(f"values must be a tuple or a list, not {type(values).__name__}: write ({values!r},)")
+        if len(values) != self._width:
+            raise self.error(f"{len(values)} values for {self._width} fields: pass one value for each field")
+        try:
+            return self._codec.row(values)
+        except Exception as error:  # fastavro raises TypeError, ValueError, OverflowError, AttributeError and more
+            raise self._unfit(values, error) from error
+
+    def routed(self, values: Sequence[Any]) -> tuple[Any, int]:
+        """The values as the stream's codec takes them, and the one task that receives them; for an `only_route`.
+
+        Raises:
+            EmitError: if they do not fit the stream, or cannot be grouped.
+        """
+        row = values if values.__class__ is tuple and self.is_row(values) else self.row(values)
+        try:
+            return row, self.only_route.choose_one(values)  # type: ignore[union-attr, misc]  # an only route has it
+        except (TypeError, ValueError) as error:
+            raise self.ungrouped(values, error) from error
+
+    def deliveries(self, values: Sequence[Any]) -> list[Delivery]:
+        """Who receives a tuple.
+
+        All are picked before anything is sent, so that an emit that raises has emitted nothing.
+
+        Raises:
+            EmitError: if the values cannot be grouped by, or the stream is direct.
+        """
+        return [(route, self.choice(route, values)) for route in self.routes]
+
+    def choice(self, route: Route, values: Sequence[Any]) -> Choice:
+        """Key and tasks of a tuple on one route.
+
+        Raises:
+            EmitError: as `deliveries`.
+        """
+        try:
+            return route.choose(values)
+        except (TypeError, ValueError) as error:
+            raise self.ungrouped(values, error) from error
+
+    def delivery(self, task: TaskId) -> list[Delivery]:
+        """The one delivery of a direct emit.
+
+        Raises:
+            EmitError: if the stream is not direct, or the task no subscriber.
+        """
+        if not self._stream.direct:
+            raise self.error("it is not direct: use emit, or declare the stream with direct=True")
+        for route in self.routes:
+            if task in route.ids:
+                return [(route, (None, (task[1],)))]
+        known = ", ".join(f"{route.ids[0]} to {route.ids[-1]}" for route in self.routes) or "none"
+        raise self.error(f"{task!r} does not receive it: its subscribers' tasks are {known}")
+
+    def ungrouped(self, values: Sequence[Any], error: Exception) -> EmitError:
+        """The error for values that a grouping has refused."""
+        if isinstance(error, TypeError):  # by a value that no grouping takes, and it says so
+            return self.error(str(error))
+        return self.error(
+            f"{_shown(values)} cannot be grouped by ({type(error).__name__}: {error}): pass values that its "
+            "subscribers can be chosen by"
+        )
+
+    def _unfit(self, values: Sequence[Any], error: Exception) -> EmitError:
+        return self.error(
+            f"{_shown(values)} does not fit codec {self._stream.codec} ({type(error).__name__}: {error}): "
+            f"pass what the stream declares, {_types(self._stream)}"
+        )
+
+    def error(self, detail: str) -> EmitError:
+        """An `EmitError` about this stream."""
+        return EmitError(self._component, self._stream.name, self._stream.field_names, detail)
+
+
+def _shown(values: Sequence[Any]) -> str:
+    shown = repr(values)
+    return shown if len(shown) <= 200 else shown[:200] + "…"
+
+
+def _types(stream: Stream) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in stream.fields)
+
+
+def emit_plans(
+    manifest: Manifest, component: str, next_id: Callable[[], int], groupings: Groupings, max_rows: int
+) -> dict[str, EmitPlan]:
+    """The plans of a task, by stream.
+
+    Args:
+        manifest: of the topology.
+        component: the task's.
+        next_id: returns random integers, for where shuffles begin.
+        groupings: the topology's custom ones.
+        max_rows: tuples of a record, at most.
+    """
+    plans = {}
+    for stream in manifest.component(component).streams:
+        codec = payload_codec(stream)
+        source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
+        routes = []
+        for bolt, subscription in receivers(manifest, component, stream.name):
+            topic = tuples_topic(manifest.topology, bolt.name)
+            custom = groupings.get((component, stream.name, bolt.name))
+            start = next_id()
+            choose = choose_for(subscription, bolt.tasks, stream.field_names, start, custom)
+            choose_one = choose_one_for(subscription, bolt.tasks, stream.field_names, start)
+            packs = [OpenPack(topic, task, codec, source, max_rows) for task in range(bolt.tasks)]
+            routes.append(Route(packs, bolt.name, choose, choose_one))
+        plans[stream.name] = EmitPlan(component, stream, codec, routes)
+    return plans
+
+
+def receivers(manifest: Manifest, component: str, stream: str) -> Iterator[tuple[BoltManifest, Subscription]]:
+    """The bolts that receive a stream, with their subscriptions."""
+    for bolt in manifest.bolts:
+        for subscription in bolt.subscriptions:
+            if (subscription.source, subscription.stream) == (component, stream):
+                yield bolt, subscription
+
+
+def unknown_stream(component: str, stream: str, plans: dict[str, EmitPlan]) -> EmitError:
+    """The error for a stream that the component does not declare."""
+    declared = ", ".join(plans) or "none"
+    return EmitError(component, stream, (), f"it declares {declared}; add the stream to its `streams`")

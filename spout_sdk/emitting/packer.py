@@ -1,0 +1,267 @@
+"""The tuples that a task has emitted and not yet sent, packed into a record for each task and stream.
+
+A pack goes out when it is full, when its oldest tuple has lingered, and at once when the task's input has run dry.
+"""
+
+from array import array
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from spout_sdk.records import Headers, Sink
+from spout_sdk.statistics.counters import Counters
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, pack_counts
+from tuple_tree.column_packs import Columns, concatenated
+from tuple_tree.ids import ID_BYTES, pack_ids
+from tuple_tree.packs import MAX_BYTES
+from tuple_tree.payloads import PayloadCodec
+
+LINGER_SECONDS: Final = 0.005
+
+_FIRST_LIMIT: Final = 64
+_GROWTH: Final = 4
+
+
+Undelivered = Callable[[Sequence[int], int, Any, Any], None]
+"""Called with the roots of tuples that are not delivered, how many these are, the error, and the message, if any."""
+
+
+class OpenPack:
+    """Tuples of one stream for one task that are not sent yet.
+
+    Attributes:
+        rows: a row for each tuple.
+        batches: tuples of an `ArrowBolt`, instead: record batches with their ids and numbers of anchors, as below.
+        ids: root and edge, in turn, of each anchor of each tuple that has edges.
+        owners: what the last tuples, which have no edges yet, are anchored to: the number of their input in its
+            record, or the root, where a spout emits.
+        counts: how many anchors each tuple has; None as long as each has one.
+        limit: how many rows make it full, at the moment; 1 if a record carries one tuple.
+        key: of its last tuple; that of the record, where the codec has one tuple a record.
+        trace_context: headers that say which trace the tuples belong to.
+        is_special: whether `counts` or `trace_context` say anything.
+    """
+
+    __slots__ = (
+        "batched",
+        "batches",
+        "codec",
+        "counts",
+        "ids",
+        "is_special",
+        "key",
+        "limit",
+        "most",
+        "owners",
+        "rows",
+        "source",
+        "task",
+        "topic",
+        "trace_context",
+    )
+
+    def __init__(self, topic: str, task: int, codec: PayloadCodec, source: tuple[str, bytes], max_rows: int) -> None:
+        self.topic = topic
+        self.task = task
+        self.codec = codec
+        self.source = source
+        self.most = min(max_rows, codec.max_rows)
+        self.limit = min(_FIRST_LIMIT, self.most)
+        self.rows: list[Any] = []
+        self.batches: list[Columns] = []
+        self.batched = 0
+        self.ids = array("Q")
+        self.owners: list[int] = []
+        self.counts: list[int] | None = None
+        self.key: bytes | None = None
+        self.trace_context: Headers = []
+        self.is_special = False
+
+
+class Packer:
+    """Packs and sends what a task emits.
+
+    Attributes:
+        before_send: called before a pack is sent.
+        assign_edges: draws the edges of the tuples of a pack that have none.
+
+    Args:
+        sink: where to send.
+        counters: of the process.
+        undelivered: called when tuples were not delivered, or turn out not to fit their stream.
+    """
+
+    def __init__(self, sink: Sink, counters: Counters, undelivered: Undelivered) -> None:
+        self._counters = counters
+        self._send = sink.send
+        self._undelivered = undelivered
+        self.before_send: Callable[[], None] = _nothing
+        self.assign_edges: Callable[[OpenPack], None] = _no_owners
+        # Those with tuples, in order; and some that were sent because they were full.
+        self._open: dict[OpenPack, None] = {}
+        self._sent = 0
+        self._since: float | None = None
+
+    def add(self, pack: OpenPack, row: Any, edges: Edges, key: bytes | None, trace_context: Headers) -> None:
+        """Adds a tuple to a pack.
+
+        Args:
+            pack: of its stream and receiver.
+            row: as its codec made it.
+            edges: root → edge of this delivery.
+            key: of the record, where a record carries one tuple.
+            trace_context: headers that all tuples of a pack share.
+        """
+        if pack.owners:
+            self.assign_edges(pack)
+        anchors = len(edges)
+        if pack.rows and trace_context != pack.trace_context:
+            self.send(pack)
+        pack.trace_context = trace_context
+        if pack.counts is not None:
+            pack.counts.append(anchors)
+        elif anchors != 1:
+            pack.counts = [1] * len(pack.rows) + [anchors]
+        for pair in edges.items():
+            pack.ids.extend(pair)
+        pack.key = key
+        pack.rows.append(row)
+        pack.is_special = pack.counts is not None or bool(trace_context)
+        self.added(pack)
+
+    def add_one(self, pack: OpenPack, row: Any, root: int, edge: int) -> None:
+        """Adds a tuple of one tree, which belongs to no trace; as `add`."""
+        if pack.is_special:
+            self.add(pack, row, {root: edge}, None, [])
+            return
+        pack.ids.append(root)
+        pack.ids.append(edge)
+        rows = pack.rows
+        rows.append(row)
+        size = len(rows)
+        if size == 1 or size >= pack.limit:
+            self.added(pack)
+
+    def add_untracked(self, pack: OpenPack, row: Any) -> None:
+        """Adds a tuple of a topology that follows no trees, which belongs to no trace; as `add`."""
+        if pack.is_special:
+            self.add(pack, row, {}, None, [])
+            return
+        rows = pack.rows
+        rows.append(row)
+        size = len(rows)
+        if size == 1 or size >= pack.limit:
+            self.added(pack)
+
+    def add_columns(self, pack: OpenPack, columns: Columns, trace_context: Headers) -> None:
+        """Adds the tuples of a record batch to a pack; the task adds no others to it."""
+        if pack.batches and trace_context != pack.trace_context:
+            self.send(pack)
+        pack.trace_context = trace_context
+        pack.batches.append(columns)
+        pack.batched += len(columns.rows)
+        self._open[pack] = None
+        if pack.batched >= pack.limit:
+            self.send(pack)
+
+    def open(self, pack: OpenPack) -> None:
+        """Makes a pack ready for tuples without edges, which the caller appends: of one tree each, and no trace."""
+        if pack.is_special:
+            self.send(pack)
+        self._open[pack] = None
+
+    def added(self, pack: OpenPack) -> None:
+        """Takes note of a pack's first tuple, and sends it if it is full; need not be called after others."""
+        rows = len(pack.rows)
+        if rows >= pack.limit:
+            self.send(pack)
+        elif rows == 1:
+            self._open[pack] = None
+
+    def tick(self, now: float) -> None:
+        """Sends what has lingered."""
+        if not self._open:
+            self._since = None
+        elif self._since is None:
+            self._since = now
+        elif now - self._since >= LINGER_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends all that is not sent yet."""
+        self._since = None
+        while self._open:
+            # A send may report deliveries, and what is acked then flushes all that is not sent yet, before its batch.
+            pack = next(iter(self._open))
+            del self._open[pack]
+            if pack.rows or pack.batches:
+                self.send(pack)
+
+    @property
+    def emitted(self) -> int:
+        """How many tuples were added so far."""
+        return self._sent + sum(len(pack.rows) + pack.batched for pack in self._open)
+
+    def send(self, pack: OpenPack) -> None:
+        """Sends a pack."""
+        if pack.owners:
+            self.assign_edges(pack)
+        self.before_send()
+        if pack.batches:
+            self._send_columns(pack)
+            return
+        rows, ids, counts = pack.rows, pack.ids, pack.counts
+        pack.rows, pack.ids, pack.counts = [], array("Q"), None
+        self._sent += len(rows)
+        self._counters.transferred += len(rows)
+        self._send_rows(pack, rows, ids, counts)
+        pack.trace_context, pack.is_special = [], False
+
+    def _send_columns(self, pack: OpenPack) -> None:
+        batches, pack.batches = pack.batches, []
+        self._sent += pack.batched
+        self._counters.transferred += pack.batched
+        pack.batched = 0
+        whole = concatenated(batches)
+        for begin in range(0, len(whole.rows), pack.most):
+            part = whole.part(begin, begin + pack.most)
+            self._send_rows(pack, part.rows, part.ids, part.counts)
+
+    def _send_rows(self, pack: OpenPack, rows: Any, ids: Any, counts: Any) -> None:
+        try:
+            payload = pack.codec.encode(rows)
+            counted = None if counts is None or not len(ids) else pack_counts(counts)
+        except Exception as error:  # noqa: BLE001 - Arrow raises ArrowInvalid, OverflowError, UnicodeEncodeError and more
+            if len(rows) == 1:
+                self._undelivered(ids[::2], 1, error, None)
+            else:
+                self._send_halves(pack, rows, ids, counts)
+            return
+        # Of a tuple with many anchors, these are most of the record.
+        size = len(payload) + ID_BYTES * len(ids) + len(counted or b"")
+        if size > MAX_BYTES and len(rows) > 1:
+            self._send_halves(pack, rows, ids, counts)
+            return
+        if pack.most > 1:
+            pack.limit = max(1, min(pack.most, _GROWTH * pack.limit, MAX_BYTES * len(rows) // size))
+        headers: Headers = [(ANCHORS_HEADER, pack_ids(ids))] if len(ids) else []
+        if counted is not None:
+            headers.append((ANCHOR_COUNTS_HEADER, counted))
+        headers += (pack.source, *pack.trace_context)
+        undelivered = partial(self._undelivered, ids[::2], len(rows))
+        key = pack.key if pack.codec.max_rows == 1 else None
+        self._send(pack.topic, pack.task, key, payload, headers, undelivered)
+
+    def _send_halves(self, pack: OpenPack, rows: Any, ids: Any, counts: Any) -> None:
+        half = len(rows) // 2
+        split = 2 * (half if counts is None else int(sum(counts[:half])))
+        self._send_rows(pack, rows[:half], ids[:split], None if counts is None else counts[:half])
+        self._send_rows(pack, rows[half:], ids[split:], None if counts is None else counts[half:])
+
+
+def _no_owners(_pack: OpenPack) -> None:
+    raise AssertionError("a tuple without an edge where each is given one when it is emitted")
+
+
+def _nothing() -> None:
+    """Nothing has to be sent before a pack."""

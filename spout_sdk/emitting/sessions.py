@@ -1,0 +1,42 @@
+"""Sessions: a new owner of a task opens one on every acker partition before it does anything else."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from spout_sdk.errors import BrokerError, DeliveryError
+from spout_sdk.kafka.kafka_sink import KafkaSink
+
+OPEN_SECONDS: Final = 15.0
+"""A broker that fails is replaced within this time; and it is less than a process has to stop."""
+
+
+class Writer(Protocol):
+    """A task, as far as its session goes."""
+
+    def open_session(self) -> None:
+        """Sends the opening batches."""
+        ...
+
+    @property
+    def failure(self) -> DeliveryError | None:
+        """Why they were not delivered."""
+        ...
+
+
+def open_sessions(sink: KafkaSink, writers: Sequence[Writer]) -> None:
+    """Opens the sessions of tasks and waits until that is delivered.
+
+    Raises:
+        BrokerError: if it is not, in time.
+    """
+    for writer in writers:
+        writer.open_session()
+    left = sink.flush_acks(OPEN_SECONDS)
+    for writer in writers:
+        if writer.failure is not None:
+            raise writer.failure
+    if left:
+        raise BrokerError(
+            f"the sessions of {len(writers)} tasks could not be opened: {left} ack batches were not delivered within "
+            f"{OPEN_SECONDS:.0f} s; check that the partitions of the ack topic have leaders"
+        )

@@ -1,0 +1,78 @@
+"""Hearing what a producer reports, and what confluent-kafka makes of an error after which it cannot go on."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from spout_sdk.statistics.counters import Counters
+
+logger = logging.getLogger("spout_sdk.kafka")
+
+_WARN_SECONDS: Final = 10.0
+
+
+class LostTuples:
+    """Counts untracked tuples that were not delivered, and logs that every ten seconds.
+
+    Args:
+        counters: of the process.
+    """
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._warn_at = 0.0
+
+    def count(self, tuples: int, error: Any, message: Any) -> None:
+        """So many were not delivered; the message is None if they were not even taken."""
+        self._counters.undelivered += tuples
+        now = time.monotonic()
+        if now >= self._warn_at:
+            self._warn_at = now + _WARN_SECONDS
+            topic = "" if message is None else f" for {message.topic()}[{message.partition()}]"
+            logger.warning(
+                "%d untracked tuples%s were not delivered and are lost: %s (%d tuples so far)",
+                tuples,
+                topic,
+                error,
+                self._counters.undelivered,
+            )
+
+
+def heard(call: Callable[[], int]) -> tuple[int, KafkaError | None]:
+    """Calls a producer's `poll` or `flush`.
+
+    Args:
+        call: what serves the delivery reports, and says how many there were, or are left.
+
+    Returns:
+        What it said, 0 if the producer cannot go on; and why it cannot, or None if it can. 1 and None if something is
+        wrong that was not said: nothing may count as delivered, and the next call says what it is.
+    """
+    try:
+        return call(), None
+    except KafkaException as error:
+        return 0, error.args[0]
+    except SystemError as error:
+        # The client has set the exception and called for one more report; Python names it as the cause.
+        if isinstance(error.__cause__, KafkaException):
+            return 0, error.__cause__.args[0]
+        # It has set the exception, and lost it to a line of librdkafka's log.
+        if "without setting an exception" in str(error):
+            return 1, None
+        raise
+
+
+def ended_by(poll: Callable[[float], int], reason: KafkaError) -> KafkaError | None:
+    """What put an end to a producer, if something did.
+
+    Args:
+        poll: of the producer.
+        reason: what `produce` refused a record for. After a fatal error it says so by a code of its own, with neither
+            the mark of such errors nor the cause, which the next poll has.
+    """
+    if reason.code() == KafkaError._FATAL:
+        return heard(lambda: poll(0))[1] or reason
+    return reason if reason.fatal() else None

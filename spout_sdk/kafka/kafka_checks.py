@@ -1,0 +1,153 @@
+"""What is checked before a component starts, and while it runs.
+
+Kafka answers and lets the user in, the component's topics are as the manifest says, and it may do with them what it
+has to. Of the others, its user may know nothing. While it runs, its topics are watched.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka.admin import AdminClient, TopicDescription
+
+from spout_sdk.errors import AccessError, BrokerUnreachableError, TopicsError
+from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings
+from tuple_tree.access import Operation, component_role, no_entry, remedy, shortfall
+from tuple_tree.forgotten_clients import forgettable
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import TOPOLOGIES_TOPIC
+from tuple_tree.stats_publisher import StatsPublisher, producer_settings
+from tuple_tree.topic_watch import TopicWatch
+from tuple_tree.topics import topic_specs
+
+ANSWER_SECONDS: Final = 10.0
+
+_KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+_USED: Final = (Operation.READ, Operation.WRITE)
+
+
+def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str, sources: Sequence[str] = ()) -> None:
+    """Checks the topics of a component.
+
+    Args:
+        kafka: librdkafka properties.
+        manifest: of the topology.
+        component: one of its own.
+        sources: the topics that it reads, if it is a `KafkaSpout`.
+
+    Raises:
+        AccessError: if the broker does not let this user in.
+        BrokerUnreachableError: if no broker answers within 10 seconds.
+        TopicsError: if a topic is missing, has another number of partitions, or may not be used by this user.
+    """
+    uses = _uses(manifest, component, sources)
+    partitions = {spec.name: spec.partitions for spec in topic_specs(manifest)}
+    missing = []
+    named = [name for name in partitions if name in uses] + [name for name in sources if name not in partitions]
+    for topic, found in _described(kafka, named).items():
+        if isinstance(found, KafkaError):
+            if found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                if topic not in partitions:
+                    raise TopicsError(f"{component!r} reads topic {topic}, which does not exist: create it")
+                missing.append(topic)
+                continue
+            raise TopicsError(f"topic {topic} {shortfall(uses[topic], ())}: {remedy(component)}")
+        operations = found.authorized_operations
+        allowed = None if operations is None else [each.name for each in operations]
+        if lacking := shortfall(uses[topic], allowed):
+            raise TopicsError(f"topic {topic} {lacking}: {remedy(component)}")
+        if len(found.partitions) != partitions.get(topic, len(found.partitions)):
+            raise TopicsError(
+                f"topic {topic} has {len(found.partitions)} partitions, but the topology needs {partitions[topic]}: "
+                "the number of tasks or ack_partitions changed; delete the topic, or change it back"
+            )
+    if missing:
+        raise TopicsError(
+            f"topology {manifest.topology!r} has no topic {', '.join(missing)}: "
+            "create them with `acker topics create MODULE:TOPOLOGY`"
+        )
+
+
+def watching_client(kafka: KafkaSettings) -> AdminClient:
+    """A client for questions that are asked while a component runs."""
+    return forgettable(AdminClient)({**admin_settings(kafka), "log_level": 2})
+
+
+def stats_publisher(
+    kafka: KafkaSettings, admin: AdminClient, topology: str, component: str, now: float
+) -> StatsPublisher:
+    """Publishes what this process of a component does.
+
+    Args:
+        kafka: librdkafka properties.
+        admin: asks whether the topic is there.
+        topology: its name.
+        component: one of its own.
+        now: seconds, of the clock by which it will be told to.
+    """
+
+    def ask(topic: str) -> Mapping[str, "Future[TopicDescription]"]:
+        return admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
+
+    producer = Producer(producer_settings(kafka))
+    return StatsPublisher(topology, "component", component, producer, ask, _identity, KafkaException, now)
+
+
+def watched(admin: AdminClient, manifest: Manifest, component: str, sources: Sequence[str] = ()) -> TopicWatch:
+    """Watches the topics of a component."""
+    topics = list(_uses(manifest, component, sources))
+
+    def ask() -> Mapping[str, "Future[TopicDescription]"]:
+        # Kafka's client takes no empty question.
+        return admin.describe_topics(TopicCollection(topics), request_timeout=ANSWER_SECONDS) if topics else {}
+
+    return TopicWatch(ask, _identity)
+
+
+def _identity(answer: "Future[TopicDescription]") -> str | None:
+    try:
+        return str(answer.result().topic_id)
+    except KafkaException as error:
+        return None if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""
+
+
+def _uses(manifest: Manifest, component: str, sources: Sequence[str]) -> dict[str, tuple[Operation, ...]]:
+    """The topics of a component, and what it does with each."""
+    # `acker.topologies` is for commands; spouts and bolts have no use for it.
+    return {
+        topic: tuple(each for each in operations if each in _USED)
+        for topic, operations in component_role(manifest, component, sources).needed_topics.items()
+        if topic != TOPOLOGIES_TOPIC
+    }
+
+
+def _described(kafka: KafkaSettings, topics: list[str]) -> dict[str, TopicDescription | KafkaError]:
+    """What Kafka says of each topic: how it is, that there is none, or that this user may not know."""
+    if not topics:
+        return {}
+    heard: list[KafkaError] = []
+    settings: dict[str, Any] = {**admin_settings(kafka), "error_cb": heard.append}
+    admin = forgettable(AdminClient)(settings)
+    asked = admin.describe_topics(
+        TopicCollection(topics), include_authorized_operations=True, request_timeout=ANSWER_SECONDS
+    )
+    found: dict[str, TopicDescription | KafkaError] = {}
+    for topic, answer in asked.items():
+        try:
+            found[topic] = answer.result()
+        except KafkaException as error:
+            reason = error.args[0]
+            if reason.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+                found[topic] = reason
+                continue
+            admin.poll(0)
+            servers = kafka.get("bootstrap.servers")
+            for each in heard:
+                if each.code() in _KEPT_OUT:
+                    raise AccessError(no_entry(servers, each.str())) from error
+            raise BrokerUnreachableError(
+                f"no Kafka broker answered at {servers} within {ANSWER_SECONDS:.0f} s ({reason.str()}): start one, or "
+                "set bootstrap.servers (ACKER_KAFKA__BOOTSTRAP_SERVERS)"
+            ) from error
+    return found

@@ -1,0 +1,144 @@
+"""The sink of a process on Kafka: two producers, because a success report for each tuple would cost too much.
+
+One sends tuples and reports failures only; the other sends ack batches and dead letters, reports everything and does
+not linger.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from spout_sdk.errors import BrokerError
+from spout_sdk.kafka.delivery_reports import ended_by, heard
+from spout_sdk.kafka.kafka_settings import KafkaSettings, ack_producer_settings, tuple_producer_settings
+from spout_sdk.records import Delivered, Headers
+
+logger = logging.getLogger("spout_sdk.kafka")
+
+_ROOM_SECONDS: Final = 0.01
+
+
+class KafkaSink:
+    """Sends through librdkafka; only for the thread that made it, which also hears the delivery reports.
+
+    Args:
+        kafka: librdkafka properties.
+        never_twice: whether no tuple may be sent twice, as with `at_most_once`.
+    """
+
+    def __init__(self, kafka: KafkaSettings, *, never_twice: bool = False) -> None:
+        self.error: str | None = None
+        heard = {"error_cb": self._on_error}
+        self._tuples = Producer({**tuple_producer_settings(kafka, never_twice=never_twice), **heard})
+        self._acks = Producer({**ack_producer_settings(kafka), **heard})
+        self._produce_tuple = self._tuples.produce
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        on_undelivered: Delivered,
+    ) -> None:
+        """Sends tuples; waits while librdkafka's queue is full, which is the back-pressure of a slow broker."""
+        try:
+            self._produce_tuple(topic, value, key, partition, on_undelivered, None, 0, headers)
+        except BufferError:
+            self._when_room(self._tuples, topic, partition, key, value, headers, on_undelivered)
+        except KafkaException as error:
+            self._refused(self._tuples, error, on_undelivered)
+
+    def send_reported(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        on_delivery: Delivered,
+    ) -> None:
+        """Sends an ack batch or a dead letter; waits like `send`."""
+        self._when_room(self._acks, topic, partition, key, value, headers, on_delivery)
+
+    def poll(self) -> None:
+        """Hears the delivery reports that have come.
+
+        Raises:
+            BrokerError: if a producer cannot go on.
+        """
+        self._hear(lambda: self._tuples.poll(0))
+        self._hear(lambda: self._acks.poll(0))
+        if self.error is not None:
+            raise BrokerError(self.error)
+
+    def in_flight(self) -> int:
+        """Polls, and returns how many records are sent and not yet delivered.
+
+        Raises:
+            BrokerError: if a producer cannot go on.
+        """
+        self.poll()
+        return len(self._tuples) + len(self._acks)
+
+    def flush(self, seconds: float) -> int:
+        """Waits until everything is delivered or has failed.
+
+        Returns:
+            How many records are still on their way when the time is over.
+
+        Raises:
+            BrokerError: if a producer cannot go on: what was on its way may be lost.
+        """
+        deadline = time.monotonic() + seconds
+        left = self._hear(lambda: self._tuples.flush(seconds))
+        return left + self.flush_acks(max(0.0, deadline - time.monotonic()))
+
+    def flush_acks(self, seconds: float) -> int:
+        """As `flush`, but for ack batches and dead letters only: tuples may wait for a partition that has no leader."""
+        return self._hear(lambda: self._acks.flush(seconds))
+
+    def _hear(self, call: Callable[[], int]) -> int:
+        said, reason = heard(call)
+        if reason is not None:
+            raise self._ended(reason)
+        return said
+
+    def _ended(self, reason: KafkaError) -> BrokerError:
+        # Kept for `poll`: raised in a bolt's execute, it counts as the bolt's own failure.
+        self.error = self.error or f"the producer cannot go on: {reason.str()}; restart the process"
+        return BrokerError(self.error)
+
+    def _when_room(
+        self,
+        producer: Producer,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        on_delivery: Delivered,
+    ) -> None:
+        while True:
+            try:
+                producer.produce(topic, value, key, partition, on_delivery, None, 0, headers)
+                return
+            except BufferError:
+                self._hear(lambda: producer.poll(_ROOM_SECONDS))
+            except KafkaException as error:
+                self._refused(producer, error, on_delivery)
+                return
+
+    def _refused(self, producer: Producer, error: KafkaException, on_delivery: Delivered) -> None:
+        """A record that librdkafka does not even take, a too large one for instance: not delivered, like others."""
+        if (cause := ended_by(producer.poll, error.args[0])) is not None:
+            raise self._ended(cause) from error
+        on_delivery(error.args[0], None)
+
+    def _on_error(self, error: Any) -> None:
+        # A fatal one does not come here: the client raises it while it is polled.
+        logger.warning("Kafka: %s", error.str())

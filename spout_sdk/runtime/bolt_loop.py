@@ -1,0 +1,343 @@
+"""The loop of a bolt process: poll, execute, send, commit."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from confluent_kafka import Message
+
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH, DeliveryGuarantee
+from spout_sdk.emitting.flush_timing import FlushTiming
+from spout_sdk.errors import RolledBackError
+from spout_sdk.kafka.kafka_reader import KafkaReader
+from spout_sdk.kafka.kafka_settings import KafkaSettings
+from spout_sdk.records import Clock
+from spout_sdk.statistics.stats import NO_INPUT
+from spout_sdk.topologies.topology import Topology
+from tuple_tree.names import component_group, tuples_topic
+
+logger = logging.getLogger("spout_sdk.bolt")
+
+_WAIT_SECONDS: Final = 0.02
+_TICK_SECONDS: Final = 0.0025
+_MOST_RECORDS: Final = 10_000  # of a read
+# A batch that takes longer than this is made smaller, and between tuples the group is polled as often as this.
+_SLOW_SECONDS: Final = 1.0
+_FINISH_SECONDS: Final = 5.0  # how long a stop waits for the tuples of the records that were begun
+
+
+B = TypeVar("B", list[Tuple], ArrowInput)
+
+
+class BoltLoop:
+    """Runs the tasks of a bolt that the group gives to this process.
+
+    Args:
+        topology: whose.
+        component: the bolt.
+        kafka: librdkafka properties.
+        guarantee: the delivery guarantee of the topology.
+        clock: monotonic seconds.
+        on_tick: called with the time, every few milliseconds.
+        stopping: says whether to end.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        component: str,
+        kafka: KafkaSettings,
+        guarantee: DeliveryGuarantee,
+        clock: Clock,
+        on_tick: Callable[[float], None],
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._topology = topology
+        self._component = component
+        self._kafka = kafka
+        self._guarantee = guarantee
+        self._clock = clock
+        self._on_tick = on_tick
+        self._tasks: dict[int, BoltTask] = {}
+        self._paused: set[int] = set()
+        self._tick_at = 0.0
+        self._limit = 1
+        # Grows with each full batch that was fast: the first one of a slow bolt must not exceed max.poll.interval.ms.
+        self._batch = 1
+        self._ahead: list[Message] = []
+        self._unbegun: deque[Message] = deque()
+        self._read_at = 0.0
+        self._stop_at = float("inf")
+        self._stopping = stopping
+        self._takes_batches = False
+        self._flush_timing = FlushTiming(clock, guarantee.in_flight)
+        self._executed = 0
+
+    @property
+    def tasks(self) -> Sequence[int]:
+        """The tasks that this process has now."""
+        return tuple(self._tasks)
+
+    @property
+    def pending(self) -> int:
+        """Inputs that are neither acked nor failed."""
+        return sum(task.open_inputs for task in self._tasks.values())
+
+    @property
+    def oldest_input(self) -> tuple[float, str]:
+        """The input that is open for longest, of all tasks: for how many seconds, and where it lies."""
+        now = self._clock()
+        return max((task.oldest_input(now) for task in self._tasks.values()), default=NO_INPUT)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether records wait to be read."""
+        return self._reader.unread
+
+    def run(self) -> None:
+        """Works until it is stopped.
+
+        Raises:
+            SpoutSdkError: if it cannot go on. What was not committed is read again by whoever comes next.
+        """
+        name = self._topology.name
+        self._reader = KafkaReader(
+            self._kafka,
+            tuples_topic(name, self._component),
+            component_group(name, self._component),
+            from_end=False,
+            on_assigned=self._assigned,
+            on_revoked=self._released,
+            on_lost=self._lost,
+            on_uncommitted=self._guarantee.on_commit_failed,
+        )
+        self._guarantee.attach(self._reader, self._tasks)
+        try:
+            while not self._stopping():
+                try:
+                    self._turn()
+                except RolledBackError as undone:
+                    self._begin_again(str(undone))
+            self._end()
+        finally:
+            self._cleaned_up(self.tasks)
+            self._guarantee.close()
+            self._reader.close()
+
+    def _turn(self) -> None:
+        """Reads once, and executes what was read."""
+        clock = self._clock
+        records, self._ahead = self._ahead or self._reader.read(self._limit), []
+        if not records and (seconds := self._flush_timing.wait_seconds(self._executed)):
+            records = self._reader.wait(seconds)
+            if not records:
+                return
+        if not records:
+            self._flush_timing.flushed(self._executed)
+            for task in self._tasks.values():
+                task.flush()
+            self._tick(clock())
+            self._guarantee.on_idle(clock())
+            records = self._reader.wait(_WAIT_SECONDS)
+            if not records:
+                return
+        self._read_at = clock()
+        self._guarantee.on_polled(records)
+        tuples = self._execute_batches(records) if self._takes_batches else self._execute(records)
+        self._executed += tuples
+        fitting = self._guarantee.tuples_a_read * len(records) // (tuples or 1)
+        self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
+
+    def _execute(self, records: Sequence[Message]) -> int:
+        """Executes the tuples of records, and returns how many there were."""
+        read = 0
+        unbegun = self._unbegun
+        unbegun.extend(records)
+        while unbegun:
+            record = unbegun.popleft()
+            partition: int = record.partition()  # type: ignore[assignment]
+            task = self._tasks.get(partition)
+            if task is None:
+                continue  # polled before it was revoked
+            tuples = task.read(record)
+            read += len(tuples)
+            rest = iter(tuples)
+            while not task.execute(rest, self._tick_at):
+                self._between(self._clock())
+                if self._tasks.get(partition) is not task or self._is_overdue(partition):
+                    break
+            if self._stopping():
+                self._guarantee.on_unexecuted(unbegun)
+                unbegun.clear()
+        return read
+
+    def _execute_batches(self, records: Sequence[Message]) -> int:
+        """Executes the tuples of records, those of a task in batches, and returns how many there were."""
+        read = 0
+        unbegun = self._unbegun
+        unbegun.extend(sorted(records, key=_partition))
+        while unbegun:
+            partition = _partition(unbegun[0])
+            task, tuples = self._tasks.get(partition), list[Tuple]()
+            while unbegun and _partition(unbegun[0]) == partition and not self._stopping():
+                record = unbegun.popleft()
+                if task is None:
+                    continue  # polled before it was revoked
+                if task.takes_columns:
+                    rows = task.read_columns(record)
+                    read += len(rows or ())
+                    while rows and self._goes_on(task, partition):
+                        rows = self._execute_batch(task.execute_columns, rows)
+                    continue
+                more = task.read(record)
+                read += len(more)
+                tuples += more
+                while len(tuples) >= self._batch and self._goes_on(task, partition):
+                    tuples = self._execute_batch(task.execute_batch, tuples)
+            while task is not None and tuples and self._goes_on(task, partition):
+                tuples = self._execute_batch(task.execute_batch, tuples)
+            if self._stopping():
+                self._guarantee.on_unexecuted(unbegun)
+                unbegun.clear()
+        return read
+
+    def _goes_on(self, task: BoltTask, partition: int) -> bool:
+        return self._tasks.get(partition) is task and not self._is_overdue(partition)
+
+    def _execute_batch(self, execute: Callable[[B], None], tuples: B) -> B:
+        """Executes a batch of these tuples, and returns the others."""
+        batch = tuples[: self._batch]
+        began = self._clock()
+        execute(batch)
+        now = self._clock()
+        if now - began > _SLOW_SECONDS:
+            self._batch = max(1, self._batch // 2)
+        elif now - began < _SLOW_SECONDS / 4 and len(batch) == self._batch:
+            # A batch that was not full says nothing of how long a full one takes.
+            self._batch = min(LARGEST_BATCH, 2 * self._batch)
+        self._between(now)
+        return tuples[len(batch) :]
+
+    def _between(self, now: float) -> None:
+        """What is to be done between tuples: a tick, and a poll of the group if the last one was long ago."""
+        self._tick(now)
+        if now - self._read_at < _SLOW_SECONDS:
+            return
+        self._read_at = now
+        partitions = self._tasks.keys() - self._paused
+        self._reader.pause(partitions)
+        try:
+            # Nothing but of partitions that were assigned in this call.
+            self._ahead += self._reader.read(1)
+        finally:
+            self._reader.resume(partitions & self._tasks.keys())
+
+    def _is_overdue(self, partition: int) -> bool:
+        """Whether it was to stop so long ago that it does so even in the middle of a record."""
+        if not self._stopping():
+            return False
+        now = self._clock()
+        self._stop_at = min(self._stop_at, now + _FINISH_SECONDS)
+        if now < self._stop_at:
+            return False
+        logger.warning("%s/%d stops in the middle of a record", self._component, partition)
+        return True
+
+    def _tick(self, now: float) -> None:
+        self._tick_at = now + _TICK_SECONDS
+        for task in self._tasks.values():
+            task.tick(now)
+        self._pause_full()
+        self._guarantee.on_tick(now)
+        self._on_tick(now)
+
+    def _pause_full(self) -> None:
+        """Stops reading for tasks with too many open inputs, and goes on once they have fewer."""
+        full = {partition for partition, task in self._tasks.items() if task.is_full}
+        if full == self._paused:
+            return
+        for partition in full - self._paused:
+            logger.warning(
+                "%s/%d: reading is paused, because too many inputs wait behind %d that are neither acked nor failed; "
+                "ack or fail each input",
+                self._component,
+                partition,
+                self._tasks[partition].open_inputs,
+            )
+        self._reader.pause(full - self._paused)
+        self._reader.resume((self._paused - full) & self._tasks.keys())
+        self._paused = full
+
+    def _assigned(self, partitions: Sequence[int]) -> None:
+        opened = {}
+        for partition in partitions:
+            environment = self._guarantee.environment(partition)
+            opened[partition] = BoltTask(self._topology, self._component, partition, environment)
+        if opened:
+            self._guarantee.on_assigned(opened)
+        for partition, task in opened.items():
+            task.prepare()
+            self._tasks[partition] = task
+            self._takes_batches = task.takes_batches or task.takes_columns
+        if opened:
+            logger.info("%s has tasks %s", self._component, sorted(self._tasks))
+
+    def _released(self, partitions: Sequence[int]) -> None:
+        """Ends tasks in order: their last acks out and delivered, and committed."""
+        held = [partition for partition in partitions if partition in self._tasks]
+        if not held:
+            return
+        unbegun = [record for record in self._unbegun if record.partition() in held]
+        self._drop_read(held)
+        for partition in held:
+            self._tasks[partition].cleanup()
+        self._guarantee.on_unexecuted(unbegun)
+        try:
+            self._guarantee.on_revoked(held)
+        finally:
+            for partition in held:
+                del self._tasks[partition]
+        logger.info("%s gave up tasks %s", self._component, held)
+
+    def _lost(self, partitions: Sequence[int]) -> None:
+        """Ends tasks without a commit: they are somebody else's already."""
+        self._cleaned_up(partitions)
+        self._guarantee.on_lost(partitions)
+
+    def _begin_again(self, why: str) -> None:
+        """Replaces all tasks by new ones, which read on from what is committed."""
+        partitions = self.tasks
+        logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
+        # First, as what they still ack or emit must be undone too.
+        self._cleaned_up(partitions)
+        self._guarantee.on_rolled_back(why)
+        self._reader.rewind(partitions)
+        self._assigned(partitions)
+
+    def _end(self) -> None:
+        try:
+            self._released(self.tasks)
+        except RolledBackError as undone:
+            logger.warning("%s stops, and what it did since its last commit is done again: %s", self._component, undone)
+
+    def _cleaned_up(self, partitions: Sequence[int]) -> None:
+        self._drop_read(partitions)
+        for partition in partitions:
+            task = self._tasks.pop(partition, None)
+            if task is not None:
+                task.cleanup()
+
+    def _drop_read(self, partitions: Sequence[int]) -> None:
+        """Forgets records of tasks that end: whoever has them next reads these again."""
+        self._ahead = [record for record in self._ahead if record.partition() not in partitions]
+        unbegun = [record for record in self._unbegun if record.partition() not in partitions]
+        self._unbegun.clear()
+        self._unbegun.extend(unbegun)
+
+
+def _partition(record: Message) -> int:
+    return record.partition()  # type: ignore[return-value]

@@ -1,0 +1,200 @@
+"""Runs one component in this process and thread."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from confluent_kafka import KafkaException
+
+from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
+from spout_sdk.delivery.transactional_sink import TransactionalSink
+from spout_sdk.delivery.transactions import ExactlyOnce
+from spout_sdk.errors import BrokerError, TopicsError, TopologyError
+from spout_sdk.kafka.kafka_checks import check_topics, stats_publisher, watched, watching_client
+from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
+from spout_sdk.kafka.kafka_sink import KafkaSink
+from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment
+from spout_sdk.runtime.bolt_loop import BoltLoop
+from spout_sdk.runtime.spout_loop import SpoutLoop
+from spout_sdk.statistics.counters import Counters
+from spout_sdk.statistics.stats import NO_INPUT, Stats
+from spout_sdk.topologies.topology import Topology
+from tuple_tree.manifest import SpoutManifest
+from tuple_tree.stall import BROKERS, Stall
+from tuple_tree.topic_watch import WATCH_SECONDS
+
+logger = logging.getLogger("spout_sdk.runner")
+
+STATS_SECONDS: Final = 0.5
+
+_SLOT_BYTES: Final = 8
+
+
+class ComponentRunner:
+    """Runs the tasks of a component that Kafka's group gives to this process.
+
+    Start more processes of a component, up to its number of tasks, and they share its tasks.
+
+    Args:
+        topology: whose.
+        component: name of a spout or bolt.
+        kafka: librdkafka properties; they override the SDK's, but for the group.
+        on_stats: called with a `Stats` about every half second and at the end, in the thread of `run`.
+        tasks: which tasks of a spout to run with `at_most_once`, where there is no group; all unless given.
+        slot: with `exactly_once`, the end of a bolt's transactional id. A process that is given that of one which died
+            ends its transaction at once, instead of after its time-out; two that run at a time must not share one.
+            Drawn unless given.
+        clock: monotonic seconds.
+        entropy: returns that many random bytes.
+
+    Raises:
+        TopologyError: if there is no such component.
+        SpoutSdkError: if the Kafka settings do not say where Kafka is.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        component: str,
+        kafka: KafkaSettings,
+        *,
+        on_stats: Callable[[Stats], None] | None = None,
+        tasks: Sequence[int] | None = None,
+        slot: str | None = None,
+        clock: Clock = time.monotonic,
+        entropy: Entropy = os.urandom,
+    ) -> None:
+        topology.factory(component)
+        self._topology = topology
+        self._component = component
+        self._kafka = checked(kafka)
+        self._on_stats = on_stats
+        self._tasks = tasks
+        self._slot = slot or entropy(_SLOT_BYTES).hex()
+        self._clock = clock
+        self._entropy = entropy
+        self._counters = Counters()
+        self._loop: SpoutLoop | BoltLoop | None = None
+        self._stats_at = 0.0
+        declared = topology.manifest.component(component)
+        if isinstance(declared, SpoutManifest):
+            # Of a tree that makes no progress, it hears after its time-out.
+            self._work, self._undone = Stall(declared.timeout_ms / 1000), "no outcome of its open trees has come"
+        else:
+            self._work, self._undone = Stall(), "records wait, and none was executed"
+        self._answers = Stall(2 * WATCH_SECONDS)
+        self._stalled = (0.0, "")
+        self._stopped = False
+
+    def run(self) -> None:
+        """Works until `stop` is called; then everything is flushed, committed and given back.
+
+        Raises:
+            BrokerUnreachableError: if no broker answers at the start.
+            AccessError: if Kafka does not let this user in, or not into the group of the component.
+            TopicsError: if the topics are not as the manifest says, or this user may not use them; and if one is
+                deleted while it runs.
+            ComponentError: if the component raised outside of `execute`.
+            BrokerError: if Kafka does not do what it must; a restart reads again what was not committed.
+        """
+        try:
+            manifest, sources = self._topology.manifest, self._topology.kafka_sources.get(self._component, ())
+            check_topics(self._kafka, manifest, self._component, sources)
+            admin = watching_client(self._kafka)
+            self._watch = watched(admin, manifest, self._component, sources)
+            self._publisher = stats_publisher(self._kafka, admin, self._topology.name, self._component, self._clock())
+            loop = self._loop = self._make_loop()
+            logger.info("%s of %s started", self._component, self._topology.name)
+            try:
+                loop.run()
+            finally:
+                self._report()
+                self._publisher.end(self._clock(), self.stats.to_dict())
+        except KafkaException as error:
+            reason = error.args[0]
+            raise BrokerError(
+                f"{self._component} cannot go on: {reason.str() if hasattr(reason, 'str') else reason}; "
+                "check the Kafka settings and the brokers, and restart"
+            ) from error
+
+    def stop(self) -> None:
+        """Asks `run` to end; from any thread or a signal handler, as often as you like."""
+        self._stopped = True
+
+    @property
+    def stats(self) -> Stats:
+        """What was done so far; exact only in the thread of `run`."""
+        loop = self._loop
+        return Stats.snapshot(
+            self._component,
+            os.getpid(),
+            loop.tasks if loop else (),
+            loop.pending if loop else 0,
+            self._counters,
+            loop.oldest_input if isinstance(loop, BoltLoop) else NO_INPUT,
+            self._topology.kafka_sources.get(self._component, ()),
+            self._stalled,
+        )
+
+    def _make_loop(self) -> SpoutLoop | BoltLoop:
+        declared = self._topology.manifest.component(self._component)
+        if not isinstance(declared, SpoutManifest):
+            return BoltLoop(
+                self._topology,
+                self._component,
+                self._kafka,
+                self._delivery_guarantee(),
+                self._clock,
+                self._tick,
+                self._is_stopped,
+            )
+        tasks = range(declared.tasks) if self._tasks is None else self._tasks
+        unknown = [task for task in tasks if not 0 <= task < declared.tasks]
+        if unknown:
+            raise TopologyError(
+                f"spout {self._component!r} has no task {unknown[0]}: it has {declared.tasks}, numbered from 0"
+            )
+        sink = KafkaSink(self._kafka, never_twice=not self._topology.manifest.acking)
+        environment = self._environment(sink)
+        world = (self._kafka, environment, sink, self._tick, self._is_stopped)
+        return SpoutLoop(self._topology, self._component, *world, tasks)
+
+    def _delivery_guarantee(self) -> DeliveryGuarantee:
+        guarantee = self._topology.manifest.guarantee
+        if guarantee == "exactly_once":
+            transactions = TransactionalSink(self._kafka, self._topology.name, self._component, self._slot)
+            return ExactlyOnce(self._environment(transactions.for_task()), transactions, self._component)
+        sink = KafkaSink(self._kafka, never_twice=not self._topology.manifest.acking)
+        if guarantee == "at_most_once":
+            return AtMostOnce(self._environment(sink), sink, self._component)
+        return AtLeastOnce(self._environment(sink), sink)
+
+    def _environment(self, sink: Sink) -> TaskEnvironment:
+        return TaskEnvironment(sink, self._counters, self._clock, self._entropy, kafka=self._kafka)
+
+    def _is_stopped(self) -> bool:
+        return self._stopped
+
+    def _tick(self, now: float) -> None:
+        if now >= self._stats_at:
+            self._stats_at = now + STATS_SECONDS
+            self._look_for_stall(now)
+            self._report()
+            self._publisher.look(now, lambda: self.stats.to_dict())
+            if said := self._watch.look(now):
+                raise TopicsError("topic {} {}".format(*said))
+
+    def _look_for_stall(self, now: float) -> None:
+        counters, loop = self._counters, self._loop
+        done = (counters.executed, counters.acked, sum(counters.failed.values()))
+        longest = max(
+            (self._work.seconds(now, done, has_work=loop is not None and loop.has_work), self._undone),
+            (self._answers.seconds(now, self._watch.answers), BROKERS),
+        )
+        self._stalled = longest if longest[0] else (0.0, "")
+
+    def _report(self) -> None:
+        if self._on_stats is not None:
+            self._on_stats(self.stats)

@@ -1,0 +1,90 @@
+"""What passes between a supervisor and the processes that it starts.
+
+Down, on the child's standard input: one line, the `Launch`; then nothing, until the pipe closes because the supervisor
+is gone, however it went. Settings may hold passwords, so they never stand on a command line or in the environment.
+
+Up, on a pipe of its own (standard output belongs to the user's code): lines of JSON, each a `Report`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from spout_sdk.statistics.stats import Stats
+
+EXIT_CLEAN: Final = 0
+EXIT_BROKEN: Final = 1
+"""It ran, and could not go on; a restart may help."""
+
+EXIT_UNUSABLE: Final = 2
+"""It could not start, and will not until somebody changes something."""
+
+EXIT_GAVE_UP: Final = 3
+"""It ran, and its component's own limit says that it is not to be started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a child has to know beyond topology and component.
+
+    Attributes:
+        kafka: librdkafka properties.
+        reports: file descriptor of the pipe that reports go to.
+        tasks: which tasks of a spout to run, where there is no group; None for all.
+        slot: the end of a bolt's transactional id, the same for all processes that fill one place.
+        path: the supervisor's import path.
+        log_level: of the root logger.
+    """
+
+    kafka: Mapping[str, Any] = field(repr=False)
+    reports: int
+    tasks: tuple[int, ...] | None = None
+    slot: str | None = None
+    path: tuple[str, ...] = ()
+    log_level: int = 30
+
+    def to_line(self) -> bytes:
+        """The launch as a line of JSON."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> "Launch":
+        """Reads what `to_line` wrote."""
+        read = json.loads(line)
+        tasks = read["tasks"]
+        return cls(
+            read["kafka"],
+            read["reports"],
+            None if tasks is None else tuple(tasks),
+            read["slot"],
+            tuple(read["path"]),
+            read["log_level"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a child says: either its stats, or why it ends.
+
+    Attributes:
+        stats: a snapshot.
+        error: one line.
+    """
+
+    stats: Stats | None = None
+    error: str = field(default="")
+
+    def to_line(self) -> bytes:
+        """The report as a line of JSON."""
+        if self.stats is not None:
+            return b'{"stats":%s}\n' % self.stats.to_json().encode()
+        return json.dumps({"error": self.error}).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> "Report":
+        """Reads what `to_line` wrote."""
+        read = json.loads(line)
+        if "stats" in read:
+            return cls(stats=Stats.from_json(json.dumps(read["stats"])))
+        return cls(error=str(read.get("error", "")))

@@ -1,0 +1,134 @@
+"""One process of a component: `python -m spout_sdk.runtime.process MODULE:TOPOLOGY COMPONENT`.
+
+It is started by `TopologyRunner`, which gives it a `Launch` on standard input. SIGTERM, SIGINT and the end of standard
+input stop it cleanly; if that takes too long after its supervisor is gone, it ends itself.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Final
+
+from spout_sdk.errors import (
+    AccessError,
+    BrokerUnreachableError,
+    SpoutSdkError,
+    TooManyFailuresError,
+    TopicsError,
+    TopologyError,
+)
+from spout_sdk.runtime.component_runner import ComponentRunner
+from spout_sdk.runtime.garbage import collect_rarely
+from spout_sdk.runtime.launch import EXIT_BROKEN, EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch, Report
+from spout_sdk.statistics.stats import Stats
+from spout_sdk.topologies.topology import load_topology
+
+logger = logging.getLogger("spout_sdk.runtime.process")
+
+_ORPHAN_SECONDS: Final = 20.0
+_FORMAT: Final = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+
+
+class _Reports:
+    """The pipe to the supervisor; if nobody reads any more, nothing is written."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def send(self, report: Report) -> None:
+        line = report.to_line()
+        with contextlib.suppress(BrokenPipeError):
+            while line:
+                line = line[os.write(self._descriptor, line) :]
+
+    def send_stats(self, stats: Stats) -> None:
+        self.send(Report(stats=stats))
+
+
+def run_component(reference: str, component: str, launch: Launch) -> int:
+    """Runs a component until it is told to stop.
+
+    Returns:
+        The exit code; anything but 0 comes with a report of why.
+    """
+    reports = _Reports(launch.reports)
+    sys.path[:] = [*launch.path, *(entry for entry in sys.path if entry not in launch.path)]
+    try:
+        runner = ComponentRunner(
+            load_topology(reference),
+            component,
+            launch.kafka,
+            on_stats=reports.send_stats,
+            tasks=launch.tasks,
+            slot=launch.slot,
+        )
+        _stop_when_told(runner)
+        collect_rarely()
+        runner.run()
+    except (TopologyError, TopicsError, BrokerUnreachableError, AccessError) as error:
+        reports.send(Report(error=str(error)))
+        return EXIT_UNUSABLE
+    except TooManyFailuresError as error:
+        reports.send(Report(error=str(error)))
+        return EXIT_GAVE_UP
+    except SpoutSdkError as error:
+        reports.send(Report(error=str(error)))
+        return EXIT_BROKEN
+    except Exception as error:
+        logger.exception("%s of %s stopped", component, reference)
+        reports.send(Report(error=f"{type(error).__name__}: {error}; the log has the traceback"))
+        return EXIT_BROKEN
+    return EXIT_CLEAN
+
+
+def _stop_when_told(runner: ComponentRunner) -> None:
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        runner.stop()
+
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+
+    def watch_parent() -> None:
+        while os.read(0, 4096):
+            pass
+        runner.stop()
+        # Code of the user may hold the main thread; nobody is left to kill this process then.
+        threading.Event().wait(_ORPHAN_SECONDS)
+        os._exit(EXIT_BROKEN)
+
+    threading.Thread(target=watch_parent, name="parent-watch", daemon=True).start()
+
+
+def _read_line() -> bytes:
+    # Unbuffered: what follows the line is watched with os.read.
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            break
+        line += byte
+    return line
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line."""
+    if len(arguments) != 2 or os.isatty(0):
+        sys.stderr.write(
+            "usage: python -m spout_sdk.runtime.process MODULE:TOPOLOGY COMPONENT, with a launch line on standard "
+            "input; to run a component by hand, use `acker run MODULE:TOPOLOGY --component COMPONENT`\n"
+        )
+        return EXIT_UNUSABLE
+    line = _read_line()
+    if not line:
+        return EXIT_CLEAN  # the supervisor ended before it had anything to do
+    launch = Launch.from_line(line)
+    logging.basicConfig(level=launch.log_level, format=_FORMAT, stream=sys.stderr)
+    return run_component(arguments[0], arguments[1], launch)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,218 @@
+"""The loop of a spout process: emit, hear outcomes, send."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from spout_sdk.emitting.flush_timing import FlushTiming
+from spout_sdk.emitting.sessions import open_sessions
+from spout_sdk.kafka.kafka_reader import KafkaReader
+from spout_sdk.kafka.kafka_settings import KafkaSettings
+from spout_sdk.kafka.kafka_sink import KafkaSink
+from spout_sdk.kafka_spout.kafka_source import KafkaSource
+from spout_sdk.records import TaskEnvironment
+from spout_sdk.spouts.spout_task import SpoutTask
+from spout_sdk.topologies.topology import Topology
+from tuple_tree.names import component_group, notices_topic
+
+logger = logging.getLogger("spout_sdk.spout")
+
+FLUSH_SECONDS: Final = 10.0
+"""How long a stop or a revoke waits for deliveries."""
+
+_CALLS: Final = 64
+"""Calls of `next_tuple` of a task before the next is asked and outcomes are handed over."""
+
+_LARGEST_READ: Final = 500
+_TICK_SECONDS: Final = 0.0025
+_THROTTLED_SECONDS: Final = 0.02
+_SHORTEST_IDLE: Final = 0.001
+_LONGEST_IDLE: Final = 0.01
+
+
+class SpoutLoop:
+    """Runs the tasks of a spout that the group gives to this process.
+
+    With `at_most_once` there are no notices, and so no group: the process runs the tasks that it is told to.
+
+    Args:
+        topology: whose.
+        component: the spout.
+        kafka: librdkafka properties.
+        environment: the world around the tasks.
+        sink: the environment's sink.
+        on_tick: called with the time, every few milliseconds.
+        stopping: says whether to end.
+        fixed_tasks: what to run with `at_most_once`.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        component: str,
+        kafka: KafkaSettings,
+        environment: TaskEnvironment,
+        sink: KafkaSink,
+        on_tick: Callable[[float], None],
+        stopping: Callable[[], bool],
+        fixed_tasks: Sequence[int],
+    ) -> None:
+        self._topology = topology
+        self._component = component
+        self._kafka = kafka
+        self._environment = replace(environment, open_source=self._open_source)
+        self._clock = environment.clock
+        self._sink = sink
+        self._on_tick = on_tick
+        self._fixed_tasks = fixed_tasks
+        self._reader: KafkaReader | None = None
+        self._tasks: dict[int, SpoutTask] = {}
+        self._tick_at = 0.0
+        self._stopping = stopping
+        self._flush_timing = FlushTiming(environment.clock, sink.in_flight)
+
+    @property
+    def tasks(self) -> Sequence[int]:
+        """The tasks that this process has now."""
+        return tuple(self._tasks)
+
+    @property
+    def pending(self) -> int:
+        """Trees that are open now."""
+        return sum(task.pending for task in self._tasks.values())
+
+    @property
+    def has_work(self) -> bool:
+        """Whether trees are open, whose outcomes are to come."""
+        return self.pending > 0
+
+    def run(self) -> None:
+        """Works until it is stopped.
+
+        Raises:
+            SpoutSdkError: if it cannot go on.
+        """
+        name = self._topology.name
+        if self._topology.manifest.acking:
+            self._reader = KafkaReader(
+                self._kafka,
+                notices_topic(name, self._component),
+                component_group(name, self._component),
+                # A new session holds no trees, so earlier outcomes are nobody's.
+                from_end=True,
+                on_assigned=self._assigned,
+                on_revoked=self._released,
+                on_lost=self._dropped,
+                on_uncommitted=self._uncommitted,
+            )
+        else:
+            self._assigned(self._fixed_tasks)
+        try:
+            self._work()
+            self._released(self.tasks)
+        finally:
+            self._dropped(self.tasks)
+            if self._reader is not None:
+                self._reader.close()
+
+    def _work(self) -> None:
+        clock, counters = self._clock, self._environment.counters
+        idle = _SHORTEST_IDLE
+        while not self._stopping():
+            emitted = False
+            for task in tuple(self._tasks.values()):
+                emitted |= task.emit(_CALLS)
+                if task.is_throttled and not self._flush_timing.wait_seconds(counters.emitted):
+                    # No tuple follows until a tree ends.
+                    task.flush()
+            now = clock()
+            if now >= self._tick_at:
+                self._tick(now)
+            heard = self._hear(0)
+            if emitted or heard:
+                idle = _SHORTEST_IDLE
+                continue
+            if seconds := self._flush_timing.wait_seconds(counters.emitted):
+                self._hear(seconds)
+                continue
+            self._flush_timing.flushed(counters.emitted)
+            for task in self._tasks.values():
+                task.flush()
+            self._tick(clock())
+            throttled = all(task.is_throttled for task in self._tasks.values())
+            self._hear(_THROTTLED_SECONDS if throttled else idle)
+            idle = min(_LONGEST_IDLE, 2 * idle)
+
+    def _hear(self, seconds: float) -> bool:
+        """Hands over the outcomes that are there, or that come within so many seconds."""
+        if self._reader is None:
+            if seconds:
+                time.sleep(seconds)
+            return False
+        records = self._reader.wait(seconds) if seconds else self._reader.read(_LARGEST_READ)
+        for record in records:
+            task = self._tasks.get(record.partition())  # type: ignore[arg-type]
+            if task is not None:
+                task.handle(record)
+        return bool(records)
+
+    def _tick(self, now: float) -> None:
+        self._tick_at = now + _TICK_SECONDS
+        self._sink.poll()
+        for task in tuple(self._tasks.values()):
+            task.tick(now)
+        self._on_tick(now)
+
+    def _assigned(self, partitions: Sequence[int]) -> None:
+        opened = {}
+        for partition in partitions:
+            opened[partition] = SpoutTask(self._topology, self._component, partition, self._environment)
+        if opened:
+            open_sessions(self._sink, list(opened.values()))
+        for partition, task in opened.items():
+            task.open()
+            self._tasks[partition] = task
+        if opened:
+            logger.info("%s has tasks %s", self._component, sorted(self._tasks))
+
+    def _released(self, partitions: Sequence[int]) -> None:
+        """Ends tasks in order: closed, and everything that they emitted delivered."""
+        held = [partition for partition in partitions if partition in self._tasks]
+        if not held:
+            return
+        released = {partition: self._tasks.pop(partition) for partition in held}
+        for partition, task in released.items():
+            task.release()
+            task.close()
+            if task.pending:
+                logger.info(
+                    "%s/%d leaves %d trees without an outcome; its source must replay them",
+                    self._component,
+                    partition,
+                    task.pending,
+                )
+        for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well
+            for task in released.values():
+                task.flush()
+            left = self._sink.flush(FLUSH_SECONDS)
+        if left:
+            logger.warning("%s: %d records were not delivered in time", self._component, left)
+        logger.info("%s gave up tasks %s", self._component, held)
+
+    def _open_source(self, on_uncommitted: Callable[[], None]) -> KafkaSource:
+        offsets = None if self._reader is None else self._reader.group_offsets
+        group = component_group(self._topology.name, self._component)
+        return KafkaSource(self._kafka, group, offsets, on_uncommitted)
+
+    def _uncommitted(self) -> None:
+        for task in self._tasks.values():
+            task.uncommitted()
+
+    def _dropped(self, partitions: Sequence[int]) -> None:
+        """Ends tasks that are somebody else's already, or whose process cannot go on."""
+        for partition in partitions:
+            task = self._tasks.pop(partition, None)
+            if task is not None:
+                task.close()

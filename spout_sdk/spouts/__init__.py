@@ -1,0 +1,1 @@
+"""The spout side: the logic of a task, its collector and its pending trees."""

@@ -1,0 +1,226 @@
+"""The collector of spouts: what they emit through.
+
+It belongs to one task and to the thread that runs it.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import xor
+from typing import Any
+
+import numpy as np
+
+from spout_sdk.api.context import TaskContext
+from spout_sdk.api.hooks import EmitInfo
+from spout_sdk.api.task_id import TaskId
+from spout_sdk.emitting.ack_buffer import AckBuffer
+from spout_sdk.emitting.emit_plans import Delivery, EmitPlan, unknown_stream
+from spout_sdk.emitting.emitter import Emitter, NextId
+from spout_sdk.emitting.packer import OpenPack
+from spout_sdk.records import Headers, TaskEnvironment
+from spout_sdk.spouts.pending import Pending
+from tuple_tree.ids import random_column
+from tuple_tree.streams import DEFAULT_STREAM
+
+
+class SpoutCollector(Emitter):
+    """What a spout emits through.
+
+    Attributes:
+        last_root: of the tuple that was emitted last; None if that is not tracked.
+    """
+
+    def __init__(
+        self,
+        context: TaskContext,
+        plans: dict[str, EmitPlan],
+        environment: TaskEnvironment,
+        next_id: NextId,
+        acks: AckBuffer | None,
+        pending: Pending,
+    ) -> None:
+        super().__init__(context, plans, environment, next_id, acks)
+        self._pending = pending
+        self._clock = environment.clock
+        self._sticky = _as_drawn if acks is None else acks.sticky
+        self._entropy = environment.entropy
+        self.packer.assign_edges = self._assign
+        self._packs: list[OpenPack] = []
+        self._roots: list[int] = []
+        self._message_ids: list[Any] = []
+        self.untracked: list[Any] = []
+        self.last_root: int | None = None
+
+    def emit(
+        self,
+        values: Sequence[Any],
+        *,
+        message_id: Any = None,
+        stream: str = DEFAULT_STREAM,
+        root: int | None = None,
+        trace_context: Headers | None = None,
+    ) -> tuple[TaskId, ...]:
+        """Sends a tuple to every subscriber of a stream.
+
+        Args:
+            values: one for each field of the stream, a tuple or a list.
+            message_id: what `ack` or `fail` will be called with; None for a tuple that is not tracked.
+            stream: one of the component's streams.
+            root: of the tree, for a spout whose roots are positional; drawn unless given, or if that tree is open.
+            trace_context: the headers that say which trace the message belongs to, as
+                `tuple_tree.trace_context.trace_context` finds them; bolts hand them on.
+
+        Returns:
+            The tasks that receive a copy.
+
+        Raises:
+            EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
+        """
+        plan = self._plans.get(stream)
+        if plan is None:
+            raise unknown_stream(self._component, stream, self._plans)
+        route = plan.only_route
+        acks = self._acks
+        is_plain = acks is None or message_id is not None
+        if route is None or not is_plain or trace_context or self._hooks:
+            # Values that do not fit are found out before they are grouped by.
+            row = plan.row(values)
+            deliveries = plan.deliveries(values)
+            return self._emit(deliveries, row, values, message_id, stream, root, trace_context or [])
+        # The common case, spelled out: a tuple that one task receives, with a tree unless no trees are followed.
+        row, task = plan.routed(values)
+        self._counters.emitted += 1
+        if acks is None:
+            self.last_root = None
+            self._add_untracked(route.packs[task], row)
+            if message_id is not None:
+                self.untracked.append(message_id)
+            return route.alone[task]
+        root = self._begin(message_id, root)
+        edge = self._next_id()
+        acks.init(root, edge)
+        self._add_one(route.packs[task], row, root, edge)
+        return route.alone[task]
+
+    def begin(self, roots: Sequence[int]) -> bool:
+        """Whether tracked tuples with these roots may be emitted with `add`, until `settle`; for the SDK's use."""
+        alone = self._acks is None or bool(self._hooks) or self.is_watched
+        return not alone and self._pending.has_none(roots)
+
+    def add(self, values: Sequence[Any], message_id: Any, stream: str, root: int) -> None:
+        """Emits a tracked tuple, as `emit`, together with others: their edges are drawn together."""
+        plan = self._plans.get(stream)
+        if plan is None or plan.only_route is None:
+            self.emit(values, message_id=message_id, stream=stream, root=root)
+            return
+        row, task = plan.routed(values)
+        self._roots.append(root)
+        self._message_ids.append(message_id)
+        pack = plan.only_route.packs[task]
+        if not pack.owners:
+            self._packs.append(pack)
+            self.packer.open(pack)
+        pack.owners.append(root)
+        rows = pack.rows
+        rows.append(row)
+        if len(rows) >= pack.limit:
+            self.packer.send(pack)
+
+    def settle(self) -> None:
+        """Begins the trees of the tuples that were added."""
+        packs, self._packs = self._packs, []
+        for pack in packs:
+            if pack.owners:
+                self._assign(pack)
+        if self._roots:
+            self._counters.emitted += len(self._roots)
+            self._pending.put_all(self._roots, self._message_ids, self._clock())
+            self.last_root = self._roots[-1]
+            self._roots, self._message_ids = [], []
+
+    def _assign(self, pack: OpenPack) -> None:
+        """Draws the edges of what was added to a pack and has none; each is the only one of its tree so far."""
+        ids = np.empty(2 * len(pack.owners), np.uint64)
+        ids[::2] = pack.owners
+        ids[1::2] = random_column(len(pack.owners), self._entropy)
+        pack.owners = []
+        self._acks.init_columns(ids[::2], ids[1::2])  # type: ignore[union-attr]  # `begin` has found that there is one
+        pack.ids.frombytes(ids.tobytes())
+
+    def emit_direct(
+        self,
+        task: TaskId,
+        values: Sequence[Any],
+        *,
+        message_id: Any = None,
+        stream: str = DEFAULT_STREAM,
+        trace_context: Headers | None = None,
+    ) -> tuple[TaskId, ...]:
+        """Sends a tuple to one task of a subscriber of a direct stream.
+
+        Args:
+            task: one of `context.targets(stream)`, or any `(component, task)`.
+            values: as for `emit`.
+            message_id: as for `emit`.
+            stream: one of the component's direct streams.
+            trace_context: as for `emit`.
+
+        Returns:
+            The task.
+
+        Raises:
+            EmitError: if the stream is not direct, or the task does not receive it; nothing was sent then.
+        """
+        plan = self._plan(stream)
+        row = plan.row(values)
+        return self._emit(plan.delivery(task), row, values, message_id, stream, None, trace_context or [])
+
+    def _begin(self, message_id: Any, chosen: int | None) -> int:
+        """The root of a new tree, which is pending now."""
+        root = self._sticky(self._next_id()) if chosen is None else chosen
+        now = self._clock()
+        while not self._pending.put(root, message_id, now):
+            root = self._sticky(self._next_id())
+        self.last_root = root
+        return root
+
+    def _emit(
+        self,
+        deliveries: list[Delivery],
+        row: Any,
+        values: Sequence[Any],
+        message_id: Any,
+        stream: str,
+        root: int | None,
+        trace_context: Headers,
+    ) -> tuple[TaskId, ...]:
+        self._counters.emitted += 1
+        acks = self._acks
+        sent = []
+        if message_id is None or acks is None:
+            self.last_root = None
+            for route, (key, tasks) in deliveries:
+                for task in tasks:
+                    self._add(route.packs[task], row, {}, key, trace_context)
+                    sent.append(route.ids[task])
+            if message_id is not None:
+                # Not acked from here: the spout may not have written down yet what it has just emitted.
+                self.untracked.append(message_id)
+        else:
+            next_id = self._next_id
+            root = self._begin(message_id, root)
+            edges = [next_id() for _, (_, tasks) in deliveries for _ in tasks]
+            acks.init(root, reduce(xor, edges, 0))
+            edge = iter(edges)
+            for route, (key, tasks) in deliveries:
+                for task in tasks:
+                    self._add(route.packs[task], row, {root: next(edge)}, key, trace_context)
+                    sent.append(route.ids[task])
+        targets = tuple(sent)
+        for hook in self._hooks:
+            hook.emit(EmitInfo(values, stream, targets, message_id))
+        return targets
+
+
+def _as_drawn(root: int) -> int:
+    return root

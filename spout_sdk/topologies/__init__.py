@@ -1,0 +1,1 @@
+"""The builder, what it builds, and its checks."""

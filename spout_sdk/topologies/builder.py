@@ -1,0 +1,396 @@
+"""How a topology is put together; everything that can be wrong with it is found here, before anything runs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, get_args
+
+from spout_sdk.api.components import AnyBolt, Spout
+from spout_sdk.api.hooks import HookFactory
+from spout_sdk.emitting.emit_plans import Groupings
+from spout_sdk.emitting.groupings import CustomFactory
+from spout_sdk.errors import TopologyError
+from spout_sdk.kafka_spout.spout import KafkaSpout
+from spout_sdk.topologies.build_checks import (
+    at_least_one,
+    check_groupable,
+    check_ticks,
+    default_tick_ms,
+    millis,
+)
+from spout_sdk.topologies.external import check_source, check_transform
+from spout_sdk.topologies.guarantees import check_guarantee
+from spout_sdk.topologies.options import DEFAULT_OPTIONS, BoltOptions, OnException, checked_options
+from spout_sdk.topologies.topology import Factory, Topology
+from spout_sdk.windows.checks import check_windows
+from tuple_tree.errors import TupleTreeError
+from tuple_tree.manifest import (
+    DEFAULT_ACK_PARTITIONS,
+    TREE_AGE_TIMEOUTS,
+    BoltManifest,
+    Grouping,
+    Guarantee,
+    Manifest,
+    SpoutManifest,
+    Subscription,
+)
+from tuple_tree.names import check_name
+from tuple_tree.packs import MAX_ROWS
+from tuple_tree.streams import DEFAULT_STREAM, Stream
+
+AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]
+"""What makes the instance of a task; of an external component, a function for whatever runs it."""
+
+_MAX_PENDING: Final = 10_000
+_MAX_PENDING_EXTERNAL: Final = 200_000
+_TRANSACTION_TUPLES: Final = 100
+"""Tuples of a record with `exactly_once`, unless given."""
+
+
+class BoltDeclarer:
+    """Says what a bolt receives; each call adds a subscription and returns the declarer."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._groupings: dict[tuple[str, str, str], CustomFactory] = {}
+        self._subscriptions: list[Subscription] = []
+
+    def shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """Spreads the tuples of a stream evenly over the bolt's tasks."""
+        return self._subscribe(source, stream, "shuffle")
+
+    def fields_grouping(self, source: str, fields: Sequence[str] | str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """Tuples with equal values in these fields go to the same task.
+
+        The fields must be text, bytes, integers or booleans.
+        """
+        return self._subscribe(source, stream, "fields", (fields,) if isinstance(fields, str) else tuple(fields))
+
+    def global_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """All tuples go to the bolt's lowest task."""
+        return self._subscribe(source, stream, "global")
+
+    def all_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """Every task receives a copy of every tuple."""
+        return self._subscribe(source, stream, "all")
+
+    def partial_key_grouping(
+        self, source: str, fields: Sequence[str] | str, stream: str = DEFAULT_STREAM
+    ) -> "BoltDeclarer":
+        """Tuples with equal values in these fields go to one of two tasks, to that which was sent less.
+
+        Keeps the load even where few values are frequent; what is kept by field has to be put together afterwards.
+        """
+        return self._subscribe(source, stream, "partial_key", (fields,) if isinstance(fields, str) else tuple(fields))
+
+    def local_or_shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """As `shuffle_grouping`: all tuples pass through Kafka, so no task is nearer than another."""
+        return self._subscribe(source, stream, "local_or_shuffle")
+
+    def none_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """Any task will do; as `shuffle_grouping`."""
+        return self._subscribe(source, stream, "none")
+
+    def direct_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """The component that emits names the task, with `emit_direct`; the stream must be declared `direct`."""
+        return self._subscribe(source, stream, "direct")
+
+    def custom_grouping(self, source: str, factory: CustomFactory, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
+        """A grouping of your own.
+
+        Args:
+            source: the component that emits.
+            factory: a `CustomGrouping` class, or a callable without arguments that returns one, called once for each
+                task that emits.
+            stream: one of the source's.
+        """
+        self._subscribe(source, stream, "custom")
+        self._groupings[source, stream, self._name] = factory
+        return self
+
+    def _subscribe(self, source: str, stream: str, grouping: Grouping, fields: tuple[str, ...] = ()) -> "BoltDeclarer":
+        for known in self._subscriptions:
+            if (known.source, known.stream) == (source, stream):
+                raise TopologyError(
+                    f"bolt {self._name!r} subscribes twice to stream {stream!r} of {source!r}: keep one grouping"
+                )
+        self._subscriptions.append(Subscription(source=source, stream=stream, grouping=grouping, fields=fields))
+        return self
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """What was declared so far."""
+        return tuple(self._subscriptions)
+
+    @property
+    def groupings(self) -> Groupings:
+        """The custom groupings that were declared so far."""
+        return self._groupings
+
+
+class TopologyBuilder:
+    """Collects spouts, bolts and their subscriptions.
+
+    Args:
+        name: of the topology, the first part of all its topics.
+        guarantee: `at_least_once` follows trees and replays; `at_most_once` follows none, a spout's `ack` is called at
+            once, and a bolt's input is committed before it is executed; `exactly_once` makes each process of a bolt
+            consume, produce, ack and commit in one Kafka transaction.
+        ack_partitions: how many acker partitions there are; never changed while the topology lives.
+        message_timeout: seconds without progress after which a tree fails.
+        max_tree_age: seconds after which a tree fails whatever its progress; 10 message timeouts unless given.
+        tick: seconds; a timeout fires at most one tick late, or two if it is no multiple of the tick. Unless given,
+            the largest part of the smallest message timeout that is no longer than a second.
+        max_spout_pending: how many trees a spout task may have open; unless given, 10,000, and 200,000 of a spout with
+            `external=True`: in Spark, half of them are a micro-batch.
+        pack_tuples: how many tuples a record between components carries at most; fewer where it would exceed 256 KiB.
+            1,000 unless given; with `exactly_once` 100, as a bolt must execute a record within a transaction.
+
+    Raises:
+        TopologyError: for a bad name or a number that cannot be.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        guarantee: Guarantee = "at_least_once",
+        ack_partitions: int = DEFAULT_ACK_PARTITIONS,
+        message_timeout: float = 30.0,
+        max_tree_age: float | None = None,
+        tick: float | None = None,
+        max_spout_pending: int | None = None,
+        pack_tuples: int | None = None,
+    ) -> None:
+        _checked_name("topology", name)
+        self._name = name
+        self._guarantee: Guarantee = guarantee
+        self._ack_partitions = at_least_one("ack_partitions", ack_partitions)
+        self._timeout_ms = millis("message_timeout", message_timeout)
+        self._max_age_ms = None if max_tree_age is None else millis("max_tree_age", max_tree_age)
+        self._tick_ms = None if tick is None else millis("tick", tick)
+        self._max_pending = None if max_spout_pending is None else at_least_one("max_spout_pending", max_spout_pending)
+        if pack_tuples is None:
+            pack_tuples = _TRANSACTION_TUPLES if guarantee == "exactly_once" else MAX_ROWS
+        self._pack_tuples = at_least_one("pack_tuples", pack_tuples)
+        self._spouts: dict[str, SpoutManifest] = {}
+        self._bolts: dict[str, tuple[int, tuple[Stream, ...], BoltDeclarer, bool]] = {}
+        self._factories: dict[str, Any] = {}
+        self._kafka_sources: dict[str, tuple[str, ...]] = {}
+        self._options: dict[str, BoltOptions] = {}
+        self._hooks: list[HookFactory] = []
+
+    def add_hook(self, factory: HookFactory) -> None:
+        """Gives every task of the SDK's components a hook.
+
+        Args:
+            factory: a `TaskHook` class, or a callable without arguments that returns one, called once a task.
+        """
+        self._hooks.append(factory)
+
+    def set_spout(
+        self,
+        name: str,
+        factory: AnyFactory | str,
+        tasks: int = 1,
+        message_timeout: float | None = None,
+        max_spout_pending: int | None = None,
+        *,
+        external: bool = False,
+        streams: Sequence[Stream] | None = None,
+    ) -> None:
+        """Adds a spout.
+
+        Args:
+            name: unique within the topology.
+            factory: a `Spout` class, or a callable without arguments that returns one, called once a task.
+            tasks: how many there are.
+            message_timeout: seconds; the topology's unless given.
+            max_spout_pending: open trees a task; the topology's unless given.
+            external: whether something else than this SDK runs it, such as Spark. Then the factory is its source: the
+                name of a topic, or a function that is called there; in Spark, `source(spark)`.
+            streams: what an external spout emits, as its source does not say so; one stream if that is a topic.
+
+        Raises:
+            TopologyError: if the spout cannot be.
+        """
+        self._add(name, factory)
+        declared, made = _declared(name, factory, (Spout,), external, streams)
+        if isinstance(made, KafkaSpout):
+            self._kafka_sources[name] = made.topics
+        if external:
+            check_source(name, factory, declared)
+        self._spouts[name] = SpoutManifest(
+            name=name,
+            tasks=at_least_one(f"tasks of spout {name!r}", tasks),
+            streams=declared,
+            timeout_ms=self._timeout_ms if message_timeout is None else millis("message_timeout", message_timeout),
+            max_pending=self._pending(max_spout_pending, external),
+            external=external,
+        )
+
+    def _pending(self, given: int | None, external: bool) -> int:
+        if given is not None:
+            return at_least_one("max_spout_pending", given)
+        return self._max_pending or (_MAX_PENDING_EXTERNAL if external else _MAX_PENDING)
+
+    def set_bolt(
+        self,
+        name: str,
+        factory: AnyFactory,
+        tasks: int = 1,
+        *,
+        on_exception: OnException = "fail",
+        max_consecutive_failures: int | None = None,
+        tick_interval: float | None = None,
+        external: bool = False,
+        streams: Sequence[Stream] | None = None,
+    ) -> BoltDeclarer:
+        """Adds a bolt.
+
+        Args:
+            name: unique within the topology.
+            factory: a `Bolt` or `BasicBolt` class, or a callable without arguments that returns one, called once a
+                task.
+            tasks: how many there are.
+            on_exception: what becomes of a tuple whose `execute` raised: `fail` it, `crash` the process, or
+                `dead_letter` its record and ack it.
+            max_consecutive_failures: so many exceptions of `execute` in a row stop the component for good; None for no
+                limit.
+            tick_interval: seconds between tick tuples, which tell `execute` that time has passed; the class's unless
+                given.
+            external: whether something else than this SDK runs it, such as Spark. Then the factory is a function that
+                is called there; in Spark, `transform(rows)`.
+            streams: what an external bolt emits, as its factory does not say so.
+
+        Returns:
+            What says which streams the bolt receives.
+
+        Raises:
+            TopologyError: if the bolt cannot be.
+        """
+        self._add(name, factory)
+        if external:
+            check_transform(name, factory)
+        options = BoltOptions(on_exception, max_consecutive_failures, tick_interval)
+        if external and options != DEFAULT_OPTIONS:
+            raise TopologyError(
+                f"bolt {name!r} is external and given on_exception, max_consecutive_failures or tick_interval, which "
+                "only bolts of the SDK have: leave them out"
+            )
+        self._options[name] = checked_options(name, options)
+        declarer = BoltDeclarer(name)
+        declared, made = _declared(name, factory, get_args(AnyBolt), external, streams)
+        check_ticks(name, made, tick_interval)
+        self._bolts[name] = (at_least_one(f"tasks of bolt {name!r}", tasks), declared, declarer, external)
+        return declarer
+
+    def build(self) -> Topology:
+        """Checks the whole and returns it.
+
+        Raises:
+            TopologyError: if it does not fit together; the message says what to change.
+        """
+        if not self._spouts:
+            raise TopologyError(f"topology {self._name!r} has no spout: add one with set_spout()")
+        bolts = []
+        for name, (tasks, streams, declarer, external) in self._bolts.items():
+            if not declarer.subscriptions:
+                raise TopologyError(
+                    f"bolt {name!r} receives nothing: call shuffle_grouping() or another grouping on "
+                    f"what set_bolt({name!r}, ...) returns"
+                )
+            bolts.append(
+                BoltManifest(
+                    name=name, tasks=tasks, streams=streams, subscriptions=declarer.subscriptions, external=external
+                )
+            )
+        spouts = tuple(self._spouts.values())
+        slowest = max(spout.timeout_ms for spout in spouts)
+        try:
+            manifest = Manifest.of(
+                topology=self._name,
+                guarantee=self._guarantee,
+                ack_partitions=self._ack_partitions,
+                tick_ms=default_tick_ms(spouts) if self._tick_ms is None else self._tick_ms,
+                max_tree_age_ms=TREE_AGE_TIMEOUTS * slowest if self._max_age_ms is None else self._max_age_ms,
+                components=(*spouts, *bolts),
+            )
+        except TupleTreeError as error:
+            raise TopologyError(str(error)) from error
+        check_guarantee(manifest)
+        for bolt in bolts:
+            check_groupable(manifest, bolt)
+        acks_ahead = check_windows(manifest, self._factories) or any(bolt.external for bolt in bolts)
+        groupings = {
+            key: factory for *_, declarer, _ in self._bolts.values() for key, factory in declarer.groupings.items()
+        }
+        return Topology(
+            manifest,
+            dict(self._factories),
+            dict(self._options),
+            groupings,
+            tuple(self._hooks),
+            dict(self._kafka_sources),
+            self._pack_tuples,
+            acks_ahead,
+        )
+
+    def _add(self, name: str, factory: AnyFactory | str) -> None:
+        _checked_name("component", name)
+        if name in self._factories:
+            raise TopologyError(f"two components are named {name!r}: names must be unique within a topology")
+        self._factories[name] = factory
+
+
+def _checked_name(kind: str, name: str) -> None:
+    try:
+        check_name(kind, name)
+    except TupleTreeError as error:
+        raise TopologyError(str(error)) from error
+
+
+def _declared(
+    name: str, factory: AnyFactory | str, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
+) -> tuple[tuple[Stream, ...], Any]:
+    """The streams, and the class or the instance that says so; None of an external component."""
+    if external:
+        return _checked_streams(name, tuple(streams or ())), None
+    if not callable(factory):
+        raise TopologyError(
+            f"component {name!r} is given a {type(factory).__name__}: pass its class, or a callable without arguments, "
+            "because each task makes an instance of its own; add external=True if something else runs it, such as Spark"
+        )
+    if streams is not None:
+        raise TopologyError(f"component {name!r} is given streams: declare them in its class, as `streams`")
+    return _streams_of(name, factory, kinds)
+
+
+def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tuple[tuple[Stream, ...], Any]:
+    made: Any = factory
+    made_by: Any = factory
+    while hasattr(made, "func"):  # functools.partial
+        made = made.func
+    # Only a function hides what it makes; it is called once to see, as Storm makes components at submission. So is a
+    # KafkaSpout, whose streams are given to it.
+    made = made if isinstance(made, type) and not issubclass(made, KafkaSpout) else made_by()
+    cls = made if isinstance(made, type) else type(made)
+    if not issubclass(cls, kinds):
+        *others, last = (kind.__name__ for kind in kinds)
+        wanted = f"{', '.join(others)} or {last}" if others else last
+        raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is no {wanted}: derive it from one")
+    if missing := ", ".join(sorted(getattr(cls, "__abstractmethods__", ()))):
+        raise TopologyError(f"component {name!r} makes a {cls.__name__}, which does not define {missing}: define it")
+    return _checked_streams(name, tuple(made.streams)), made
+
+
+def _checked_streams(name: str, streams: tuple[Any, ...]) -> tuple[Stream, ...]:
+    for stream in streams:
+        if not isinstance(stream, Stream):
+            raise TopologyError(
+                f"streams of {name!r} hold a {type(stream).__name__}: make them with declare, "
+                'such as streams = [declare({"word": str})]'
+            )
+    names = [stream.name for stream in streams]
+    for stream_name in names:
+        if names.count(stream_name) > 1:
+            raise TopologyError(f"component {name!r} declares stream {stream_name!r} twice: give one another name")
+    return streams
