@@ -46,6 +46,8 @@ SMALL: Final = 10
 """Entries of a small batch."""
 TUPLES: Final = 20_000
 """Of a round of a bolt."""
+LEDGER_FLOOR: Final = 4.4
+"""30 % below 6.3, on a machine whose third-level cache (480 MiB) holds all of the dict; smaller caches give more."""
 TRACKED_FLOOR: Final = 0.5
 ARROW_FLOOR: Final = 0.38
 _SMALL_TURNS: Final = 2 * BATCH
@@ -195,7 +197,7 @@ def checks() -> Sequence[Check]:
     read_as_avro = avro_round(few, SMALL)
     tracked, untracked = (bolt_round(each, sdk.Basic) for each in ("at_least_once", "at_most_once"))
     return (
-        Check("ledger / plain dict", ledger, plain, 8.0),
+        Check("ledger / plain dict", ledger, plain, LEDGER_FLOOR),
         Check("fold of full batches / ledger", fold_round(ids, BATCH), ledger, 0.45),
         Check(f"fold of batches of {SMALL} / reading them as Avro", fold_round(few, SMALL), read_as_avro, 0.18),
         Check("a bolt's task, tracked / untracked", tracked, untracked, TRACKED_FLOOR),
