@@ -53,10 +53,10 @@ def _say(line: str) -> None:
 def main() -> int:
     """Works until told to stop."""
     # Before the launch is read: a process that was started early has time for it.
-    from acker_worker.errors import AckerWorkerError
     from acker_worker.ledger import warm_up
     from acker_worker.stats import WorkerStats
     from acker_worker.worker import AckerWorker, WorkerSettings
+    from kafka_clients.errors import ClusterError
 
     warm_up()
     line = lifeline.read_line()
@@ -78,7 +78,7 @@ def main() -> int:
     lifeline.end_with_parent(worker.stop)
     try:
         worker.run()
-    except AckerWorkerError as error:
+    except ClusterError as error:
         _say(json.dumps({"error": str(error)}))
         return 1
     except BrokenPipeError:  # the parent is gone, and nobody reads stats any more

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from acker_worker.catalogue import KafkaSettings
-from acker_worker.errors import AckerWorkerError
 from inspection.topology_status import ClusterStatus
+from kafka_clients.catalogue import KafkaSettings
+from kafka_clients.errors import ClusterError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group
 
@@ -38,7 +38,7 @@ def warned_without_ackers(kafka: KafkaSettings, manifest: Manifest, look_s: floa
             return
         try:
             members = ClusterStatus(kafka).members([group])[group]
-        except AckerWorkerError as error:
+        except ClusterError as error:
             _log.warning("whether an acker worker is at work is not known: %s", error)
             return
         if members == 0 and not over.is_set():

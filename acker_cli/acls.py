@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from acker_cli.errors import SettingsError
-from tuple_tree.access import CLUSTER, OPERATOR, Operations, Permission, Role
+from kafka_clients.access import CLUSTER, OPERATOR, Operations, Permission, Role
 
 DEFAULT_PRINCIPAL: Final = "User:{topology}.{role}"
 _PATTERN: Final = {False: "literal", True: "prefixed"}

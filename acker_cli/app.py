@@ -37,7 +37,7 @@ from acker_cli.options import examples
 TRACEBACK_VARIABLE: Final = "ACKER_TRACEBACK"
 _TRACEBACK_FLAG: Final = "--traceback"
 _OURS: Final = frozenset(
-    {"acker_cli", "acker_worker", "inspection", "local_kafka", "spark_jobs", "spout_sdk", "tuple_tree"}
+    {"acker_cli", "acker_worker", "inspection", "kafka_clients", "local_kafka", "spark_jobs", "spout_sdk", "tuple_tree"}
 )
 # What typer raises when it has shown the help text because nothing else was asked for.
 _HELP_SHOWN: Final = "NoArgsIsHelpError"

@@ -14,10 +14,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
 from acker_cli.errors import SettingsError
-from acker_worker.catalogue import Catalogue
+from kafka_clients.catalogue import Catalogue
+from kafka_clients.client_logs import client_logger
+from kafka_clients.client_settings import for_producer
 from spout_sdk import Topology
-from tuple_tree.client_logs import client_logger
-from tuple_tree.client_settings import for_producer
 
 _log = logging.getLogger(__name__)
 

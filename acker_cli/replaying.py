@@ -10,8 +10,8 @@ import typer
 from acker_cli.console import print_json, standard_error, standard_output
 from acker_cli.errors import SettingsError
 from acker_cli.interruption import interruptible
-from acker_worker.catalogue import KafkaSettings
 from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError, Replayed, Replayer, Selection, why_not
+from kafka_clients.catalogue import KafkaSettings
 
 
 @dataclass(frozen=True, slots=True)

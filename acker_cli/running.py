@@ -19,14 +19,14 @@ from acker_cli.settings import Settings
 from acker_cli.snapshot import Rate, TopologySnapshot
 from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
 from acker_cli.view import View
-from acker_worker.catalogue import Catalogue
 from acker_worker.metrics import WorkerCollector
 from acker_worker.stats import WorkerStats
+from kafka_clients.access import component_role
+from kafka_clients.catalogue import Catalogue
 from spout_sdk import ComponentRunner, Stats, Topology
 from spout_sdk.runtime import child
 from spout_sdk.runtime.garbage import collect_rarely
 from spout_sdk.statistics.metrics import ComponentCollector
-from tuple_tree.access import component_role
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, component_group
 from tuple_tree.topics import topic_specs

@@ -8,8 +8,8 @@ from rich.live import Live
 from acker_cli.console import print_json, standard_output
 from acker_cli.errors import SettingsError
 from acker_cli.top_view import screen
-from acker_worker.errors import UnknownTopologyError
 from inspection.observer import Observer, is_heard
+from kafka_clients.errors import UnknownTopologyError
 
 _SOMEBODY_S: Final = 5.0
 """How long it may take until a process is heard, in seconds."""

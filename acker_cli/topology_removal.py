@@ -15,13 +15,13 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from acker_cli.errors import RemovalError
-from acker_worker.catalogue import CONTACT_S, Catalogue, KafkaSettings
-from acker_worker.contact import REFUSED
-from acker_worker.errors import AccessError, BrokerUnreachableError
 from inspection.topology_status import ClusterStatus
-from tuple_tree.client_settings import for_admin
+from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
+from kafka_clients.client_settings import for_admin
+from kafka_clients.contact import REFUSED
+from kafka_clients.errors import AccessError, BrokerUnreachableError
+from kafka_clients.forgotten_clients import forgettable
 from tuple_tree.errors import InvalidNameError, ManifestError
-from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, check_name, component_group, dead_letters_topic, stats_topic
 

@@ -6,10 +6,9 @@ Rooms, from the inside out:
   spouts and its cohorts.
 - `sessions`: which ack batches are repeats; `progress`: what is committed beside an offset.
 - `fold`: records of one partition in, notices out, without Kafka and without a clock.
-- `owned`, `intervals`, `watermarks`: what the worker knows around a fold.
+- `owned`, `intervals`: what the worker knows around a fold.
 - `worker`: polls, folds, sends and commits; `ack_log`: its place in the consumer group; `notices`: outcomes as batches;
   `notifier`: delivers them; `stats`: what it did; `metrics`: the same for Prometheus.
 - `service`: all topologies in one process; `served`: one of them, its worker in a thread; `published`: which there are.
-- `catalogue`: topics and manifests in the cluster; `contact`: what is made of its silence and its refusals. `errors`:
-  the hierarchy.
+- `errors`: the hierarchy.
 """

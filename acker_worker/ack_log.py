@@ -9,16 +9,17 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from acker_worker.catalogue import KafkaSettings
-from acker_worker.errors import AccessError, AckerWorkerError, TopicError
+from acker_worker.errors import AckerWorkerError
 from acker_worker.progress import Progress
-from tuple_tree.access import ACKER, remedy
-from tuple_tree.bounded_calls import HANG_S, bounded
-from tuple_tree.broker_monitor import BrokerMonitor
-from tuple_tree.client_logs import client_logger
-from tuple_tree.client_settings import for_consumer
+from kafka_clients.access import ACKER, remedy
+from kafka_clients.bounded_calls import HANG_S, bounded
+from kafka_clients.broker_monitor import BrokerMonitor
+from kafka_clients.catalogue import KafkaSettings
+from kafka_clients.client_logs import client_logger
+from kafka_clients.client_settings import for_consumer
+from kafka_clients.errors import AccessError, ClusterError, TopicError
+from kafka_clients.watermarks import watermarks
 from tuple_tree.names import acker_group, acks_topic
-from tuple_tree.watermarks import watermarks
 
 _log = logging.getLogger(__name__)
 
@@ -262,7 +263,7 @@ class AckLogReader:
         def guarded(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             try:
                 callback(partitions)
-            except (AckerWorkerError, KafkaException) as error:
+            except (ClusterError, KafkaException) as error:
                 self._raised = error
 
         return guarded

@@ -14,13 +14,14 @@ from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from acker_worker.catalogue import Catalogue, KafkaSettings
-from acker_worker.errors import BrokerUnreachableError, DeliveryError
+from acker_worker.errors import DeliveryError
 from acker_worker.fold import Rejected, SpoutOutcomes
 from acker_worker.notices import notice_batches
-from tuple_tree.access import ACKER, remedy
-from tuple_tree.client_logs import client_logger
-from tuple_tree.client_settings import for_producer
+from kafka_clients.access import ACKER, remedy
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.client_logs import client_logger
+from kafka_clients.client_settings import for_producer
+from kafka_clients.errors import BrokerUnreachableError
 from tuple_tree.codec import encode_notice_batch, notice_headers
 from tuple_tree.dead_letters import Headers, dead_letter_headers
 from tuple_tree.messages import NoticeBatch, SpoutTask

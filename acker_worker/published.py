@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from acker_worker.catalogue import Catalogue, KafkaSettings
-from acker_worker.errors import AccessError, AckerWorkerError, BrokerUnreachableError, TopicError
 from acker_worker.intervals import Interval
-from tuple_tree.access import ACKER, Operation, Permission, Role, remedy
-from tuple_tree.broker_monitor import BrokerMonitor
-from tuple_tree.client_logs import client_logger
-from tuple_tree.client_settings import for_consumer
+from kafka_clients.access import ACKER, Operation, Permission, Role, remedy
+from kafka_clients.broker_monitor import BrokerMonitor
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.client_logs import client_logger
+from kafka_clients.client_settings import for_consumer
+from kafka_clients.errors import AccessError, BrokerUnreachableError, ClusterError, TopicError
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
 
 _log = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ class PublishedTopologies:
         return []
 
 
-def _refusal(error: KafkaError) -> AckerWorkerError | None:
+def _refusal(error: KafkaError) -> ClusterError | None:
     """What is to be said of an error that does not pass by itself."""
     if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         return TopicError(TOPOLOGIES_TOPIC, f"may not be read by this user: {remedy(ACKER)}")

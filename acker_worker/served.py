@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from acker_worker.errors import AckerWorkerError
 from acker_worker.ledger import LedgerSettings
 from acker_worker.stats import WorkerStats
+from kafka_clients.errors import ClusterError
 from tuple_tree.manifest import Manifest
 
 _log = logging.getLogger(__name__)
@@ -199,7 +199,7 @@ class Served:
             return
         if now - run.began >= _HEALTHY_S:
             self._backoff_s = _FIRST_BACKOFF_S
-        is_ours = isinstance(run.error, AckerWorkerError)
+        is_ours = isinstance(run.error, ClusterError)
         self.problem = str(run.error) if is_ours else f"{type(run.error).__name__}: {run.error}"
         _log.error(
             "topology %s is not served, tried again in %.1f s: %s",

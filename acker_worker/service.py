@@ -12,15 +12,15 @@ from typing import Final
 
 from confluent_kafka import Producer
 
-from acker_worker.catalogue import KafkaSettings
 from acker_worker.ledger import warm_up
 from acker_worker.published import Published, PublishedTopologies
 from acker_worker.served import OnStats, Served, Worker
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker, WorkerSettings
+from kafka_clients.catalogue import KafkaSettings
+from kafka_clients.stats_publisher import producer_settings
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
-from tuple_tree.stats_publisher import producer_settings
 
 _log = logging.getLogger(__name__)
 

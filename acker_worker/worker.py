@@ -15,9 +15,8 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from acker_worker.ack_log import ANSWER_S, AckLogReader, Reached
-from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.counters import Counters
-from acker_worker.errors import AckerWorkerError, TopicError
+from acker_worker.errors import AckerWorkerError
 from acker_worker.fold import LogRecord, PartitionFold, Step
 from acker_worker.intervals import Interval
 from acker_worker.ledger import LedgerSettings, warm_up
@@ -25,13 +24,15 @@ from acker_worker.notifier import Notifier
 from acker_worker.owned import Owned
 from acker_worker.progress import Progress
 from acker_worker.stats import WorkerStats, summed
-from tuple_tree.access import acker_role
-from tuple_tree.broker_monitor import LOST
+from kafka_clients.access import acker_role
+from kafka_clients.broker_monitor import LOST
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.errors import TopicError
+from kafka_clients.stats_publisher import producer_settings
+from kafka_clients.topic_watch import WATCH_SECONDS
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
 from tuple_tree.stall import BROKERS, Stall
-from tuple_tree.stats_publisher import producer_settings
-from tuple_tree.topic_watch import WATCH_SECONDS
 from tuple_tree.topics import topic_specs
 
 _log = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, Message, P
 from confluent_kafka.admin import AdminClient, NewTopic
 from numpy.typing import NDArray
 
-from acker_worker.catalogue import Catalogue
 from benchmarks.errors import BenchmarkError
 from benchmarks.ledger_ids import BATCH, WindowIds
+from kafka_clients.catalogue import Catalogue
 from tuple_tree.codec import decode_notice_batch, encode_ack_batch
 from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription

@@ -18,12 +18,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.errors import BenchmarkError
 from benchmarks.processes import cpu_seconds
+from kafka_clients.watermarks import watermarks
 from spout_sdk.emitting.ack_buffer import FULL
 from tuple_tree.ids import pack_ids, random_column
 from tuple_tree.packs import MAX_ROWS, PackCodec
 from tuple_tree.payloads import encode_tuples
 from tuple_tree.streams import Stream
-from tuple_tree.watermarks import watermarks
 
 PAYLOAD_BYTES: Final = 100
 _ALPHABET: Final = b"abcdefghijklmnopqrstuvwxyz "

@@ -25,11 +25,11 @@ from confluent_kafka import Producer
 
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
-from acker_worker.catalogue import Catalogue
 from benchmarks import command
 from benchmarks.broker_topics import ArrivedTuples, tracked_headers, untracked_headers
 from benchmarks.errors import BenchmarkError
 from benchmarks.results import Spread, machine, publish, report
+from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka
 from spout_sdk import (
     BasicBolt,

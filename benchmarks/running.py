@@ -15,12 +15,12 @@ from typing import Final
 
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
-from acker_worker.catalogue import Catalogue
 from benchmarks.broker_topics import Topics
 from benchmarks.errors import BenchmarkError
 from benchmarks.plans import REFERENCE, Plan, of
 from benchmarks.processes import environment
 from benchmarks.setup.python_peers import FRAMEWORKS
+from kafka_clients.catalogue import Catalogue
 from spout_sdk import TopologyRunner, load_topology
 from spout_sdk.runtime.child import Child
 from tuple_tree.manifest import Manifest

@@ -26,11 +26,12 @@ import spark_jobs
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_cli.topology_processes import TopologyProcesses
-from acker_worker.catalogue import Catalogue
 from benchmarks import command, words
 from benchmarks.errors import BenchmarkError
 from benchmarks.processes import environment
 from benchmarks.results import machine, publish, report, versions
+from kafka_clients.catalogue import Catalogue
+from kafka_clients.watermarks import watermarks
 from local_kafka import LocalKafka
 from spark_jobs.kafka_options import topic_id
 from spout_sdk import load_topology
@@ -39,7 +40,6 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 from tuple_tree.positions import position_of, topic_key
-from tuple_tree.watermarks import watermarks
 
 PARTITIONS = 4
 

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
-from acker_worker.catalogue import Catalogue
+from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka
 from spout_sdk import (
     BasicBolt,

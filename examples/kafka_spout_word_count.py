@@ -81,7 +81,7 @@ def main() -> int:
     from acker_cli.acker_pool import AckerPool
     from acker_cli.acker_process import AckerLaunch
     from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
-    from acker_worker.catalogue import Catalogue
+    from kafka_clients.catalogue import Catalogue
     from local_kafka import LocalKafka
 
     reference, manifest = "examples.kafka_spout_word_count:topology", topology.manifest

@@ -18,7 +18,7 @@ import spark_jobs
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_cli.topology_processes import TopologyProcesses
-from acker_worker.catalogue import Catalogue
+from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka
 from spark_jobs import RunningQuery
 from spout_sdk import load_topology

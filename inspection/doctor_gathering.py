@@ -12,8 +12,6 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from acker_worker.catalogue import CONTACT_S, Catalogue, KafkaSettings
-from acker_worker.errors import AckerWorkerError, TopicError
 from inspection.doctor import (
     Backlog,
     ClockBounds,
@@ -26,10 +24,12 @@ from inspection.doctor import (
 )
 from inspection.stats_log import StatsLog
 from inspection.topology_status import ClusterStatus, TopicStatus, TopologyStatus
+from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
+from kafka_clients.client_settings import for_admin, for_consumer
+from kafka_clients.errors import ClusterError, TopicError
+from kafka_clients.forgotten_clients import forgettable
 from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
-from tuple_tree.client_settings import for_admin, for_consumer
-from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic, notices_topic
 from tuple_tree.process_stats import StatsRecord
@@ -97,7 +97,7 @@ def look_at_all(
     say(f"asking {servers} …")
     try:
         return _Gathering(kafka, wanted, declared, watch_s, say).facts(machine)
-    except (AckerWorkerError, KafkaException) as error:
+    except (ClusterError, KafkaException) as error:
         why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         return Facts(machine, ClusterFacts(servers, problem=why), wanted=wanted)
 

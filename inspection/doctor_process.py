@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from acker_worker.catalogue import KafkaSettings
-from acker_worker.errors import AckerWorkerError
 from inspection.doctor.concerned import component_of
 from inspection.doctor.examination import examine
 from inspection.doctor_gathering import look_at_all
+from kafka_clients.catalogue import KafkaSettings
+from kafka_clients.errors import ClusterError
 
 WATCH_S: Final = 3.0
 """How long lag is watched."""
@@ -34,7 +34,7 @@ def findings_of(
         started: called with the process, so that it can be killed.
 
     Raises:
-        AckerWorkerError: if it did not come to an end.
+        ClusterError: if it did not come to an end.
     """
     asked = json.dumps({"kafka": dict(kafka), "topology": topology, "watch_s": WATCH_S})
     process = subprocess.Popen(
@@ -55,7 +55,7 @@ def findings_of(
     try:
         found: list[dict[str, Any]] = json.loads(said)
     except ValueError as error:
-        raise AckerWorkerError(
+        raise ClusterError(
             f"acker doctor {topology} did not come to an end: run it in a terminal, and check the brokers"
         ) from error
     return found

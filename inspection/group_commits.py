@@ -11,11 +11,11 @@ from typing import Final
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from acker_worker.catalogue import CONTACT_S, KafkaSettings
-from acker_worker.errors import BrokerUnreachableError
 from inspection.record_scan import Place
-from tuple_tree.client_settings import for_consumer
-from tuple_tree.forgotten_clients import forgettable
+from kafka_clients.catalogue import CONTACT_S, KafkaSettings
+from kafka_clients.client_settings import for_consumer
+from kafka_clients.errors import BrokerUnreachableError
+from kafka_clients.forgotten_clients import forgettable
 
 NO_GROUP: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
 """How brokers say that there is no such group."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from acker_worker.catalogue import Catalogue, KafkaSettings
 from inspection.topology_status import ClusterStatus
+from kafka_clients.catalogue import Catalogue, KafkaSettings
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import dead_letters_topic
 

@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from acker_worker.catalogue import KafkaSettings
-from acker_worker.errors import AckerWorkerError
 from acker_worker.intervals import Interval
 from inspection.broker_clock import BrokerClock
 from inspection.errors import SilenceError
 from inspection.lags import Lags
 from inspection.stats_log import StatsLog
 from inspection.view import Snapshot, TopologyView
+from kafka_clients.catalogue import KafkaSettings
+from kafka_clients.errors import ClusterError
 from tuple_tree.manifest import Manifest
 
 BACK_S: Final = 60.0
@@ -49,7 +49,7 @@ class Observer:
             back_s: from so many seconds ago on.
 
         Raises:
-            AckerWorkerError: if that cannot be read; the message says why and what to do.
+            ClusterError: if that cannot be read; the message says why and what to do.
         """
         self._log.open(back_s)
         self.view.feed(self._log.catch_up())
@@ -115,7 +115,7 @@ class Observer:
     def _look(self) -> None:
         try:
             waiting = self._lags.read()
-        except AckerWorkerError as error:
+        except ClusterError as error:
             # The rest is still of use, and brokers come back.
             self.problem = str(error)
             self.view.feed_lags({}, None)

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from acker_worker.catalogue import CONTACT_S, KafkaSettings
-from acker_worker.errors import BrokerUnreachableError, TopicError
-from tuple_tree.access import VIEWER, remedy
-from tuple_tree.client_settings import for_consumer
+from kafka_clients.access import VIEWER, remedy
+from kafka_clients.catalogue import CONTACT_S, KafkaSettings
+from kafka_clients.client_settings import for_consumer
+from kafka_clients.errors import BrokerUnreachableError, TopicError
+from kafka_clients.watermarks import watermarks
 from tuple_tree.names import CATALOGUE_GROUP
-from tuple_tree.watermarks import watermarks
 
 SILENCE_S: Final = 30.0
 """How long brokers may send nothing of what there is, in seconds."""

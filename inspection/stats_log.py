@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from acker_worker.catalogue import CONTACT_S, Catalogue, KafkaSettings
-from acker_worker.errors import AccessError, BrokerUnreachableError, TopicError
-from tuple_tree.client_logs import client_logger
-from tuple_tree.client_settings import for_consumer
+from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
+from kafka_clients.client_logs import client_logger
+from kafka_clients.client_settings import for_consumer
+from kafka_clients.errors import AccessError, BrokerUnreachableError, TopicError
 from tuple_tree.errors import StatsRecordError
 from tuple_tree.names import CATALOGUE_GROUP, stats_topic
 from tuple_tree.process_stats import StatsRecord

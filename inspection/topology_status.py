@@ -9,16 +9,16 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from acker_worker.catalogue import CONTACT_S, KafkaSettings
-from acker_worker.errors import AccessError, BrokerUnreachableError
 from inspection.group_commits import NO_GROUP, GroupCommits, commits_of
 from inspection.record_scan import Place
-from tuple_tree.client_settings import for_admin
-from tuple_tree.forgotten_clients import forgettable
+from kafka_clients.catalogue import CONTACT_S, KafkaSettings
+from kafka_clients.client_settings import for_admin
+from kafka_clients.errors import AccessError, BrokerUnreachableError
+from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.watermarks import LEADERLESS
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, acks_topic, component_group, notices_topic, tuples_topic
 from tuple_tree.topics import topic_specs
-from tuple_tree.watermarks import LEADERLESS
 
 _PAUSE_S: Final = 0.1
 _REFUSED: Final = (

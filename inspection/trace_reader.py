@@ -9,7 +9,6 @@ from typing import Any, Final
 from confluent_kafka import Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from acker_worker.catalogue import Catalogue, KafkaSettings
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from acker_worker.progress import Progress as Committed
@@ -23,11 +22,12 @@ from inspection.trace.records import RootRecords
 from inspection.trace.roots import place_of_tuple, positions_of_message, show_root
 from inspection.trace.sightings import Sightings, outcomes_of
 from inspection.trace.tree import Tree, build_tree
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.client_settings import for_admin
+from kafka_clients.forgotten_clients import forgettable
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, edges_of_tuples
-from tuple_tree.client_settings import for_admin
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import WireError
-from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, component_group, notices_topic, tuples_topic
 from tuple_tree.positions import positional_root, topic_key

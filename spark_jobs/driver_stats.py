@@ -15,10 +15,10 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
+from kafka_clients.client_settings import for_admin
+from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.stats_publisher import LAST_SECONDS, PUBLISH_SECONDS, StatsPublisher, producer_settings
 from spark_jobs.inbox_offsets import InboxOffsets
-from tuple_tree.client_settings import for_admin
-from tuple_tree.forgotten_clients import forgettable
-from tuple_tree.stats_publisher import LAST_SECONDS, PUBLISH_SECONDS, StatsPublisher, producer_settings
 
 logger = logging.getLogger("spark_jobs.stats")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tuple_tree.client_settings import for_consumer
+from kafka_clients.client_settings import for_consumer
 
 logger = logging.getLogger("spark_jobs.stats")
 

@@ -14,11 +14,11 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import KafkaException, Producer
 
+from kafka_clients.client_settings import for_producer
 from spark_jobs.entries import Entries, Record
 from spark_jobs.errors import SparkJobError
 from spark_jobs.packing import Count, Outputs, Packing, without
 from tuple_tree.anchor_columns import AnchorColumns, Rows
-from tuple_tree.client_settings import for_producer
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import SpoutTask
 

@@ -13,11 +13,11 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from kafka_clients.access import Operation, Role, no_entry, remedy, shortfall
+from kafka_clients.client_settings import consumers, for_admin, producers
+from kafka_clients.forgotten_clients import forgettable
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from spark_jobs.kafka_security import PREFIXES, security_options
-from tuple_tree.access import Operation, Role, no_entry, remedy, shortfall
-from tuple_tree.client_settings import consumers, for_admin, producers
-from tuple_tree.forgotten_clients import forgettable
 
 _RENAMED: Final = {"metadata.broker.list": "bootstrap.servers"}
 _LIBRDKAFKA_ONLY: Final = (

@@ -28,6 +28,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, start_http_se
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from kafka_clients.access import component_role, remedy
 from spark_jobs.bolt import bolt
 from spark_jobs.declared import HasCode, declared
 from spark_jobs.errors import SparkJobError, SubmitError, first_line
@@ -38,7 +39,6 @@ from spark_jobs.running_query import RunningQuery
 from spark_jobs.source import source_of
 from spark_jobs.spout import DEFAULT_MAX_ROWS, spout
 from spark_jobs.submit import KAFKA_VARIABLE
-from tuple_tree.access import component_role, remedy
 from tuple_tree.manifest import SpoutManifest
 
 _SERVERS_VARIABLE: Final = "ACKER_KAFKA__BOOTSTRAP_SERVERS"

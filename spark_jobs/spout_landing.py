@@ -19,14 +19,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kafka_clients.client_settings import for_admin
+from kafka_clients.forgotten_clients import forgettable
 from spark_jobs.entries import OUT, Record, new_session, record_rows
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.kafka_options import check_topics, sink_options
 from spark_jobs.results import check_fields, spark_fields
 from spark_jobs.spout_batch import only_stream, whole_value
-from tuple_tree.client_settings import for_admin
-from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest, SpoutManifest
 
 logger = logging.getLogger("spark_jobs.spout")

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from confluent_kafka import Message, Producer
 
+from kafka_clients.client_settings import for_producer
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.replays import MOST, REACH, ReplayRounds
 from spark_jobs.spout_offsets import SpoutOffsets
-from tuple_tree.client_settings import for_producer
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.errors import VersionError, WireError

@@ -23,7 +23,7 @@ SpoutSdkError
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from tuple_tree.access import remedy
+from kafka_clients.access import remedy
 
 if TYPE_CHECKING:
     from spout_sdk.api.tuples import Tuple

@@ -10,11 +10,8 @@ Rooms:
 - `manifest`: what a topology is, as published in `acker.topologies`.
 - `streams`: the payload codecs of a stream (Avro, JSON, bytes).
 - `rotating_map`: a map whose entries expire in cohorts; `offsets`: which source offsets are still open.
-- `client_settings`: which librdkafka properties are for whom; `access`: what each role may do in Kafka.
-- `forgotten_clients`: where a client ends that nobody holds any more.
-- `process_stats`: what a process says about itself once a second, `stats_publisher`: how; `latency`: durations in it.
+- `process_stats`: the statistics of a process, sent once a second; `latency`: durations in it; `stall`: work without progress.
 - `trace_context`: the trace that a message belongs to, handed on from tuple to tuple.
-- `watermarks`: where a partition begins and ends, asked with the consumer that one brings.
 - `dead_letters`: what is written beside a record that could not be used.
 - `errors`: the base class of everything raised here.
 """

@@ -69,7 +69,7 @@ def dashboard(
     from acker_cli.interruption import interruptible
     from acker_cli.logs import log_to_stderr
     from acker_cli.setting_layers import Flags, load
-    from acker_worker.catalogue import Catalogue
+    from kafka_clients.catalogue import Catalogue
 
     loaded = load(Flags(config, bootstrap_servers, assigned(set_, {"dashboard.host": host, "dashboard.port": port})))
     log_to_stderr(loaded.settings.log_level)

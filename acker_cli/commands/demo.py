@@ -63,7 +63,7 @@ def demo(
     from acker_cli.logs import log_to_stderr
     from acker_cli.setting_layers import Flags, load
     from acker_cli.view import open_view
-    from acker_worker.catalogue import Catalogue
+    from kafka_clients.catalogue import Catalogue
 
     loaded = load(Flags(config, bootstrap_servers, set_ or ()))
     settings = loaded.settings

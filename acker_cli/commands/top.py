@@ -54,8 +54,8 @@ def top(
     from acker_cli.interruption import Interrupted, interruptible
     from acker_cli.setting_layers import Flags, load
     from acker_cli.top import Top, only_topology
-    from acker_worker.catalogue import Catalogue
     from inspection.observer import Observer
+    from kafka_clients.catalogue import Catalogue
 
     kafka = configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka
     catalogue = Catalogue(kafka)

@@ -71,7 +71,7 @@ def create(
     from acker_cli.cluster import configured_cluster
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_reference import load_from_here
-    from acker_worker.catalogue import Catalogue
+    from kafka_clients.catalogue import Catalogue
     from tuple_tree.topics import topic_specs
 
     loaded = load(Flags(config, bootstrap_servers, set_ or ()))
@@ -107,7 +107,7 @@ def show(
     from acker_cli.cluster import configured_cluster
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_reference import load_from_here
-    from acker_worker.catalogue import Catalogue
+    from kafka_clients.catalogue import Catalogue
     from tuple_tree.topics import topic_specs
 
     loaded = load(Flags(config, bootstrap_servers, set_ or ()))
@@ -173,7 +173,7 @@ def acls(
     from acker_cli.acls import Principals, as_json, chosen_roles, commands
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_reference import load_from_here
-    from tuple_tree.access import VIEWER, roles, viewer_role
+    from kafka_clients.access import VIEWER, roles, viewer_role
 
     settings = load(Flags(config, bootstrap_servers, set_ or ())).settings
     topology = load_from_here(reference)

@@ -59,8 +59,8 @@ def list_(
     from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_views import listed, print_list
-    from acker_worker.catalogue import Catalogue
     from inspection.topology_status import ClusterStatus
+    from kafka_clients.catalogue import Catalogue
     from tuple_tree.manifest import Manifest
 
     kafka = configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka
@@ -91,8 +91,8 @@ def show(
     from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_views import print_shown, shown
-    from acker_worker.catalogue import Catalogue
     from inspection.topology_status import ClusterStatus
+    from kafka_clients.catalogue import Catalogue
 
     kafka = configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka
     with standard_error().status("asking the cluster …"):
@@ -135,8 +135,8 @@ def delete(
     from acker_cli.setting_layers import Flags, load
     from acker_cli.topology_removal import Removal, remains_of
     from acker_cli.topology_views import to_be_deleted
-    from acker_worker.catalogue import Catalogue
-    from acker_worker.errors import UnknownTopologyError
+    from kafka_clients.catalogue import Catalogue
+    from kafka_clients.errors import UnknownTopologyError
     from tuple_tree.names import check_name
 
     kafka = configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka

@@ -7,9 +7,9 @@ import typer
 from acker_cli.options import ConfigOption, JsonOption, ServersOption, SetOption, examples, help_of
 
 if TYPE_CHECKING:
-    from acker_worker.catalogue import Catalogue
     from inspection.trace.tree import Tree
     from inspection.trace_reader import TraceReader
+    from kafka_clients.catalogue import Catalogue
     from tuple_tree.manifest import Manifest
 
 _WHICH = "Which trees"
@@ -108,11 +108,11 @@ def trace(
     from acker_cli.setting_layers import Flags, load
     from acker_cli.slow_progress import slow_progress
     from acker_cli.trace_view import print_trees
-    from acker_worker.catalogue import Catalogue
     from inspection.moments import since_ms
     from inspection.trace.as_json import tree_as_json
     from inspection.trace.roots import parse_root
     from inspection.trace_reader import TraceReader
+    from kafka_clients.catalogue import Catalogue
 
     if sum(each is not None for each in (root, message, tuple_, oldest, last_failed)) != 1:
         raise SettingsError("say which trees: give one of ROOT, --message, --tuple, --oldest and --last-failed")
@@ -144,7 +144,7 @@ def _traced(catalogue: "Catalogue", name: str | None) -> "Manifest":
         UnknownTopologyError: if there is none of that name.
     """
     from acker_cli.errors import SettingsError
-    from acker_worker.errors import UnknownTopologyError
+    from kafka_clients.errors import UnknownTopologyError
 
     if name is None:
         published = catalogue.manifests()

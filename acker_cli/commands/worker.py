@@ -59,8 +59,8 @@ def worker(
     from acker_cli.metrics_server import check_port, metrics_served
     from acker_cli.setting_layers import Flags, load
     from acker_cli.working import all_topologies, one_topology
-    from acker_worker.catalogue import Catalogue
     from acker_worker.worker import WorkerSettings
+    from kafka_clients.catalogue import Catalogue
 
     loaded = load(Flags(config, bootstrap_servers, assigned(set_, {"metrics.port": metrics_port})))
     settings = loaded.settings

@@ -23,9 +23,9 @@ from acker_cli.snapshot import Progress, TopologySnapshot
 from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
 from acker_cli.topology_removal import Removal, remains_of
 from acker_cli.view import View
-from acker_worker.catalogue import Catalogue
-from acker_worker.errors import AckerWorkerError
 from acker_worker.stats import WorkerStats
+from kafka_clients.catalogue import Catalogue
+from kafka_clients.errors import ClusterError
 from spout_sdk import load_topology
 from spout_sdk.runtime import child
 from tuple_tree.manifest import Manifest
@@ -77,7 +77,7 @@ def run_demo(cluster: Cluster, options: DemoOptions, view: View) -> DemoReport:
 
     Raises:
         ProcessError: if a process cannot be run.
-        AckerWorkerError: if the cluster cannot be used.
+        ClusterError: if the cluster cannot be used.
         SpoutSdkError: if the topology cannot be run.
     """
     kafka = {**_KAFKA, **(_QUIET if options.log_level == "error" else {}), **cluster.kafka}
@@ -109,7 +109,7 @@ def _remove(kafka: KafkaProperties, topology: str) -> str:
         removal = Removal(kafka, remains_of(topology, catalogue.manifests(), catalogue.topics()), lambda _line: None)
         removal.withdraw(force=True)
         return "; ".join(removal.delete())
-    except AckerWorkerError as error:
+    except ClusterError as error:
         return f"{topology} ({error})"
 
 

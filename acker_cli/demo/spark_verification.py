@@ -19,9 +19,9 @@ from acker_cli.demo.spark_word_count import PARTITIONS, counted_directory, text_
 from acker_cli.demo.verification import verified
 from acker_cli.demo.word_count import LINES, Parameters
 from acker_cli.setting_layers import Flags, load
-from tuple_tree.client_settings import for_consumer
+from kafka_clients.client_settings import for_consumer
+from kafka_clients.watermarks import watermarks
 from tuple_tree.names import component_group, dead_letters_topic
-from tuple_tree.watermarks import watermarks
 
 _SECONDS: Final = 10.0
 

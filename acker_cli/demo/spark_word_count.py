@@ -17,9 +17,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from acker_cli.demo.text import WORD, lines
 from acker_cli.demo.word_count import COUNT, LINES, SPLIT, LineSpout, Parameters, SplitBolt
+from kafka_clients.client_settings import for_consumer
+from kafka_clients.watermarks import watermarks
 from spout_sdk import Topology, TopologyBuilder
-from tuple_tree.client_settings import for_consumer
-from tuple_tree.watermarks import watermarks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

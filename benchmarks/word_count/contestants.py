@@ -18,7 +18,7 @@ from benchmarks.broker_topics import Topics
 from benchmarks.errors import BenchmarkError
 from benchmarks.word_count.text import lines, plain_count
 from benchmarks.word_count.watching import FIRST, LAST, Run
-from tuple_tree.watermarks import watermarks
+from kafka_clients.watermarks import watermarks
 
 PARTITIONS: Final = 2
 """Of each topic of the peers, and of the source."""

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from acker_worker.catalogue import KafkaSettings
-from acker_worker.errors import AckerWorkerError
 from inspection.dashboard.source import Shown
 from inspection.doctor_process import findings_of
+from kafka_clients.catalogue import KafkaSettings
+from kafka_clients.errors import ClusterError
 
 EVERY_S: Final = 30.0
 """Between the end of one look and the begin of the next, as long as somebody asks."""
@@ -57,7 +57,7 @@ class Findings:
         found, problem = None, None
         try:
             found = findings_of(self._kafka, self._topology, self._started)
-        except (AckerWorkerError, OSError) as error:
+        except (ClusterError, OSError) as error:
             problem = str(error)
         with self._lock:
             self._looks, self._process = False, None

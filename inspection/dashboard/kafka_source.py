@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
-from acker_worker.catalogue import Catalogue, KafkaSettings
-from acker_worker.errors import AckerWorkerError, BrokerUnreachableError
 from acker_worker.intervals import Interval
 from inspection.dashboard.findings import Findings
 from inspection.dashboard.recent import RecentDeadLetters, RecentFailures
@@ -16,6 +14,8 @@ from inspection.dashboard.source import Shown
 from inspection.dashboard.source_messages import SourceMessages
 from inspection.dashboard.tree_searches import TreeSearches
 from inspection.observer import Observer
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.errors import BrokerUnreachableError, ClusterError
 from tuple_tree.manifest import Manifest
 
 _log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class KafkaSource:
         manifest = Catalogue(self._kafka).manifest(topology)
         with self._lock:
             if self._closed:
-                raise AckerWorkerError(_STOPPING)
+                raise ClusterError(_STOPPING)
             found = self._followed.get(topology)
             if found is None or not found.is_asked():
                 found = self._followed[topology] = _Followed(self._kafka, manifest, self._clock)
@@ -126,7 +126,7 @@ class _Followed:
         self._news = threading.Condition()
         self._snapshot: Shown | None = None
         self._histories: Mapping[str | None, Shown] = {}
-        self._problem: AckerWorkerError | None = None
+        self._problem: ClusterError | None = None
         self._failures = _Cached(RecentFailures(kafka, manifest).read, clock)
         self._messages = SourceMessages(kafka, manifest, clock)
         self._findings = Findings(kafka, manifest.topology, clock)
@@ -139,7 +139,7 @@ class _Followed:
     def stop(self) -> None:
         self._stop.set()
         self._findings.close()
-        self._tell(problem=AckerWorkerError(_STOPPING))
+        self._tell(problem=ClusterError(_STOPPING))
 
     def join(self) -> None:
         # It may be asking a broker that does not answer; nothing is lost with it.
@@ -185,14 +185,12 @@ class _Followed:
         while not self._stop.is_set() and not self._has_ended():
             try:
                 self._follow()
-            except AckerWorkerError as error:
+            except ClusterError as error:
                 self._tell(problem=error)
                 self._stop.wait(_AGAIN_S)
             except Exception:  # noqa: BLE001 - whoever looks is told, and it may pass
                 _log.exception("the figures of %s cannot be followed; trying again", self._topology)
-                self._tell(
-                    problem=AckerWorkerError(f"{self._topology} cannot be followed; the dashboard's log says why")
-                )
+                self._tell(problem=ClusterError(f"{self._topology} cannot be followed; the dashboard's log says why"))
                 self._stop.wait(_AGAIN_S)
 
     def _follow(self) -> None:
@@ -210,7 +208,7 @@ class _Followed:
                     # The next question begins anew, with what it is now.
                     self._end()
 
-    def _tell(self, snapshot: Any = None, histories: Any = None, problem: AckerWorkerError | None = None) -> None:
+    def _tell(self, snapshot: Any = None, histories: Any = None, problem: ClusterError | None = None) -> None:
         with self._news:
             if snapshot is not None:
                 self._snapshot, self._histories = snapshot, histories
@@ -236,7 +234,7 @@ class _Cached:
         self._clock = clock
         self._lock = threading.Lock()
         self._found: Sequence[Shown] = ()
-        self._problem: AckerWorkerError | None = None
+        self._problem: ClusterError | None = None
         self._old_at: float | None = None
 
     def read(self) -> Sequence[Shown]:
@@ -244,7 +242,7 @@ class _Cached:
             if self._old_at is None or self._clock() >= self._old_at:
                 try:
                     self._found, self._problem = self._read(), None
-                except AckerWorkerError as error:
+                except ClusterError as error:
                     self._problem = error
                 # From the end of it, for it may be slow, and then who has waited meanwhile does not read again.
                 self._old_at = self._clock() + _TURN_S

@@ -33,12 +33,12 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from acker_worker.errors import AckerWorkerError, UnknownTopologyError
 from inspection.dashboard.access import Access, Guard
 from inspection.dashboard.questions import ClosingError, Questions
 from inspection.dashboard.source import Source
 from inspection.trace.errors import RootNotFoundError, SearchLimitError, TraceError
 from inspection.trace.roots import parse_root
+from kafka_clients.errors import ClusterError, UnknownTopologyError
 
 STATIC: Final = Path(__file__).with_name("static")
 PAGE: Final = "/"
@@ -101,7 +101,7 @@ class Pages:
                 Mount("/static", StaticFiles(directory=STATIC)),
             ],
             exception_handlers={
-                AckerWorkerError: _problem,
+                ClusterError: _problem,
                 TraceError: _problem,
                 ClosingError: _problem,
                 HTTPException: _refused,
@@ -176,7 +176,7 @@ class Pages:
     def _event(self, name: str) -> str:
         try:
             return f"event: snapshot\ndata: {_text(self._source.snapshot(name))}\n\n"
-        except AckerWorkerError as error:
+        except ClusterError as error:
             return f"event: problem\ndata: {_text({'error': str(error)})}\n\n"
 
     async def _name(self, request: Request) -> str:

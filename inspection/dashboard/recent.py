@@ -12,18 +12,18 @@ from typing import Final
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from acker_worker.catalogue import CONTACT_S, KafkaSettings
-from acker_worker.errors import AccessError, BrokerUnreachableError
 from inspection.dashboard.source import Shown
 from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parsed
-from tuple_tree.access import VIEWER, remedy
-from tuple_tree.client_settings import for_consumer
+from kafka_clients.access import VIEWER, remedy
+from kafka_clients.catalogue import CONTACT_S, KafkaSettings
+from kafka_clients.client_settings import for_consumer
+from kafka_clients.errors import AccessError, BrokerUnreachableError
+from kafka_clients.watermarks import watermarks
 from tuple_tree.codec import decode_notice_batch, failed_by_of
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason
 from tuple_tree.names import CATALOGUE_GROUP, dead_letters_topic, notices_topic
-from tuple_tree.watermarks import watermarks
 
 _log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ class Source(Protocol):
 
     Every method may block for seconds and is called in threads, several at once.
 
-    Each but `topologies` raises what `acker_worker.errors` has: `UnknownTopologyError` if there is no such topology,
-    another `AckerWorkerError` if the cluster cannot be asked.
+    Each but `topologies` raises what `kafka_clients.errors` has: `UnknownTopologyError` if there is no such topology,
+    another `ClusterError` if the cluster cannot be asked.
     """
 
     def topologies(self) -> Sequence[str]:

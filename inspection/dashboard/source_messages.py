@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from acker_worker.catalogue import Catalogue, KafkaSettings
-from acker_worker.errors import AckerWorkerError
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.errors import ClusterError
 from tuple_tree.manifest import Manifest
 from tuple_tree.positions import MAX_PARTITIONS, position_of, topic_key
 
@@ -56,7 +56,7 @@ class SourceMessages:
             try:
                 partitions = self._catalogue.topics().get(name, 0)
                 identity = self._catalogue.topic_id(name) if partitions else None
-            except AckerWorkerError:
+            except ClusterError:
                 identity = None
             self._topics[name] = now, identity, partitions
         return identity, partitions

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from acker_worker.catalogue import KafkaSettings
 from inspection.dashboard.source import Shown
 from inspection.trace.as_json import tree_as_json
 from inspection.trace.errors import RootNotFoundError, SearchLimitError
@@ -13,6 +12,7 @@ from inspection.trace.roots import show_root
 from inspection.trace.tree import Tree
 from inspection.trace.verdict import verdict
 from inspection.trace_reader import TraceReader
+from kafka_clients.catalogue import KafkaSettings
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acks_topic
 

@@ -6,15 +6,15 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from acker_worker.catalogue import Catalogue, KafkaSettings
-from acker_worker.errors import AckerWorkerError, UnknownTopologyError
 from inspection.dead_letters.errors import DeadLettersError
 from inspection.dead_letters.letter import DeadLetter, Header, Replay, parse
 from inspection.dead_letters.letter_previews import LetterPreviews
-from tuple_tree.client_settings import for_consumer
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.client_settings import for_consumer
+from kafka_clients.errors import ClusterError, UnknownTopologyError
+from kafka_clients.watermarks import watermarks
 from tuple_tree.errors import ManifestError
 from tuple_tree.names import CATALOGUE_GROUP, dead_letters_topic
-from tuple_tree.watermarks import watermarks
 
 _POLL_S: Final = 0.2
 _SILENCE_S: Final = 30.0
@@ -119,7 +119,7 @@ class DeadLetterLog:
         """
         try:
             return LetterPreviews(self._catalogue.manifest(self._topology))
-        except (AckerWorkerError, ManifestError):
+        except (ClusterError, ManifestError):
             return LetterPreviews(None)
 
     def _consumer(self) -> Consumer:

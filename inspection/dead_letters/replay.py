@@ -16,16 +16,16 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from acker_worker.catalogue import CONTACT_S, KafkaSettings
 from inspection.dead_letters.errors import DeadLettersError
 from inspection.dead_letters.letter import DeadLetter
 from inspection.dead_letters.putting_back import restored_headers
+from kafka_clients.catalogue import CONTACT_S, KafkaSettings
+from kafka_clients.client_logs import client_logger
+from kafka_clients.client_settings import for_consumer, for_transactions
+from kafka_clients.watermarks import watermarks
 from spout_sdk.kafka.delivery_reports import ended_by
-from tuple_tree.client_logs import client_logger
-from tuple_tree.client_settings import for_consumer, for_transactions
 from tuple_tree.dead_letters import replay_marker
 from tuple_tree.names import CATALOGUE_GROUP, dead_letters_topic, transactional_id
-from tuple_tree.watermarks import watermarks
 
 # What goes wrong is told by an error; librdkafka's own words are for those who configure logging.
 _CLIENT_LOG: Final = client_logger("inspection")

@@ -6,7 +6,7 @@ from typing import Final
 
 from inspection.doctor.facts import PartitionFacts, TopicFacts, TopologyFacts
 from inspection.doctor.findings import Finding, Severity
-from tuple_tree.access import VIEWER, remedy
+from kafka_clients.access import VIEWER, remedy
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic
 from tuple_tree.topics import TopicSpec, least_retention_ms, topic_specs

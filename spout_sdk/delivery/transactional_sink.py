@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
+from kafka_clients.access import remedy
+from kafka_clients.bounded_calls import bounded
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka.delivery_reports import ended_by, heard
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
 from spout_sdk.records import Delivered, Headers
-from tuple_tree.access import remedy
-from tuple_tree.bounded_calls import bounded
 from tuple_tree.names import transactional_id, transactional_prefix
 
 logger = logging.getLogger("spout_sdk.kafka")

@@ -13,10 +13,10 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from kafka_clients.access import remedy
+from kafka_clients.bounded_calls import HANG_S, bounded
 from spout_sdk.errors import AccessError, BrokerError
 from spout_sdk.kafka_spout.source import Commit, SourcePartition
-from tuple_tree.access import remedy
-from tuple_tree.bounded_calls import HANG_S, bounded
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
 

@@ -11,14 +11,14 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
+from kafka_clients.access import Operation, component_role, no_entry, remedy, shortfall
+from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.stats_publisher import StatsPublisher, producer_settings
+from kafka_clients.topic_watch import TopicWatch
 from spout_sdk.errors import AccessError, BrokerUnreachableError, TopicsError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings
-from tuple_tree.access import Operation, component_role, no_entry, remedy, shortfall
-from tuple_tree.forgotten_clients import forgettable
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC
-from tuple_tree.stats_publisher import StatsPublisher, producer_settings
-from tuple_tree.topic_watch import TopicWatch
 from tuple_tree.topics import topic_specs
 
 ANSWER_SECONDS: Final = 10.0

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from kafka_clients.access import remedy
+from kafka_clients.bounded_calls import HANG_S, bounded
+from kafka_clients.broker_monitor import LOST, BrokerMonitor
+from kafka_clients.watermarks import watermarks
 from spout_sdk.errors import AccessError, BrokerError, RolledBackError, SpoutSdkError
 from spout_sdk.kafka.group_offsets import GroupOffsets
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings
-from tuple_tree.access import remedy
-from tuple_tree.bounded_calls import HANG_S, bounded
-from tuple_tree.broker_monitor import LOST, BrokerMonitor
-from tuple_tree.watermarks import watermarks
 
 logger = logging.getLogger("spout_sdk.kafka")
 

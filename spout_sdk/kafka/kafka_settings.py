@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kafka_clients.client_logs import client_logger
+from kafka_clients.client_settings import for_admin, for_consumer, for_producer, for_transactions
 from spout_sdk.errors import SpoutSdkError
-from tuple_tree.client_logs import client_logger
-from tuple_tree.client_settings import for_admin, for_consumer, for_producer, for_transactions
 
 _LOGGER: Final = client_logger("spout_sdk")
 

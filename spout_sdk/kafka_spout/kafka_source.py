@@ -8,17 +8,17 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from kafka_clients.access import remedy
+from kafka_clients.bounded_calls import HANG_S, bounded
+from kafka_clients.broker_monitor import LOST, BrokerMonitor
+from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.watermarks import watermarks
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
 from spout_sdk.kafka.group_offsets import ANSWER_SECONDS, GroupOffsets
 from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings, consumer_settings
 from spout_sdk.kafka_spout.position_reader import PositionReader
 from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
-from tuple_tree.access import remedy
-from tuple_tree.bounded_calls import HANG_S, bounded
-from tuple_tree.broker_monitor import LOST, BrokerMonitor
-from tuple_tree.forgotten_clients import forgettable
-from tuple_tree.watermarks import watermarks
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
+from kafka_clients.topic_watch import WATCH_SECONDS
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.delivery.transactions import ExactlyOnce
@@ -23,7 +24,6 @@ from spout_sdk.statistics.stats import NO_INPUT, Stats
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.manifest import SpoutManifest
 from tuple_tree.stall import BROKERS, Stall
-from tuple_tree.topic_watch import WATCH_SECONDS
 
 logger = logging.getLogger("spout_sdk.runner")
 

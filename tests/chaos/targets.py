@@ -15,7 +15,7 @@ from confluent_kafka.admin import NewTopic
 from acker_cli.acker_pool import AckerPool
 from acker_cli.acker_process import AckerLaunch
 from acker_cli.topology_processes import TopologyProcesses
-from acker_worker.catalogue import Catalogue
+from kafka_clients.catalogue import Catalogue
 from spout_sdk import KafkaBolt, Topology
 from tests.chaos import topologies
 from tests.chaos.arena import Arena

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from acker_worker.catalogue import Catalogue
 from acker_worker.worker import AckerWorker, WorkerSettings
+from kafka_clients.catalogue import Catalogue
 from spout_sdk import ComponentRunner, Stats, Topology, TopologyBuilder
 from tests.contract.world import Read, Running
 from tests.kafka.sdk_rig import Cluster, Threaded, value

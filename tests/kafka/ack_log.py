@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from acker_worker.catalogue import Catalogue
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker, WorkerSettings
+from kafka_clients.catalogue import Catalogue
 from tests.kafka.sdk_rig import Cluster, Threaded, headers_of, progress
 from tests.unit.acker_worker.folding import column
 from tests.waiting import eventually

@@ -18,7 +18,7 @@ from acker_cli.acker_watch import warned_without_ackers
 from acker_cli.errors import ProcessError
 from acker_cli.feeding import Feed, feeding
 from acker_cli.running import RunPlan
-from acker_worker.catalogue import Catalogue
+from kafka_clients.catalogue import Catalogue
 from spout_sdk import load_topology
 from tests.kafka.sdk_topologies import NAME
 from tests.unit.cli.running import Acker, one_line, said

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer
 
 from acker_cli import topology_removal
 from acker_cli.topology_removal import Removal
-from acker_worker.catalogue import Catalogue
 from inspection.topology_status import ClusterStatus
+from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka
 from tests.kafka.ack_log import AckLog
 from tests.kafka.test_metrics import Endpoint

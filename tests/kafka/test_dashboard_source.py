@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from acker_worker.catalogue import Catalogue
 from inspection.dashboard.findings import EVERY_S, Findings
 from inspection.dashboard.kafka_source import IDLE_S, KafkaSource
 from inspection.dashboard.recent import KEPT, NOTICE_RECORDS, RecentDeadLetters, RecentFailures
 from inspection.dashboard.source_messages import SourceMessages
+from kafka_clients.catalogue import Catalogue
 from tests.kafka.sdk_rig import Cluster, Use
 from tests.notices import notice_bytes
 from tests.waiting import eventually

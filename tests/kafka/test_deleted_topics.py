@@ -12,7 +12,7 @@ from tests.waiting import eventually
 
 @pytest.fixture(autouse=True)
 def _short_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuple_tree.topic_watch.WATCH_SECONDS", 0.5)
+    monkeypatch.setattr("kafka_clients.topic_watch.WATCH_SECONDS", 0.5)
 
 
 @pytest.mark.parametrize(

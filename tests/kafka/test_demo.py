@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acker_worker.catalogue import Catalogue
+from kafka_clients.catalogue import Catalogue
 from tests.unit.cli.running import run_acker
 from tests.waiting import eventually
 

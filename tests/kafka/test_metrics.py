@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from acker_worker.catalogue import Catalogue
+from kafka_clients.catalogue import Catalogue
 from tests.kafka.ack_log import AckLog
 from tests.kafka.sdk_rig import Use
 from tests.kafka.sdk_topologies import HOLD, LINES

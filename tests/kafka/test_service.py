@@ -18,18 +18,18 @@ from confluent_kafka.admin import AdminClient
 
 from acker_worker import ack_log, worker
 from acker_worker.ack_log import AckLogReader
-from acker_worker.catalogue import Catalogue
 from acker_worker.fold import SpoutOutcomes
 from acker_worker.notifier import Notifier
 from acker_worker.service import AckerService
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import WorkerSettings
+from kafka_clients.broker_monitor import BrokerMonitor
+from kafka_clients.catalogue import Catalogue
+from kafka_clients.client_settings import for_admin
 from local_kafka import LocalKafka
 from tests.kafka.ack_log import FAST, AckLog, Clock, manifest_of, settled
 from tests.kafka.sdk_rig import Threaded
 from tests.waiting import eventually
-from tuple_tree.broker_monitor import BrokerMonitor
-from tuple_tree.client_settings import for_admin
 from tuple_tree.messages import SpoutTask
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group
 
@@ -237,14 +237,14 @@ import threading
 import time
 from contextlib import suppress
 
-from acker_worker.catalogue import Catalogue
-from acker_worker.errors import AckerWorkerError
+from kafka_clients.catalogue import Catalogue
+from kafka_clients.errors import ClusterError
 from inspection.lags import Lags
 
 kafka, pause = {"bootstrap.servers": sys.argv[1]}, threading.Event()
 lags = Lags(kafka, Catalogue(kafka).manifest(sys.argv[2]))
 while True:
-    with suppress(AckerWorkerError):
+    with suppress(ClusterError):
         lags.read()
         print(time.monotonic(), flush=True)
     pause.wait(0.05)

@@ -13,11 +13,11 @@ import pytest
 
 from acker_cli.cluster import Cluster as Reached
 from acker_cli.running import prepare_cluster
-from acker_worker.catalogue import Catalogue
 from inspection.dashboard import DashboardServer, ServedAt
 from inspection.dashboard.kafka_source import KafkaSource
 from inspection.stats_log import StatsLog
 from inspection.view import TopologyView
+from kafka_clients.catalogue import Catalogue
 from spout_sdk import Stats, load_topology
 from tests.kafka.sdk_rig import Cluster, Use, in_threads
 from tests.kafka.sdk_topologies import LINES

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from acker_worker.catalogue import Catalogue
 from inspection.trace.errors import TraceError
 from inspection.trace.roots import show_root
 from inspection.trace.tree import State, Status
 from inspection.trace_reader import TraceReader
+from kafka_clients.catalogue import Catalogue
 from spout_sdk import load_topology
 from tests.kafka.ack_log import AckLog
 from tests.kafka.sdk_rig import Cluster, Use, headers_of, in_threads, progress, write_in_transactions

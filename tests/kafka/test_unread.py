@@ -6,8 +6,8 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kafka_clients.broker_monitor import BrokerMonitor
 from tests.waiting import eventually
-from tuple_tree.broker_monitor import BrokerMonitor
 
 _RECORDS = 100
 

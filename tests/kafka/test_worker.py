@@ -11,10 +11,10 @@ from confluent_kafka import Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from acker_worker.ack_log import AckLogReader
-from acker_worker.catalogue import Catalogue
-from acker_worker.errors import AckerWorkerError, BrokerUnreachableError, UnknownTopologyError
 from acker_worker.notifier import Notifier
 from acker_worker.worker import AckerWorker
+from kafka_clients.catalogue import Catalogue
+from kafka_clients.errors import BrokerUnreachableError, ClusterError, UnknownTopologyError
 from tests.kafka.ack_log import AckLog, Clock, manifest_of
 from tests.waiting import eventually
 from tuple_tree.codec import decode_notice_batch, encode_ack_batch
@@ -75,7 +75,7 @@ def test_what_cannot_be_decoded_or_delivered_is_a_dead_letter_and_the_worker_goe
 
 def test_what_it_cannot_work_with_is_refused(log: AckLog) -> None:
     def refused() -> str:
-        with pytest.raises(AckerWorkerError) as raised:
+        with pytest.raises(ClusterError) as raised:
             AckerWorker(log.topology, log.kafka).run()
         return str(raised.value)
 

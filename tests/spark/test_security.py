@@ -11,6 +11,7 @@ from confluent_kafka.admin import NewTopic
 
 import spark_jobs
 from acker_worker.worker import AckerWorker
+from kafka_clients.access import acker_role, component_role
 from spark_jobs.kafka_options import check_access, check_topics, source_options
 from spout_sdk import ComponentRunner, Topology
 from tests.kafka.sdk_rig import write
@@ -22,7 +23,6 @@ from tests.spark.spout_rig import lines
 from tests.topics import create_topics
 from tests.unit.cli.running import RunningAcker, running_acker
 from tests.waiting import eventually
-from tuple_tree.access import acker_role, component_role
 
 pytestmark = pytest.mark.exhaustive
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.pages import ROOT
 
-PACKAGES: Final = ("tuple_tree", "acker_worker", "spout_sdk", "spark_jobs")
+PACKAGES: Final = ("tuple_tree", "kafka_clients", "acker_worker", "spout_sdk", "spark_jobs")
 
 
 def listed() -> set[str]:

@@ -86,7 +86,7 @@ def test_the_messages_that_it_quotes_are_in_the_code() -> None:
     failures = guide[guide.index("## Kafka, processes and topics") : guide.index("## Dead letters")]
     quoted = [*re.findall(r"\*([a-z][^*]+)\*", failures), "Retention is too short"]
     assert len(quoted) >= 5
-    packages = ("tuple_tree", "acker_worker", "spout_sdk", "acker_cli")
+    packages = ("tuple_tree", "kafka_clients", "acker_worker", "spout_sdk", "acker_cli")
     sources = "".join(path.read_text() for name in packages for path in (ROOT / name).rglob("*.py"))
     said = re.sub(r'"\s+f?"', "", sources)
     for line in quoted:

@@ -13,6 +13,7 @@ FOLDERS = (
     "docs",
     "examples",
     "inspection",
+    "kafka_clients",
     "local_kafka",
     "schemas",
     "spark_jobs",

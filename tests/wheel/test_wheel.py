@@ -36,6 +36,7 @@ def test_no_top_level_package_of_the_wheel_is_called_schemas(wheel: Path) -> Non
         top = {name.split("/")[0] for name in archive.namelist()}
     assert {name for name in top if not name.endswith(".dist-info")} == {
         "tuple_tree",
+        "kafka_clients",
         "acker_worker",
         "spout_sdk",
         "spark_jobs",

@@ -21,12 +21,12 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from acker_worker.catalogue import Catalogue
+from kafka_clients.access import Role
+from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka, Security
 from tests.certificates import Authority
 from tests.unit.cli.running import RunningAcker, descendants
 from tests.waiting import eventually
-from tuple_tree.access import Role
 from tuple_tree.manifest import Manifest
 
 HERE = Path(__file__).parents[3]

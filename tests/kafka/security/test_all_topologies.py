@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclBinding
 
-from acker_worker.catalogue import Catalogue
-from acker_worker.errors import AccessError, TopicError
 from acker_worker.service import AckerService
+from kafka_clients.access import acker_role
+from kafka_clients.catalogue import Catalogue
+from kafka_clients.errors import AccessError, TopicError
 from tests.kafka.ack_log import manifest_of
 from tests.kafka.security.secured import SecuredKafka, binding, bindings_of, environment_of
 from tests.unit.cli.running import Run, call_acker
 from tests.waiting import eventually
-from tuple_tree.access import acker_role
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
 

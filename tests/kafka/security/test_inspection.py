@@ -14,13 +14,13 @@ from inspection.doctor import Severity, examine
 from inspection.doctor_gathering import look_at_all
 from inspection.trace.errors import RootNotFoundError
 from inspection.trace_reader import TraceReader
+from kafka_clients.access import Operation, Permission, Role, acker_role, viewer_role
 from spout_sdk import load_topology
 from tests.kafka.replaying import write_dead_letters
 from tests.kafka.sdk_rig import records
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.security.secured import SecuredKafka, bindings_of
 from tests.waiting import eventually
-from tuple_tree.access import Operation, Permission, Role, acker_role, viewer_role
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import dead_letters_topic, tuples_topic
 

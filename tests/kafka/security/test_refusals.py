@@ -14,16 +14,16 @@ from confluent_kafka.admin import AdminClient
 
 from acker_cli.cluster import Cluster
 from acker_cli.running import prepare_cluster
-from acker_worker.catalogue import Catalogue
-from acker_worker.errors import AccessError, AckerWorkerError
 from acker_worker.worker import AckerWorker
+from kafka_clients.access import ACKER, Permission, Role, acker_role, component_role, operator_role
+from kafka_clients.catalogue import Catalogue
+from kafka_clients.errors import AccessError, ClusterError
 from spout_sdk import ComponentRunner, SpoutSdkError, Stats, Topology, load_topology
 from tests.certificates import Authority
 from tests.kafka.sdk_rig import Threaded
 from tests.kafka.sdk_topologies import NAME
 from tests.kafka.security.secured import SecuredKafka, bindings_of
 from tests.waiting import eventually
-from tuple_tree.access import ACKER, Permission, Role, acker_role, component_role, operator_role
 from tuple_tree.names import TOPOLOGIES_TOPIC
 
 pytestmark = pytest.mark.xdist_group("secured")
@@ -74,7 +74,7 @@ def error_of(run: Callable[[], None], stop: Callable[[], None], check: Callable[
     guard = threading.Timer(SECONDS, stop)
     guard.start()
     try:
-        with pytest.raises((AckerWorkerError, SpoutSdkError)) as refused:
+        with pytest.raises((ClusterError, SpoutSdkError)) as refused:
             whole()
     finally:
         guard.cancel()
@@ -117,16 +117,16 @@ def test_settings_of_topics_and_an_operator_without_its_acls(secured: SecuredKaf
     prefix, topologies = role.permissions
     other = topology.manifest.model_copy(update={"topology": f"{topology.name}-2"})
     _, kafka = user_with(secured, role)
-    with pytest.raises(AckerWorkerError, match=r"may not be created by this user.*--role operator") as refused:
+    with pytest.raises(ClusterError, match=r"may not be created by this user.*--role operator") as refused:
         Catalogue(kafka).create_topics(other)
     one_line(refused.value)
     _, kafka = user_with(secured, role, without=topologies)
-    with pytest.raises(AckerWorkerError, match=r"topic acker.topologies may not be created by this user"):
+    with pytest.raises(ClusterError, match=r"topic acker.topologies may not be created by this user"):
         Catalogue(kafka).create_topics(topology.manifest)
     without_write = dataclasses.replace(topologies, operations=topologies.operations[:-1])
     _, kafka = user_with(secured, dataclasses.replace(role, permissions=(prefix, without_write)))
     assert Catalogue(kafka).create_topics(topology.manifest) == []
-    with pytest.raises(AckerWorkerError, match=r"acker.topologies may not be written by this user.*--role operator"):
+    with pytest.raises(ClusterError, match=r"acker.topologies may not be written by this user.*--role operator"):
         Catalogue(kafka).publish(topology.manifest)
 
 

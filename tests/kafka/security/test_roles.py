@@ -14,7 +14,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from acker_worker.catalogue import Catalogue
+from kafka_clients.access import OPERATOR, Role, roles
+from kafka_clients.catalogue import Catalogue
 from spout_sdk import load_topology
 from tests.kafka.sdk_rig import in_threads, progress, write
 from tests.kafka.sdk_topologies import LINES, NAME
@@ -30,7 +31,6 @@ from tests.kafka.source_topologies import SOURCE
 from tests.topics import create_topics
 from tests.unit.cli.running import Run, call_acker, one_line, running_acker
 from tests.waiting import eventually
-from tuple_tree.access import OPERATOR, Role, roles
 from tuple_tree.manifest import Manifest
 from tuple_tree.topics import topic_specs
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from acker_worker.errors import TopicError
 from acker_worker.served import OnStats, Served
 from acker_worker.stats import WorkerStats
+from kafka_clients.errors import TopicError
 from tests.manifests import bolt, manifest, spout
 from tests.waiting import eventually
 from tuple_tree.manifest import Manifest

@@ -6,12 +6,12 @@ import pytest
 
 from acker_cli.acls import Principals, as_json, chosen_roles, commands
 from acker_cli.errors import SettingsError
+from kafka_clients.access import component_role, operator_role, roles
 from tests.manifests import manifest as manifest_of
 from tests.manifests import spout
 from tests.pages import ROOT
 from tests.unit.cli.running import call_acker
-from tests.unit.tuple_tree.test_access import manifest
-from tuple_tree.access import component_role, operator_role, roles
+from tests.unit.kafka_clients.test_access import manifest
 
 COMMAND = ("kafka-acls",)
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from acker_cli.app import explain, named
-from acker_worker.errors import TopicError
+from kafka_clients.errors import TopicError
 from tests.unit.cli.running import Run, call_acker
 
 SERVERS = "ACKER_KAFKA__BOOTSTRAP_SERVERS"

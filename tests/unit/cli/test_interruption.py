@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from acker_cli import interruption
 from acker_cli.interruption import Interrupted, interruptible, stopped_by_signals
-from acker_worker import contact
+from kafka_clients import contact
 from tests.unit.cli.running import call_acker
 from tests.waiting import eventually
 

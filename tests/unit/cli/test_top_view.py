@@ -9,9 +9,9 @@ from rich.console import Console
 from acker_cli.errors import SettingsError
 from acker_cli.top import only_topology
 from acker_cli.top_view import screen
-from acker_worker.errors import UnknownTopologyError
 from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.view import TopologyView
+from kafka_clients.errors import UnknownTopologyError
 from spout_sdk.statistics.stats import Stats
 from tests.unit.inspection.reports import NOW, acker, manifest, said
 from tuple_tree.latency import LatencyHistogram

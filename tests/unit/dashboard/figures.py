@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from acker_worker.errors import BrokerUnreachableError, UnknownTopologyError
 from inspection.dashboard.source import Shown
 from inspection.trace.as_json import tree_as_json
 from inspection.trace.errors import RootNotFoundError, SearchLimitError
 from inspection.trace.roots import show_root
 from inspection.trace.tree import build_tree
+from kafka_clients.errors import BrokerUnreachableError, UnknownTopologyError
 from tests.unit.inspection.forest import Forest
 from tuple_tree.messages import FailReason
 

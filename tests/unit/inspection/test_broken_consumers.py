@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from acker_worker.errors import BrokerUnreachableError
 from inspection import record_scan
 from inspection.record_scan import RecordScan, Stretch
+from kafka_clients.errors import BrokerUnreachableError
 
 PLACE = ("words.tuples.count", 3)
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
+from kafka_clients.access import component_role
 from spark_jobs import SparkJobError
 from spark_jobs.kafka_options import sink_options, source_options
 from spark_jobs.kafka_security import security_options
 from spark_jobs.spout_landing import replay_topic
 from tests.certificates import Authority, Identity
 from tests.manifests import manifest, spout
-from tuple_tree.access import component_role
 
 SCRAM = {
     "security.protocol": "sasl_ssl",

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from tuple_tree.errors import StatsRecordError
 from tuple_tree.process_stats import StatsRecord
-from tuple_tree.stats_publisher import StatsPublisher, producer_settings
 
 
 class RefusedError(Exception):

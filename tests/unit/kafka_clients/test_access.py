@@ -1,8 +1,6 @@
 """What each role needs; that it suffices, and that nothing less does, is tested on a broker."""
 
-from tests.manifests import bolt, spout
-from tests.manifests import manifest as manifest_of
-from tuple_tree.access import (
+from kafka_clients.access import (
     CLUSTER,
     Operation,
     Role,
@@ -14,6 +12,8 @@ from tuple_tree.access import (
     shortfall,
     viewer_role,
 )
+from tests.manifests import bolt, spout
+from tests.manifests import manifest as manifest_of
 from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.names import transactional_id
 from tuple_tree.streams import declare

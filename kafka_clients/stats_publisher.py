@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final, Protocol
 
-from tuple_tree.access import remedy
-from tuple_tree.client_settings import for_any
+from kafka_clients.access import remedy
+from kafka_clients.client_settings import for_any
 from tuple_tree.names import stats_topic
 from tuple_tree.process_stats import Kind, StatsRecord
 

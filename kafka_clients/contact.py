@@ -8,10 +8,10 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from acker_worker.errors import AccessError, BrokerUnreachableError
-from tuple_tree.access import no_entry, remedy
-from tuple_tree.client_settings import for_admin
-from tuple_tree.forgotten_clients import forgettable
+from kafka_clients.access import no_entry, remedy
+from kafka_clients.client_settings import for_admin
+from kafka_clients.errors import AccessError, BrokerUnreachableError
+from kafka_clients.forgotten_clients import forgettable
 
 QUIET: Final = {"log_level": 0, "socket.connection.setup.timeout.ms": 5_000}
 """librdkafka properties of a client whose errors are told by us."""

@@ -2,7 +2,7 @@
 
 import logging
 
-from tuple_tree.client_logs import RepeatedLines
+from kafka_clients.client_logs import RepeatedLines
 
 
 def test_a_line_that_repeats_passes_every_ten_seconds_with_a_count() -> None:

@@ -12,17 +12,17 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType, TopicDescription
 
-from acker_worker.contact import QUIET, REFUSED, Contact
-from acker_worker.errors import BrokerUnreachableError, TopicError, UnknownTopologyError
-from tuple_tree.access import ACKER, OPERATOR, Role, remedy, shortfall
-from tuple_tree.client_settings import for_consumer, for_producer
+from kafka_clients.access import ACKER, OPERATOR, Role, remedy, shortfall
+from kafka_clients.client_settings import for_consumer, for_producer
+from kafka_clients.contact import QUIET, REFUSED, Contact
+from kafka_clients.errors import BrokerUnreachableError, TopicError, UnknownTopologyError
+from kafka_clients.stats_publisher import StatsPublisher
+from kafka_clients.topic_watch import TopicWatch
+from kafka_clients.watermarks import watermarks
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic
-from tuple_tree.stats_publisher import StatsPublisher
-from tuple_tree.topic_watch import TopicWatch
 from tuple_tree.topics import TopicSpec, short_retention, topic_specs
-from tuple_tree.watermarks import watermarks
 
 KafkaSettings = Mapping[str, str | int | float | bool]
 """librdkafka properties, `bootstrap.servers` among them."""

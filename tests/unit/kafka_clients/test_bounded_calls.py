@@ -5,7 +5,7 @@ import sys
 
 _HANGS = """
 import logging, threading
-from tuple_tree.bounded_calls import bounded
+from kafka_clients.bounded_calls import bounded
 logging.basicConfig()
 with bounded(60, "a call that returns"):
     pass

@@ -4,8 +4,8 @@ import json
 
 from confluent_kafka import Consumer
 
+from kafka_clients.broker_monitor import BrokerMonitor
 from tests.waiting import eventually
-from tuple_tree.broker_monitor import BrokerMonitor
 
 COORDINATOR = {"GroupCoordinator": {"source": "logical"}, ":0/internal": {"source": "internal"}}
 

@@ -3,7 +3,7 @@
 from concurrent.futures import Future
 from itertools import count
 
-from tuple_tree.topic_watch import WATCH_SECONDS, TopicWatch
+from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
 
 
 class Brokers:
