@@ -1,0 +1,25 @@
+"""What the packages export has docstrings; the linter does not ask for those of internals."""
+
+import importlib
+import inspect
+
+import pytest
+
+
+@pytest.mark.parametrize("package", ["spout_sdk", "spout_sdk.testing", "spark_jobs", "local_kafka"])
+def test_what_a_package_exports_has_docstrings(package: str) -> None:
+    module = importlib.import_module(package)
+    missing = []
+    for name in module.__all__:
+        exported = getattr(module, name)
+        if not (inspect.isclass(exported) or inspect.isfunction(exported)):
+            continue
+        if not exported.__doc__:
+            missing.append(name)
+        if inspect.isclass(exported):
+            members = [(each, value) for each, value in vars(exported).items() if not each.startswith("_")]
+            for each, value in members:
+                is_method = isinstance(value, property | staticmethod | classmethod) or inspect.isfunction(value)
+                if is_method and not inspect.getdoc(getattr(exported, each)):
+                    missing.append(f"{name}.{each}")
+    assert not missing, f"{package} exports names without docstrings: {', '.join(missing)}"
