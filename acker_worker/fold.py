@@ -25,7 +25,7 @@ from acker_worker.stage import Stage
 from tuple_tree.codec import decode_ack_batch
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.ids import IdColumn
-from tuple_tree.messages import AckBatch, FailReason, SpoutTask
+from tuple_tree.messages import AckBatch, FailReason, SpoutAddress
 
 _MARGIN_TICKS: Final = 1
 """How far before the birth of the oldest open record a rebuild begins: its ack may have overtaken its init."""
@@ -80,7 +80,7 @@ class Step:
         rejected: records for the dead letters.
     """
 
-    outcomes: dict[SpoutTask, SpoutOutcomes] = field(default_factory=dict)
+    outcomes: dict[SpoutAddress, SpoutOutcomes] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
 
 

@@ -20,7 +20,7 @@ from acker_worker.errors import LedgerError
 from acker_worker.stage import Stage
 from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import Manifest
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 
 MAX_LOAD: Final = 0.66
 """Share of homes taken at which the table grows."""
@@ -142,8 +142,8 @@ class Ledger:
         self._ring = 1 << (settings.max_age_ticks + 2).bit_length()
         self._expiring = np.zeros(self._ring, dtype=np.int64)
         self._born = np.zeros(self._ring, dtype=np.int64)
-        self._spouts: list[SpoutTask | None] = [None]
-        self._spout_index: dict[SpoutTask, int] = {}
+        self._spouts: list[SpoutAddress | None] = [None]
+        self._spout_index: dict[SpoutAddress, int] = {}
         self._free_spouts: list[int] = []
         self._remembered_spouts = _IDLE_SPOUTS
         self._lifetimes = np.full(16, settings.lifetime_ticks(settings.orphan_timeout_ms), dtype=_U64)
@@ -190,7 +190,7 @@ class Ledger:
         self._fit()
         return _joined(found)
 
-    def init(self, roots: IdColumn, vals: IdColumn, spout: SpoutTask) -> Outcomes:
+    def init(self, roots: IdColumn, vals: IdColumn, spout: SpoutAddress) -> Outcomes:
         """Rule 1: records the spout and the edges of its recipients; a second init of an open root is ignored."""
         return self._apply_alone(kernels.INIT, roots, vals, self.index_of(spout))
 
@@ -258,7 +258,7 @@ class Ledger:
             self._oldest_tick += 1
         return self._oldest_tick
 
-    def index_of(self, spout: SpoutTask) -> int:
+    def index_of(self, spout: SpoutAddress) -> int:
         """The index under which a spout task's inits are applied.
 
         Raises:
@@ -290,7 +290,7 @@ class Ledger:
                 self._free_spouts.append(index)
         self._remembered_spouts = max(_IDLE_SPOUTS, 2 * len(self._spout_index))
 
-    def spout(self, index: int) -> SpoutTask:
+    def spout(self, index: int) -> SpoutAddress:
         """The spout task behind an index in `Outcomes.spouts`."""
         spout = self._spouts[index]
         if spout is None:
@@ -380,7 +380,7 @@ def warm_up() -> None:
     """Compiles the kernels, or loads them from numba's cache, before the first message comes."""
     ledger = Ledger(LedgerSettings(tick_ms=1, max_age_ms=2, orphan_timeout_ms=1))
     roots = np.arange(3, dtype=_U64)
-    ledger.init(roots, roots, SpoutTask("", 0, 1))
+    ledger.init(roots, roots, SpoutAddress("", 0, 1))
     ledger.ack(roots, roots)
     ledger.fail(roots)
     ledger.reset(roots)

@@ -24,7 +24,7 @@ from kafka_clients.client_settings import for_producer
 from kafka_clients.errors import BrokerUnreachableError
 from tuple_tree.codec import encode_notice_batch, notice_headers
 from tuple_tree.dead_letters import Headers, dead_letter_headers
-from tuple_tree.messages import NoticeBatch, SpoutTask
+from tuple_tree.messages import NoticeBatch, SpoutAddress
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 
 _log = logging.getLogger(__name__)
@@ -74,15 +74,15 @@ class Notifier:
         self._clock = clock
         self._topics: dict[str, int] = {}
         # When each was first found missing, and when brokers were asked for it last.
-        self._missing: dict[SpoutTask, tuple[float, float]] = {}
-        self._waiting: deque[tuple[SpoutTask, NoticeBatch]] = deque()
+        self._missing: dict[SpoutAddress, tuple[float, float]] = {}
+        self._waiting: deque[tuple[SpoutAddress, NoticeBatch]] = deque()
         self._ask_at = -math.inf
         self._failure: KafkaError | None = None
         self._producer = Producer(
             {**_PRODUCER, **for_producer(kafka), **_FIXED, "logger": client_logger("acker_worker")}
         )
 
-    def notify(self, partition: int, position: int, told: dict[SpoutTask, SpoutOutcomes]) -> None:
+    def notify(self, partition: int, position: int, told: dict[SpoutAddress, SpoutOutcomes]) -> None:
         """Sends outcomes to their spouts.
 
         Args:
@@ -147,7 +147,7 @@ class Notifier:
             else:
                 self._undeliverable(spout, notice)
 
-    def _exists(self, spout: SpoutTask) -> bool | None:
+    def _exists(self, spout: SpoutAddress) -> bool | None:
         """Whether the spout's topic is one of the topology's, and exists with that task; None if no broker says so."""
         if not spout.topic.startswith(self._notices_prefix):
             return False
@@ -175,7 +175,7 @@ class Notifier:
         self._missing[spout] = (first, now)
         return False if now - first >= _SURE_S else None
 
-    def _undeliverable(self, spout: SpoutTask, notice: NoticeBatch) -> None:
+    def _undeliverable(self, spout: SpoutAddress, notice: NoticeBatch) -> None:
         detail = (
             f"{len(notice)} outcomes for {spout.topic} task {spout.task} cannot be delivered: there is no such topic "
             "and partition in this topology. Does the spout run with another topology name or more tasks than declared?"
@@ -215,7 +215,7 @@ class Notifier:
             else:
                 return
 
-    def _on_notice(self, spout: SpoutTask, notice: NoticeBatch, error: KafkaError | None, _message: Message) -> None:
+    def _on_notice(self, spout: SpoutAddress, notice: NoticeBatch, error: KafkaError | None, _message: Message) -> None:
         if error is None:
             self.notices += len(notice)
         elif error.code() in _GONE:

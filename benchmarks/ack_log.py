@@ -22,7 +22,7 @@ from kafka_clients.catalogue import Catalogue
 from tuple_tree.codec import decode_notice_batch, encode_ack_batch
 from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
-from tuple_tree.messages import AckBatch, SpoutTask
+from tuple_tree.messages import AckBatch, SpoutAddress
 from tuple_tree.names import acker_group, acks_topic, notices_topic
 from tuple_tree.streams import declare
 
@@ -87,7 +87,7 @@ class AckLog:
         self._servers = {"bootstrap.servers": servers}
         manifest = smallest(self.topology, partitions)
         self._acks, notices = acks_topic(self.topology), notices_topic(self.topology, "spout")
-        self._spout = SpoutTask(notices, 0, TIMEOUT_MS)
+        self._spout = SpoutAddress(notices, 0, TIMEOUT_MS)
         self._admin = AdminClient(dict(self._servers))
         # When a notice was delivered is for the broker to say.
         times = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}

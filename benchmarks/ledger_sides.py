@@ -16,10 +16,10 @@ from acker_worker.ledger import Ledger, LedgerSettings, warm_up
 from benchmarks.ledger_ids import BATCH, WindowIds
 from benchmarks.processes import peak_resident_bytes, resident_bytes
 from benchmarks.sides import serve
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 
 SETTINGS: Final = LedgerSettings(tick_ms=1_000, max_age_ms=300_000, orphan_timeout_ms=30_000)
-SPOUT: Final = SpoutTask("bench.notices.spout", 0, 30_000)
+SPOUT: Final = SpoutAddress("bench.notices.spout", 0, 30_000)
 
 
 def filled(ids: WindowIds, ledger: Ledger) -> None:

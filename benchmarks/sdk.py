@@ -37,7 +37,8 @@ from spout_sdk import (
 )
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.records import Delivered, Headers, TaskEnvironment
+from spout_sdk.emitting.environment import TaskEnvironment
+from spout_sdk.records import Delivered, Headers
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.codec import decode_ack_batch, encode_notice_batch

@@ -33,7 +33,7 @@ from tuple_tree.anchors import anchor_headers
 from tuple_tree.codec import decode_notice_batch, encode_notice_batch
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import Grouping, Subscription
-from tuple_tree.messages import NoticeBatch, SpoutTask
+from tuple_tree.messages import NoticeBatch, SpoutAddress
 from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.positions import topic_key
 from tuple_tree.source_positions import SourcePositions
@@ -125,7 +125,7 @@ def measure(rows: int, rounds: int) -> list[dict[str, Any]]:
     deliver = Deliver(
         outputs(_MESSAGES.frame.stream, "shuffle"),
         _MESSAGES,
-        SpoutTask("t.notices.work", 0, 30_000),
+        SpoutAddress("t.notices.work", 0, 30_000),
         lambda _records: None,
         lambda _found: None,
     )

@@ -21,7 +21,7 @@ from spark_jobs.packing import LARGEST, Outputs, without
 from tuple_tree.anchor_columns import Rows
 from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.ids import IdColumn
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 from tuple_tree.names import dead_letters_topic
 from tuple_tree.positions import ATTEMPT_BITS, OFFSET_BITS, PARTITION_BITS, roots_of_words
 from tuple_tree.source_positions import Offsets
@@ -221,7 +221,7 @@ class Deliver:
 
     outputs: Outputs
     messages: Messages
-    spout: SpoutTask
+    spout: SpoutAddress
     send: SendInits
     report: Callable[[list[SourceRange]], object]
     wanted: Mapping[int, ReplayRequest] | None = None

@@ -21,7 +21,7 @@ from spark_jobs.running_query import query_id_of
 from spark_jobs.spout_batch import spout_task
 from tuple_tree.ids import random_column
 from tuple_tree.manifest import Manifest, SpoutManifest
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 from tuple_tree.streams import DEFAULT_STREAM
 
 _checked: Final[set[tuple[str, str, str]]] = set()
@@ -40,7 +40,7 @@ class EmitRows:
     """
 
     outputs: Outputs
-    spout: SpoutTask
+    spout: SpoutAddress
     send: SendInits
     count: Count = not_counted
 

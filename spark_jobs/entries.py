@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import IdColumn, random_column
-from tuple_tree.messages import SESSION_BYTES, AckBatch, SpoutTask
+from tuple_tree.messages import SESSION_BYTES, AckBatch, SpoutAddress
 
 ENTRIES: Final = 4096
 """Of a batch, at most."""
@@ -70,7 +70,7 @@ class AckLog:
         roots: IdColumn,
         vals: IdColumn,
         fails: Sequence[tuple[int, str]] = (),
-        spout: SpoutTask | None = None,
+        spout: SpoutAddress | None = None,
     ) -> Iterator[Record]:
         """The batches with some entries, `ENTRIES` each at most; the entries of a partition keep their order.
 
@@ -116,7 +116,7 @@ class Entries:
         spout: whose inits these are; None for the acks of a bolt.
     """
 
-    def __init__(self, log: AckLog | None, component: str, spout: SpoutTask | None = None) -> None:
+    def __init__(self, log: AckLog | None, component: str, spout: SpoutAddress | None = None) -> None:
         self._log = log
         self._spout = spout
         self._writer = f"{component}/spark-{uuid.uuid4().hex[:12]}"

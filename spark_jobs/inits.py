@@ -20,7 +20,7 @@ from spark_jobs.errors import SparkJobError
 from spark_jobs.packing import Count, Outputs, Packing, without
 from tuple_tree.anchor_columns import AnchorColumns, Rows
 from tuple_tree.ids import IdColumn
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 
 SendInits = Callable[[Sequence[Record]], object]
 """Returns when all records are delivered, and raises if they are not; picklable."""
@@ -44,7 +44,7 @@ class Roots:
         count: called with how many rows were `emitted`, and how many deliveries were `transferred`.
     """
 
-    def __init__(self, outputs: Outputs, spout: SpoutTask, send: SendInits, largest: int, count: Count) -> None:
+    def __init__(self, outputs: Outputs, spout: SpoutAddress, send: SendInits, largest: int, count: Count) -> None:
         (self._stream,) = outputs.streams
         self._entries = Entries(outputs.log, outputs.component, spout)
         self._send = send

@@ -15,7 +15,7 @@ from spark_jobs.kafka_options import sink_options
 from spark_jobs.packing import Outputs
 from spark_jobs.results import check_fields, spark_fields
 from tuple_tree.manifest import Manifest, SpoutManifest
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 from tuple_tree.names import notices_topic
 from tuple_tree.positions import MAX_SPOUTS, topic_key
 from tuple_tree.streams import Stream
@@ -43,7 +43,7 @@ class SpoutBatch:
     outputs: Outputs
     messages: Messages
     fields: Mapping[str, Column] | None
-    spout: SpoutTask
+    spout: SpoutAddress
     inits: KafkaInits
     sink: Mapping[str, str]
 
@@ -141,6 +141,6 @@ def only_stream(spout: SpoutManifest) -> Stream:
     return spout.streams[0]
 
 
-def spout_task(manifest: Manifest, spout: SpoutManifest) -> SpoutTask:
+def spout_task(manifest: Manifest, spout: SpoutManifest) -> SpoutAddress:
     """Who receives the outcomes of a spout's trees."""
-    return SpoutTask(notices_topic(manifest.topology, spout.name), TASK, spout.timeout_ms)
+    return SpoutAddress(notices_topic(manifest.topology, spout.name), TASK, spout.timeout_ms)

@@ -26,9 +26,7 @@ Folders, in the order in which a tuple passes through them:
 """
 
 from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Failure, Spout
-from spout_sdk.api.context import TaskContext
-from spout_sdk.api.hooks import EmitInfo, TaskHook
-from spout_sdk.api.task_id import TaskId
+from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook, TaskId
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector
 from spout_sdk.bolts.async_bolt import AsyncBolt, AsyncCollector
@@ -63,8 +61,8 @@ from spout_sdk.statistics.stats import Stats
 from spout_sdk.topologies.builder import BoltDeclarer, TopologyBuilder
 from spout_sdk.topologies.topology import Topology, load_topology
 from spout_sdk.windows.bolt import WindowCollector, WindowedBolt
+from spout_sdk.windows.policies import Window
 from spout_sdk.windows.specs import WindowSpec, sliding, tumbling
-from spout_sdk.windows.window import Window
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import Stream, declare

@@ -16,7 +16,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.ids import IdColumn, unpack_ids
-from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutTask
+from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutAddress
 
 _MARKER: Final = b"\xc3\x01"
 _HEADER_BYTES: Final = 10
@@ -154,7 +154,7 @@ def decode_ack_batch(value: bytes | None) -> AckBatch:
         session=record["session"],
         sequence=record["sequence"],
         opens=record["opens"],
-        spout=None if spout is None else SpoutTask(spout["topic"], spout["task"], spout["timeout_ms"]),
+        spout=None if spout is None else SpoutAddress(spout["topic"], spout["task"], spout["timeout_ms"]),
         init_roots=unpack_ids(record["init_roots"], "init_roots"),
         init_vals=unpack_ids(record["init_vals"], "init_vals"),
         ack_roots=unpack_ids(record["ack_roots"], "ack_roots"),

@@ -45,7 +45,7 @@ class FailReason(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SpoutTask:
+class SpoutAddress:
     """Who is told the outcome of a tree.
 
     Attributes:
@@ -82,7 +82,7 @@ class AckBatch:
     session: bytes
     sequence: int
     opens: bool = False
-    spout: SpoutTask | None = None
+    spout: SpoutAddress | None = None
     init_roots: IdColumn = field(default_factory=_no_ids)
     init_vals: IdColumn = field(default_factory=_no_ids)
     ack_roots: IdColumn = field(default_factory=_no_ids)

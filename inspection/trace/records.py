@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tuple_tree.messages import FailReason, SpoutTask
+from tuple_tree.messages import FailReason, SpoutAddress
 
 Kind = Literal["init", "ack", "fail", "reset"]
 Dropped = Literal["", "repeated", "superseded", "duplicate"]
@@ -72,7 +72,7 @@ class LogEntry:
     writer: str
     val: int = 0
     message: str = ""
-    spout: SpoutTask | None = None
+    spout: SpoutAddress | None = None
     dropped: Dropped = ""
 
     @property

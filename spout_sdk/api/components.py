@@ -80,6 +80,14 @@ class Bolt(ABC):
     streams: ClassVar[Sequence[Stream]] = ()
     tick_interval: float | None = None
 
+    # Of the SDK's own bolts that hold inputs for longer than a transaction: their offsets are committed nevertheless,
+    # and what windows have closed beside them.
+    _holds_inputs: ClassVar[bool] = False
+    _window_progress = ""
+
+    def _resume_windows(self, progress: str, offset: int) -> None:
+        """Goes on where an earlier instance was when it committed; reading begins at the offset."""
+
     def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
         """Called once, before anything else; keep the collector."""
 

@@ -5,15 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spout_sdk.api.context import TaskContext
-from spout_sdk.api.hooks import EmitInfo
-from spout_sdk.api.task_id import TaskId
+from spout_sdk.api.context import EmitInfo, TaskContext, TaskId
 from spout_sdk.api.tuples import InputPack
 from spout_sdk.bolts.arrow_input import ArrowInput, row_numbers
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.ack_buffer import AckBuffer
-from spout_sdk.emitting.column_groupings import choose_rows
 from spout_sdk.emitting.emit_plans import Groupings, receivers
+from spout_sdk.emitting.groupings import choose_rows
 from spout_sdk.emitting.packer import OpenPack
 from spout_sdk.errors import EmitError, TopologyError, TupleAlreadyDoneError
 from spout_sdk.records import Entropy

@@ -86,6 +86,7 @@ class AsyncBolt(Bolt):
     concurrency: int = 100
     tick_interval: float | None = _LOOK_SECONDS
 
+    _holds_inputs = True
     _raised: HeldTuplesError | None = None
     _failures_in_a_row = 0
     _running = 0

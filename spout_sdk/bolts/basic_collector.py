@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spout_sdk.api.task_id import TaskId
+from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.ack_buffer import AckBuffer

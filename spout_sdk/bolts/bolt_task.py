@@ -7,26 +7,23 @@ from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, B
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import InputPack, tick_tuple
 from spout_sdk.bolts.arrow_collector import ColumnOutput, pack_codec
-from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.basic_collector import BasicCollector
 from spout_sdk.bolts.bolt_progress import BoltProgress
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
 from spout_sdk.bolts.executor import Executor
-from spout_sdk.bolts.input_expiry import InputExpiry
 from spout_sdk.bolts.tuple_reader import TupleReader
 from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.dead_letters import BoltDeadLetters
 from spout_sdk.emitting.emit_plans import emit_plans
+from spout_sdk.emitting.environment import TaskEnvironment
+from spout_sdk.emitting.input_offsets import InputExpiry
 from spout_sdk.errors import (
     ComponentError,
     DeliveryError,
     TopologyError,
 )
-from spout_sdk.records import TaskEnvironment
-from spout_sdk.topologies.options import DEFAULT_OPTIONS, checked_interval
-from spout_sdk.topologies.topology import Topology
-from spout_sdk.windows.bolt import WindowedBolt
+from spout_sdk.topologies.topology import DEFAULT_OPTIONS, Topology, checked_interval
 from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES
 from tuple_tree.names import acks_topic, tuples_topic
@@ -110,6 +107,7 @@ class BoltTask:
         if not isinstance(bolt, AnyBolt):
             raise TopologyError(f"component {component!r} makes a {type(bolt).__name__}, which is no bolt: derive it")
         self._bolt: AnyBolt = bolt
+        self._holding = bolt if isinstance(bolt, Bolt) and bolt._holds_inputs else None
         columns = None
         if isinstance(bolt, ArrowBolt):
             for subscription in getattr(manifest.component(component), "subscriptions", ()):
@@ -224,15 +222,15 @@ class BoltTask:
     @property
     def folds(self) -> bool:
         """Whether offsets may be committed whichever inputs the bolt holds, with `progress` beside them."""
-        return isinstance(self._bolt, WindowedBolt | AsyncBolt)
+        return self._holding is not None
 
     @property
     def progress(self) -> str:
         """What is committed with the offset, for `resume`; empty where there is nothing to say."""
-        if not self.folds:
+        if self._holding is None:
             return ""
         read = max(self._inputs.last_opened, self._dead_letters.kept_to)
-        return BoltProgress(read, self._bolt._progress if isinstance(self._bolt, WindowedBolt) else "").metadata
+        return BoltProgress(read, self._holding._window_progress).metadata
 
     def resume(self, offset: int, metadata: str | None) -> None:
         """Goes on where another task was, before the first record is read.
@@ -244,11 +242,9 @@ class BoltTask:
         Raises:
             UnsupportedVersionError: if that was written by a version that this one cannot read.
         """
-        if not self.folds or (progress := BoltProgress.of(offset, metadata)) is None:
-            return
-        self._dead_letters.kept_to = progress.read
-        if isinstance(self._bolt, WindowedBolt):
-            self._bolt._resume(progress.windows, offset)
+        if self._holding is not None and (progress := BoltProgress.of(offset, metadata)):
+            self._dead_letters.kept_to = progress.read
+            self._holding._resume_windows(progress.windows, offset)
 
     @property
     def failure(self) -> DeliveryError | None:

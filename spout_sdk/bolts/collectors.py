@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from spout_sdk.api.context import TaskContext
-from spout_sdk.api.hooks import EmitInfo
-from spout_sdk.api.task_id import TaskId
+from spout_sdk.api.context import EmitInfo, TaskContext, TaskId
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
 from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.emit_plans import Delivery, EmitPlan, unknown_stream
 from spout_sdk.emitting.emitter import Emitter, NextId
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
-from spout_sdk.records import Headers, TaskEnvironment
+from spout_sdk.records import Headers
 from tuple_tree.anchors import ack_vals, new_child
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import DEFAULT_STREAM

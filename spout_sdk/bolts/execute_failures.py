@@ -12,7 +12,7 @@ from spout_sdk.errors import ComponentError, FailTupleError, HeldTuplesError, Sp
 from spout_sdk.records import Clock
 from spout_sdk.statistics.counters import Counters
 from spout_sdk.statistics.repetition import Repetition
-from spout_sdk.topologies.options import BoltOptions
+from spout_sdk.topologies.topology import BoltOptions
 from tuple_tree.anchors import Edges
 from tuple_tree.errors import WireError
 

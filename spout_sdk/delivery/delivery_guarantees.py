@@ -12,11 +12,11 @@ from typing import Final, Protocol
 from confluent_kafka import Message
 
 from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.sessions import open_sessions
 from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
-from spout_sdk.records import TaskEnvironment
 
 logger = logging.getLogger("spout_sdk.bolt")
 

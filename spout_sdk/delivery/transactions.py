@@ -15,10 +15,10 @@ from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import TUPLES_A_READ, FailedCommits
 from spout_sdk.delivery.traced_offsets import TracedOffsets
 from spout_sdk.delivery.transactional_sink import TransactionalSink
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import HeldBackError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
-from spout_sdk.records import TaskEnvironment
 
 logger = logging.getLogger("spout_sdk.bolt")
 

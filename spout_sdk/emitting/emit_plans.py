@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from spout_sdk.api.task_id import TaskId
+from spout_sdk.api.context import TaskId
 from spout_sdk.emitting.groupings import Choice, Choose, ChooseOne, CustomFactory, choose_for, choose_one_for
 from spout_sdk.emitting.packer import OpenPack
 from spout_sdk.errors import EmitError

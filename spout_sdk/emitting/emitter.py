@@ -7,10 +7,10 @@ from typing import Any
 from spout_sdk.api.context import TaskContext
 from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.emit_plans import EmitPlan, unknown_stream
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.packer import Packer
 from spout_sdk.errors import DeliveryError, is_refused
 from spout_sdk.kafka.delivery_reports import LostTuples
-from spout_sdk.records import TaskEnvironment
 from spout_sdk.statistics.counters import Counters
 from spout_sdk.statistics.repetition import Repetition
 

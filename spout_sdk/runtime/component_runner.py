@@ -12,11 +12,12 @@ from kafka_clients.topic_watch import WATCH_SECONDS
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.delivery.transactions import ExactlyOnce
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.errors import BrokerError, TopicsError, TopologyError
 from spout_sdk.kafka.kafka_checks import check_topics, stats_publisher, watched, watching_client
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
 from spout_sdk.kafka.kafka_sink import KafkaSink
-from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment
+from spout_sdk.records import Clock, Entropy, Sink
 from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.spout_loop import SpoutLoop
 from spout_sdk.statistics.counters import Counters

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.flush_timing import FlushTiming
 from spout_sdk.emitting.sessions import open_sessions
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
-from spout_sdk.records import TaskEnvironment
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.names import component_group, notices_topic

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from spout_sdk.api.context import TaskContext
-from spout_sdk.api.hooks import EmitInfo
-from spout_sdk.api.task_id import TaskId
+from spout_sdk.api.context import EmitInfo, TaskContext, TaskId
 from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.emit_plans import Delivery, EmitPlan, unknown_stream
 from spout_sdk.emitting.emitter import Emitter, NextId
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.packer import OpenPack
-from spout_sdk.records import Headers, TaskEnvironment
+from spout_sdk.records import Headers
 from spout_sdk.spouts.pending import Pending
 from tuple_tree.ids import random_column
 from tuple_tree.streams import DEFAULT_STREAM

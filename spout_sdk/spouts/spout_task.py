@@ -11,21 +11,20 @@ from spout_sdk.api.context import TaskContext
 from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.dead_letters import send_dead_letter
 from spout_sdk.emitting.emit_plans import emit_plans
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, TopologyError, UnsupportedVersionError
 from spout_sdk.kafka_spout.settings import SpoutWorld
 from spout_sdk.kafka_spout.spout import KafkaSpout
-from spout_sdk.records import Record, TaskEnvironment
-from spout_sdk.spouts.pending import Pending
-from spout_sdk.spouts.pending_limit import PendingLimit
+from spout_sdk.records import Record
+from spout_sdk.spouts.pending import Pending, PendingLimit
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import SpoutManifest
-from tuple_tree.messages import SESSION_BYTES, FailReason
-from tuple_tree.messages import SpoutTask as SpoutAddress
+from tuple_tree.messages import SESSION_BYTES, FailReason, SpoutAddress
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 
 logger = logging.getLogger("spout_sdk.spout")

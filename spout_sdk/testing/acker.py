@@ -16,7 +16,7 @@ from spout_sdk.testing.chance import SimulatedClock
 from tuple_tree.codec import encode_notice_batch, notice_headers
 from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.manifest import Manifest
-from tuple_tree.messages import NoticeBatch, SpoutTask
+from tuple_tree.messages import NoticeBatch, SpoutAddress
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic, notices_topic
 
 COMMIT_MS: Final = 1_000
@@ -105,7 +105,7 @@ class SimulatedAcker:
         for rejected in step.rejected:
             self._send_dead_letter(rejected.record.value, rejected.record.offset, rejected.reason, rejected.detail)
 
-    def _notify(self, spout: SpoutTask, notice: NoticeBatch) -> None:
+    def _notify(self, spout: SpoutAddress, notice: NoticeBatch) -> None:
         value = encode_notice_batch(notice)
         if spout.topic.startswith(self._notices_prefix) and self._broker.has(spout.topic, spout.task):
             self._broker.append(spout.topic, spout.task, None, value, [*notice_headers(notice)])

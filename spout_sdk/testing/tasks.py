@@ -16,8 +16,8 @@ import numpy as np
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_input import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.errors import DeliveryError
-from spout_sdk.records import TaskEnvironment
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.counters import Counters
 from spout_sdk.statistics.stats import NO_INPUT, Stats

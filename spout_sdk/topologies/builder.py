@@ -4,22 +4,22 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, get_args
 
 from spout_sdk.api.components import AnyBolt, Spout
-from spout_sdk.api.hooks import HookFactory
+from spout_sdk.api.context import HookFactory
 from spout_sdk.emitting.emit_plans import Groupings
 from spout_sdk.emitting.groupings import CustomFactory
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
-from spout_sdk.topologies.build_checks import (
+from spout_sdk.topologies.checks import (
     at_least_one,
     check_groupable,
+    check_guarantee,
+    check_source,
     check_ticks,
+    check_transform,
     default_tick_ms,
     millis,
 )
-from spout_sdk.topologies.external import check_source, check_transform
-from spout_sdk.topologies.guarantees import check_guarantee
-from spout_sdk.topologies.options import DEFAULT_OPTIONS, BoltOptions, OnException, checked_options
-from spout_sdk.topologies.topology import Factory, Topology
+from spout_sdk.topologies.topology import DEFAULT_OPTIONS, BoltOptions, Factory, OnException, Topology, checked_options
 from spout_sdk.windows.checks import check_windows
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.manifest import (

@@ -10,9 +10,8 @@ from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.errors import FailTupleError, HeldTuplesError, TopologyError
 from spout_sdk.windows.fold import WindowFold, fold_of
-from spout_sdk.windows.policies import SECOND
+from spout_sdk.windows.policies import SECOND, Window
 from spout_sdk.windows.specs import WindowSpec
-from spout_sdk.windows.window import Window
 from tuple_tree.streams import DEFAULT_STREAM
 
 UNSEEN: Final = "in no window"
@@ -89,6 +88,7 @@ class WindowedBolt(Bolt):
     context: TaskContext
     tick_interval: float | None = None
 
+    _holds_inputs = True
     _fold: WindowFold | None = None
     _effects: "_Effects"
 
@@ -126,12 +126,11 @@ class WindowedBolt(Bolt):
         return int(self._now() * SECOND)
 
     @property
-    def _progress(self) -> str:
+    def _window_progress(self) -> str:  # type: ignore[override]
         """What is committed with the offsets of an `exactly_once` topology."""
         return "" if self._fold is None else self._fold.progress
 
-    def _resume(self, progress: str, offset: int) -> None:
-        """Goes on where an earlier instance was when it committed; reading begins at the offset."""
+    def _resume_windows(self, progress: str, offset: int) -> None:
         if self._fold is not None:
             self._fold.resume(progress, offset, self._clock())
 

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from spout_sdk.errors import TopologyError
 from spout_sdk.windows.bolt import WindowedBolt
-from spout_sdk.windows.event_time import EventTime
-from spout_sdk.windows.specs import WindowSpec
+from spout_sdk.windows.specs import EventTime, WindowSpec
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
 
 logger = logging.getLogger("spout_sdk.windows")

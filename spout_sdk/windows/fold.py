@@ -13,10 +13,8 @@ from heapq import heappop, heappush
 from typing import Any, Final, Protocol
 
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.windows.event_time import EventTime, Source, Watermark
-from spout_sdk.windows.policies import SECOND, Key, WindowManager, key_of
-from spout_sdk.windows.specs import WindowSpec
-from spout_sdk.windows.window import Window
+from spout_sdk.windows.policies import SECOND, Key, Window, WindowManager, key_of
+from spout_sdk.windows.specs import EventTime, WindowSpec
 
 logger = logging.getLogger("spout_sdk.windows")
 
@@ -25,6 +23,49 @@ Position = tuple[int, int]
 
 NOWHERE: Final[Position] = (-1, 0)
 """Before the first."""
+
+
+Source = tuple[str, str]
+"""A stream that the bolt receives: component and stream."""
+
+
+class Watermark:
+    """How far event time has come: the least of the streams' greatest timestamps, less the lag.
+
+    As in Storm, there is none before each stream has had a tuple.
+
+    Args:
+        sources: the streams.
+        lag: in nanoseconds.
+    """
+
+    def __init__(self, sources: Iterable[Source], lag: int) -> None:
+        self._lag = lag
+        self._latest: dict[Source, int | None] = dict.fromkeys(sources)
+
+    def see(self, source: Source, at: int) -> None:
+        """A tuple of a stream has this timestamp, in nanoseconds."""
+        latest = self._latest.get(source)
+        if latest is None or at > latest:
+            self._latest[source] = at
+
+    @property
+    def now(self) -> int | None:
+        """The watermark, in nanoseconds; None if there is none yet."""
+        seen = [at for at in self._latest.values() if at is not None]
+        return min(seen) - self._lag if len(seen) == len(self._latest) else None
+
+    @property
+    def latest(self) -> dict[str, int]:
+        """`component/stream` → its greatest timestamp, in nanoseconds."""
+        return {"/".join(source): at for source, at in self._latest.items() if at is not None}
+
+    def resume(self, latest: Mapping[str, int]) -> None:
+        """Takes over what another instance has seen, of the streams that there are still."""
+        for source in self._latest:
+            at = latest.get("/".join(source))
+            if at is not None:
+                self.see(source, at)
 
 
 class Effects(Protocol):

@@ -1,14 +1,57 @@
 """What kind of windows a bolt works on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from spout_sdk.api.tuples import Tuple
 from spout_sdk.errors import TopologyError
-from spout_sdk.windows.event_time import EventTime, Timestamp
 
 _SHORTEST_TICK_SECONDS: Final = 0.01
 _LONGEST_TICK_SECONDS: Final = 1.0
 _TICKS_A_STEP: Final = 10
+
+
+MILLISECOND: Final = 1_000_000
+"""In nanoseconds."""
+
+Timestamp = Callable[[Tuple], int]
+"""Returns the milliseconds since the epoch of a tuple."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """Where windows take their time from, instead of the task's clock.
+
+    Attributes:
+        timestamp: the field with the milliseconds since the epoch, or what returns them.
+        lag: seconds that a tuple may come later than one with a greater timestamp.
+        late_stream: where tuples go that came too late; None for nowhere.
+        interval: seconds of the task's clock between two watermarks.
+    """
+
+    timestamp: str | Timestamp
+    lag: float = 0.0
+    late_stream: str | None = None
+    interval: float = 1.0
+
+    def __str__(self) -> str:
+        said = self.timestamp
+        name = repr(said) if isinstance(said, str) else getattr(said, "__qualname__", type(said).__name__)
+        text = f".with_timestamp_{'field' if isinstance(said, str) else 'extractor'}({name})"
+        return text + (f".with_lag({self.lag:g})" if self.lag else "")
+
+    def of(self, tuple_: Tuple) -> int:
+        """When a tuple happened, in nanoseconds since the epoch.
+
+        Raises:
+            TypeError: if its timestamp is no whole number.
+        """
+        said = self.timestamp
+        millis = tuple_[said] if isinstance(said, str) else said(tuple_)
+        if not isinstance(millis, int):
+            raise TypeError(f"the timestamp of {tuple_!r} is {millis!r}: it must be milliseconds, a whole number")
+        return millis * MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from tests.unit.acker_worker.folding import column
 from tests.waiting import eventually
 from tuple_tree.codec import decode_notice_batch, encode_ack_batch
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
-from tuple_tree.messages import AckBatch, FailReason, SpoutTask
+from tuple_tree.messages import AckBatch, FailReason, SpoutAddress
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic, notices_topic
 from tuple_tree.routing import acker_partition
 from tuple_tree.streams import declare
@@ -60,7 +60,7 @@ class AckLog(Cluster):
         self.catalogue = Catalogue(self.kafka)
         self.catalogue.create_topics(self.manifest)
         self.catalogue.publish(self.manifest)
-        self.spout = SpoutTask(notices_topic(self.topology, "s"), 3, timeout_ms)
+        self.spout = SpoutAddress(notices_topic(self.topology, "s"), 3, timeout_ms)
         self.topic = acks_topic(self.topology)
         self._producer = Producer({**self.kafka, "linger.ms": 1, "enable.idempotence": True})
         self._sequences: dict[int, int] = defaultdict(lambda: -1)
@@ -85,7 +85,7 @@ class AckLog(Cluster):
         ack: int | None = None,
         fail: str | None = None,
         reset: bool = False,
-        spout: SpoutTask | None = None,
+        spout: SpoutAddress | None = None,
     ) -> None:
         """Appends one message about one root; `flush` waits for it."""
         partition = acker_partition(root, self.manifest.ack_partitions)

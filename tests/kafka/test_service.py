@@ -30,7 +30,7 @@ from local_kafka import LocalKafka
 from tests.kafka.ack_log import FAST, AckLog, Clock, manifest_of, settled
 from tests.kafka.sdk_rig import Threaded
 from tests.waiting import eventually
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group
 
 pytestmark = pytest.mark.xdist_group("acker-service")
@@ -221,7 +221,7 @@ def test_outcomes_wait_for_a_spout_that_a_broker_does_not_know_for_a_moment(serv
             clock.ahead_s += 1
         assert notifier.drain(10)
         assert log.await_notices([2, 4]) == {2: ["ack"], 4: ["ack"]}
-        stranger = SpoutTask(f"{log.topology}.notices.stranger", 0, 1_000)
+        stranger = SpoutAddress(f"{log.topology}.notices.stranger", 0, 1_000)
         notifier.notify(0, 8, {stranger: acked(5), log.spout: acked(6)})
         assert log.await_notices([6])[6] == ["ack"]
         assert notifier.undeliverable == 0
@@ -278,10 +278,10 @@ def test_workers_and_outcomes_wait_for_the_broker_and_do_not_storm_it(
     ):
         log.complete(3)
         next(answers)
-        log.say(2, init=5, spout=SpoutTask(log.spout.topic, log.spout.task, 30_000))
+        log.say(2, init=5, spout=SpoutAddress(log.spout.topic, log.spout.task, 30_000))
         log.flush()
         eventually(lambda: settled(service.of(log), 1), "the tree, all of it committed")
-        stranger = SpoutTask(f"{other.topology}.notices.stranger", 0, 1_000)
+        stranger = SpoutAddress(f"{other.topology}.notices.stranger", 0, 1_000)
         notifier = Notifier(other.topology, other.kafka, Catalogue(other.kafka))
         broker.kill()
         try:

@@ -18,7 +18,7 @@ from kafka_clients.errors import BrokerUnreachableError, ClusterError, UnknownTo
 from tests.kafka.ack_log import AckLog, Clock, manifest_of
 from tests.waiting import eventually
 from tuple_tree.codec import decode_notice_batch, encode_ack_batch
-from tuple_tree.messages import AckBatch, SpoutTask
+from tuple_tree.messages import AckBatch, SpoutAddress
 from tuple_tree.names import notices_topic
 
 MINUTES_S = 600.0
@@ -56,7 +56,7 @@ def test_what_cannot_be_decoded_or_delivered_is_a_dead_letter_and_the_worker_goe
         eventually(lambda: worker.stats.dead_letters == len(GARBAGE) + 1, "all dead letters")
         assert worker.stats.orphans == 56_000, "a batch of 900 kB is folded"
         for root, (topic, task) in enumerate(nowhere, start=3):
-            log.say(2 * root, init=0, spout=SpoutTask(topic, task, 1_000))
+            log.say(2 * root, init=0, spout=SpoutAddress(topic, task, 1_000))
         log.flush()
         eventually(lambda: worker.stats.undeliverable == len(nowhere), "the outcomes without a spout")
     # What is sent without its value is sent again, so that outcomes may lie before it.

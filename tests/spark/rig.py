@@ -20,7 +20,7 @@ from tuple_tree.anchors import Edges, anchor_headers, edges_of_tuples
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import Manifest
-from tuple_tree.messages import AckBatch, SpoutTask
+from tuple_tree.messages import AckBatch, SpoutAddress
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic, tuples_topic
 
 next_id = random_ids().__next__
@@ -127,7 +127,7 @@ class Stage(Topics):
         """Sends the inits of trees; a tree of several edges for one root is no concern of the tests."""
         inits = [(root, edge) for edges in trees for root, edge in edges.items()]
         self.roots += [root for root, _ in inits]
-        spout = SpoutTask(notices_topic(self.manifest.topology, "lines"), 0, TIMEOUT_MS)
+        spout = SpoutAddress(notices_topic(self.manifest.topology, "lines"), 0, TIMEOUT_MS)
         for partition, some in self._by_partition(inits):
             init_roots, init_vals = np.array(some, dtype=np.uint64).T
             self._batch(partition, "lines/0", spout=spout, init_roots=init_roots, init_vals=init_vals)

@@ -8,14 +8,14 @@ from acker_worker.fold import LogRecord, PartitionFold, Step
 from acker_worker.ledger import LedgerSettings
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import IdColumn
-from tuple_tree.messages import AckBatch, SpoutTask
+from tuple_tree.messages import AckBatch, SpoutAddress
 
 TICK_MS = 100
-SPOUT = SpoutTask("t.notices.s", 3, 2 * TICK_MS)
+SPOUT = SpoutAddress("t.notices.s", 3, 2 * TICK_MS)
 SETTINGS = LedgerSettings(tick_ms=TICK_MS, max_age_ms=20 * TICK_MS, orphan_timeout_ms=2 * TICK_MS)
 START_MS = 1_700_000_000_000
 
-Outcome = tuple[SpoutTask, int, str]
+Outcome = tuple[SpoutAddress, int, str]
 
 
 def column(*ids: int) -> IdColumn:
@@ -57,7 +57,7 @@ class Log:
         acks: Iterable[tuple[int, int]] = (),
         fails: Iterable[int] = (),
         resets: Iterable[int] = (),
-        spout: SpoutTask = SPOUT,
+        spout: SpoutAddress = SPOUT,
         message: str = "no",
     ) -> LogRecord:
         """Appends the writer's next batch."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from tests.unit.acker_worker.folding import TICK_MS, Log
 from tuple_tree.codec import decode_ack_batch
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 
-SPOUTS = (SpoutTask("t.notices.s", 0, 2 * TICK_MS), SpoutTask("t.notices.s", 1, 5 * TICK_MS))
+SPOUTS = (SpoutAddress("t.notices.s", 0, 2 * TICK_MS), SpoutAddress("t.notices.s", 1, 5 * TICK_MS))
 WRITERS = ("b/0", "b/1", "c/0")
 
 
@@ -22,7 +22,7 @@ class Scenario:
     """
 
     log: Log
-    owners: dict[int, SpoutTask] = field(default_factory=dict)
+    owners: dict[int, SpoutAddress] = field(default_factory=dict)
     acked: set[int] = field(default_factory=set)
     repeated: set[int] = field(default_factory=set)
 
@@ -41,7 +41,7 @@ def random_scenario(seed: int, *, faults: bool) -> Scenario:
     zombies: list[tuple[str, bytes]] = []
     open_acks: list[tuple[int, int]] = []
     left: dict[int, set[int]] = {}
-    late_inits: list[tuple[int, int, SpoutTask]] = []
+    late_inits: list[tuple[int, int, SpoutAddress]] = []
 
     def new_tree() -> None:
         root, spout = rng.getrandbits(64), rng.choice(SPOUTS)

@@ -5,7 +5,7 @@ import numpy as np
 from acker_worker.ledger import Ledger
 from acker_worker.owned import Owned
 from tests.unit.acker_worker.folding import SETTINGS, START_MS, TICK_MS, Log, column, new_fold, outcomes
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 
 GOLDEN = 0x9E3779B97F4A7C15
 
@@ -21,7 +21,7 @@ def test_roots_cannot_be_chosen_to_share_a_home() -> None:
     inverse = pow(GOLDEN, -1, 2**64)
     roots = np.array([rank * inverse % 2**64 for rank in range(100_000)], dtype=np.uint64)
     ledger = Ledger(SETTINGS)
-    ledger.init(roots, roots | np.uint64(1), SpoutTask("t", 0, TICK_MS))
+    ledger.init(roots, roots | np.uint64(1), SpoutAddress("t", 0, TICK_MS))
     assert longest_cluster(ledger) < 2_000
     expired = ledger.advance(100)
     assert sorted(expired.roots.tolist()) == sorted(roots.tolist())
@@ -30,12 +30,12 @@ def test_roots_cannot_be_chosen_to_share_a_home() -> None:
 def test_spout_tasks_without_open_trees_are_forgotten() -> None:
     ledger = Ledger(SETTINGS)
     one = np.ones(1, dtype=np.uint64)
-    kept = SpoutTask("kept", 0, TICK_MS)
+    kept = SpoutAddress("kept", 0, TICK_MS)
     ledger.init(column(1), one, kept)
     for tick in range(1, 6):
         for number in range(2_000):
             root = column(1_000_000 * tick + number)
-            ledger.init(root, one, SpoutTask(f"t{tick}", number, TICK_MS))
+            ledger.init(root, one, SpoutAddress(f"t{tick}", number, TICK_MS))
             ledger.ack(root, one)
         ledger.reset(column(1))
         ledger.advance(tick)

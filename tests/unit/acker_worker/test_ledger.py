@@ -5,10 +5,10 @@ from numpy.typing import NDArray
 
 from acker_worker import kernels
 from acker_worker.ledger import CHUNK, MULTIPLIER, SMALLEST, Ledger, LedgerSettings
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 
 SETTINGS = LedgerSettings(tick_ms=1_000, max_age_ms=300_000, orphan_timeout_ms=30_000)
-SPOUT = SpoutTask("t.notices.s", 0, 30_000)
+SPOUT = SpoutAddress("t.notices.s", 0, 30_000)
 Ids = NDArray[np.uint64]
 
 
@@ -71,7 +71,7 @@ def test_each_spout_has_its_own_timeout() -> None:
     ledger = Ledger(LedgerSettings(tick_ms=10, max_age_ms=1_000, orphan_timeout_ms=20))
     for number, timeout_ms in enumerate([10, 30, 200]):
         root = np.array([number], dtype=np.uint64)
-        ledger.init(root, root + np.uint64(1), SpoutTask("t.notices.s", number, timeout_ms))
+        ledger.init(root, root + np.uint64(1), SpoutAddress("t.notices.s", number, timeout_ms))
     ended = {tick: ledger.advance(tick).roots.tolist() for tick in range(1, 30)}
     assert {tick: roots for tick, roots in ended.items() if roots} == {2: [0], 4: [1], 21: [2]}
 
@@ -93,7 +93,7 @@ def test_the_oldest_trees_come_first_and_orphans_not_at_all() -> None:
     roots = random_ids(np.random.default_rng(7), 60)
     for number, root in enumerate(roots):
         ledger.advance(first + number // 10)
-        ledger.init(root.reshape(1), np.array([5], dtype=np.uint64), SpoutTask("t.notices.s", 0, 500))
+        ledger.init(root.reshape(1), np.array([5], dtype=np.uint64), SpoutAddress("t.notices.s", 0, 500))
     ledger.ack(np.array([1, 2], dtype=np.uint64), np.array([1, 2], dtype=np.uint64))
     ledger.ack(roots[:5], np.full(5, 5, dtype=np.uint64))
     oldest = ledger.oldest(8)

@@ -8,20 +8,20 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from acker_worker import kernels
 from acker_worker.ledger import Ledger, LedgerSettings, Outcomes
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 from tuple_tree.rotating_map import RotatingMap
 
 LIFETIME = 3
 MAX_AGE = 7
-SPOUTS = (SpoutTask("t.notices.s", 0, 20), SpoutTask("t.notices.s", 1, 20))
-Decided = list[tuple[int, int, SpoutTask | None]]
+SPOUTS = (SpoutAddress("t.notices.s", 0, 20), SpoutAddress("t.notices.s", 1, 20))
+Decided = list[tuple[int, int, SpoutAddress | None]]
 
 
 @dataclass
 class Record:
     born: int
     checksum: int = 0
-    spout: SpoutTask | None = None
+    spout: SpoutAddress | None = None
     failed: bool = False
 
 
@@ -32,7 +32,7 @@ class PlainLedger:
         self.records: RotatingMap[int, Record] = RotatingMap(buckets=LIFETIME)
         self.tick = 0
 
-    def apply(self, rule: str, root: int, val: int = 0, spout: SpoutTask | None = None) -> Decided:
+    def apply(self, rule: str, root: int, val: int = 0, spout: SpoutAddress | None = None) -> Decided:
         record = self.records.get(root)
         if (record is None and rule == "reset") or (record and record.spout and rule == "init"):
             return []
@@ -88,7 +88,7 @@ class SameOutcomes(RuleBasedStateMachine):
         ]
 
     @rule(entries=ENTRIES, spout=st.sampled_from(SPOUTS))
-    def init(self, entries: list[tuple[int, int]], spout: SpoutTask) -> None:
+    def init(self, entries: list[tuple[int, int]], spout: SpoutAddress) -> None:
         expected = [decided for root, val in entries for decided in self.plain.apply("init", root, val, spout)]
         roots, vals = np.array(entries, dtype=np.uint64).reshape(-1, 2).T
         assert self._decided(self.ledger.init(roots, vals, spout)) == expected

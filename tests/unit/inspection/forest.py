@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from inspection.trace.records import Delivery, LogEntry, Outcome, RootRecords
 from tuple_tree.anchors import Edges, ack_vals, new_child
-from tuple_tree.messages import FailReason, SpoutTask
+from tuple_tree.messages import FailReason, SpoutAddress
 
 ROOT = 0x0123456789ABCDEF
 
-SPOUT = SpoutTask("t.notices.lines", 0, 30_000)
+SPOUT = SpoutAddress("t.notices.lines", 0, 30_000)
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Forest:
         for root, val in ack_vals(grown):
             self.say(root, "ack", f"{grown.bolt}/{grown.task}", val)
 
-    def say(self, root: int, kind: str, writer: str, val: int = 0, spout: SpoutTask | None = None) -> None:
+    def say(self, root: int, kind: str, writer: str, val: int = 0, spout: SpoutAddress | None = None) -> None:
         self.log += 1
         assert kind in ("init", "ack", "fail")
         self.entries[root].append(

@@ -18,10 +18,10 @@ from tests.manifests import manifest as manifest_of
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import signed
 from tuple_tree.manifest import Manifest
-from tuple_tree.messages import AckBatch, SpoutTask
+from tuple_tree.messages import AckBatch, SpoutAddress
 
 ROOT = 0x0123456789ABCDEF
-SPOUT = SpoutTask("t.notices.lines", 0, 30_000)
+SPOUT = SpoutAddress("t.notices.lines", 0, 30_000)
 
 
 def manifest() -> Manifest:

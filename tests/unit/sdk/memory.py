@@ -9,7 +9,8 @@ from typing import Any
 
 from spout_sdk.api.tuples import UNKNOWN_STREAM, InputPack
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.records import Delivered, Headers, NoRecord, OpenSource, TaskEnvironment
+from spout_sdk.emitting.environment import OpenSource, TaskEnvironment
+from spout_sdk.records import Delivered, Headers, NoRecord
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.counters import Counters
 from spout_sdk.testing import MemoryRecord

@@ -10,13 +10,13 @@ from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import DeliveryError
 from tests.unit.sdk.memory import MemorySink, open_pack
 from tuple_tree.codec import decode_ack_batch
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 
 SESSION = bytes(range(16))
 
 
 class Rig:
-    def __init__(self, *, partitions: int = 4, holds_back: bool = False, spout: SpoutTask | None = None) -> None:
+    def __init__(self, *, partitions: int = 4, holds_back: bool = False, spout: SpoutAddress | None = None) -> None:
         self.sink = MemorySink(holds_back=holds_back)
         self.inputs = InputOffsets()
         self.acks = AckBuffer("t.acks", partitions, "split/0", SESSION, self.sink, self.inputs, spout)

@@ -4,8 +4,7 @@ from collections import deque
 
 import pytest
 
-from spout_sdk.spouts.pending import Pending
-from spout_sdk.spouts.pending_limit import LEAST, PendingLimit
+from spout_sdk.spouts.pending import LEAST, Pending, PendingLimit
 
 
 def test_a_root_is_held_once_until_its_outcome() -> None:

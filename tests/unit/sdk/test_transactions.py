@@ -6,7 +6,7 @@ import pytest
 
 from spout_sdk import HeldBackError
 from spout_sdk.delivery.transactions import ExactlyOnce
-from spout_sdk.records import TaskEnvironment
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.statistics.counters import Counters
 from tests.unit.sdk.memory import ManualClock, MemorySink, open_pack
 

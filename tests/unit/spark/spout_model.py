@@ -14,14 +14,14 @@ from spout_sdk import Stream
 from tests.unit.spark.test_two_writes import LOG, PARTITIONS, Log, ids
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.manifest import Grouping, Subscription
-from tuple_tree.messages import AckBatch, SpoutTask
+from tuple_tree.messages import AckBatch, SpoutAddress
 from tuple_tree.positions import Position, positional_root, topic_key
 from tuple_tree.streams import declare
 
 LINES = declare({"line": str})
 PAIRS = declare({"n": int, "word": str})
 KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
-TASK = SpoutTask("t.notices.lines", 0, 30_000)
+TASK = SpoutAddress("t.notices.lines", 0, 30_000)
 EXPIRED_MS = 200_000
 """Longer than any tree without progress, and any entry without an init, is kept."""
 

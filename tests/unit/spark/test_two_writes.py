@@ -24,7 +24,7 @@ from tests.packs import packed, tuples_of
 from tuple_tree.anchors import Edges, anchor_headers
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.manifest import Subscription
-from tuple_tree.messages import AckBatch, SpoutTask
+from tuple_tree.messages import AckBatch, SpoutAddress
 from tuple_tree.streams import Stream, declare
 
 PARTITIONS = 2
@@ -123,7 +123,7 @@ class Log:
 
     def init(self, trees: Edges) -> None:
         for number, (root, val) in enumerate(trees.items()):
-            spout = SpoutTask("t.notices.lines", 0, 30_000)
+            spout = SpoutAddress("t.notices.lines", 0, 30_000)
             batch = AckBatch("lines/0", bytes(16), number, spout=spout, init_roots=ids(root), init_vals=ids(val))
             self.append(root % PARTITIONS, encode_ack_batch(batch))
 

@@ -26,7 +26,7 @@ from tuple_tree.codec import (
 )
 from tuple_tree.errors import WireError
 from tuple_tree.ids import ID_MASK, IdColumn
-from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutTask
+from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutAddress
 
 _VECTORS = Path(__file__).parent / "vectors"
 _IDS = st.integers(0, ID_MASK)
@@ -48,7 +48,7 @@ def _ack_batches(draw: st.DrawFn) -> AckBatch:
     init_roots, init_vals = draw(_pairs())
     ack_roots, ack_vals = draw(_pairs())
     fails = draw(st.lists(st.tuples(_IDS, _TEXTS), max_size=4))
-    spouts = st.builds(SpoutTask, _TEXTS, st.integers(0, 2**31 - 1), st.integers(1, 2**63 - 1))
+    spouts = st.builds(SpoutAddress, _TEXTS, st.integers(0, 2**31 - 1), st.integers(1, 2**63 - 1))
     return AckBatch(
         writer=draw(_TEXTS),
         session=draw(st.binary(min_size=16, max_size=16)),

@@ -4,11 +4,15 @@ from collections.abc import Mapping, Sequence
 from math import ceil, isfinite
 from typing import Any, Final
 
-from spout_sdk.api.components import ArrowBolt, BatchBolt
+from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
 from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.errors import TopologyError
+from spout_sdk.kafka.kafka_settings import SESSION_MS, TRANSACTION_MS
 from spout_sdk.windows.bolt import WindowedBolt
+from tuple_tree.errors import TupleTreeError
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
+from tuple_tree.names import check_topic
+from tuple_tree.streams import Stream
 
 _GROUPABLE: Final = frozenset({"string", "bytes", "int", "long", "boolean", "null", "enum", "fixed"})
 _LONGEST_TICK_MS: Final = 1_000
@@ -89,3 +93,86 @@ def check_groupable(manifest: Manifest, bolt: BoltManifest) -> None:
                     f"bolt {bolt.name!r} groups {subscription.source!r} by {field!r}, whose type is {type_}: group by "
                     "text, bytes, an integer, a boolean, or one of these or null"
                 )
+
+
+_MARGIN_MS: Final = 7_000
+"""For a broker that looks for hanging transactions every few seconds, and for a process to start."""
+
+SHORTEST_TIMEOUT_MS: Final = SESSION_MS + TRANSACTION_MS + _MARGIN_MS
+"""The shortest message timeout with `exactly_once`."""
+
+
+def check_guarantee(manifest: Manifest) -> None:
+    """Checks that the guarantee of a topology can be kept.
+
+    Raises:
+        TopologyError: if it cannot; the message says what to change.
+    """
+    if manifest.guarantee != "exactly_once":
+        return
+    for spout in manifest.spouts:
+        if spout.timeout_ms < SHORTEST_TIMEOUT_MS:
+            raise TopologyError(
+                f"the message timeout of spout {spout.name!r} is {spout.timeout_ms / 1000:g} s: with exactly_once it "
+                f"must be at least {SHORTEST_TIMEOUT_MS / 1000:g} s. When a bolt's process dies, it takes its group up "
+                f"to {SESSION_MS / 1000:g} s to notice, and its transaction up to {TRANSACTION_MS / 1000:g} s to time "
+                "out; a tree that fails meanwhile is replayed, and its outputs are there twice"
+            )
+    for bolt in manifest.bolts:
+        if bolt.external and (receivers := _receivers(manifest, bolt)):
+            raise TopologyError(
+                f"bolt {bolt.name!r} does not run in this SDK, and what Spark writes again after a failure is there "
+                f"twice: with exactly_once it cannot emit to {', '.join(receivers)}. Make it the last one, or build "
+                'the topology with guarantee="at_least_once"'
+            )
+
+
+def _receivers(manifest: Manifest, source: BoltManifest) -> list[str]:
+    return [
+        bolt.name
+        for bolt in manifest.bolts
+        if any(subscription.source == source.name for subscription in bolt.subscriptions)
+    ]
+
+
+def check_source(name: str, source: Any, streams: tuple[Stream, ...]) -> None:
+    """Checks what an external spout was declared with.
+
+    Raises:
+        TopologyError: if it cannot be.
+    """
+    if not isinstance(source, str):
+        _check_function("spout", name, source, "the name of a topic, or a function, source(spark) in Spark")
+    else:
+        try:
+            check_topic(source)
+        except TupleTreeError as error:
+            raise TopologyError(f"spout {name!r} reads no topic: {error}") from error
+    if not streams:
+        raise TopologyError(
+            f"spout {name!r} is external, and nothing says what it emits: add streams=[declare(...)] to set_spout"
+        )
+    if isinstance(source, str) and len(streams) > 1:
+        raise TopologyError(
+            f"spout {name!r} reads topic {source!r} and declares {len(streams)} streams: a topic becomes one stream, "
+            "so declare one"
+        )
+
+
+def check_transform(name: str, transform: Any) -> None:
+    """Checks what an external bolt was declared with.
+
+    Raises:
+        TopologyError: if it cannot be.
+    """
+    _check_function("bolt", name, transform, "a function, transform(rows) in Spark")
+
+
+def _check_function(kind: str, name: str, given: Any, wanted: str) -> None:
+    if isinstance(given, type) and issubclass(given, (Spout, Bolt, BasicBolt)):
+        raise TopologyError(
+            f"{kind} {name!r} is external and given the class {given.__name__}, which nothing but this SDK runs: take "
+            f"external=True away, or pass {wanted}"
+        )
+    if not callable(given):
+        raise TopologyError(f"{kind} {name!r} is external and given a {type(given).__name__}: pass {wanted}")
