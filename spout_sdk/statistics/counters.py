@@ -1,6 +1,7 @@
 """What a process counts while it runs; `stats.Stats` is a snapshot of it."""
 
-from typing import Final
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
 
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
@@ -9,88 +10,65 @@ LARGEST_ERROR: Final = 500
 """Characters of an error that are kept."""
 
 SAMPLE: Final = 20
-"""One in so many executions is timed."""
+"""One in so many executions is timed, as in Storm, because a clock costs as much as a small bolt."""
 
 
+def _total(text: str) -> Any:
+    """A count that is also the metric `acker_component_{name}_total`, with this help text."""
+    return field(default=0, metadata={"help": text})
+
+
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """Everything that a process counts: the one list, of which `Stats` and the metrics are made."""
+
+    emitted: int = _total("Calls of emit.")
+    # One a recipient, so a stream with two subscribers transfers twice what it emits.
+    transferred: int = _total("Tuples that were sent.")
+    executed: int = _total("Tuples that were handed to a bolt.")
+    acked: int = _total("Trees of a spout, inputs of a bolt that were acked.")
+    # Late outcomes: of a tree that was given up, or of a task that has moved since.
+    ignored_notices: int = _total("Outcomes of trees that the spout does not hold.")
+    errors: int = _total("Exceptions of execute, and errors that were reported.")
+    # A spout that waits for its bolts nearly all of the time is not what limits the topology.
+    throttled_seconds: float = _total("How long spout tasks waited because max_spout_pending trees were open.")
+    dead_letters: int = _total("Records that could not be used.")
+    # Their trees fail at once, so these are replays, not losses.
+    undelivered: int = _total("Tuples that Kafka did not take.")
+    transactions: int = _total("Transactions that were committed.")
+    # A few whenever processes join or leave; many, where nothing of the kind happens, are work for nothing.
+    rollbacks: int = _total("How often what was not committed was undone, and done again.")
+    failed: dict[str, int] = field(default_factory=dict)
+    """Trees or inputs failed, by reason: `failed`, `timeout`, `too_old`, `lost`."""
+    last_error: str = ""
+    """The latest of `errors`, as one line."""
+    complete_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    """From emit to ack, at the spout."""
+    execute_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    """Of `execute`; of one call in 20."""
+    process_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    """From the call of `execute` to the ack, of the same tuples."""
+
+
+@dataclass(slots=True)
 class TaskLoad:
-    """What one task of a bolt has done.
+    """What one task of a bolt has done: what is emitted and acked meanwhile is part of `busy_seconds`."""
+
+    executed: int = 0
+    busy_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Counters(Counts):
+    """What the tasks of a process raise; not for other threads.
 
     Attributes:
-        executed: tuples handed to it.
-        busy_seconds: how long it executed tuples; what is emitted and acked meanwhile is part of it.
-    """
-
-    __slots__ = ("busy_seconds", "executed")
-
-    def __init__(self) -> None:
-        self.executed = 0
-        self.busy_seconds = 0.0
-
-
-class Counters:
-    """Plain integers that the tasks of a process raise; not for other threads.
-
-    Attributes:
-        emitted: calls of `emit`.
-        transferred: records sent for them, one a recipient.
-        executed: tuples handed to a bolt.
-        acked: trees acked (spout) or inputs acked (bolt).
-        failed: trees or inputs failed, by reason.
-        ignored_notices: outcomes of roots that the spout does not hold.
-        errors: exceptions of `execute`, and what was reported with `report_error`.
-        last_error: the latest of them, as one line; empty if there was none.
-        dead_letters: records that could not be used.
-        undelivered: tuples that Kafka did not take.
-        transactions: of a bolt with `exactly_once`, that were committed.
-        rollbacks: how often what was not committed was undone.
         users: counters of `TaskContext.count`.
-        throttled_seconds: how long spout tasks were not asked for tuples because too many trees were open.
-        complete_latency: from emit to ack, at the spout.
-        execute_latency: of `execute`; of one call in 20, as in Storm, because a clock costs as much as a small bolt.
-        process_latency: from the call of `execute` to the ack; of the same tuples.
         loads: task → what it has done, of the tasks of a bolt that this process has had.
     """
 
-    __slots__ = (
-        "acked",
-        "complete_latency",
-        "dead_letters",
-        "emitted",
-        "errors",
-        "execute_latency",
-        "executed",
-        "failed",
-        "ignored_notices",
-        "last_error",
-        "loads",
-        "process_latency",
-        "rollbacks",
-        "throttled_seconds",
-        "transactions",
-        "transferred",
-        "undelivered",
-        "users",
-    )
-
-    def __init__(self) -> None:
-        self.emitted = 0
-        self.transferred = 0
-        self.executed = 0
-        self.acked = 0
-        self.failed: dict[str, int] = {}
-        self.ignored_notices = 0
-        self.errors = 0
-        self.last_error = ""
-        self.dead_letters = 0
-        self.undelivered = 0
-        self.transactions = 0
-        self.rollbacks = 0
-        self.users: dict[str, int] = {}
-        self.throttled_seconds = 0.0
-        self.complete_latency = LatencyHistogram()
-        self.execute_latency = LatencyHistogram()
-        self.process_latency = LatencyHistogram()
-        self.loads: dict[int, TaskLoad] = {}
+    users: dict[str, int] = field(default_factory=dict)
+    loads: dict[int, TaskLoad] = field(default_factory=dict)
 
     def load(self, task: int) -> TaskLoad:
         """The load of a task; one that comes back goes on with it."""
@@ -105,3 +83,8 @@ class Counters:
         """Counts a failed tree or input."""
         word = reason.word
         self.failed[word] = self.failed.get(word, 0) + 1
+
+    def copied(self) -> dict[str, Any]:
+        """Name → value of all `Counts`, which change no more."""
+        values = {each.name: getattr(self, each.name) for each in fields(Counts)}
+        return {name: value.copy() if hasattr(value, "copy") else value for name, value in values.items()}

@@ -1,8 +1,7 @@
 """What the processes of a topology's components show to Prometheus.
 
-The tables below are the complete list: the name, what it says, and where in a `Stats` it comes from. Nothing is counted
-for them: a scrape reads the latest snapshots. `acker run --metrics-port` serves them; a program of one's own that runs
-a `ComponentRunner` can as well:
+The tables below, with the `Counts` of a process, are the complete list. Nothing is counted for them: a scrape reads the
+latest snapshots. `acker run --metrics-port` serves them; a program of one's own that runs a `ComponentRunner` can too:
 
     latest = Stats("split")  # kept up to date by on_stats
     REGISTRY.register(ComponentCollector(topology.manifest, lambda: [latest]))
@@ -10,12 +9,14 @@ a `ComponentRunner` can as well:
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from spout_sdk.statistics.counters import Counts
 from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.manifest import Manifest
@@ -24,16 +25,10 @@ from tuple_tree.messages import FailReason
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A gauge or a counter of a component.
-
-    Attributes:
-        name: of the metric.
-        says: its help text.
-        value: of the component.
-    """
+    """A gauge or a counter of a component: its name, its help text, and its value."""
 
     name: str
-    says: str
+    help: str
     value: Callable[[Stats], float]
 
 
@@ -45,56 +40,25 @@ GAUGES: Final = (
     Shown(
         "acker_component_pending",
         "Open trees of a spout; inputs of a bolt that are neither acked nor failed.",
-        lambda stats: stats.pending,
+        attrgetter("pending"),
     ),
     # It holds the committed offset: what lies behind it is executed again after a restart.
     Shown(
         "acker_component_oldest_input_seconds",
         "How long the oldest input of a bolt that is neither acked nor failed is open.",
-        lambda stats: stats.oldest_input_seconds,
+        attrgetter("oldest_input_seconds"),
     ),
     # Records wait and none is executed, no outcome comes for open trees, or no broker answers; /health judges by it.
     Shown(
         "acker_component_stalled_seconds",
         "For how long there has been work of which nothing was done; 0 where all is done.",
-        lambda stats: stats.stalled_seconds,
+        attrgetter("stalled_seconds"),
     ),
 )
-COUNTERS: Final = (
-    Shown("acker_component_emitted_total", "Calls of emit.", lambda stats: stats.emitted),
-    # One a recipient, so a stream with two subscribers transfers twice what it emits.
-    Shown("acker_component_transferred_total", "Tuples that were sent.", lambda stats: stats.transferred),
-    Shown("acker_component_executed_total", "Tuples that were handed to a bolt.", lambda stats: stats.executed),
-    Shown(
-        "acker_component_acked_total", "Trees of a spout, inputs of a bolt that were acked.", lambda stats: stats.acked
-    ),
-    # Late outcomes: of a tree that was given up, or of a task that has moved since.
-    Shown(
-        "acker_component_ignored_notices_total",
-        "Outcomes of trees that the spout does not hold.",
-        lambda stats: stats.ignored_notices,
-    ),
-    Shown(
-        "acker_component_errors_total",
-        "Exceptions of execute, and errors that were reported.",
-        lambda stats: stats.errors,
-    ),
-    # A spout that waits for its bolts nearly all of the time is not what limits the topology.
-    Shown(
-        "acker_component_throttled_seconds_total",
-        "How long spout tasks waited because max_spout_pending trees were open.",
-        lambda stats: stats.throttled_seconds,
-    ),
-    Shown("acker_component_dead_letters_total", "Records that could not be used.", lambda stats: stats.dead_letters),
-    # Their trees fail at once, so these are replays, not losses.
-    Shown("acker_component_undelivered_total", "Tuples that Kafka did not take.", lambda stats: stats.undelivered),
-    Shown("acker_component_transactions_total", "Transactions that were committed.", lambda stats: stats.transactions),
-    # A few whenever processes join or leave; many, where nothing of the kind happens, are work for nothing.
-    Shown(
-        "acker_component_rollbacks_total",
-        "How often what was not committed was undone, and done again.",
-        lambda stats: stats.rollbacks,
-    ),
+COUNTERS: Final = tuple(
+    Shown(f"acker_component_{each.name}_total", each.metadata["help"], attrgetter(each.name))
+    for each in fields(Counts)
+    if "help" in each.metadata
 )
 
 # Distinguished by one more label.
@@ -115,11 +79,10 @@ EXECUTE_LATENCY: Final = "acker_component_execute_latency_seconds"
 PROCESS_LATENCY: Final = "acker_component_process_latency_seconds"
 """From the call of `execute` to the ack."""
 
-_SHORT_POWERS: Final = range(4, 24)
-"""Bounds of what a bolt takes: 16 µs to 8.4 s."""
-
-_LATENCY_POWERS: Final = range(10, 28)
-"""Its bounds are powers of two of a microsecond, where the SDK's own buckets end: 1.024 ms to 134 s."""
+# Bounds are powers of two of a microsecond, where the SDK's own buckets end.
+_SHORT_POWERS: Final = range(4, 24)  # what a bolt takes: 16 µs to 8.4 s
+_LATENCY_POWERS: Final = range(10, 28)  # 1.024 ms to 134 s
+_LABELS: Final = ("topology", "component")
 
 
 class ComponentCollector(Collector):
@@ -138,65 +101,44 @@ class ComponentCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """One family for each name above."""
         components = list(self._latest())
-        labels = ["topology", "component"]
-        for shown in GAUGES:
-            gauge = GaugeMetricFamily(shown.name, shown.says, labels=labels)
-            for stats in components:
-                gauge.add_metric([self._topology, stats.component], shown.value(stats))
-            yield gauge
-        for shown in COUNTERS:
-            counter = CounterMetricFamily(shown.name, shown.says, labels=labels)
-            for stats in components:
-                counter.add_metric([self._topology, stats.component], shown.value(stats))
-            yield counter
-        yield self._failed(components)
-        yield self._user(components)
-        yield from self._of_spouts([stats for stats in components if stats.component in self._max_pending])
-        yield from self._of_bolts([stats for stats in components if stats.component not in self._max_pending])
-
-    def _failed(self, components: list[Stats]) -> Metric:
+        spouts = [stats for stats in components if stats.component in self._max_pending]
+        bolts = [stats for stats in components if stats.component not in self._max_pending]
+        for family, table in ((GaugeMetricFamily, GAUGES), (CounterMetricFamily, COUNTERS)):
+            for shown in table:
+                metric = family(shown.name, shown.help, labels=_LABELS)
+                for stats in components:
+                    metric.add_metric(self._labels(stats), shown.value(stats))
+                yield metric
         failed = CounterMetricFamily(
-            FAILED, "Trees of a spout, inputs of a bolt that failed.", labels=["topology", "component", "reason"]
+            FAILED, "Trees of a spout, inputs of a bolt that failed.", labels=[*_LABELS, "reason"]
         )
+        user = CounterMetricFamily(USER, "Counters of the component's own.", labels=[*_LABELS, "counter"])
+        limit = GaugeMetricFamily(MAX_PENDING, "How many trees may be open in these processes.", labels=_LABELS)
         for stats in components:
             # Those that have not happened as well: a rate begins with the first.
             possible = FailReason if stats.component in self._max_pending else [FailReason.FAILED]
             for reason, count in {**{one.word: 0 for one in possible}, **stats.failed}.items():
-                failed.add_metric([self._topology, stats.component, reason], count)
-        return failed
-
-    def _user(self, components: list[Stats]) -> Metric:
-        user = CounterMetricFamily(
-            USER, "Counters of the component's own.", labels=["topology", "component", "counter"]
-        )
-        for stats in components:
+                failed.add_metric([*self._labels(stats), reason], count)
             for name, count in stats.counters.items():
-                user.add_metric([self._topology, stats.component, name], count)
-        return user
-
-    def _of_spouts(self, spouts: list[Stats]) -> Iterator[Metric]:
-        labels = ["topology", "component"]
-        limit = GaugeMetricFamily(MAX_PENDING, "How many trees may be open in these processes.", labels=labels)
-        latency = HistogramMetricFamily(LATENCY, "From emit to ack.", labels=labels)
+                user.add_metric([*self._labels(stats), name], count)
         for stats in spouts:
-            values = [self._topology, stats.component]
-            limit.add_metric(values, self._max_pending[stats.component] * len(stats.tasks))
-            _add(latency, values, stats.complete_latency, _LATENCY_POWERS)
-        yield limit
-        yield latency
+            limit.add_metric(self._labels(stats), self._max_pending[stats.component] * len(stats.tasks))
+        yield from (failed, user, limit)
+        yield self._histogram(LATENCY, "From emit to ack.", spouts, "complete_latency", _LATENCY_POWERS)
+        yield self._histogram(
+            EXECUTE_LATENCY, "Of execute; of one call in 20.", bolts, "execute_latency", _SHORT_POWERS
+        )
+        yield self._histogram(
+            PROCESS_LATENCY, "From execute to ack; of one call in 20.", bolts, "process_latency", _SHORT_POWERS
+        )
 
-    def _of_bolts(self, bolts: list[Stats]) -> Iterator[Metric]:
-        labels = ["topology", "component"]
-        execute = HistogramMetricFamily(EXECUTE_LATENCY, "Of execute; of one call in 20.", labels=labels)
-        process = HistogramMetricFamily(PROCESS_LATENCY, "From execute to ack; of one call in 20.", labels=labels)
-        for stats in bolts:
-            values = [self._topology, stats.component]
-            _add(execute, values, stats.execute_latency, _SHORT_POWERS)
-            _add(process, values, stats.process_latency, _SHORT_POWERS)
-        yield execute
-        yield process
+    def _labels(self, stats: Stats) -> list[str]:
+        return [self._topology, stats.component]
 
-
-def _add(family: HistogramMetricFamily, values: list[str], latency: LatencyHistogram, powers: range) -> None:
-    bounded = [(str(2**power / 1e6), float(latency.shorter_than(power))) for power in powers]
-    family.add_metric(values, [*bounded, ("+Inf", float(latency.total))], latency.seconds)
+    def _histogram(self, name: str, text: str, of: list[Stats], attribute: str, powers: range) -> Metric:
+        family = HistogramMetricFamily(name, text, labels=_LABELS)
+        for stats in of:
+            latency: LatencyHistogram = getattr(stats, attribute)
+            buckets = [(str(2**power / 1e6), float(latency.shorter_than(power))) for power in powers]
+            family.add_metric(self._labels(stats), [*buckets, ("+Inf", float(latency.total))], latency.seconds)
+        return family

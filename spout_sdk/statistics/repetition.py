@@ -22,15 +22,12 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An exception that is to be logged.
-
-    Attributes:
-        left_out: how many of its kind were not logged since the last line.
-        traceback: the exception if its traceback is to be logged, else None: what `exc_info` takes.
-    """
+    """An exception that is to be logged."""
 
     left_out: int
+    """How many of its kind were not logged since the last line."""
     traceback: BaseException | None
+    """The exception if its traceback is to be logged, else None: what `exc_info` takes."""
 
     @property
     def more(self) -> str:
