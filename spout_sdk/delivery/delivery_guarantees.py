@@ -47,59 +47,45 @@ class DeliveryGuarantee(Protocol):
     @property
     def tuples_a_read(self) -> int:
         """Tuples that are read at once, about; one record may carry more."""
-        ...
 
     def in_flight(self) -> int:
         """Records that are sent and not yet delivered, if a flush should wait for them."""
-        ...
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
         """Sets the reader that commits, and the live mapping of the tasks of the process."""
-        ...
 
     def environment(self, partition: int) -> TaskEnvironment:
         """Returns the environment of a new task."""
-        ...
 
     def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
         """Tasks were assigned, and are prepared next."""
-        ...
 
     def on_polled(self, records: Sequence[Message]) -> None:
         """Records were polled, and are executed next."""
-        ...
 
     def on_unexecuted(self, records: Sequence[Message]) -> None:
         """The process stops before it executes these records."""
-        ...
 
     def on_tick(self, now: float) -> None:
         """Called every few milliseconds, between two records."""
-        ...
 
     def on_idle(self, now: float) -> None:
         """The input is idle, and the tasks are flushed."""
-        ...
 
     def on_revoked(self, partitions: Sequence[int]) -> None:
         """These tasks are cleaned up, and revoked after this call."""
-        ...
 
     def on_lost(self, partitions: Sequence[int]) -> None:
         """These tasks are cleaned up, and were lost to another process, or the process fails."""
-        ...
 
     def on_rolled_back(self, why: str) -> None:
         """All tasks were dropped after a `RolledBackError`."""
-        ...
 
     def on_commit_failed(self) -> None:
         """An asynchronous commit has failed."""
-        ...
 
     def close(self) -> None:
         """The process ends."""
-        ...
 
 
 class FailedCommits:
@@ -109,15 +95,9 @@ class FailedCommits:
         self._reasons: list[str] = []
 
     def succeeded(self) -> None:
-        """Records a commit that succeeded."""
         self._reasons.clear()
 
     def failed(self, component: str, why: str) -> None:
-        """Records a commit that failed.
-
-        Raises:
-            BrokerError: if it was the fifth in a row.
-        """
         self._reasons.append(why)
         if len(self._reasons) >= _MOST_IN_A_ROW:
             # What is refused also fails the commits after it, for reasons that say less.
@@ -129,12 +109,7 @@ class FailedCommits:
 
 
 class AtLeastOnce:
-    """Commits inputs that are acked and delivered, asynchronously: nothing is lost, and inputs may be executed twice.
-
-    Args:
-        environment: the world around the tasks.
-        sink: the environment's sink.
-    """
+    """Commits inputs that are acked and delivered, in the background: nothing is lost, inputs may be executed twice."""
 
     tuples_a_read = TUPLES_A_READ
 
@@ -145,24 +120,17 @@ class AtLeastOnce:
         self._commit_at = 0.0
 
     def in_flight(self) -> int:
-        """Of both producers."""
         return self._sink.in_flight()
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
-        """See `DeliveryGuarantee`."""
         self._reader = reader
         self._tasks = tasks
 
     def environment(self, partition: int) -> TaskEnvironment:  # noqa: ARG002 - one for all
-        """The same for all tasks."""
         return self._environment
 
     def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
-        """Opens the sessions of tasks and waits until that is delivered.
-
-        Raises:
-            BrokerError: if it is not, in time.
-        """
+        """Opens the sessions of tasks and waits until that is delivered."""
         open_sessions(self._sink, list(tasks.values()))
 
     def on_polled(self, records: Sequence[Message]) -> None:
@@ -172,7 +140,6 @@ class AtLeastOnce:
         """Nothing is to be done."""
 
     def on_tick(self, now: float) -> None:
-        """Commits once a second."""
         self._sink.poll()
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
@@ -191,7 +158,6 @@ class AtLeastOnce:
         self.on_lost(partitions)
 
     def on_lost(self, partitions: Sequence[int]) -> None:
-        """Forgets their committed offsets."""
         for partition in partitions:
             self._committed.pop(partition, None)
 
@@ -214,7 +180,6 @@ class AtLeastOnce:
             logger.warning("tasks %s: %d records were not delivered in time", partitions, left)
 
     def _ahead(self, partitions: Sequence[int]) -> dict[int, int]:
-        """What may be committed, and is not yet."""
         ahead = {}
         for partition in partitions:
             offset = self._tasks[partition].committable
@@ -256,19 +221,12 @@ class AtMostOnce(AtLeastOnce):
         self._commit(first)
 
     def on_tick(self, now: float) -> None:  # noqa: ARG002 - nothing is committed by the time
-        """Polls for delivery reports; there is nothing to commit."""
         self._sink.poll()
 
     def on_rolled_back(self, why: str) -> None:
-        """Nothing was executed.
-
-        Raises:
-            BrokerError: if that happened too often in a row.
-        """
         self._failed.failed(self._component, why)
 
     def on_revoked(self, partitions: Sequence[int]) -> None:
-        """Gets the last tuples out."""
         self._flush(partitions, time.monotonic() + FLUSH_SECONDS)
 
     def _commit(self, offsets: Mapping[int | None, int]) -> None:

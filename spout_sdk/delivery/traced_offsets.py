@@ -20,23 +20,15 @@ if TYPE_CHECKING:
 
 
 class TracedOffsets(InputOffsets):
-    """The open records of a task, and how much it had emitted before each of them.
-
-    Args:
-        emitted: returns how many tuples the task has emitted.
-
-    Attributes:
-        folds: whether what was done with open records is committed, too.
-    """
+    """The open records of a task, and how much it had emitted before each of them."""
 
     def __init__(self, emitted: Callable[[], int]) -> None:
         super().__init__()
         self._emitted = emitted
-        self.folds = False
+        self.folds = False  # whether what was done with open records is committed beside the offset
         self._traces: deque[tuple[int, int]] = deque()
 
     def open(self, pack: "InputPack") -> None:
-        """Opens a record; offsets must come in rising order."""
         super().open(pack)
         emitted = self._emitted()
         traces = self._traces

@@ -33,18 +33,7 @@ _PURGED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 
 
 class TransactionalSink:
-    """The transactions of a process; only for the thread that made it.
-
-    Args:
-        kafka: librdkafka properties.
-        topology: whose.
-        component: the bolt.
-        slot: the end of the transactional id.
-
-    Raises:
-        AccessError: if this user may not use the transactional id.
-        BrokerError: if a predecessor's transaction could not be ended in time.
-    """
+    """The transactions of a process; only for the thread that made it."""
 
     def __init__(self, kafka: KafkaSettings, topology: str, component: str, slot: str) -> None:
         self._topology = topology
@@ -60,12 +49,10 @@ class TransactionalSink:
         self._begin()
 
     def for_task(self) -> "TaskSink":
-        """The sink of one task."""
         return TaskSink(self)
 
     @property
     def is_used(self) -> bool:
-        """Whether anything was sent in this transaction."""
         return self._records > 0
 
     def poll(self) -> None:
@@ -104,11 +91,6 @@ class TransactionalSink:
         self._begin()
 
     def abort(self) -> None:
-        """Undoes what was sent since the last commit.
-
-        Raises:
-            BrokerError: if the producer cannot go on.
-        """
         if self._fatal is not None:
             raise BrokerError(self._fatal)
         try:
@@ -144,9 +126,8 @@ class TransactionalSink:
     ) -> KafkaError | None:
         """Adds a record to the transaction; waits while librdkafka's queue is full.
 
-        Returns:
-            Why the record alone is refused, as it is too large for instance; None if it was taken, or the transaction
-            is broken anyway, as `poll` will say.
+        Returns why the record alone is refused, too large for instance; None if it was taken, or the transaction is
+        broken anyway, which `poll` raises.
         """
         self._records += 1
         while True:
@@ -180,7 +161,6 @@ class TransactionalSink:
                 return left
 
     def _serve(self, call: Callable[[], int]) -> int:
-        """Hears delivery reports; keeps what is fatal."""
         said, reason = heard(call)
         if reason is not None:
             self._fatal = self._ended(reason)
@@ -256,12 +236,6 @@ class TransactionalSink:
 
 
 class TaskSink:
-    """What a task sends through.
-
-    Args:
-        sink: of the process.
-    """
-
     __slots__ = ("_sink",)
 
     def __init__(self, sink: TransactionalSink) -> None:
@@ -294,5 +268,4 @@ class TaskSink:
         on_delivery(self._sink.produce(topic, partition, key, value, headers), None)
 
     def flush_acks(self, _seconds: float) -> int:
-        """Everything was reported when it was sent."""
         return 0

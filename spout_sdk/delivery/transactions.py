@@ -27,14 +27,7 @@ INTERVAL_SECONDS: Final = 0.1
 
 
 class ExactlyOnce:
-    """Commits in transactions.
-
-    Args:
-        environment: the world around the tasks; each is given a sink of its own in place of the environment's.
-        sink: the transactions of the process.
-        component: the bolt.
-        interval: seconds that a transaction is open under load.
-    """
+    """Commits in transactions."""
 
     tuples_a_read = TUPLES_A_READ
 
@@ -60,7 +53,6 @@ class ExactlyOnce:
         return 0
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
-        """See `DeliveryGuarantee`."""
         self._reader = reader
         self._tasks = tasks
 
@@ -75,7 +67,6 @@ class ExactlyOnce:
         return replace(self._environment, sink=sink, inputs=inputs)
 
     def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
-        """Keeps the new tasks for `on_polled`."""
         self._unopened.update(tasks)
         for partition, task in tasks.items():
             self._inputs[partition].folds = task.folds
@@ -104,11 +95,6 @@ class ExactlyOnce:
         """Nothing is to be done."""
 
     def on_tick(self, now: float) -> None:
-        """Commits once the transaction is old enough.
-
-        Raises:
-            HeldBackError: if inputs have been held back for too long.
-        """
         self._sink.poll()
         if self._since is None:
             if self._sink.is_used or self._offsets() != self._committed:
@@ -117,7 +103,6 @@ class ExactlyOnce:
             self._commit_if_whole(now)
 
     def on_idle(self, now: float) -> None:
-        """Commits at once."""
         self._commit_if_whole(now)
 
     def on_revoked(self, partitions: Sequence[int]) -> None:
@@ -155,11 +140,6 @@ class ExactlyOnce:
                 raise RolledBackError(f"tasks {held} were lost to others")
 
     def on_rolled_back(self, why: str) -> None:
-        """Undoes the transaction.
-
-        Raises:
-            BrokerError: if that happened too often in a row.
-        """
         self._environment.counters.rollbacks += 1
         self._failed.failed(self._component, why)
         self._abort()
@@ -180,11 +160,7 @@ class ExactlyOnce:
                 raise HeldBackError(self._component, partition, inputs.oldest_open, self._sink.timeout / 2)
 
     def _commit(self) -> bool:
-        """Commits if there is anything to commit.
-
-        Returns:
-            Whether everything is committed; False if it cannot be yet.
-        """
+        """Commits if there is anything to commit; False if it cannot be committed yet."""
         for task in self._tasks.values():
             task.flush()
         offsets = self._offsets()

@@ -13,11 +13,7 @@ def commit_metadata(name: str, text: str) -> str:
 
 
 def read_commit_metadata(name: str, offset: int, metadata: str | None) -> str | None:
-    """The text that was committed under a name; None where another program has committed.
-
-    Raises:
-        UnsupportedVersionError: if the version that committed it is unknown.
-    """
+    """The text that was committed under a name; None where another program has committed."""
     version, _, named = (metadata or "").partition(":")
     text = named.removeprefix(f"{name}=")
     if text == named:

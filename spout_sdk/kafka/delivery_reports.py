@@ -15,11 +15,7 @@ _WARN_SECONDS: Final = 10.0
 
 
 class LostTuples:
-    """Counts untracked tuples that were not delivered, and logs that every ten seconds.
-
-    Args:
-        counters: of the process.
-    """
+    """Counts untracked tuples that were not delivered, and logs that every ten seconds."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -66,13 +62,8 @@ def heard(call: Callable[[], int]) -> tuple[int, KafkaError | None]:
 
 
 def ended_by(poll: Callable[[float], int], reason: KafkaError) -> KafkaError | None:
-    """What put an end to a producer, if something did.
-
-    Args:
-        poll: of the producer.
-        reason: what `produce` refused a record for. After a fatal error it says so by a code of its own, with neither
-            the mark of such errors nor the cause, which the next poll has.
-    """
+    """What put an end to a producer whose `produce` raised this, if something did."""
+    # After a fatal error `produce` has a code of its own, with neither the mark nor the cause: the next poll has that.
     if reason.code() == KafkaError._FATAL:
         return heard(lambda: poll(0))[1] or reason
     return reason if reason.fatal() else None

@@ -33,23 +33,13 @@ _PASSING: Final = frozenset(
 
 
 class GroupOffsets:
-    """Reads and commits offsets of a group through a consumer of it.
-
-    Args:
-        consumer: whose settings name the group.
-        group: its name, for messages.
-    """
+    """Reads and commits offsets of a group through a consumer of it."""
 
     def __init__(self, consumer: Consumer, group: str) -> None:
         self._consumer = consumer
         self._group = group
 
     def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
-        """What the group has committed.
-
-        Raises:
-            BrokerError: if nobody says so.
-        """
         asked = [TopicPartition(*at) for at in of]
         try:
             answers = self._consumer.committed(asked, timeout=ANSWER_SECONDS)
@@ -64,11 +54,7 @@ class GroupOffsets:
         return found
 
     def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
-        """Commits in the background; the consumer's `on_commit` hears how it went.
-
-        Raises:
-            KafkaException: if that cannot even begin.
-        """
+        """Commits in the background; the consumer's `on_commit` hears how it went."""
         if commits:
             self._consumer.commit(offsets=_positions(commits), asynchronous=True)
 

@@ -77,16 +77,6 @@ def watching_client(kafka: KafkaSettings) -> AdminClient:
 def stats_publisher(
     kafka: KafkaSettings, admin: AdminClient, topology: str, component: str, now: float
 ) -> StatsPublisher:
-    """Publishes what this process of a component does.
-
-    Args:
-        kafka: librdkafka properties.
-        admin: asks whether the topic is there.
-        topology: its name.
-        component: one of its own.
-        now: seconds, of the clock by which it will be told to.
-    """
-
     def ask(topic: str) -> Mapping[str, "Future[TopicDescription]"]:
         return admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
 
@@ -95,7 +85,6 @@ def stats_publisher(
 
 
 def watched(admin: AdminClient, manifest: Manifest, component: str, sources: Sequence[str] = ()) -> TopicWatch:
-    """Watches the topics of a component."""
     topics = list(_uses(manifest, component, sources))
 
     def ask() -> Mapping[str, "Future[TopicDescription]"]:
@@ -113,7 +102,6 @@ def _identity(answer: "Future[TopicDescription]") -> str | None:
 
 
 def _uses(manifest: Manifest, component: str, sources: Sequence[str]) -> dict[str, tuple[Operation, ...]]:
-    """The topics of a component, and what it does with each."""
     # `acker.topologies` is for commands; spouts and bolts have no use for it.
     return {
         topic: tuple(each for each in operations if each in _USED)

@@ -78,11 +78,7 @@ class KafkaReader:
         self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lost)
 
     def read(self, limit: int) -> list[Message]:
-        """What is there now, `limit` records at most.
-
-        Raises:
-            BrokerError: if reading cannot go on.
-        """
+        """What is there now, `limit` records at most."""
         try:
             messages = self._consumer.consume(limit, 0)
         except KafkaException as error:
@@ -90,11 +86,7 @@ class KafkaReader:
         return self._checked(messages)
 
     def wait(self, seconds: float) -> list[Message]:
-        """The next record, as soon as there is one, or nothing after so many seconds.
-
-        Raises:
-            BrokerError: if reading cannot go on.
-        """
+        """The next record, as soon as there is one, or nothing after so many seconds."""
         # Not consume(), which would wait out its time even when there is a record.
         message = self._consumer.poll(seconds)
         return self._checked([] if message is None else [message])
@@ -177,7 +169,6 @@ class KafkaReader:
         self._consumer.pause([TopicPartition(self._topic, partition) for partition in partitions])
 
     def resume(self, partitions: Iterable[int]) -> None:
-        """Reads on from where `pause` stopped."""
         self._consumer.resume([TopicPartition(self._topic, partition) for partition in partitions])
 
     def rewind(self, partitions: Sequence[int]) -> None:

@@ -60,12 +60,7 @@ def consumer_settings(kafka: KafkaSettings, group: str) -> dict[str, Any]:
 
 
 def tuple_producer_settings(kafka: KafkaSettings, *, never_twice: bool = False) -> dict[str, Any]:
-    """The settings of the producer of tuples, which reports failures only.
-
-    Args:
-        kafka: librdkafka properties.
-        never_twice: whether no tuple may be sent twice, as with `at_most_once`.
-    """
+    """The settings of the producer of tuples, which reports failures only."""
     once = _NEVER_TWICE if never_twice else {}
     return {**_PRODUCER, **_TUPLES, **for_producer(kafka), **_FIXED_TUPLES, **once, "logger": _LOGGER}
 
@@ -93,11 +88,7 @@ def admin_settings(kafka: KafkaSettings) -> dict[str, Any]:
 
 
 def checked(kafka: KafkaSettings) -> KafkaSettings:
-    """Returns the settings if they say where Kafka is.
-
-    Raises:
-        SpoutSdkError: if they do not.
-    """
+    """Returns the settings if they say where Kafka is."""
     if not kafka.get("bootstrap.servers"):
         raise SpoutSdkError(
             "the Kafka settings have no bootstrap.servers: pass it, or set ACKER_KAFKA__BOOTSTRAP_SERVERS"

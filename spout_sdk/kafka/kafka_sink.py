@@ -22,12 +22,7 @@ _ROOM_SECONDS: Final = 0.01
 
 
 class KafkaSink:
-    """Sends through librdkafka; only for the thread that made it, which also hears the delivery reports.
-
-    Args:
-        kafka: librdkafka properties.
-        never_twice: whether no tuple may be sent twice, as with `at_most_once`.
-    """
+    """Sends through librdkafka; only for the thread that made it, which also hears the delivery reports."""
 
     def __init__(self, kafka: KafkaSettings, *, never_twice: bool = False) -> None:
         self.error: str | None = None
@@ -66,22 +61,12 @@ class KafkaSink:
         self._when_room(self._acks, topic, partition, key, value, headers, on_delivery)
 
     def poll(self) -> None:
-        """Hears the delivery reports that have come.
-
-        Raises:
-            BrokerError: if a producer cannot go on.
-        """
         self._hear(lambda: self._tuples.poll(0))
         self._hear(lambda: self._acks.poll(0))
         if self.error is not None:
             raise BrokerError(self.error)
 
     def in_flight(self) -> int:
-        """Polls, and returns how many records are sent and not yet delivered.
-
-        Raises:
-            BrokerError: if a producer cannot go on.
-        """
         self.poll()
         return len(self._tuples) + len(self._acks)
 

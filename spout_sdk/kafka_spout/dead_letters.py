@@ -14,18 +14,7 @@ logger = logging.getLogger("spout_sdk.kafka_spout")
 
 
 class SourceDeadLetters:
-    """Sends dead letters of a task.
-
-    Args:
-        topic: `{topology}.dead-letters`.
-        by: the task.
-        sink: where to send.
-        counters: of the process.
-        done: called with the key of a message whose dead letter was delivered.
-
-    Attributes:
-        failure: why one was not delivered; then the task cannot go on.
-    """
+    """Sends dead letters of a task."""
 
     def __init__(self, topic: str, by: str, sink: Sink, counters: Counters, done: Callable[[int], None]) -> None:
         self._topic = topic

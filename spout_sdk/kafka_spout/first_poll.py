@@ -20,7 +20,6 @@ FIRST_POLLS: Final[tuple[FirstPoll, ...]] = get_args(FirstPoll)
 
 
 def check_first_poll(strategy: str) -> None:
-    """Raises a `TopologyError` if there is no such strategy."""
     if strategy not in FIRST_POLLS:
         raise TopologyError(f"first_poll is {strategy!r}: it must be one of {', '.join(FIRST_POLLS)}")
 

@@ -26,14 +26,7 @@ _LOG_SECONDS: Final = 10.0
 
 
 class KafkaSource:
-    """A `Source` on Kafka; for one thread.
-
-    Args:
-        kafka: librdkafka properties.
-        group: of the spout.
-        offsets: commits as a member of the group; None where it has no members.
-        on_uncommitted: called when a commit in the background has failed.
-    """
+    """A `Source` on Kafka, for one thread; `offsets` is None where the group has no members."""
 
     def __init__(
         self, kafka: KafkaSettings, group: str, offsets: GroupOffsets | None, on_uncommitted: Callable[[], None]
@@ -59,7 +52,6 @@ class KafkaSource:
         self._log_at = 0.0
 
     def partitions(self, topic: str) -> int:
-        """See `Source`."""
         try:
             found = self._consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
         except KafkaException as error:
@@ -69,7 +61,6 @@ class KafkaSource:
         return len(found.partitions)
 
     def topic_id(self, topic: str) -> str:
-        """See `Source`."""
         admin = forgettable(AdminClient)({**admin_settings(self._kafka), "log_level": 2})
         answers = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
         try:
@@ -82,7 +73,6 @@ class KafkaSource:
             raise _refused(topic, reason) from error
 
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
-        """See `Source`."""
         try:
             return watermarks(self._consumer, TopicPartition(*at), ANSWER_SECONDS)
         except KafkaException as error:
@@ -91,11 +81,9 @@ class KafkaSource:
             raise BrokerError(f"the offsets of {at} cannot be asked for: {_said(error)}; check the brokers") from error
 
     def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
-        """See `Source`."""
         return self._offsets.committed(of)
 
     def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
-        """See `Source`."""
         try:
             self._offsets.commit(commits)
         except KafkaException as error:
@@ -103,24 +91,19 @@ class KafkaSource:
             self._on_uncommitted()
 
     def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
-        """See `Source`."""
         return self._offsets.commit_now(commits)
 
     def start(self, positions: Mapping[SourcePartition, int]) -> None:
-        """See `Source`."""
         self._started.update(positions)
         self._consumer.incremental_assign([TopicPartition(*at, offset) for at, offset in positions.items()])
 
     def pause(self, of: Iterable[SourcePartition]) -> None:
-        """See `Source`."""
         self._consumer.pause([TopicPartition(*at) for at in of])
 
     def resume(self, of: Iterable[SourcePartition]) -> None:
-        """See `Source`."""
         self._consumer.resume([TopicPartition(*at) for at in of])
 
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
-        """See `Source`."""
         messages = self._consumer.consume(limit, 0)
         if self._monitor.lost:
             raise BrokerError(f"reading the source of group {self._group} cannot go on: {LOST}")
@@ -130,7 +113,6 @@ class KafkaSource:
         return messages, ()
 
     def lag(self) -> int:
-        """See `Source`."""
         behind = 0
         for position in self._consumer.position([TopicPartition(*at) for at in self._started]):
             at = SourcePartition(position.topic, position.partition)
@@ -140,17 +122,14 @@ class KafkaSource:
         return behind
 
     def fetch(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:
-        """See `Source`."""
         if self._by_position is None:
             self._by_position = PositionReader(self._kafka, self._group)
         self._by_position.begin(wanted, now)
 
     def fetched(self, now: float) -> Fetched | None:
-        """See `Source`."""
         return None if self._by_position is None else self._by_position.poll(now)
 
     def close(self) -> None:
-        """See `Source`."""
         with bounded(HANG_S, f"close() of the consumer of group {self._group}"):
             self._consumer.close()
         if self._by_position is not None:

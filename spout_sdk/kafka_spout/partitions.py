@@ -28,11 +28,7 @@ MOST_RESERVED: Final = 16
 
 
 def partition_number(topic_index: int, topics: int, at: SourcePartition) -> int:
-    """The number of a source partition in positional roots: each topic has an equal share, so that one can grow.
-
-    Raises:
-        TopicsError: if it does not fit.
-    """
+    """The number of a source partition in positional roots: each topic has an equal share, so that one can grow."""
     share = MAX_PARTITIONS // topics
     if at.partition >= share:
         raise TopicsError(
@@ -46,14 +42,7 @@ def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[Sour
     """The partitions of a task, with their numbers.
 
     Those of a topic go round the tasks; the next topic begins one task further. So a topic that grows moves nothing.
-
-    Args:
-        counts: topic → how many partitions it has; in the order in which the spout names them.
-        task: whose.
-        tasks: how many the spout has.
-
-    Raises:
-        TopicsError: if a topic has more than its share of the numbers.
+    `counts` has the partitions of each topic, in the order in which the spout names them.
     """
     owned = {}
     for index, (topic, count) in enumerate(counts.items()):
@@ -66,23 +55,7 @@ def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[Sour
 
 
 class OwnedPartition:
-    """A source partition of a task: what is open, and which attempts may be used.
-
-    Args:
-        at: which one.
-        number: of the partition in positional roots.
-        spout: index of the spout in the manifest.
-        topic_key: of its topic.
-        start: where reading begins.
-        first_attempt: the first attempt that no earlier owner has used.
-
-    Attributes:
-        topic_key: what is added to its roots.
-        read_to: behind the last message that was taken.
-        offsets: those that are open.
-        committed: what the group is believed to have.
-        is_paused: whether nothing is read ahead.
-    """
+    """A source partition of a task: what is open, and which attempts may be used."""
 
     __slots__ = (
         "_first_attempt",
@@ -145,12 +118,7 @@ class OwnedPartition:
 
 
 class OwnedPartitions:
-    """The source partitions of a task.
-
-    Attributes:
-        named: by topic and partition, as a record says them.
-        numbered: by number in positional roots.
-    """
+    """The source partitions of a task."""
 
     __slots__ = ("named", "numbered")
 
@@ -159,12 +127,10 @@ class OwnedPartitions:
         self.numbered: dict[int, OwnedPartition] = {}
 
     def add(self, each: OwnedPartition) -> None:
-        """Takes a partition in."""
         self.named[each.at] = each
         self.numbered[each.key_base >> KEY_SHIFT] = each
 
     def key(self, topic: str | None, partition: int | None, offset: int | None) -> int:
-        """By what number a message is known."""
         return self.named[topic, partition].key_base | (offset or 0)
 
     def at(self, key: int) -> tuple[OwnedPartition, int]:
@@ -172,11 +138,9 @@ class OwnedPartitions:
         return self.numbered[key >> KEY_SHIFT], key & _OFFSET_MASK
 
     def done(self, key: int) -> None:
-        """Closes the offset of a message."""
         self.numbered[key >> KEY_SHIFT].offsets.done(key & _OFFSET_MASK)
 
     def all_done(self, keys: Sequence[int]) -> None:
-        """Closes the offsets of messages."""
         for number, of_partition in groupby(sorted(keys), lambda key: key >> KEY_SHIFT):
             self.numbered[number].offsets.all_done([key & _OFFSET_MASK for key in of_partition])
 

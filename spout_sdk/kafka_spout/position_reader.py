@@ -24,12 +24,7 @@ _LARGEST_READ: Final = 500
 
 
 class PositionReader:
-    """Reads wanted offsets; for one thread.
-
-    Args:
-        kafka: librdkafka properties.
-        group: whose settings are used; nothing is committed, and no group is joined.
-    """
+    """Reads wanted offsets, for one thread; commits nothing, and does not join the group whose settings it uses."""
 
     def __init__(self, kafka: KafkaSettings, group: str) -> None:
         self._consumer = Consumer(
@@ -67,7 +62,6 @@ class PositionReader:
         return fetched
 
     def close(self) -> None:
-        """Lets go of the broker."""
         self._consumer.close()
 
     def _hear(self, message: Message, fetched: Fetched) -> None:

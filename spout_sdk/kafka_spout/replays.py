@@ -22,17 +22,7 @@ AGAIN_SECONDS: Final = 1.0
 
 
 class Replays:
-    """The failed messages of a task.
-
-    Args:
-        policy: when they are due, and how often.
-        partitions: of the task.
-        source: reads them again.
-        dead_letters: for those that are given up.
-
-    Attributes:
-        ready: key and record of what was read again and is to be emitted.
-    """
+    """The failed messages of a task."""
 
     def __init__(
         self, policy: RetryPolicy, partitions: OwnedPartitions, source: Source, dead_letters: SourceDeadLetters
@@ -62,17 +52,14 @@ class Replays:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no message has failed that is not done."""
         return not self._failures
 
     def done(self, key: int) -> None:
-        """Forgets a message."""
         if self._failures:
             self._failures.pop(key, None)
             self._given_up.pop(key, None)
 
     def failures(self, key: int) -> int:
-        """How often a message has failed."""
         return self._failures.get(key, 0)
 
     def postpone(self, key: int, now: float) -> None:
@@ -80,11 +67,7 @@ class Replays:
         self._schedule.put(key, now + AGAIN_SECONDS)
 
     def tick(self, now: float) -> None:
-        """Begins to read what is due, or hears what was read.
-
-        Raises:
-            BrokerError: if reading cannot go on.
-        """
+        """Begins to read what is due, or hears what was read."""
         if self._is_fetching:
             fetched = self._source.fetched(now)
             if fetched is None:
@@ -95,7 +78,6 @@ class Replays:
             self._fetch(now)
 
     def is_due(self, now: float) -> bool:
-        """Whether a message is ready, is being read, or is due."""
         return bool(self.ready) or self._is_fetching or self._schedule.is_due(now)
 
     def __len__(self) -> int:

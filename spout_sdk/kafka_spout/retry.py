@@ -80,7 +80,6 @@ class RetrySchedule:
         heapq.heappush(self._heap, (due_at, self._number, key))
 
     def remove(self, key: int) -> bool:
-        """Takes a key off; whether it was scheduled."""
         return self._due_at.pop(key, None) is not None
 
     def take(self, now: float, limit: int) -> list[int]:
@@ -97,7 +96,6 @@ class RetrySchedule:
         return taken
 
     def is_due(self, now: float) -> bool:
-        """Whether `take` may find something."""
         return bool(self._heap) and self._heap[0][0] <= now + _ROUNDING_S
 
     def __contains__(self, key: int) -> bool:

@@ -21,15 +21,7 @@ Mode = Literal["at_least_once", "at_most_once", "no_guarantee"]
 
 @dataclass(frozen=True, slots=True)
 class SpoutWorld:
-    """What a Kafka spout needs of its task.
-
-    Attributes:
-        index: of the spout in the manifest.
-        acking: whether the topology follows trees.
-        ack_partitions: P of `root mod P`.
-        dead_letters: topic for messages that cannot be used.
-        open_source: makes the task's connection to its source; given what to call when a commit has failed.
-    """
+    """What a Kafka spout needs of its task."""
 
     index: int
     acking: bool
@@ -43,8 +35,6 @@ class SpoutWorld:
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """What a `KafkaSpout` was given."""
-
     topics: tuple[str, ...]
     first_poll: FirstPoll
     mode: Mode

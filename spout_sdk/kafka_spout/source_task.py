@@ -46,15 +46,7 @@ otherwise (`offsets.retention.minutes`): so those of a quiet partition are commi
 
 
 class SourceTask:
-    """The source partitions of one task; it is called in the task's thread.
-
-    Args:
-        settings: of the spout.
-        translate: makes values of a message.
-        world: around the task.
-        context: of the task.
-        collector: what it emits through.
-    """
+    """The source partitions of one task; it is called in the task's thread."""
 
     def __init__(
         self,
@@ -104,11 +96,7 @@ class SourceTask:
             emitted = self._emit_several([buffer.popleft() for _ in range(min(most, len(buffer)))])
 
     def tick(self, now: float) -> None:
-        """Begins, commits, and reads again what is due.
-
-        Raises:
-            BrokerError: if it cannot go on.
-        """
+        """Begins, commits, and reads again what is due."""
         if self._dead_letters.failure is not None:
             raise self._dead_letters.failure
         if not self._is_started:
@@ -127,11 +115,9 @@ class SourceTask:
             self._source.commit({each.at: each.committed for each in self._partitions if each.committed is not None})
 
     def is_due(self, now: float) -> bool:
-        """Whether there is a message to emit or to read now, new or again."""
         return self._replays.is_due(now) or (self._is_started and self._source.lag() + len(self._buffer) > 0)
 
     def acked(self, keys: Sequence[int]) -> None:
-        """The trees of messages were fully processed."""
         if self._tracked and self._replays.is_empty:
             self._partitions.all_done(keys)
             return
@@ -158,12 +144,10 @@ class SourceTask:
                 each.committed = None
 
     def close(self) -> None:
-        """Lets go of the source."""
         self._source.close()
 
     @property
     def progress(self) -> SourceProgress:
-        """Its committed offsets."""
         return SourceProgress(
             lag=self._source.lag() + len(self._buffer),
             uncommitted=sum(each.offsets.uncommitted_count for each in self._partitions),

@@ -80,11 +80,7 @@ class KafkaSpout(Spout):
         return copy.copy(self)
 
     def attach(self, world: SpoutWorld) -> None:
-        """Called by the SDK before `open`.
-
-        Raises:
-            TopologyError: if the spout cannot run in this topology.
-        """
+        """Called by the SDK before `open`."""
         if world.index >= MAX_SPOUTS:
             raise TopologyError(
                 f"a KafkaSpout is spout number {world.index + 1} of its topology, and positional roots tell "
@@ -136,11 +132,7 @@ class KafkaSpout(Spout):
         self._running.failed(message_id, reason)
 
     def tick(self, now: float) -> None:
-        """Called by the SDK every few milliseconds, also while too much is pending.
-
-        Raises:
-            BrokerError: if it cannot go on.
-        """
+        """Called by the SDK every few milliseconds, also while too much is pending."""
         self._running.tick(now)
 
     def is_due(self, now: float) -> bool:

@@ -34,17 +34,7 @@ B = TypeVar("B", list[Tuple], ArrowInput)
 
 
 class BoltLoop:
-    """Runs the tasks of a bolt that the group gives to this process.
-
-    Args:
-        topology: whose.
-        component: the bolt.
-        kafka: librdkafka properties.
-        guarantee: the delivery guarantee of the topology.
-        clock: monotonic seconds.
-        on_tick: called with the time, every few milliseconds.
-        stopping: says whether to end.
-    """
+    """Runs the tasks of a bolt that the group gives to this process."""
 
     def __init__(
         self,
@@ -79,7 +69,6 @@ class BoltLoop:
 
     @property
     def tasks(self) -> Sequence[int]:
-        """The tasks that this process has now."""
         return tuple(self._tasks)
 
     @property
@@ -95,15 +84,9 @@ class BoltLoop:
 
     @property
     def has_work(self) -> bool:
-        """Whether records wait to be read."""
         return self._reader.unread
 
     def run(self) -> None:
-        """Works until it is stopped.
-
-        Raises:
-            SpoutSdkError: if it cannot go on. What was not committed is read again by whoever comes next.
-        """
         name = self._topology.name
         self._reader = KafkaReader(
             self._kafka,
@@ -129,7 +112,6 @@ class BoltLoop:
             self._reader.close()
 
     def _turn(self) -> None:
-        """Reads once, and executes what was read."""
         clock = self._clock
         records, self._ahead = self._ahead or self._reader.read(self._limit), []
         if not records and (seconds := self._flush_timing.wait_seconds(self._executed)):
@@ -153,7 +135,6 @@ class BoltLoop:
         self._limit = max(1, min(_MOST_RECORDS, 2 * self._limit, fitting))
 
     def _execute(self, records: Sequence[Message]) -> int:
-        """Executes the tuples of records, and returns how many there were."""
         read = 0
         unbegun = self._unbegun
         unbegun.extend(records)
@@ -209,7 +190,6 @@ class BoltLoop:
         return self._tasks.get(partition) is task and not self._is_overdue(partition)
 
     def _execute_batch(self, execute: Callable[[B], None], tuples: B) -> B:
-        """Executes a batch of these tuples, and returns the others."""
         batch = tuples[: self._batch]
         began = self._clock()
         execute(batch)
@@ -256,7 +236,6 @@ class BoltLoop:
         self._on_tick(now)
 
     def _pause_full(self) -> None:
-        """Stops reading for tasks with too many open inputs, and goes on once they have fewer."""
         full = {partition for partition, task in self._tasks.items() if task.is_full}
         if full == self._paused:
             return

@@ -56,17 +56,7 @@ def start_early(reference: str, component: str, count: int = 1) -> None:
 
 
 class Child:
-    """One running process of a component.
-
-    Args:
-        reference: `module:attribute` of the topology.
-        component: what to run.
-        kafka: librdkafka properties.
-        tasks: which tasks of a spout to run, where there is no group.
-        slot: the end of a bolt's transactional id.
-        environment: variables to add to this process's.
-        log_level: of its root logger.
-    """
+    """One running process of a component."""
 
     def __init__(
         self,
@@ -91,16 +81,13 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
         return self._process.poll() is None
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal; nothing happens if it has ended."""
         self._process.send_signal(number)
 
     def reports(self) -> Iterator[Report]:
@@ -124,11 +111,6 @@ class Child:
             os.close(self._reports)
 
     def wait(self) -> int:
-        """Waits for its end.
-
-        Returns:
-            The exit code; negative for a signal.
-        """
         code = self._process.wait()
         with contextlib.suppress(BrokenPipeError):
             self._stdin.close()

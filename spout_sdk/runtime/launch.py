@@ -26,31 +26,20 @@ EXIT_GAVE_UP: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a child has to know beyond topology and component.
-
-    Attributes:
-        kafka: librdkafka properties.
-        reports: file descriptor of the pipe that reports go to.
-        tasks: which tasks of a spout to run, where there is no group; None for all.
-        slot: the end of a bolt's transactional id, the same for all processes that fill one place.
-        path: the supervisor's import path.
-        log_level: of the root logger.
-    """
+    """What a child has to know beyond topology and component."""
 
     kafka: Mapping[str, Any] = field(repr=False)
-    reports: int
-    tasks: tuple[int, ...] | None = None
-    slot: str | None = None
-    path: tuple[str, ...] = ()
+    reports: int  # file descriptor of the pipe that reports go to
+    tasks: tuple[int, ...] | None = None  # of a spout, where there is no group; None for all
+    slot: str | None = None  # end of a bolt's transactional id, the same for all processes that fill one place
+    path: tuple[str, ...] = ()  # the supervisor's import path
     log_level: int = 30
 
     def to_line(self) -> bytes:
-        """The launch as a line of JSON."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> "Launch":
-        """Reads what `to_line` wrote."""
         read = json.loads(line)
         tasks = read["tasks"]
         return cls(
@@ -65,25 +54,18 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a child says: either its stats, or why it ends.
-
-    Attributes:
-        stats: a snapshot.
-        error: one line.
-    """
+    """What a child says: either its stats, or why it ends."""
 
     stats: Stats | None = None
     error: str = field(default="")
 
     def to_line(self) -> bytes:
-        """The report as a line of JSON."""
         if self.stats is not None:
             return b'{"stats":%s}\n' % self.stats.to_json().encode()
         return json.dumps({"error": self.error}).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> "Report":
-        """Reads what `to_line` wrote."""
         read = json.loads(line)
         if "stats" in read:
             return cls(stats=Stats.from_json(json.dumps(read["stats"])))

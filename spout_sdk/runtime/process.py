@@ -50,11 +50,6 @@ class _Reports:
 
 
 def run_component(reference: str, component: str, launch: Launch) -> int:
-    """Runs a component until it is told to stop.
-
-    Returns:
-        The exit code; anything but 0 comes with a report of why.
-    """
     reports = _Reports(launch.reports)
     sys.path[:] = [*launch.path, *(entry for entry in sys.path if entry not in launch.path)]
     try:
@@ -115,7 +110,6 @@ def _read_line() -> bytes:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line."""
     if len(arguments) != 2 or os.isatty(0):
         sys.stderr.write(
             "usage: python -m spout_sdk.runtime.process MODULE:TOPOLOGY COMPONENT, with a launch line on standard "

@@ -36,16 +36,6 @@ class SpoutLoop:
     """Runs the tasks of a spout that the group gives to this process.
 
     With `at_most_once` there are no notices, and so no group: the process runs the tasks that it is told to.
-
-    Args:
-        topology: whose.
-        component: the spout.
-        kafka: librdkafka properties.
-        environment: the world around the tasks.
-        sink: the environment's sink.
-        on_tick: called with the time, every few milliseconds.
-        stopping: says whether to end.
-        fixed_tasks: what to run with `at_most_once`.
     """
 
     def __init__(
@@ -75,25 +65,17 @@ class SpoutLoop:
 
     @property
     def tasks(self) -> Sequence[int]:
-        """The tasks that this process has now."""
         return tuple(self._tasks)
 
     @property
     def pending(self) -> int:
-        """Trees that are open now."""
         return sum(task.pending for task in self._tasks.values())
 
     @property
     def has_work(self) -> bool:
-        """Whether trees are open, whose outcomes are to come."""
         return self.pending > 0
 
     def run(self) -> None:
-        """Works until it is stopped.
-
-        Raises:
-            SpoutSdkError: if it cannot go on.
-        """
         name = self._topology.name
         if self._topology.manifest.acking:
             self._reader = KafkaReader(

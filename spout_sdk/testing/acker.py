@@ -24,14 +24,7 @@ COMMIT_MS: Final = 1_000
 
 
 class SimulatedAcker:
-    """One partition of the ack log.
-
-    Args:
-        manifest: of the topology.
-        partition: number of the partition.
-        broker: where the log lies.
-        clock: the simulated time.
-    """
+    """One partition of the ack log."""
 
     name: Final = "acker"
 
@@ -51,12 +44,10 @@ class SimulatedAcker:
 
     @property
     def counters(self) -> Counters:
-        """What its fold has seen and done since it was last killed."""
         return self._fold.counters
 
     @property
     def pending(self) -> int:
-        """Trees that are open."""
         return len(self._fold.ledger) - self._fold.ledger.orphans
 
     def kill(self) -> None:
@@ -64,7 +55,6 @@ class SimulatedAcker:
         self._fold = self._taken_over()
 
     def turn(self, limit: int) -> bool:
-        """Folds some records, or moves the clock on; says whether there was anything to do."""
         fold, broker_ms = self._fold, self._clock.broker_ms
         records = self._broker.fetch(self._topic, self._partition, fold.position, limit)
         done = True
@@ -83,7 +73,6 @@ class SimulatedAcker:
         return done
 
     def commit(self) -> None:
-        """Commits what was folded and told."""
         if self._fold.rebuilding:
             return
         progress = self._fold.progress

@@ -39,43 +39,29 @@ class MemoryRecord:
     timestamp_: tuple[int, int] = (_CREATE_TIME, EPOCH_MS)
 
     def topic(self) -> str:
-        """The topic that it lies in."""
         return self.topic_
 
     def partition(self) -> int:
-        """The partition that it lies in."""
         return self.partition_
 
     def offset(self) -> int:
-        """Its offset in the partition."""
         return self.offset_
 
     def key(self) -> bytes | None:
-        """Its key."""
         return self.key_
 
     def value(self) -> bytes | None:
-        """Its value."""
         return self.value_
 
     def headers(self) -> Headers | None:
-        """Its headers; None if it has none."""
         return self.headers_
 
     def timestamp(self) -> tuple[int, int]:
-        """Type and milliseconds since the epoch."""
         return self.timestamp_
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What a group has committed of a partition.
-
-    Attributes:
-        offset: where to read on.
-        metadata: what was said beside it.
-    """
-
     offset: int
     metadata: str = ""
 
@@ -136,35 +122,19 @@ class MemoryBroker:
         return record, None
 
     def fetch(self, topic: str, partition: int, offset: int, limit: int) -> list[MemoryRecord]:
-        """The records from an offset on, `limit` at most.
-
-        Raises:
-            SimulationError: if there is no such topic and partition.
-        """
+        """The records from an offset on, `limit` at most."""
         return self._log(topic, partition)[offset : offset + limit]
 
     def end(self, topic: str, partition: int) -> int:
-        """The offset of the next record; Kafka's high watermark.
-
-        Raises:
-            SimulationError: if there is no such topic and partition.
-        """
+        """The offset of the next record; Kafka's high watermark."""
         return len(self._log(topic, partition))
 
     def records(self, topic: str) -> list[MemoryRecord]:
-        """Everything in a topic, partition by partition.
-
-        Raises:
-            SimulationError: if there is no such topic.
-        """
+        """Everything in a topic, partition by partition."""
         return [record for log in self._partitions(topic) for record in log]
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has.
-
-        Raises:
-            SimulationError: if there is no such topic.
-        """
+        """How many partitions a topic has."""
         return len(self._partitions(topic))
 
     def has(self, topic: str, partition: int) -> bool:

@@ -9,11 +9,7 @@ EPOCH_MS: Final = 1_700_000_000_000
 
 
 class SimulatedClock:
-    """A clock that only moves when told to; in whole milliseconds, as Kafka's, so that nothing is rounded twice.
-
-    Attributes:
-        elapsed_ms: milliseconds since the beginning.
-    """
+    """A clock that only moves when told to; in whole milliseconds, as Kafka's, so that nothing is rounded twice."""
 
     __slots__ = ("elapsed_ms",)
 
@@ -26,7 +22,6 @@ class SimulatedClock:
 
     @property
     def broker_ms(self) -> int:
-        """The broker's time, in milliseconds since 1970."""
         return EPOCH_MS + self.elapsed_ms
 
 
@@ -35,9 +30,6 @@ class SeededEntropy:
 
     Not those of `random.Random`: its generator is linear over GF(2), so fixed sets of its outputs XOR to zero, and edge
     ids must not.
-
-    Args:
-        seed: equal seeds give equal bytes.
     """
 
     def __init__(self, seed: str) -> None:
@@ -45,17 +37,12 @@ class SeededEntropy:
         self._draws = 0
 
     def __call__(self, count: int) -> bytes:
-        """That many bytes."""
         self._draws += 1
         return hashlib.shake_128(f"{self._seed}/{self._draws}".encode()).digest(count)
 
 
 class Chance:
-    """What is left to chance in a simulation, in an order that repeats with the seed.
-
-    Args:
-        seed: of the simulation.
-    """
+    """What is left to chance in a simulation, in an order that repeats with the seed."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -63,16 +50,13 @@ class Chance:
         self._sources = 0
 
     def entropy(self) -> SeededEntropy:
-        """A source of random bytes of its own, for one task."""
         self._sources += 1
         return SeededEntropy(f"{self._seed}/{self._sources}")
 
     def order(self, count: int) -> list[int]:
-        """The numbers below `count`, in a random order."""
         order = list(range(count))
         self._random.shuffle(order)
         return order
 
     def up_to(self, most: int) -> int:
-        """A number from 1 to `most`."""
         return 1 + int(self._random.random() * most)

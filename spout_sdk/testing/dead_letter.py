@@ -35,7 +35,6 @@ class DeadLetter:
 
 
 def dead_letter(record: MemoryRecord) -> DeadLetter:
-    """Reads a record of `{topology}.dead-letters`."""
     headers: dict[str, Any] = dict(record.headers_ or ())
     said = {name.removeprefix(PREFIX): headers.pop(name).decode() for name in list(headers) if name.startswith(PREFIX)}
     return DeadLetter(

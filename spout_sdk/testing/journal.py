@@ -62,15 +62,7 @@ class Outcome:
 
 
 class Journal:
-    """What the tasks of one component did, those that were killed included.
-
-    Args:
-        clock: seconds since the beginning.
-
-    Attributes:
-        emitted: calls of `emit`, in order.
-        outcomes: what was acked and failed, in order.
-    """
+    """What the tasks of one component did, those that were killed included."""
 
     def __init__(self, clock: Clock) -> None:
         self.emitted: list[Emitted] = []

@@ -18,13 +18,7 @@ from tuple_tree.streams import Values
 
 
 class Readable:
-    """A topology's tasks, and what they have done.
-
-    Attributes:
-        topology: with its stand-ins.
-        broker: where its topics are.
-        clock: the simulated time.
-    """
+    """A topology's tasks, and what they have done."""
 
     topology: Topology
     broker: MemoryBroker
@@ -100,22 +94,14 @@ class Readable:
         return self.broker.records(topic) if self.broker.has(topic, 0) else []
 
     def bolt(self, component: str, task: int = 0) -> Any:
-        """The instance of a bolt's task, as your factory made it.
-
-        Raises:
-            SimulationError: if there is no such task.
-        """
+        """The instance of a bolt's task, as your factory made it."""
         running = self._task(component, task)
         if not isinstance(running, RunningBolt):
             raise SimulationError(f"{component!r} is a spout: ask for spout({component!r})")
         return running.task.bolt
 
     def spout(self, component: str, task: int = 0) -> Any:
-        """The instance of a spout's task, as your factory made it.
-
-        Raises:
-            SimulationError: if there is no such task.
-        """
+        """The instance of a spout's task, as your factory made it."""
         return self._spout_task(component, task).task.spout
 
     def _known(self, component: str) -> Journal:

@@ -8,11 +8,7 @@ from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
 
 
 class MemorySink:
-    """Sends at once. As with librdkafka, delivery reports are only heard in `poll`, never while something is sent.
-
-    Args:
-        broker: where to.
-    """
+    """Sends at once. As with librdkafka, delivery reports are only heard in `poll`, never while something is sent."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker
@@ -46,7 +42,6 @@ class MemorySink:
         self._reports.append((on_delivery, error, record))
 
     def flush_acks(self, _seconds: float) -> int:
-        """Hears the delivery reports: a record is in the log as soon as it is sent."""
         self.poll()
         return 0
 

@@ -9,12 +9,7 @@ from spout_sdk.testing.broker import MemoryBroker
 
 
 class MemorySource:
-    """A `spout_sdk.kafka_spout.source.Source` on a broker in memory, which keeps everything and always answers.
-
-    Args:
-        broker: where the topics are.
-        group: the spout's.
-    """
+    """A `spout_sdk.kafka_spout.source.Source` on a broker in memory, which keeps everything and always answers."""
 
     def __init__(self, broker: MemoryBroker, group: str) -> None:
         self._broker = broker
@@ -24,46 +19,36 @@ class MemorySource:
         self._wanted: Mapping[SourcePartition, Sequence[int]] | None = None
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has."""
         return self._broker.partitions(topic)
 
     def topic_id(self, topic: str) -> str:
-        """What tells a topic from others of its name: the name, as none is deleted."""
         return topic
 
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
-        """First offset and the one after the last."""
         return 0, self._broker.end(*at)
 
     def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
-        """What the group has committed."""
         found = {at: self._broker.committed(self._group, *at) for at in of}
         return {at: Commit.read(each.offset, each.metadata) for at, each in found.items() if each is not None}
 
     def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
-        """Commits."""
         for at, commit in commits.items():
             self._broker.commit(self._group, *at, Committed(commit.offset, commit.metadata))
 
     def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
-        """Commits, which succeeds."""
         self.commit(commits)
         return True
 
     def start(self, positions: Mapping[SourcePartition, int]) -> None:
-        """Begins to read these partitions as well."""
         self._positions.update(positions)
 
     def pause(self, of: Iterable[SourcePartition]) -> None:
-        """Reads no more of these."""
         self._paused.update(of)
 
     def resume(self, of: Iterable[SourcePartition]) -> None:
-        """Reads on where it was paused."""
         self._paused.difference_update(of)
 
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
-        """What is there now, in order within each partition, `limit` records at most."""
         records: list[Record] = []
         for at, position in self._positions.items():
             if at not in self._paused:
@@ -73,15 +58,12 @@ class MemorySource:
         return records, ()
 
     def lag(self) -> int:
-        """Messages that are there and were not read."""
         return sum(self._broker.end(*at) - position for at, position in self._positions.items())
 
     def fetch(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:  # noqa: ARG002 - no waiting
-        """Begins to read offsets by position."""
         self._wanted = wanted
 
     def fetched(self, now: float) -> Fetched | None:  # noqa: ARG002 - as above
-        """What was wanted, at once."""
         if self._wanted is None:
             return None
         wanted, self._wanted = self._wanted, None

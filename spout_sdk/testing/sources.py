@@ -15,8 +15,6 @@ from tuple_tree.streams import DEFAULT_STREAM
 
 
 class _Numbered:
-    """Stands for the message id that is the number of the message."""
-
     def __repr__(self) -> str:
         return "NUMBERED"
 
@@ -41,11 +39,7 @@ class FixedTuple:
 
 
 class Source:
-    """The messages of a mocked spout that are not emitted yet; its tasks take what is next.
-
-    Args:
-        messages: what there is from the beginning: values, or `FixedTuple`s.
-    """
+    """The messages of a mocked spout that are not emitted yet; its tasks take what is next."""
 
     def __init__(self, messages: Iterable[Sequence[Any] | FixedTuple]) -> None:
         self._waiting: deque[FixedTuple] = deque()
@@ -62,37 +56,26 @@ class Source:
         return message.message_id
 
     def take(self) -> FixedTuple | None:
-        """The next message; None if there is none."""
         return self._waiting.popleft() if self._waiting else None
 
 
 class FixedSpout(Spout):
-    """Emits the messages of a source, each once: what fails is told, and not emitted again.
-
-    Args:
-        source: where they are.
-    """
+    """Emits the messages of a source, each once: what fails is told, and not emitted again."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
 
     def open(self, _context: TaskContext, collector: SpoutCollector) -> None:
-        """Keeps the collector."""
         self._collector = collector
 
     def next_tuple(self) -> None:
-        """Emits one message, if there is one."""
         message = self._source.take()
         if message is not None:
             self._collector.emit(message.values, message_id=message.message_id, stream=message.stream)
 
 
 def replaced(topology: Topology, sources: Mapping[str, Source], bolts: Mapping[str, Factory]) -> Topology:
-    """The topology with stand-ins for some spouts and bolts; what remains must be of the SDK.
-
-    Raises:
-        SimulationError: if a stand-in is for nothing, or something external has none.
-    """
+    """The topology with stand-ins for some spouts and bolts; what remains must be of the SDK."""
     manifest = topology.manifest
     factories: dict[str, Any] = dict(topology.factories)
     for kind, named, given in (("spout", SpoutManifest, sources), ("bolt", BoltManifest, bolts)):

@@ -38,15 +38,7 @@ LINGER_TURNS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What tasks live in.
-
-    Attributes:
-        topology: whose tasks.
-        broker: where its topics are.
-        clock: the simulated time.
-        chance: where their ids come from.
-        journals: component → where it is written down what its tasks do.
-    """
+    """What tasks live in."""
 
     topology: Topology
     broker: MemoryBroker
@@ -56,12 +48,7 @@ class World:
 
 
 class _Running:
-    """What spout and bolt tasks have in common.
-
-    Attributes:
-        name: the component.
-        number: which of its tasks.
-    """
+    """What spout and bolt tasks have in common."""
 
     def __init__(self, world: World, name: str, number: int) -> None:
         self.name = name
@@ -75,12 +62,10 @@ class _Running:
         self._busy_turns = 0
 
     def _is_to_flush(self, busy: bool) -> bool:
-        """Whether to send what is buffered: there is nothing more to do, or it has lingered."""
         self._busy_turns = self._busy_turns + 1 if busy else 0
         return self._busy_turns % LINGER_TURNS == 0
 
     def _opened(self, task: BoltTask | SpoutTask) -> None:
-        """Opens the session of a task, before it does anything."""
         task.open_session()
         self._sink.poll()
         failure: DeliveryError | None = task.failure
@@ -93,16 +78,7 @@ class _Running:
 
 
 class RunningSpout(_Running):
-    """A task of a spout.
-
-    Args:
-        world: what it lives in.
-        name: the component.
-        number: which of its tasks.
-
-    Raises:
-        ComponentError: if the spout cannot be made or opened.
-    """
+    """A task of a spout."""
 
     def __init__(self, world: World, name: str, number: int) -> None:
         super().__init__(world, name, number)
@@ -118,11 +94,9 @@ class RunningSpout(_Running):
 
     @property
     def stats(self) -> Stats:
-        """What it has done."""
         return self._snapshot(self.task.pending)
 
     def turn(self, limit: int) -> bool:
-        """Emits, hears and ticks; says whether there was anything to do."""
         emitted = self.task.emit(limit)
         heard = self._hear(limit)
         self._sink.poll()
@@ -133,7 +107,6 @@ class RunningSpout(_Running):
         return emitted or heard or self.task.is_due(self._clock())
 
     def end(self) -> None:
-        """Ends it in order: closed, and everything that it emitted delivered."""
         self.task.release()
         self.task.close()
         self.task.flush()
@@ -150,16 +123,7 @@ class RunningSpout(_Running):
 
 
 class RunningBolt(_Running):
-    """A task of a bolt; it reads on from what its predecessor has committed.
-
-    Args:
-        world: what it lives in.
-        name: the component.
-        number: which of its tasks.
-
-    Raises:
-        ComponentError: if the bolt cannot be made or prepared.
-    """
+    """A task of a bolt; it reads on from what its predecessor has committed."""
 
     def __init__(self, world: World, name: str, number: int) -> None:
         super().__init__(world, name, number)
@@ -181,11 +145,9 @@ class RunningBolt(_Running):
 
     @property
     def stats(self) -> Stats:
-        """What it has done."""
         return self._snapshot(self.task.open_inputs, self.task.oldest_input(self._environment.clock()))
 
     def turn(self, limit: int) -> bool:
-        """Executes some tuples, reads if there are none, and ticks; says whether there was anything to do."""
         if not (self._tuples or self._columns):
             self._read(limit)
         columns, self._columns = self._columns[:1], self._columns[1:]
@@ -206,7 +168,6 @@ class RunningBolt(_Running):
         return bool(tuples or columns or self._tuples or self._columns)
 
     def end(self) -> None:
-        """Ends it in order: its last acks out and delivered, then the commit."""
         tuples, self._tuples = self._tuples, []
         self._execute(tuples)
         columns, self._columns = self._columns, []
@@ -230,7 +191,6 @@ class RunningBolt(_Running):
                 self._tuples = [tuple_ for record in records for tuple_ in self.task.read(record)]
 
     def _execute(self, tuples: Sequence[Tuple]) -> None:
-        """Executes tuples, in order."""
         self._journal.hand_over(self.number, tuples)
         if not self.task.takes_batches:
             for _, of_record in groupby(tuples, attrgetter("pack")):
@@ -239,7 +199,6 @@ class RunningBolt(_Running):
             self.task.execute_batch(tuples)
 
     def _execute_columns(self, columns: Sequence[ArrowInput]) -> None:
-        """Executes records, in order."""
         for rows in columns:
             self._journal.hand_over(self.number, rows.tuples(np.arange(len(rows))))
             self.task.execute_columns(rows)
