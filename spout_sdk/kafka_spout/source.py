@@ -59,8 +59,8 @@ class Fetched:
 class Source(Protocol):
     """Reads source topics, also by position, and commits for the group of the spout.
 
-    Calls do not wait for the network unless they say so. They raise `BrokerError` if no broker answers, a topic does not
-    exist or may not be read, or reading cannot go on.
+    Calls do not wait for the network unless they say so. They raise `BrokerError` if no broker answers, a topic does
+    not exist or may not be read, or reading cannot go on.
     """
 
     def partitions(self, topic: str) -> int:

@@ -75,10 +75,12 @@ class Counters(Counts):
         return self.loads.setdefault(task, TaskLoad())
 
     def count_error(self, error: BaseException) -> None:
+        """Counts an exception of the component's code."""
         self.errors += 1
         self.last_error = f"{type(error).__name__}: {error}"[:LARGEST_ERROR]
 
     def count_failed(self, reason: FailReason) -> None:
+        """Counts a failed tree or input."""
         word = reason.word
         self.failed[word] = self.failed.get(word, 0) + 1
 

@@ -60,6 +60,7 @@ class Stats(Counts):
         sources: Iterable[str] = (),
         stalled: tuple[float, str] = (0.0, ""),
     ) -> "Stats":
+        """Copies the counters of a process."""
         return cls(
             component,
             (pid,),
@@ -106,6 +107,7 @@ class Stats(Counts):
         }
 
     def to_json(self) -> str:
+        """The snapshot as one line of JSON."""
         return json.dumps(self.to_dict(), separators=(",", ":"))
 
     @classmethod

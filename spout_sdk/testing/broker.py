@@ -39,24 +39,31 @@ class MemoryRecord:
     timestamp_: tuple[int, int] = (_CREATE_TIME, EPOCH_MS)
 
     def topic(self) -> str:
+        """The topic that it lies in."""
         return self.topic_
 
     def partition(self) -> int:
+        """The partition that it lies in."""
         return self.partition_
 
     def offset(self) -> int:
+        """Its offset in the partition."""
         return self.offset_
 
     def key(self) -> bytes | None:
+        """Its key."""
         return self.key_
 
     def value(self) -> bytes | None:
+        """Its value."""
         return self.value_
 
     def headers(self) -> Headers | None:
+        """Its headers; None if it has none."""
         return self.headers_
 
     def timestamp(self) -> tuple[int, int]:
+        """Type and milliseconds since the epoch."""
         return self.timestamp_
 
 
