@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree as Drawing
 
-from inspection.record_scan import show_time
+from inspection.moments import show_time
 from inspection.trace.as_json import tuple_name
 from inspection.trace.records import LogEntry
 from inspection.trace.roots import show_root

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from inspection.doctor.concerned import component_of
 from inspection.doctor.examination import examine
+from inspection.doctor.findings import component_of
 from inspection.doctor_gathering import look_at_all
 from kafka_clients.catalogue import KafkaSettings
 from kafka_clients.errors import ClusterError
@@ -26,16 +26,7 @@ _LONGEST_S: Final = 120.0
 def findings_of(
     kafka: KafkaSettings, topology: str, started: Callable[["subprocess.Popen[str]"], None]
 ) -> Sequence[Mapping[str, Any]]:
-    """What the doctor finds: the members of `Finding`, and the `component` that it is about, or None.
-
-    Args:
-        kafka: librdkafka properties.
-        topology: its name.
-        started: called with the process, so that it can be killed.
-
-    Raises:
-        ClusterError: if it did not come to an end.
-    """
+    """What the doctor finds: the members of `Finding`, and the `component` that it is about, or None."""
     asked = json.dumps({"kafka": dict(kafka), "topology": topology, "watch_s": WATCH_S})
     process = subprocess.Popen(
         [sys.executable, "-m", __name__],

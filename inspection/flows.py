@@ -22,11 +22,6 @@ def flows(manifest: Manifest, sent: Mapping[str, float], taken: Mapping[str, flo
 
     A component counts what it sends on all edges together, and a bolt what it takes from all. An edge that is alone at
     one of its ends is known by that end; what is left of the others is then shared by fewer.
-
-    Args:
-        manifest: of the topology.
-        sent: component → tuples that it sends a second, to all its targets; without those that do not say.
-        taken: bolt → tuples that it takes a second, from all its sources; without those that do not say.
     """
     edges = list(edges_of(manifest))
     found: dict[Edge, float | None] = dict.fromkeys(edges)

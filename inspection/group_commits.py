@@ -1,7 +1,7 @@
-"""What consumer groups have committed.
+"""Committed offsets of consumer groups.
 
-Asked with a consumer of each group that never joins it. The admin client has a request for it that needs no partitions,
-but aborts the process where the group's coordinator goes away meanwhile (ADR 18): it is for commands that ask once.
+Read with a consumer for each group, which never joins it. The admin client has a request that needs no partitions, but
+aborts the process where the group's coordinator goes away meanwhile (ADR 18): it is for commands that ask once.
 """
 
 import time
@@ -11,37 +11,30 @@ from typing import Final
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from inspection.record_scan import Place
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.client_settings import for_consumer
+from kafka_clients.contact import REFUSED
 from kafka_clients.errors import BrokerUnreachableError
 from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.log_reader import Place
 
 NO_GROUP: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
-"""How brokers say that there is no such group."""
+"""Codes of the errors that mean that the group does not exist."""
 Commits = dict[str, dict[Place, TopicPartition]]
-"""Group → what it has committed, offset and metadata; without the groups that may not be asked."""
+"""Group → its committed offsets, with metadata; without the groups that this user may not describe."""
 
 _ANSWER_S: Final = 1.0
-_REFUSED: Final = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 class GroupCommits:
-    """Asks for the committed offsets of known partitions; for one thread.
-
-    Args:
-        kafka: librdkafka properties.
-    """
+    """Reads the committed offsets of known partitions; for one thread."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._settings = {**for_consumer(kafka), "enable.auto.commit": False, "log_level": 0}
         self._consumers: dict[str, Consumer] = {}
 
     def of(self, places: Mapping[str, Iterable[Place]]) -> Commits:
-        """The commits of groups.
-
-        Args:
-            places: group → the partitions that it reads; a group that does not exist has committed nothing.
+        """The commits of groups, by the partitions that they read; a group that does not exist has none.
 
         Raises:
             BrokerUnreachableError: if there is no answer in time.
@@ -49,68 +42,62 @@ class GroupCommits:
         self._consumers = {group: consumer for group, consumer in self._consumers.items() if group in places}
         found: Commits = {}
         for group, of_group in places.items():
-            asked = [TopicPartition(*place) for place in of_group]
-            answers, error = self._ask(self._consumer(group), asked) if asked else ([], None)
+            wanted = [TopicPartition(*place) for place in of_group]
+            answers, error = self._committed(group, wanted) if wanted else ([], None)
             if error is None:
-                found[group] = {(each.topic, each.partition): each for each in answers if each.offset >= 0}
-            elif error.code() not in _REFUSED:
+                found[group] = _by_place(answers)
+            elif error.code() not in REFUSED:
                 raise _unanswered(group, error)
         return found
 
-    def _ask(self, consumer: Consumer, asked: list[TopicPartition]) -> tuple[list[TopicPartition], KafkaError | None]:
-        """The answers, or why there are none: a group that may not be used shows only in what the consumer reads."""
-        end = time.monotonic() + CONTACT_S
+    def _committed(self, group: str, wanted: list[TopicPartition]) -> tuple[list[TopicPartition], KafkaError | None]:
+        """The answers, or why there are none: a missing ACL of the group shows only in what the consumer polls."""
+        if group not in self._consumers:
+            self._consumers[group] = forgettable(Consumer)({**self._settings, "group.id": group})
+        consumer, deadline = self._consumers[group], time.monotonic() + CONTACT_S
         while True:
             try:
-                answers = consumer.committed(asked, timeout=_ANSWER_S)
+                answers = consumer.committed(wanted, timeout=_ANSWER_S)
             except KafkaException as raised:
                 error = raised.args[0]
             else:
                 return answers, next((each.error for each in answers if each.error is not None), None)
-            said = consumer.poll(0)
-            refused = None if said is None else said.error()
-            if refused is not None and refused.code() in _REFUSED:
+            polled = consumer.poll(0)
+            refused = None if polled is None else polled.error()
+            if refused is not None and refused.code() in REFUSED:
                 return [], refused
-            if time.monotonic() >= end:
+            if time.monotonic() >= deadline:
                 return [], error
-
-    def _consumer(self, group: str) -> Consumer:
-        if group not in self._consumers:
-            self._consumers[group] = forgettable(Consumer)({**self._settings, "group.id": group})
-        return self._consumers[group]
 
 
 def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
-    """The commits of groups of which it is not known what they read; for commands that ask once.
-
-    Args:
-        admin: asks.
-        groups: which; one that does not exist has committed nothing.
+    """The commits of groups whose partitions are not known; for commands that ask once.
 
     Raises:
         BrokerUnreachableError: if there is no answer in time.
     """
-    # Of one group a request, but all at once.
-    asked = [
-        answer
+    # One group a request, but all at once.
+    requests = [
+        request
         for group in groups
-        for answer in admin.list_consumer_group_offsets(
+        for request in admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group)], request_timeout=CONTACT_S
         ).items()
     ]
     found: Commits = {}
-    for group, answer in asked:
+    for group, answer in requests:
         try:
-            partitions = answer.result().topic_partitions or []
+            found[group] = _by_place(answer.result().topic_partitions or [])
         except KafkaException as error:
-            code = error.args[0].code()
-            if code in _REFUSED:
-                continue
-            if code not in NO_GROUP:
+            if error.args[0].code() in NO_GROUP:
+                found[group] = {}
+            elif error.args[0].code() not in REFUSED:
                 raise _unanswered(group, error.args[0]) from error
-            partitions = []
-        found[group] = {(each.topic, each.partition): each for each in partitions if each.offset >= 0}
     return found
+
+
+def _by_place(commits: Iterable[TopicPartition]) -> dict[Place, TopicPartition]:
+    return {(each.topic, each.partition): each for each in commits if each.offset >= 0}
 
 
 def _unanswered(group: str, error: KafkaError) -> BrokerUnreachableError:

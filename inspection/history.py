@@ -11,26 +11,18 @@ POINTS: Final = 720
 
 
 class Point(TypedDict):
-    """Five seconds.
+    """Five seconds."""
 
-    Attributes:
-        at: their end, in milliseconds since 1970.
-        emitted_per_second, executed_per_second, acked_per_second, failed_per_second: of a topology, of the
-            trees of all spouts.
-        complete_p50, complete_p99: complete latency in milliseconds; None if no tree was acked.
-        execute_p50, execute_p99: execute latency in milliseconds; None if nothing was executed.
-        busy: share of the time, from 0 to 1, for which the busiest process executed tuples; None if nobody says it.
-    """
-
-    at: int
-    emitted_per_second: float
+    at: int  # their end, in milliseconds since 1970
+    emitted_per_second: float  # of a topology, of the trees of all spouts
     executed_per_second: float
     acked_per_second: float
     failed_per_second: float
-    complete_p50: float | None
+    complete_p50: float | None  # complete latency in milliseconds; None if no tree was acked
     complete_p99: float | None
-    execute_p50: float | None
+    execute_p50: float | None  # execute latency in milliseconds; None if nothing was executed
     execute_p99: float | None
+    # share of the time, from 0 to 1, for which the busiest process executed tuples; None if nobody says it
     busy: float | None
 
 
@@ -78,14 +70,7 @@ class Points:
         self._made: dict[int, Point] = {}
 
     def add(self, at_ms: int, process: Hashable, before: Stats | None, now: Stats) -> None:
-        """Adds what a process did since it was last heard.
-
-        Args:
-            at_ms: when it said so, in milliseconds since 1970.
-            process: which.
-            before: what it had counted before; None for nothing.
-            now: what it has counted.
-        """
+        """Adds what a process did since it was last heard."""
         number = at_ms // POINT_MS
         self._made.pop(number, None)
         found = self._sums.get(number)

@@ -12,34 +12,19 @@ _FEW: Final = 50
 
 
 class TaskLoad(TypedDict):
-    """A task of a bolt.
-
-    Attributes:
-        task: its number.
-        process: who works at it, as `host/pid`; None if nobody does.
-        executed_per_second: None if nobody says it.
-        busy: share of the time, from 0 to 1, for which it executed tuples; None if nobody says it.
-        lag: records that wait in its partition of the inbox; None where that is not known.
-    """
+    """A task of a bolt."""
 
     task: int
-    process: str | None
-    executed_per_second: float | None
-    busy: float | None
-    lag: int | None
+    process: str | None  # who works at it, as `host/pid`; None if nobody does
+    executed_per_second: float | None  # None if nobody says it
+    busy: float | None  # share of the time, from 0 to 1, for which it executed tuples; None if nobody says it
+    lag: int | None  # records that wait in its partition of the inbox; None where that is not known
 
 
 def task_loads(
     tasks: int, alive: Iterable[Track[Stats]], heard: Iterable[Track[Stats]], lags: Mapping[int, int | None]
 ) -> list[TaskLoad]:
-    """The load of each task.
-
-    Args:
-        tasks: how many there are.
-        alive: the processes that are at work.
-        heard: those of them that have said something within the window.
-        lags: task → records that wait for it.
-    """
+    """The load of each task."""
     owners: dict[int, str] = {}
     # Who was heard last has it, where a process that was killed still seems to.
     for track in sorted(alive, key=lambda each: each.record.at_ms):
@@ -71,12 +56,7 @@ def busiest(heard: Iterable[Track[Stats]]) -> float | None:
 
 
 def skew(loads: Iterable[TaskLoad], seconds: float) -> float | None:
-    """How many times the mean of all tasks the busiest one gets; None with one task, or too few tuples to tell.
-
-    Args:
-        loads: of all tasks.
-        seconds: that the rates are of.
-    """
+    """How many times the mean of all tasks the busiest one gets; None with one task, or too few tuples to tell."""
     rates = [load["executed_per_second"] or 0.0 for load in loads]
     mean = sum(rates) / len(rates) if rates else 0.0
     return round(max(rates) / mean, 2) if len(rates) > 1 and mean * seconds >= _FEW else None

@@ -1,14 +1,14 @@
-"""Follows a running topology: statistics of its processes, and lags."""
+"""Follows a running topology: the statistics of its processes, and lags."""
 
 import time
 from collections.abc import Callable
 from typing import Final
 
 from acker_worker.intervals import Interval
-from inspection.broker_clock import BrokerClock
 from inspection.errors import SilenceError
-from inspection.lags import Lags
+from inspection.moments import BrokerClock
 from inspection.stats_log import StatsLog
+from inspection.topology_status import Lags
 from inspection.view import Snapshot, TopologyView
 from kafka_clients.catalogue import KafkaSettings
 from kafka_clients.errors import ClusterError
@@ -21,16 +21,7 @@ _POLL_S: Final = 0.2
 
 
 class Observer:
-    """A topology that is followed; not for several threads.
-
-    Args:
-        kafka: librdkafka properties.
-        manifest: of the topology.
-        clock: seconds, rising.
-
-    Attributes:
-        problem: why it is not known what waits; empty if it is.
-    """
+    """A topology that is followed; not for several threads. `problem` is why lags are not known; empty if they are."""
 
     def __init__(self, kafka: KafkaSettings, manifest: Manifest, clock: Callable[[], float] = time.monotonic) -> None:
         self.view = TopologyView(manifest)
@@ -43,44 +34,21 @@ class Observer:
         self._lags_due = Interval(_LAGS_S, clock)
 
     def open(self, back_s: float = BACK_S) -> None:
-        """Reads what was said up to now.
-
-        Args:
-            back_s: from so many seconds ago on.
-
-        Raises:
-            ClusterError: if that cannot be read; the message says why and what to do.
-        """
+        """Reads the statistics of the last `back_s` seconds; raises a `ClusterError` if that is not possible."""
         self._log.open(back_s)
         self.view.feed(self._log.catch_up())
-        self._look()
+        self._read_lags()
 
     def follow(self, seconds: float, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Takes what comes for so long.
-
-        Args:
-            seconds: how long.
-            stopping: says whether to end before.
-
-        Raises:
-            TopicError, AccessError: if this user may not read it any more.
-        """
+        """Reads for so long, or until `stopping`; raises `TopicError` or `AccessError` if that is not allowed."""
         deadline = self._clock() + seconds
         while not stopping() and (left := deadline - self._clock()) > 0:
             self._poll(min(_POLL_S, left))
         if not stopping() and self._lags_due.due():
-            self._look()
+            self._read_lags()
 
     def await_somebody(self, seconds: float) -> None:
-        """Waits until some process says how it does.
-
-        Args:
-            seconds: how long at most.
-
-        Raises:
-            SilenceError: if none does.
-            TopicError, AccessError: as above.
-        """
+        """Waits until a process is at work; raises `SilenceError` if none is within so many seconds."""
         deadline = self._clock() + seconds
         while not is_heard(self.snapshot()):
             if self._clock() > deadline:
@@ -93,7 +61,7 @@ class Observer:
 
     @property
     def silence(self) -> str:
-        """What is to be said where no process is heard."""
+        """The message where no process is at work."""
         newest = self.view.newest_ms
         ago = 0 if newest is None else max(0, self._broker_clock.now_ms(_local_ms()) - newest)
         last = "" if newest is None else f", the last one {ago / 1000:.0f} s ago"
@@ -109,10 +77,10 @@ class Observer:
     def _poll(self, seconds: float) -> None:
         records = self._log.poll(seconds)
         for record in records:
-            self._broker_clock.heard(record.at_ms, _local_ms())
+            self._broker_clock.observe(record.at_ms, _local_ms())
         self.view.feed(records)
 
-    def _look(self) -> None:
+    def _read_lags(self) -> None:
         try:
             waiting = self._lags.read()
         except ClusterError as error:

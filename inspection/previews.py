@@ -11,11 +11,7 @@ _SHOWN_BYTES: Final = 24
 
 
 class Previews:
-    """Previews of the payloads of a topology's streams.
-
-    Args:
-        manifest: of the topology.
-    """
+    """Previews of the payloads of a topology's streams."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._streams: dict[tuple[str, str], tuple[PayloadCodec, tuple[str, ...]]] = {
@@ -34,15 +30,7 @@ class Previews:
         return f"unreadable: {_bytes(payload)}" if (component, stream) in self._streams else _bytes(payload)
 
     def values(self, component: str, stream: str, payload: bytes, width: int, index: int | None = None) -> str | None:
-        """The values of the tuples by field, at most `width` characters; None where the payload cannot be read.
-
-        Args:
-            component: that emitted them.
-            stream: to which of its streams.
-            payload: of the record.
-            width: characters.
-            index: which of the tuples; all unless given.
-        """
+        """The values of the tuples by field, at most `width` characters; None where the payload cannot be read."""
         known = self._streams.get((component, stream))
         if known is None:
             return None

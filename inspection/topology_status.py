@@ -1,4 +1,4 @@
-"""What a cluster shows of topologies: their topics, who works for them, and how much waits."""
+"""Topologies on a cluster: their topics, members of their groups, and lags."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -10,58 +10,48 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from inspection.group_commits import NO_GROUP, GroupCommits, commits_of
-from inspection.record_scan import Place
-from kafka_clients.catalogue import CONTACT_S, KafkaSettings
+from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_admin
-from kafka_clients.errors import AccessError, BrokerUnreachableError
+from kafka_clients.contact import REFUSED
+from kafka_clients.errors import AccessError
 from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.log_reader import Place, unanswered
 from kafka_clients.watermarks import LEADERLESS
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, acks_topic, component_group, notices_topic, tuples_topic
+from tuple_tree.names import (
+    TOPOLOGIES_TOPIC,
+    acker_group,
+    acks_topic,
+    component_group,
+    dead_letters_topic,
+    notices_topic,
+    tuples_topic,
+)
 from tuple_tree.topics import topic_specs
 
 _PAUSE_S: Final = 0.1
-_REFUSED: Final = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """A partition of a topology's topic.
-
-    Attributes:
-        partition: its number.
-        begin: the first offset that is there.
-        end: the offset that comes next.
-        committed: of the group that reads it; None if it has committed none, or there is none, or may not be asked.
-        lag: records that the group has not done; None where no group commits.
-    """
+    """A partition of a topology's topic."""
 
     partition: int
-    begin: int
-    end: int
+    begin: int  # the first offset that is there
+    end: int  # the offset that comes next
+    # of the group that reads it; None if it has committed none, or there is none, or may not be asked
     committed: int | None
-    lag: int | None
+    lag: int | None  # records that the group has not done; None where no group commits
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """A topic of a topology.
-
-    Attributes:
-        name: its name.
-        expected_partitions: that the manifest says.
-        group: which consumer group reads it; None if none does.
-        partitions: empty if it does not exist.
-    """
+    """A topic of a topology."""
 
     name: str
-    expected_partitions: int
-    group: str | None
-    partitions: tuple[PartitionStatus, ...]
+    expected_partitions: int  # that the manifest says
+    group: str | None  # which consumer group reads it; None if none does
+    partitions: tuple[PartitionStatus, ...]  # empty if it does not exist
 
     @property
     def problem(self) -> str:
@@ -75,22 +65,16 @@ class TopicStatus:
     @property
     def lag(self) -> int | None:
         """Records that its group has not done, over all partitions; None where no group says."""
-        known = [one.lag for one in self.partitions if one.lag is not None]
-        return sum(known) if known else None
+        return _sum_known(one.lag for one in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyStatus:
-    """A topology on a cluster.
+    """A topology on a cluster."""
 
-    Attributes:
-        manifest: as published.
-        topics: all of its own, in the manifest's order.
-        members: consumer group → its members; None if that may not be asked.
-    """
-
-    manifest: Manifest
-    topics: tuple[TopicStatus, ...]
+    manifest: Manifest  # as published
+    topics: tuple[TopicStatus, ...]  # all of its own, in the manifest's order
+    # consumer group → its members; None if that may not be asked
     members: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
@@ -125,16 +109,11 @@ class TopologyStatus:
         return {one.partition: one.lag for topic in self.topics if topic.name == inbox for one in topic.partitions}
 
     def _lag(self, topics: set[str]) -> int | None:
-        known = [topic.lag for topic in self.topics if topic.name in topics and topic.lag is not None]
-        return sum(known) if known else None
+        return _sum_known(topic.lag for topic in self.topics if topic.name in topics)
 
 
 class ClusterStatus:
-    """Asks a cluster about topics and groups, many at a time.
-
-    Args:
-        kafka: librdkafka properties.
-    """
+    """Requests the state of topics and groups from a cluster, many at a time."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
@@ -148,8 +127,8 @@ class ClusterStatus:
         Args:
             manifests: of these.
             existing: all topics of the cluster with their numbers of partitions.
-            with_members: whether to ask for the members of groups; a process that asks again and again must not, as
-                the client aborts it where a broker goes away meanwhile (ADR 18).
+            with_members: whether to request the members of groups; a process that does so again and again aborts where
+                a broker goes away meanwhile (ADR 18).
 
         Raises:
             AccessError: if topics may not be described.
@@ -157,23 +136,21 @@ class ClusterStatus:
         """
         wanted = list(manifests)
         readers = {manifest.topology: _readers(manifest) for manifest in wanted}
-        names = [topic for manifest in wanted for topic in _own_topics(manifest)]
-        places = [(name, number) for name in names for number in range(existing.get(name, 0))]
+        places = [
+            (name, number)
+            for manifest in wanted
+            for name in _own_topics(manifest)
+            for number in range(existing.get(name, 0))
+        ]
         begins = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         ends = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         # Without what was deleted meanwhile.
         there = begins.keys() & ends.keys()
-        groups = {group for of_topology in readers.values() for group in of_topology.values()}
-        members = self.members(groups) if with_members else dict.fromkeys(groups)
-        if with_members:
-            committed = commits_of(self._admin, groups)
-        else:
-            read: dict[str, list[Place]] = {group: [] for group in groups}
-            for of_topology in readers.values():
-                for topic, reader in of_topology.items():
-                    read[reader] += [(topic, number) for number in range(existing.get(topic, 0))]
-            committed = self._commits.of(read)
-
+        read: dict[str, list[Place]] = {}
+        for topic, group in (item for of_topology in readers.values() for item in of_topology.items()):
+            read.setdefault(group, []).extend((topic, number) for number in range(existing.get(topic, 0)))
+        members = self.members(read) if with_members else dict.fromkeys(read)
+        committed = commits_of(self._admin, read) if with_members else self._commits.of(read)
         external = {
             component_group(manifest.topology, component.name)
             for manifest in wanted
@@ -185,42 +162,31 @@ class ClusterStatus:
             begin, end = begins[topic, number], ends[topic, number]
             commit = committed.get(group or "", {}).get((topic, number))
             done = None if commit is None else commit.offset
-            # Who has committed nothing begins at the beginning; but a spout that never commits waits for nothing there,
-            # and what is external may keep its offsets elsewhere.
-            starts_at_begin = (
-                group is not None and group in committed and ".notices." not in topic and group not in external
-            )
-            reached = done if done is not None else begin if starts_at_begin else None
+            # A group without commits begins at the beginning; but a spout that never commits waits for nothing there,
+            # and an external component may keep its offsets elsewhere.
+            starts_at_begin = group in committed and ".notices." not in topic and group not in external
+            reached = begin if done is None and starts_at_begin else done
             return PartitionStatus(number, begin, end, done, None if reached is None else max(0, end - reached))
+
+        def topic_status(manifest: Manifest, name: str, expected: int) -> TopicStatus:
+            group = readers[manifest.topology].get(name)
+            numbers = [number for number in range(existing.get(name, 0)) if (name, number) in there]
+            return TopicStatus(name, expected, group, tuple(partition(name, number, group) for number in numbers))
 
         return [
             TopologyStatus(
                 manifest,
-                tuple(
-                    TopicStatus(
-                        name,
-                        expected,
-                        group := readers[manifest.topology].get(name),
-                        tuple(
-                            partition(name, number, group)
-                            for number in range(existing.get(name, 0))
-                            if (name, number) in there
-                        ),
-                    )
-                    for name, expected in _own_topics(manifest).items()
-                ),
+                tuple(topic_status(manifest, name, expected) for name, expected in _own_topics(manifest).items()),
                 {group: members[group] for group in readers[manifest.topology].values()},
             )
             for manifest in wanted
         ]
 
     def sources(self, manifest: Manifest) -> tuple[TopicStatus, ...]:
-        """The topics that its spouts read, each with the partitions where they have committed how far they are.
+        """The topics that its spouts read, each with the partitions for which they have committed offsets.
 
-        Without what may not be asked, or is gone: a source belongs to somebody else.
-
-        Raises:
-            BrokerUnreachableError: if the groups do not answer in time.
+        Without what may not be described, or is gone: a source belongs to another application. Raises
+        `BrokerUnreachableError` if the groups do not answer in time.
         """
         own = _own_topics(manifest)
         groups = [component_group(manifest.topology, spout.name) for spout in manifest.spouts]
@@ -229,33 +195,27 @@ class ClusterStatus:
             places = [place for place in sorted(commits) if place[0] not in own]
             begins = self._known_offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
             ends = self._known_offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-            for place in begins.keys() & ends.keys():
+            for place in sorted(begins.keys() & ends.keys()):
                 begin, end, done = begins[place], ends[place], commits[place].offset
                 status = PartitionStatus(place[1], begin, end, done, max(0, end - done))
                 found.setdefault((place[0], group), []).append(status)
         return tuple(
-            TopicStatus(name, len(partitions), group, tuple(sorted(partitions, key=lambda each: each.partition)))
+            TopicStatus(name, len(partitions), group, tuple(partitions))
             for (name, group), partitions in sorted(found.items())
         )
 
     def members(self, groups: Iterable[str]) -> dict[str, int | None]:
-        """Consumer group → its members; None if that may not be asked.
-
-        Raises:
-            BrokerUnreachableError: if there is no answer in time.
-        """
+        """Consumer group → its members; None if it may not be described. Raises `BrokerUnreachableError`."""
         names = sorted(set(groups))
-        if not names:
-            return {}
-        described = self._admin.describe_consumer_groups(names, request_timeout=CONTACT_S)
+        described = self._admin.describe_consumer_groups(names, request_timeout=CONTACT_S) if names else {}
         found: dict[str, int | None] = {}
         for group, answer in described.items():
             try:
                 found[group] = len(answer.result().members)
             except KafkaException as error:
                 code = error.args[0].code()
-                if code not in (*NO_GROUP, *_REFUSED):
-                    raise _unreachable(error) from error
+                if code not in (*NO_GROUP, *REFUSED):
+                    raise unanswered(error.args[0]) from error
                 found[group] = 0 if code in NO_GROUP else None
         return found
 
@@ -265,21 +225,20 @@ class ClusterStatus:
         deadline = time.monotonic() + CONTACT_S
         while places:
             left: list[Place] = []
-            for at, answer in self._asked(places, which).items():
-                place = (at.topic, at.partition)
+            for at, answer in self._listed(places, which).items():
                 try:
-                    found[place] = answer.result().offset
+                    found[at.topic, at.partition] = answer.result().offset
                 except KafkaException as error:
                     code = error.args[0].code()
                     if code in LEADERLESS and time.monotonic() < deadline:
-                        left.append(place)
-                    elif code in _REFUSED:
+                        left.append((at.topic, at.partition))
+                    elif code in REFUSED:
                         raise AccessError(
                             f"topic {at.topic} may not be described by this user: allow Describe for topics and "
                             "groups that begin with the topology's name"
                         ) from error
                     elif code != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        raise _unreachable(error) from error
+                        raise unanswered(error.args[0]) from error
             places = left
             if places:
                 time.sleep(_PAUSE_S)
@@ -288,21 +247,50 @@ class ClusterStatus:
     def _known_offsets(self, places: list[Place], which: OffsetSpec) -> dict[Place, int]:
         """The same, without the partitions that do not answer."""
         found = {}
-        for at, answer in self._asked(places, which).items():
+        for at, answer in self._listed(places, which).items():
             with suppress(KafkaException):
                 found[at.topic, at.partition] = answer.result().offset
         return found
 
-    def _asked(self, places: list[Place], which: OffsetSpec) -> Mapping[TopicPartition, Any]:
-        if not places:
-            return {}
-        return self._admin.list_offsets(
-            {TopicPartition(topic, number): which for topic, number in places}, request_timeout=CONTACT_S
+    def _listed(self, places: list[Place], which: OffsetSpec) -> Mapping[TopicPartition, Any]:
+        wanted = {TopicPartition(*place): which for place in places}
+        return self._admin.list_offsets(wanted, request_timeout=CONTACT_S) if places else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Lags of a topology's bolts, and its dead letters."""
+
+    # bolt → lag of its group; None where that may not be read, and for an external bolt without commits
+    lags: Mapping[str, int | None] = field(default_factory=dict)
+    dead_letters: int | None = None  # None if there is no such topic
+    task_lags: Mapping[str, Mapping[int, int | None]] = field(default_factory=dict)  # bolt → task → its lag
+
+
+class Lags:
+    """Reads the lags of one topology, again and again."""
+
+    def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._catalogue = Catalogue(kafka)
+        self._status = ClusterStatus(kafka)
+
+    def read(self) -> Waiting:
+        """The lags now; raises `AccessError` or `BrokerUnreachableError`."""
+        (status,) = self._status.of([self._manifest], self._catalogue.topics(), with_members=False)
+        dead_letters = dead_letters_topic(self._manifest.topology)
+        bolts = [bolt.name for bolt in self._manifest.bolts]
+        (letters,) = [topic.partitions for topic in status.topics if topic.name == dead_letters]
+        return Waiting(
+            {bolt: status.of_component(bolt)[1] for bolt in bolts},
+            sum(one.end - one.begin for one in letters) if letters else None,
+            {bolt: status.task_lags(bolt) for bolt in bolts},
         )
 
 
-def _unreachable(error: KafkaException) -> BrokerUnreachableError:
-    return BrokerUnreachableError(f"the brokers do not answer ({error.args[0].str()}): try again once they are well")
+def _sum_known(lags: Iterable[int | None]) -> int | None:
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if known else None
 
 
 def _own_topics(manifest: Manifest) -> dict[str, int]:

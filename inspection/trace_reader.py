@@ -12,10 +12,10 @@ from confluent_kafka.admin import AdminClient
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
 from acker_worker.progress import Progress as Committed
+from inspection.errors import RootFormError, RootNotFoundError, TraceError
 from inspection.group_commits import GroupCommits, commits_of
+from inspection.moments import show_time
 from inspection.previews import Previews
-from inspection.record_scan import Place, Progress, RecordScan, Stretch, show_time
-from inspection.trace.errors import RootFormError, RootNotFoundError, TraceError
 from inspection.trace.families import checksum
 from inspection.trace.oldest import OpenRoot, oldest_open
 from inspection.trace.records import RootRecords
@@ -25,6 +25,7 @@ from inspection.trace.tree import Tree, build_tree
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_admin
 from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.log_reader import LogReader, Place, Progress, Stretch, bytes_of
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, edges_of_tuples
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import WireError
@@ -38,17 +39,7 @@ CLOCK_MS: Final = 30_000
 
 
 class TraceReader:
-    """Finds the trees of a topology; read-only.
-
-    Args:
-        kafka: librdkafka properties.
-        manifest: of the topology.
-        progress: told what is being read.
-        now_ms: the time, in milliseconds since the epoch.
-
-    Raises:
-        TraceError: if the topology has no trees.
-    """
+    """Finds the trees of a topology; read-only."""
 
     def __init__(
         self,
@@ -63,7 +54,7 @@ class TraceReader:
                 "TopologyBuilder(guarantee='at_least_once') it would have"
             )
         self._manifest = manifest
-        self._scan = RecordScan(kafka, progress)
+        self._scan = LogReader(kafka, progress)
         self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
         self._commits = GroupCommits(kafka)
         self._catalogue = Catalogue(kafka)
@@ -98,14 +89,6 @@ class TraceReader:
 
         The ledger is folded as a new owner of the partition would do it: from where the commit of the ackers says.
         Where there is no commit, from `since_ms` on.
-
-        Args:
-            count: how many, at most.
-            since_ms: milliseconds since the epoch.
-            partitions: of the ack log; None for all.
-
-        Raises:
-            TraceError: if the ack log has no such partition.
         """
         topology, whole_log = self._manifest.topology, range(self._manifest.ack_partitions)
         chosen = [*(whole_log if partitions is None else partitions)]
@@ -133,7 +116,7 @@ class TraceReader:
 
         def fold(message: Message) -> None:
             records = waiting[message.partition() or 0]
-            records.append(LogRecord(message.offset() or 0, message.timestamp()[1], _bytes(message)))
+            records.append(LogRecord(message.offset() or 0, message.timestamp()[1], bytes_of(message.value())))
             if len(records) >= _AT_ONCE:
                 folds[message.partition() or 0].apply(records)
                 records.clear()
@@ -147,17 +130,12 @@ class TraceReader:
         return sorted(found, key=lambda root: root.born_ms)[:count]
 
     def last_failed(self, count: int, since_ms: int) -> dict[int, int]:
-        """The roots that failed last: root → time of its notice in milliseconds, the last one first.
-
-        Args:
-            count: how many, at most.
-            since_ms: milliseconds since the epoch.
-        """
+        """The roots that failed last: root → time of its notice in milliseconds, the last one first."""
         failed: dict[int, int] = {}
 
         def take(message: Message) -> None:
             try:
-                batch = decode_notice_batch(_bytes(message))
+                batch = decode_notice_batch(bytes_of(message.value()))
             except WireError:
                 return
             for root, reason, _ in outcomes_of(batch):
@@ -188,15 +166,7 @@ class TraceReader:
         return self.trees(found, self.begun_since_ms(min(found.values())), any_of=True)
 
     def roots_of_message(self, text: str) -> list[int]:
-        """The roots that a message of a spout has, one for each attempt to deliver it.
-
-        Args:
-            text: see `positions_of_message`.
-
-        Raises:
-            RootFormError: if it is no such thing, or the spout has no positional roots.
-            BrokerUnreachableError: if brokers do not answer in time.
-        """
+        """The roots that a message of a spout has, one for each attempt to deliver it."""
         spout, positions = positions_of_message(text, self._manifest)
         group = component_group(self._manifest.topology, spout)
         notices = notices_topic(self._manifest.topology, spout)
@@ -211,16 +181,7 @@ class TraceReader:
         return [positional_root(position, topic_key(each), partitions) for each in ids for position in positions]
 
     def roots_of_tuple(self, text: str) -> list[int]:
-        """The roots of the trees that a tuple in an inbox belongs to.
-
-        Args:
-            text: `BOLT/TASK@OFFSET`, of all tuples of that record, or `BOLT/TASK@OFFSET.INDEX`.
-
-        Raises:
-            RootFormError: if it is no such thing, the inbox holds no such record, or it belongs to no tree.
-            BrokerUnreachableError: if brokers do not answer in time.
-            TopicError: if the inbox does not exist or may not be read.
-        """
+        """The roots of the trees that a tuple in an inbox belongs to."""
         bolt, task, offset, index = place_of_tuple(text, self._manifest)
         place = (tuples_topic(self._manifest.topology, bolt), task)
         found: list[Message] = []
@@ -248,19 +209,7 @@ class TraceReader:
     def trees(
         self, roots: Iterable[int], since_ms: int, *, any_of: bool = False, called: str | None = None
     ) -> list[Tree]:
-        """The trees of roots, in the same order.
-
-        Args:
-            roots: which.
-            since_ms: where the search begins, in milliseconds since the epoch.
-            any_of: whether it is enough to find some of them; the others are left out.
-            called: what the asker calls them, where that is not by their ids.
-
-        Raises:
-            RootNotFoundError: if the ack log does not speak of one, saying what was searched.
-            BrokerUnreachableError: if brokers do not answer in time.
-            TopicError: if a topic does not exist or may not be read.
-        """
+        """The trees of roots, in the same order."""
         wanted = list(dict.fromkeys(roots))
         # In this order, the picture of a tree that is alive is right: what a group has committed was acked in the log
         # before, and whoever acks has sent the children before. What is newer than the log is open in it.
@@ -271,7 +220,7 @@ class TraceReader:
             "the ack log",
             log,
             lambda message: sightings.see_batch(
-                message.partition() or 0, message.offset() or 0, message.timestamp()[1], _bytes(message)
+                message.partition() or 0, message.offset() or 0, message.timestamp()[1], bytes_of(message.value())
             ),
         )
         found = [sightings.found[root] for root in wanted if sightings.found[root].entries]
@@ -293,7 +242,7 @@ class TraceReader:
                 message.partition() or 0,
                 message.offset() or 0,
                 message.timestamp()[1],
-                _bytes(message),
+                bytes_of(message.value()),
             ),
         )
 
@@ -312,7 +261,7 @@ class TraceReader:
             bolt = bolts[message.topic() or ""]
             task, offset = message.partition() or 0, message.offset() or 0
             for records, delivery in sightings.see_tuple(bolt, task, offset, message.timestamp()[1], headers):
-                preview = previews.of(delivery.source, delivery.stream, _bytes(message), delivery.index)
+                preview = previews.of(delivery.source, delivery.stream, bytes_of(message.value()), delivery.index)
                 records.deliveries.append(replace(delivery, preview=preview))
 
         self._scan.read("inboxes", self._scan.stretches(places, since_ms, until), take)
@@ -393,8 +342,3 @@ def _end_ms(records: RootRecords) -> int | None:
     if not (is_complete or records.outcomes):
         return None
     return max([entry.at_ms for entry in records.entries] + [outcome.at_ms for outcome in records.outcomes])
-
-
-def _bytes(message: Message) -> bytes | None:
-    value = message.value()
-    return value.encode() if isinstance(value, str) else value

@@ -19,10 +19,6 @@ class Track(Generic[Said]):
 
     Time between two records is taken by the process's own clock, and how long it is silent by the broker's, so no two
     clocks are compared.
-
-    Args:
-        record: the first of the process.
-        said: its counts.
     """
 
     __slots__ = ("_said", "first_uptime_ms", "record")

@@ -37,53 +37,38 @@ class Totals(TypedDict):
 
 
 class ComponentView(TypedDict):
-    """A spout or a bolt.
-
-    Attributes:
-        tasks: that it has by the manifest.
-        owned_tasks: that a process works at.
-        processes: that are at work.
-        failed: totals by reason.
-        pending: open trees of a spout; of a bolt, inputs that are neither acked nor failed. None if nobody says it.
-        oldest_input: of a bolt, the input open for longest, as `topic[partition] offset N`; empty if none is open.
-        oldest_input_seconds: for how long.
-        lag: records that wait in a bolt's inbox; None for a spout, and where it is not known.
-        busy: share of the time, from 0 to 1, for which the busiest process of a bolt executed tuples; None for a spout,
-            and if nobody says it.
-        skew: how many times the mean of a bolt's tasks the busiest one gets; None where that says nothing.
-        loads: of each task of a bolt.
-        sources: topics that a `KafkaSpout` reads.
-        execute_latency, process_latency, complete_latency: None where nothing was measured lately.
-        external: whether something else than the SDK runs it, such as Spark: then some counts may not be known, or all.
-    """
+    """A spout or a bolt."""
 
     name: str
     kind: str
-    tasks: int
-    owned_tasks: int
-    processes: int
+    tasks: int  # that it has by the manifest
+    owned_tasks: int  # that a process works at
+    processes: int  # that are at work
     emitted_per_second: float | None
     transferred_per_second: float | None
     executed_per_second: float | None
     acked_per_second: float | None
     failed_per_second: float | None
     totals: Totals
-    failed: dict[str, int]
+    failed: dict[str, int]  # totals by reason
+    # open trees of a spout; of a bolt, inputs that are neither acked nor failed. None if nobody says it.
     pending: int | None
-    oldest_input: str
-    oldest_input_seconds: float
-    lag: int | None
+    oldest_input: str  # of a bolt, the input open for longest, as `topic[partition] offset N`; empty if none is open
+    oldest_input_seconds: float  # for how long
+    lag: int | None  # records that wait in a bolt's inbox; None for a spout, and where it is not known
+    # share of the time, from 0 to 1, in which the busiest process of a bolt executed tuples; None where not known
     busy: float | None
-    skew: float | None
-    loads: list[TaskLoad]
-    sources: list[str]
-    execute_latency: Latency | None
+    skew: float | None  # how many times the mean of a bolt's tasks the busiest one gets; None where that says nothing
+    loads: list[TaskLoad]  # of each task of a bolt
+    sources: list[str]  # topics that a `KafkaSpout` reads
+    execute_latency: Latency | None  # None where nothing was measured lately
     process_latency: Latency | None
     complete_latency: Latency | None
     errors: int
     last_error: str
     dead_letters: int
     undelivered: int
+    # whether something else than the SDK runs it, such as Spark: then some counts may not be known, or all
     external: bool
 
 
@@ -133,11 +118,7 @@ class Snapshot(TypedDict):
 
 
 class TopologyView:
-    """What is known of a topology.
-
-    Args:
-        manifest: of the topology.
-    """
+    """What is known of a topology."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
@@ -174,23 +155,13 @@ class TopologyView:
         dead_letters: int | None,
         task_lags: Mapping[str, Mapping[int, int | None]] | None = None,
     ) -> None:
-        """Takes what waits now.
-
-        Args:
-            lags: bolt → records in its inbox that its group has not done; None where that is not known.
-            dead_letters: records in the topology's dead letters; None where that is not known.
-            task_lags: bolt → task → the same of each task.
-        """
+        """Takes what waits now."""
         self._lags = dict(lags)
         self._task_lags = task_lags or {}
         self._dead_letters = dead_letters
 
     def snapshot(self, now_ms: int) -> Snapshot:
-        """The topology now, in the form of its JSON.
-
-        Args:
-            now_ms: milliseconds since 1970; a clock that is behind the brokers is not believed.
-        """
+        """The topology now, in the form of its JSON."""
         now_ms = max(now_ms, self.newest_ms or 0)
         self._forget(now_ms)
         components = [self._component(component, now_ms) for component in self._manifest.components]
@@ -214,11 +185,7 @@ class TopologyView:
         }
 
     def history(self, component: str | None = None) -> History:
-        """One point each five seconds.
-
-        Args:
-            component: of which; None for the topology, which is what its spouts did.
-        """
+        """One point each five seconds."""
         points = self._points if component is None else self._component_points[component]
         return {"topology": self._manifest.topology, "component": component, "points": points.points()}
 

@@ -42,7 +42,7 @@ def otel(
 
     from acker_cli.console import standard_error, standard_output
     from acker_cli.interruption import interruptible
-    from inspection.otel.errors import SpansError
+    from inspection.errors import SpansError
     from inspection.otel.export import SpanSender
     from inspection.otel.spans import spans_of
 

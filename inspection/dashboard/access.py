@@ -44,15 +44,10 @@ _SECURITY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may look.
+    """Who may look."""
 
-    Attributes:
-        token: what they must know.
-        names: by which this machine may be asked for, beside `localhost` and addresses.
-    """
-
-    token: str = field(repr=False)
-    names: frozenset[str] = frozenset()
+    token: str = field(repr=False)  # what they must know
+    names: frozenset[str] = frozenset()  # by which this machine may be asked for, beside `localhost` and addresses
 
     @classmethod
     def of(cls, token: str, names: Iterable[str]) -> "Access":
@@ -60,11 +55,7 @@ class Access:
         return cls(token, frozenset(name.strip().lower().rstrip(".") for name in names if name.strip()))
 
     def knows_host(self, host: str | None) -> bool:
-        """Whether a request with this `Host` header was meant for us.
-
-        Args:
-            host: name or address, with a port or without; None if the header is missing.
-        """
+        """Whether a request with this `Host` header was meant for us."""
         name = _name_in(host or "")
         return name == _HERE or name in self.names or _is_address(name)
 
@@ -74,13 +65,7 @@ class Access:
 
 
 class Guard:
-    """The layer.
-
-    Args:
-        app: what is guarded.
-        access: who may look.
-        page: the path whose address may hold the token.
-    """
+    """The layer."""
 
     def __init__(self, app: ASGIApp, access: Access, page: str) -> None:
         self._app = app

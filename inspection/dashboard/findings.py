@@ -16,13 +16,7 @@ EVERY_S: Final = 30.0
 
 
 class Findings:
-    """Of one topology.
-
-    Args:
-        kafka: librdkafka properties.
-        topology: its name.
-        clock: seconds, rising.
-    """
+    """Of one topology."""
 
     def __init__(self, kafka: KafkaSettings, topology: str, clock: Callable[[], float]) -> None:
         self._kafka = kafka

@@ -37,12 +37,7 @@ _FIRST_S: Final = 30.0
 
 
 class KafkaSource:
-    """Implements `Source` on a cluster.
-
-    Args:
-        kafka: librdkafka properties.
-        clock: seconds, rising.
-    """
+    """Implements `Source` on a cluster."""
 
     def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._kafka = dict(kafka)

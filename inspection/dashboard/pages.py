@@ -36,7 +36,7 @@ from starlette.types import ASGIApp
 from inspection.dashboard.access import Access, Guard
 from inspection.dashboard.questions import ClosingError, Questions
 from inspection.dashboard.source import Source
-from inspection.trace.errors import RootNotFoundError, SearchLimitError, TraceError
+from inspection.errors import RootNotFoundError, SearchLimitError, TraceError
 from inspection.trace.roots import parse_root
 from kafka_clients.errors import ClusterError, UnknownTopologyError
 
@@ -65,12 +65,7 @@ _Named = Callable[[str], Any]
 
 
 class Pages:
-    """The pages over a source.
-
-    Args:
-        source: where the figures come from.
-        chosen: the topology to show; None if the reader may choose.
-    """
+    """The pages over a source."""
 
     def __init__(self, source: Source, chosen: str | None = None) -> None:
         self._source = source
@@ -78,11 +73,7 @@ class Pages:
         self._questions = Questions()
 
     def guarded(self, access: Access) -> ASGIApp:
-        """The application.
-
-        Args:
-            access: who may look.
-        """
+        """The application."""
         source = self._source
         app = Starlette(
             routes=[

@@ -40,12 +40,7 @@ class Questions:
             await asyncio.wait_for(self._closing.wait(), seconds)
 
     async def ask(self, question: Callable[[], T]) -> T:
-        """Calls this in a thread.
-
-        Raises:
-            ClosingError: if it is closed before there is an answer.
-            Exception: what the question raises.
-        """
+        """Calls this in a thread."""
         asking = asyncio.create_task(self._asked(question))
         closing = asyncio.create_task(self._closing.wait())
         try:

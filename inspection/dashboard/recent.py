@@ -7,23 +7,21 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from heapq import heappop, heappush
 from typing import Final
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from inspection.dashboard.source import Shown
 from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parsed
-from kafka_clients.access import VIEWER, remedy
-from kafka_clients.catalogue import CONTACT_S, KafkaSettings
-from kafka_clients.client_settings import for_consumer
-from kafka_clients.errors import AccessError, BrokerUnreachableError
-from kafka_clients.watermarks import watermarks
+from kafka_clients.catalogue import KafkaSettings
+from kafka_clients.log_reader import LogReader, Place, Stretch, bytes_of, place_of
 from tuple_tree.codec import decode_notice_batch, failed_by_of
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason
-from tuple_tree.names import CATALOGUE_GROUP, dead_letters_topic, notices_topic
+from tuple_tree.names import dead_letters_topic, notices_topic
 
 _log = logging.getLogger(__name__)
 
@@ -35,96 +33,50 @@ LETTER_RECORDS: Final = 1_000
 """How many records are read back of the dead letters; some only say that another was replayed."""
 _PREVIEW: Final = 200
 _READ_S: Final = 5.0
-"""How long one look may take; what it did not reach is read by the next."""
-_AT_ONCE: Final = 500
+"""How long one read may take; what it did not reach is read by the next."""
 _POLL_S: Final = 0.1
-_REFUSED: Final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
-_SETTINGS: Final[dict[str, str | int | float | bool]] = {
-    # Not joined, but librdkafka wants a name.
-    "group.id": CATALOGUE_GROUP,
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "enable.partition.eof": True,
-    # What was read back from may be deleted meanwhile.
-    "auto.offset.reset": "earliest",
-    "log_level": 0,
-}
 
 
 class Tail:
-    """Reads the end of partitions, and goes on where it stopped.
-
-    Args:
-        kafka: librdkafka properties.
-        partitions: topic and number of each.
-        records: how far back the first look goes, in records of each partition.
-        take: called with each record, in the order of its partition.
-    """
+    """Reads the last `records` of each partition, then what is appended; `take` is called with each record."""
 
     def __init__(
         self,
         kafka: KafkaSettings,
-        partitions: Sequence[tuple[str, int]],
+        places: Sequence[Place],
         records: int,
         take: Callable[[Message], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kafka = kafka
-        self._partitions = partitions
+        self._places = places
         self._records = records
         self._take = take
         self._clock = clock
-        self._next: dict[tuple[str, int], int] = {}
+        self._next: dict[Place, int] = {}
 
     def read(self) -> None:
-        """Takes what has come since the last time.
-
-        Raises:
-            BrokerUnreachableError: if no broker answers in time.
-            AccessError: if a topic may not be read by this user.
-        """
-        if not self._partitions:
+        """Takes the records since the last time; raises a `ClusterError` if they cannot be read."""
+        if not self._places:
             return
-        consumer = Consumer({**for_consumer(self._kafka), **_SETTINGS})
-        try:
-            consumer.assign([self._from(consumer, *partition) for partition in self._partitions])
-            ended: set[tuple[str | None, int | None]] = set()
+        with closing(LogReader(self._kafka)) as reader:
+            kept = reader.stretches(self._places)
+            reader.assign({place: self._start(place, kept[place]) for place in self._places})
             deadline = self._clock() + _READ_S
-            while len(ended) < len(self._partitions) and self._clock() < deadline:
-                for message in consumer.consume(_AT_ONCE, _POLL_S):
-                    if (error := message.error()) is not None:
-                        if error.code() != KafkaError._PARTITION_EOF:
-                            raise KafkaException(error)
-                        ended.add((message.topic(), message.partition()))
-                        continue
-                    self._next[str(message.topic()), _known(message.partition())] = _known(message.offset()) + 1
+            while len(reader.ended) < len(self._places) and self._clock() < deadline:
+                for message in reader.poll(_POLL_S):
+                    self._next[place_of(message)] = (message.offset() or 0) + 1
                     self._take(message)
-        except KafkaException as error:
-            cause = error.args[0]
-            if cause.code() in _REFUSED:
-                raise AccessError(f"{cause.str()}: {remedy(VIEWER)}") from error
-            servers = self._kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
-            raise BrokerUnreachableError(
-                f"the end of {self._partitions[0][0]} could not be read at {servers} ({cause.str()}): check the brokers"
-            ) from error
-        finally:
-            consumer.close()
 
-    def _from(self, consumer: Consumer, topic: str, partition: int) -> TopicPartition:
-        low, high = watermarks(consumer, TopicPartition(topic, partition), CONTACT_S)
-        begin = max(low, high - self._records)
-        known = self._next.get((topic, partition), begin)
-        # Beyond the end lies what was read of a topic that was deleted since.
-        return TopicPartition(topic, partition, max(known, begin) if known <= high else begin)
+    def _start(self, place: Place, kept: Stretch) -> int:
+        begin = max(kept.start, kept.end - self._records)
+        known = self._next.get(place, begin)
+        # A position beyond the end is of a topic of this name that was deleted.
+        return max(known, begin) if known <= kept.end else begin
 
 
 class RecentFailures:
-    """The trees of a topology that failed last, as the ackers told its spouts.
-
-    Args:
-        kafka: librdkafka properties.
-        manifest: of the topology.
-    """
+    """The trees of a topology that failed last, as the ackers told its spouts."""
 
     def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
         topology = manifest.topology
@@ -145,13 +97,13 @@ class RecentFailures:
 
     def _take(self, message: Message) -> None:
         try:
-            batch = decode_notice_batch(_bytes(message.value()))
+            batch = decode_notice_batch(bytes_of(message.value()))
         except WireError as error:
             _log.warning("%s/%s/%s: %s", message.topic(), message.partition(), message.offset(), error)
             return
         at = _appended(message)
         by = failed_by_of(dict(message.headers() or ()), len(batch.failed_roots))
-        for root, number, said, bolt in zip(
+        for root, number, text, bolt in zip(
             batch.failed_roots, batch.fail_reasons, batch.fail_messages, by, strict=True
         ):
             name = f"{int(root):016x}"
@@ -161,7 +113,7 @@ class RecentFailures:
                 "task": message.partition(),
                 "reason": FailReason(int(number)).word,
                 "by": bolt or None,
-                "message": said,
+                "message": text,
                 "at": at,
                 "trace": f"acker trace {name} --topology {self._topology}",
             }
@@ -172,12 +124,7 @@ class RecentFailures:
 
 
 class RecentDeadLetters:
-    """The latest dead letters of a topology.
-
-    Args:
-        kafka: librdkafka properties.
-        manifest: of the topology.
-    """
+    """The latest dead letters of a topology."""
 
     def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
         self._previews = LetterPreviews(manifest)
@@ -223,12 +170,3 @@ def _appended(message: Message) -> int | None:
 
 def _number(number: int) -> int | None:
     return number if number >= 0 else None
-
-
-def _known(number: int | None) -> int:
-    assert number is not None  # noqa: S101 - records that were read have a place
-    return number
-
-
-def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value

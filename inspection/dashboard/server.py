@@ -30,36 +30,19 @@ SHORTEST_TOKEN: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class ServedAt:
-    """Where the dashboard is served, and to whom.
+    """Where the dashboard is served, and to whom."""
 
-    Attributes:
-        host: the name or address to listen at.
-        port: 0 takes a free one.
-        token: what one must know to look; one is made if there is none.
-        names: by which the machine may be asked for, beside the host, `localhost` and addresses.
-        certificate: a file with the certificate of the host, and those that vouch for it, in PEM; without it no TLS.
-        key: a file with its key, in PEM; None if it stands in that of the certificate.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    token: str | None = field(default=None, repr=False)
-    names: Iterable[str] = ()
+    host: str = "127.0.0.1"  # the name or address to listen at
+    port: int = 0  # 0 takes a free one
+    token: str | None = field(default=None, repr=False)  # what one must know to look; one is made if there is none
+    names: Iterable[str] = ()  # by which the machine may be asked for, beside the host, `localhost` and addresses
+    # a file with the certificate of the host, and those that vouch for it, in PEM; without it no TLS
     certificate: str | None = None
-    key: str | None = None
+    key: str | None = None  # a file with its key, in PEM; None if it stands in that of the certificate
 
 
 class DashboardServer:
-    """Serves the dashboard from `start` to `close`, or inside a `with`; closes the source, too.
-
-    Args:
-        source: where the figures come from.
-        at: where, and to whom.
-        chosen: the topology to show; None if the reader may choose.
-
-    Raises:
-        DashboardError: if the token cannot be used.
-    """
+    """Serves the dashboard from `start` to `close`, or inside a `with`; closes the source, too."""
 
     def __init__(self, source: Source, at: ServedAt, chosen: str | None = None) -> None:
         self._source = source
@@ -73,11 +56,7 @@ class DashboardServer:
         self._ended = threading.Event()
 
     def start(self) -> None:
-        """Listens, and answers in a thread from now on.
-
-        Raises:
-            DashboardError: if nothing can listen there, or the certificate cannot be used.
-        """
+        """Listens, and answers in a thread from now on."""
         pages = Pages(self._source, self._chosen)
         access = Access.of(self._token, [self._at.host, *self._at.names])
         config = uvicorn.Config(
@@ -119,11 +98,7 @@ class DashboardServer:
         self._source.close()
 
     def wait(self) -> None:
-        """Waits for ever, as far as it can.
-
-        Raises:
-            DashboardError: if it has stopped by itself.
-        """
+        """Waits for ever, as far as it can."""
         self._ended.wait()
         raise DashboardError("the dashboard has stopped; the log says why. Start it again")
 
@@ -188,11 +163,7 @@ def _checked(token: str | None) -> str | None:
 
 
 def listening_at(host: str, port: int) -> socket.socket:
-    """A socket that listens there.
-
-    Raises:
-        DashboardError: if nothing can.
-    """
+    """A socket that listens there."""
     try:
         found: list[Any] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _name, address = found[0]

@@ -25,12 +25,7 @@ class Source(Protocol):
         ...
 
     def history(self, topology: str, component: str | None) -> Shown:
-        """The last hour: `topology`, `component`, and `points`, the oldest first; see `inspection.history`.
-
-        Args:
-            topology: its name.
-            component: of which; None for the topology. One that does not exist has no points.
-        """
+        """The last hour: `topology`, `component`, and `points`, the oldest first; see `inspection.history`."""
         ...
 
     def findings(self, topology: str) -> Shown:
@@ -60,28 +55,11 @@ class Source(Protocol):
         ...
 
     def trace(self, topology: str, root: int, ended_ms: int | None) -> Shown:
-        """A tree, as `acker trace --json` prints it: `topology`, and `trees` with the one tree.
-
-        Args:
-            topology: its name.
-            root: the tree's id.
-            ended_ms: when its outcome was told, in milliseconds since the epoch; None if that is not known.
-
-        Raises:
-            TraceError: if it is not found, or that would take more than may be.
-        """
+        """A tree, as `acker trace --json` prints it: `topology`, and `trees` with the one tree."""
         ...
 
     def oldest(self, topology: str, partition: int) -> Shown:
-        """The tree that is open for longest in a partition of the ack log, in the same form.
-
-        Args:
-            topology: its name.
-            partition: its number.
-
-        Raises:
-            TraceError: if none is open there, or to find it would take more than may be.
-        """
+        """The tree that is open for longest in a partition of the ack log, in the same form."""
         ...
 
     def close(self) -> None:

@@ -14,13 +14,7 @@ _KNOWN_S: Final = 60.0
 
 
 class SourceMessages:
-    """The messages behind roots.
-
-    Args:
-        kafka: librdkafka properties.
-        manifest: of the topology.
-        clock: seconds, rising.
-    """
+    """The messages behind roots."""
 
     def __init__(self, kafka: KafkaSettings, manifest: Manifest, clock: Callable[[], float] = time.monotonic) -> None:
         self._catalogue = Catalogue(kafka)
@@ -30,13 +24,7 @@ class SourceMessages:
         self._spouts = [spout.name for spout in manifest.spouts]
 
     def of(self, spout: str, root: int, topics: Sequence[str]) -> str | None:
-        """The message as `TOPIC[PARTITION] offset N`; None if the root is of none, or no broker answers.
-
-        Args:
-            spout: whose tree it is.
-            root: of the tree.
-            topics: that the spout reads, in its order.
-        """
+        """The message as `TOPIC[PARTITION] offset N`; None if the root is of none, or no broker answers."""
         for index, topic in enumerate(topics):
             identity, partitions = self._topic(topic)
             if identity is None:

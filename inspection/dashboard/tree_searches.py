@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from inspection.dashboard.source import Shown
+from inspection.errors import RootNotFoundError, SearchLimitError
 from inspection.trace.as_json import tree_as_json
-from inspection.trace.errors import RootNotFoundError, SearchLimitError
 from inspection.trace.roots import show_root
 from inspection.trace.tree import Tree
 from inspection.trace.verdict import verdict
@@ -24,12 +24,7 @@ MOST_TUPLES: Final = 2_000
 
 
 class TreeSearches:
-    """Searches, each in the thread that asks.
-
-    Args:
-        kafka: librdkafka properties.
-        clock: seconds, rising.
-    """
+    """Searches, each in the thread that asks."""
 
     def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._kafka = kafka
@@ -42,18 +37,7 @@ class TreeSearches:
         self._closed = True
 
     def find(self, manifest: Manifest, root: int, ended_ms: int | None = None) -> Shown:
-        """A tree, as `acker trace --json` prints it.
-
-        Args:
-            manifest: of its topology.
-            root: its id.
-            ended_ms: when its outcome was told, in milliseconds since the epoch; None if that is not known. Then the
-                tree must have begun within twice the largest tree age.
-
-        Raises:
-            SearchLimitError: if others are searched for already, if it takes too long, or the tree is too large.
-            TraceError, AckerWorkerError: what `TraceReader.trees` raises.
-        """
+        """A tree, as `acker trace --json` prints it."""
 
         def search(reader: TraceReader) -> list[Tree]:
             since_ms = reader.now_ms - reader.usual_since_ms if ended_ms is None else reader.begun_since_ms(ended_ms)
@@ -62,16 +46,7 @@ class TreeSearches:
         return self._shown(manifest, search, show_root(root))
 
     def oldest(self, manifest: Manifest, partition: int) -> Shown:
-        """The tree of a partition of the ack log that is open for longest, as `acker trace --json` prints it.
-
-        Args:
-            manifest: of the topology.
-            partition: its number.
-
-        Raises:
-            RootNotFoundError: if none is open there.
-            SearchLimitError, TraceError, AckerWorkerError: as above.
-        """
+        """The tree of a partition of the ack log that is open for longest, as `acker trace --json` prints it."""
 
         def search(reader: TraceReader) -> list[Tree]:
             found = reader.oldest_trees(1, reader.now_ms - reader.usual_since_ms, [partition])

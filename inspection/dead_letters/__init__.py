@@ -1,21 +1,15 @@
-"""The dead letters of a topology: seen, and put back where they lay, once.
+"""The dead letters of a topology: shown, and put back where they lay, once.
 
-`letter`: what a record of `{topology}.dead-letters` says.
-`selection`: which of them are meant.
-`payloads`: bytes for a person's eyes; `letter_previews`: a letter on a line, a tuple by its fields.
-`putting_back`: which can be put back, and as what.
-`reading`: reads the topic.
-`replay`: puts letters back in transactions, and remembers it there.
+- `letter`: records of `{topology}.dead-letters`, decoded, and filters for them; `reading` reads the topic.
+- `payloads`: bytes for a person's eyes, a tuple by its fields.
+- `replay`: which letters can be put back; puts them back in transactions.
 """
 
-from inspection.dead_letters.errors import DeadLettersError
-from inspection.dead_letters.letter import DeadLetter, Replay, parse
-from inspection.dead_letters.letter_previews import LetterPreviews
-from inspection.dead_letters.payloads import hex_dump, preview
-from inspection.dead_letters.putting_back import restored_headers, why_not
+from inspection.dead_letters.letter import DeadLetter, Replay, Selection, parse
+from inspection.dead_letters.payloads import LetterPreviews, hex_dump, preview
 from inspection.dead_letters.reading import DeadLetterLog, parsed
-from inspection.dead_letters.replay import Replayed, Replayer
-from inspection.dead_letters.selection import Selection
+from inspection.dead_letters.replay import Replayed, Replayer, restored_headers, why_not
+from inspection.errors import DeadLettersError
 
 __all__ = [
     "DeadLetter",

@@ -1,4 +1,4 @@
-"""What a record of `{topology}.dead-letters` says."""
+"""Records of `{topology}.dead-letters`, decoded, and filters for them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,35 +17,20 @@ _DIGITS: Final = 19  # of an offset at most; Python refuses to read numbers that
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that could not be used.
+    """A record that could not be used."""
 
-    Attributes:
-        offset: of the dead letter, by which it is named.
-        timestamp_ms: when it became one, in milliseconds since the epoch.
-        key: as it was.
-        value: as it was; None if it had none, or left no room for the headers of a dead letter.
-        headers: its own, as they were.
-        topic: where it lay; empty if that is not said.
-        partition: of that topic; -1 if that is not said.
-        position: its offset there; -1 if that is not said.
-        reason: a short, stable word.
-        detail: a sentence.
-        by: who could not use it.
-        index: which of the tuples of the record that lay there; -1 for all of it.
-    """
-
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...]
-    topic: str
-    partition: int
-    position: int
-    reason: str
-    detail: str
-    by: str
-    index: int = _NOWHERE
+    offset: int  # of the dead letter, by which it is named
+    timestamp_ms: int  # when it became one, in milliseconds since the epoch
+    key: bytes | None  # as it was
+    value: bytes | None  # as it was; None if it had none, or left no room for the headers of a dead letter
+    headers: tuple[Header, ...]  # its own, as they were
+    topic: str  # where it lay; empty if the headers lack it
+    partition: int  # of that topic; -1 if the headers lack it
+    position: int  # its offset there; -1 if the headers lack it
+    reason: str  # a short, stable word
+    detail: str  # a sentence
+    by: str  # who could not use it
+    index: int = _NOWHERE  # which of the tuples of the record that lay there; -1 for all of it
 
     @property
     def component(self) -> str:
@@ -62,61 +47,45 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """That a dead letter was replayed.
+    """That a dead letter was replayed."""
 
-    Attributes:
-        of: the offset of the dead letter.
-        timestamp_ms: when, in milliseconds since the epoch.
-    """
-
-    of: int
-    timestamp_ms: int
+    of: int  # the offset of the dead letter
+    timestamp_ms: int  # when, in milliseconds since the epoch
 
 
 def parse(
     offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
 ) -> DeadLetter | Replay:
-    """Reads a record of `{topology}.dead-letters`; whatever stands there, something is made of it.
-
-    Args:
-        offset: of the record.
-        timestamp_ms: of the record.
-        key: of the record.
-        value: of the record.
-        headers: of the record.
-    """
+    """Reads a record of `{topology}.dead-letters`; no content is invalid."""
     if key is None and value is None and len(headers) == 1 and headers[0][0] == REPLAYED:
         of = _number(headers[0][1])
         if of >= 0:
             return Replay(of, timestamp_ms)
-    own, said = _split(headers)
+    own, added = _split(headers)
+    topic, partition, position, reason, detail, by, index = (added.get(name) for name in _OURS)
     return DeadLetter(
-        offset,
-        timestamp_ms,
-        key,
-        value,
-        own,
-        _text(said.get(_OURS[0])),
-        _number(said.get(_OURS[1])),
-        _number(said.get(_OURS[2])),
-        _text(said.get(_OURS[3])) or UNKNOWN,
-        _text(said.get(_OURS[4])),
-        _text(said.get(_OURS[5])),
-        _number(said.get(_OURS[6])),
+        *(offset, timestamp_ms, key, value, own),
+        _text(topic),
+        _number(partition),
+        _number(position),
+        _text(reason) or UNKNOWN,
+        _text(detail),
+        _text(by),
+        _number(index),
     )
 
 
 def _split(headers: Sequence[Header]) -> tuple[tuple[Header, ...], dict[str, bytes | None]]:
     """The record's own headers, and those of the dead letter: the last ones, each name once.
 
-    A record may have been a dead letter before, and be handed on with what was said of it then.
+    A record may have been a dead letter before, and keep those headers.
     """
-    said: dict[str, bytes | None] = {}
+    added: dict[str, bytes | None] = {}
     end = len(headers)
-    while end and headers[end - 1][0] in _OURS and headers[end - 1][0] not in said:
+    while end and headers[end - 1][0] in _OURS and headers[end - 1][0] not in added:
         end -= 1
-        said[headers[end][0]] = headers[end][1]
-    return tuple(headers[:end]), said
+        added[headers[end][0]] = headers[end][1]
+    return tuple(headers[:end]), added
 
 
 def _text(value: bytes | None) -> str:
@@ -126,3 +95,28 @@ def _text(value: bytes | None) -> str:
 def _number(value: bytes | None) -> int:
     text = _text(value)
     return int(text) if len(text) <= _DIGITS and text.isascii() and text.isdigit() else _NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Filters, all of which must hold; an empty one takes everything."""
+
+    reasons: frozenset[str] = frozenset()  # any of these
+    topics: frozenset[str] = frozenset()  # any of these that it lay in
+    components: frozenset[str] = frozenset()  # any of these that could not use it
+    since_ms: int | None = None  # not before, in milliseconds since the epoch
+    offsets: frozenset[int] = frozenset()  # any of these offsets of dead letters
+
+    def __bool__(self) -> bool:
+        """Whether it leaves anything out."""
+        return self != Selection()
+
+    def takes(self, letter: DeadLetter) -> bool:
+        """Whether a dead letter is meant."""
+        return (
+            (not self.reasons or letter.reason in self.reasons)
+            and (not self.topics or letter.topic in self.topics)
+            and (not self.components or letter.component in self.components)
+            and (self.since_ms is None or letter.timestamp_ms >= self.since_ms)
+            and (not self.offsets or letter.offset in self.offsets)
+        )

@@ -1,23 +1,44 @@
-"""Bytes for a person's eyes: as text where they are text, else as hexadecimal."""
+"""Payloads of dead letters for a person: tuples by field, else text, else hexadecimal."""
 
 import codecs
 from collections.abc import Iterator
 from typing import Final
 
+from inspection.dead_letters.letter import DeadLetter
+from inspection.previews import PREVIEW_CHARACTERS, Previews
+from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import tuples_topic
+
 _WIDTH: Final = 16
 
 
-def as_text(value: bytes) -> str | None:
-    """The text that these bytes are; None if they are none, or one that would disturb a terminal."""
-    return _readable(value, is_whole=True)
+class LetterPreviews:
+    """Previews of the dead letters of a topology."""
+
+    def __init__(self, manifest: Manifest | None) -> None:
+        self._tuples: Final = None if manifest is None else Previews(manifest)
+        self._inboxes: Final = "" if manifest is None else tuples_topic(manifest.topology, "")
+
+    def of(self, letter: DeadLetter, width: int = PREVIEW_CHARACTERS) -> str:
+        """The values of a tuple by field, or else the beginning of the value, at most `width` characters."""
+        return self.values(letter, width) or preview(letter.value, width)
+
+    def values(self, letter: DeadLetter, width: int) -> str | None:
+        """The values by field, at most `width` characters; None if it was no tuple, or cannot be read as one."""
+        if self._tuples is None or letter.value is None or not letter.topic.startswith(self._inboxes):
+            return None
+        # As for a bolt, the last of a name counts.
+        source = dict(letter.headers).get(SOURCE_HEADER) or b""
+        component, _, stream = source.decode(errors="replace").partition("/")
+        return self._tuples.values(component, stream, letter.value, width)
 
 
-def _begun_text(value: bytes) -> str | None:
-    """The same for the beginning of a value, whose last character may be cut in two."""
-    return _readable(value, is_whole=False)
+def as_text(value: bytes, *, is_whole: bool = True) -> str | None:
+    """The text that these bytes are; None if they are none, or one that would disturb a terminal.
 
-
-def _readable(value: bytes, *, is_whole: bool) -> str | None:
+    If they are only the beginning of a value, the last character may be cut in two.
+    """
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(value, final=is_whole)
     except UnicodeDecodeError:
@@ -26,20 +47,15 @@ def _readable(value: bytes, *, is_whole: bool) -> str | None:
 
 
 def preview(value: bytes | None, width: int = 60) -> str:
-    """The beginning of a value on one line.
-
-    Args:
-        value: bytes; None for no value.
-        width: characters at most.
-    """
+    """The beginning of a value on one line."""
     if value is None:
         return "no value"
     # A character has four bytes at most.
-    text = _begun_text(value[: 4 * width]) if len(value) > 4 * width else as_text(value)
-    said = (
+    text = as_text(value[: 4 * width], is_whole=len(value) <= 4 * width)
+    line = (
         value[: width // 2 + 1].hex() if text is None else text.replace("\r", "␍").replace("\n", "␊").replace("\t", "␉")
     )
-    return said if len(said) <= width else f"{said[: width - 1]}…"
+    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def hex_dump(value: bytes) -> Iterator[str]:

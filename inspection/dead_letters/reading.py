@@ -2,26 +2,21 @@
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Message
 
-from inspection.dead_letters.errors import DeadLettersError
 from inspection.dead_letters.letter import DeadLetter, Header, Replay, parse
-from inspection.dead_letters.letter_previews import LetterPreviews
+from inspection.dead_letters.payloads import LetterPreviews
+from inspection.errors import DeadLettersError
 from kafka_clients.catalogue import Catalogue, KafkaSettings
-from kafka_clients.client_settings import for_consumer
 from kafka_clients.errors import ClusterError, UnknownTopologyError
-from kafka_clients.watermarks import watermarks
+from kafka_clients.log_reader import SILENCE_S, LogReader, bytes_of
 from tuple_tree.errors import ManifestError
-from tuple_tree.names import CATALOGUE_GROUP, dead_letters_topic
+from tuple_tree.names import dead_letters_topic
 
 _POLL_S: Final = 0.2
-_SILENCE_S: Final = 30.0
-"""How long no broker may say anything before reading is given up, in seconds."""
-
-Seen = Callable[[int], None]
-"""Called now and then with how many records were read."""
 
 
 class DeadLetterLog:
@@ -30,11 +25,7 @@ class DeadLetterLog:
     Args:
         kafka: librdkafka properties.
         topology: its name.
-        seen: is told how many records were read.
-
-    Attributes:
-        topic: their topic.
-        partitions: topic → partitions, of all topics of the cluster.
+        progress: called repeatedly with the number of records read.
 
     Raises:
         UnknownTopologyError: if there are neither dead letters nor a topology of that name.
@@ -42,15 +33,16 @@ class DeadLetterLog:
         BrokerUnreachableError: if no broker answers in time.
     """
 
-    def __init__(self, kafka: KafkaSettings, topology: str, seen: Seen | None = None) -> None:
-        self._catalogue = catalogue = Catalogue(kafka)
+    def __init__(self, kafka: KafkaSettings, topology: str, progress: Callable[[int], None] | None = None) -> None:
+        self._catalogue = Catalogue(kafka)
         self._topology = topology
-        self.topic = dead_letters_topic(topology)
-        self.partitions: Mapping[str, int] = catalogue.topics()
         self._kafka = kafka
-        self._seen = seen or (lambda _count: None)
+        self._progress = progress or (lambda _count: None)
+        self.topic = dead_letters_topic(topology)
+        self.partitions: Mapping[str, int] = self._catalogue.topics()
+        """Topic → partitions, of all topics of the cluster."""
         if self.topic not in self.partitions:
-            known = catalogue.manifests()
+            known = self._catalogue.manifests()
             if topology not in known:
                 raise UnknownTopologyError(topology, sorted(known))
             raise DeadLettersError(
@@ -60,7 +52,7 @@ class DeadLetterLog:
     def entries(
         self, *, since_ms: int | None = None, start: int | None = None, until: int = 0
     ) -> Iterator[DeadLetter | Replay]:
-        """Reads dead letters, and what tells of replays, up to the end.
+        """Reads dead letters, and the records of their replays, up to the end.
 
         Args:
             since_ms: where to begin, in milliseconds since the epoch.
@@ -68,52 +60,47 @@ class DeadLetterLog:
             until: the end is not before this offset: an open transaction that lies before it is waited for.
 
         Raises:
-            DeadLettersError: if they may not be read, no broker says anything for half a minute, or the transaction
-                does not end.
+            DeadLettersError: if no record comes for half a minute, or the transaction does not end.
+            ClusterError: if the topic cannot be read.
         """
-        consumer = self._consumer()
-        try:
-            for message in self._records(consumer, self._begin(consumer, since_ms, start), until):
-                yield parsed(message)
-        finally:
-            consumer.close()
+        place = (self.topic, 0)
+        with closing(LogReader(self._kafka)) as reader:
+            kept = reader.stretches([place], since_ms)[place]
+            reader.assign({place: kept.start if start is None else max(kept.start, start)})
+            deadline = time.monotonic() + SILENCE_S
+            count = 0
+            while reader.ended.get(place, -1) < until:
+                messages = reader.poll(_POLL_S)
+                for message in messages:
+                    count += 1
+                    yield parsed(message)
+                self._progress(count)
+                if messages:
+                    deadline = time.monotonic() + SILENCE_S
+                elif time.monotonic() > deadline:
+                    raise DeadLettersError(
+                        f"topic {self.topic} cannot be read to its end, after {count} records: no broker answers, or a "
+                        f"transaction that writes into it has been open for {SILENCE_S:g} s. Try again later"
+                    )
 
     def replays(self) -> dict[int, int]:
-        """Offset of a dead letter → when it was last replayed, in milliseconds since the epoch.
-
-        Raises:
-            DeadLettersError: as above.
-        """
+        """Offset of a dead letter → when it was last replayed, in milliseconds since the epoch."""
         return {entry.of: entry.timestamp_ms for entry in self.entries() if isinstance(entry, Replay)}
 
     def fetch(self, offsets: Collection[int]) -> Iterator[DeadLetter]:
-        """Reads single letters, in the order of their offsets; those that are gone are left out.
-
-        Raises:
-            DeadLettersError: as above.
-        """
-        wanted = sorted(offsets)
-        if not wanted:
+        """Reads single letters, in the order of their offsets; those that retention has deleted are left out."""
+        if not offsets:
             return
-        consumer = self._consumer()
-        try:
-            for message in self._records(consumer, wanted[0], 0):
-                offset = message.offset()
-                # Records that retention has deleted meanwhile are skipped.
-                while wanted and offset is not None and wanted[0] < offset:
-                    wanted.pop(0)
-                if wanted and offset == wanted[0]:
-                    entry = parsed(message)
-                    if isinstance(entry, DeadLetter):
-                        yield entry
-                    wanted.pop(0)
-                if not wanted:
-                    return
-        finally:
-            consumer.close()
+        last = max(offsets)
+        for entry in self.entries(start=min(offsets)):
+            offset = entry.offset if isinstance(entry, DeadLetter) else -1
+            if isinstance(entry, DeadLetter) and offset in offsets:
+                yield entry
+            if offset >= last:
+                return
 
     def previews(self) -> LetterPreviews:
-        """What the letters look like: tuples by field, as the topology's manifest says, or bytes if it cannot be read.
+        """Previews of the letters: tuples by field as the manifest has them, or bytes if it cannot be read.
 
         A topology may be gone, and its letters still there.
         """
@@ -122,78 +109,17 @@ class DeadLetterLog:
         except (ClusterError, ManifestError):
             return LetterPreviews(None)
 
-    def _consumer(self) -> Consumer:
-        settings: dict[str, Any] = {
-            "fetch.wait.max.ms": 50,
-            "log_level": 0,
-            **for_consumer(self._kafka),
-            "group.id": CATALOGUE_GROUP,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-        }
-        return Consumer(settings)
-
-    def _begin(self, consumer: Consumer, since_ms: int | None, start: int | None) -> int:
-        try:
-            low, high = watermarks(consumer, TopicPartition(self.topic, 0), _SILENCE_S)
-            if start is not None:
-                return max(low, start)
-            if since_ms is None:
-                return int(low)
-            (found,) = consumer.offsets_for_times([TopicPartition(self.topic, 0, since_ms)], timeout=_SILENCE_S)
-            if found.error is not None:
-                raise KafkaException(found.error)
-        except KafkaException as error:
-            raise DeadLettersError(
-                f"topic {self.topic} cannot be read ({error.args[0].str()}): acker doctor says what is wrong"
-            ) from error
-        return found.offset if found.offset >= 0 else int(high)
-
-    def _records(self, consumer: Consumer, begin: int, until: int) -> Iterator[Message]:
-        consumer.assign([TopicPartition(self.topic, 0, begin)])
-        deadline = time.monotonic() + _SILENCE_S
-        count = 0
-        while True:
-            for message in consumer.consume(500, _POLL_S):
-                error = message.error()
-                if error is None:
-                    count += 1
-                    yield message
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    if (message.offset() or 0) >= until:
-                        return
-                    continue
-                elif not error.retriable():
-                    raise DeadLettersError(
-                        f"topic {self.topic} cannot be read ({error.str()}): acker doctor says what is wrong"
-                    )
-                else:
-                    continue
-                deadline = time.monotonic() + _SILENCE_S
-            self._seen(count)
-            if time.monotonic() > deadline:
-                raise DeadLettersError(
-                    f"topic {self.topic} cannot be read to its end, after {count} records: no broker answers, or a "
-                    f"transaction that writes into it has been open for {_SILENCE_S:g} s. Try again later"
-                )
-
 
 def parsed(message: Message) -> DeadLetter | Replay:
     """Reads a record of `{topology}.dead-letters`, as `letter.parse` does."""
-    # Its type says that headers may be a mapping, which only those are that are sent.
+    # Its type allows a mapping of headers, which only records to be sent have.
     pairs: Any = message.headers() or ()
-    headers: list[Header] = [(name, _bytes(value)) for name, value in pairs]
+    headers: list[Header] = [(name, bytes_of(value)) for name, value in pairs]
     offset = message.offset()
     return parse(
         -1 if offset is None else offset,
         message.timestamp()[1],
-        _bytes(message.key()),
-        _bytes(message.value()),
+        bytes_of(message.key()),
+        bytes_of(message.value()),
         headers,
     )
-
-
-def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value

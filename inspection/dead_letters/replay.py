@@ -8,24 +8,31 @@ notes read, to their very end, so nothing can be put back twice, however many re
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 
-from inspection.dead_letters.errors import DeadLettersError
-from inspection.dead_letters.letter import DeadLetter
-from inspection.dead_letters.putting_back import restored_headers
+from inspection.dead_letters.letter import DeadLetter, Header
+from inspection.errors import DeadLettersError
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.client_logs import client_logger
-from kafka_clients.client_settings import for_consumer, for_transactions
-from kafka_clients.watermarks import watermarks
+from kafka_clients.client_settings import for_transactions
+from kafka_clients.log_reader import LogReader
 from spout_sdk.kafka.delivery_reports import ended_by
+from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER
 from tuple_tree.dead_letters import replay_marker
-from tuple_tree.names import CATALOGUE_GROUP, dead_letters_topic, transactional_id
+from tuple_tree.names import (
+    TOPOLOGIES_TOPIC,
+    acks_topic,
+    dead_letters_topic,
+    notices_topic,
+    transactional_id,
+    tuples_topic,
+)
 
 # What goes wrong is told by an error; librdkafka's own words are for those who configure logging.
 _CLIENT_LOG: Final = client_logger("inspection")
@@ -44,6 +51,12 @@ _UNDONE: Final = "the last letters were not put back"
 _REPLACED: Final = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_TXN_STATE}
 )
+_REFUSED: Final = (
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+_INTERNAL_PREFIX: Final = "__"
 _PURGED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 
@@ -54,29 +67,17 @@ def replay_id(topology: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A letter that was put back.
+    """A letter that was put back."""
 
-    Attributes:
-        letter: which.
-        position: the offset that its record has now, in the topic and partition where it lay.
-    """
-
-    letter: DeadLetter
-    position: int
+    letter: DeadLetter  # which
+    position: int  # the offset that its record has now, in the topic and partition where it lay
 
 
 class Replayer:
     """Puts letters back. To begin one ends another of the same topology that still runs.
 
-    Args:
-        kafka: librdkafka properties.
-        topology: its name.
-
     Attributes:
-        noted: what was noted before it began lies before this offset of the dead letters.
-
-    Raises:
-        DeadLettersError: if no transaction can be begun.
+        noted: the end of the dead letters when it began: what was replayed before has its note before this offset.
     """
 
     def __init__(self, kafka: KafkaSettings, topology: str) -> None:
@@ -97,7 +98,9 @@ class Replayer:
         }
         self._producer = Producer(settings)
         self._step(self._producer.init_transactions, "no replay could be begun")
-        self.noted = self._end(kafka)
+        with LogReader(kafka, isolation="read_uncommitted") as reader:
+            place = (self._topic, 0)
+            self.noted = reader.stretches([place])[place].end
 
     def __enter__(self) -> "Replayer":
         return self
@@ -111,16 +114,7 @@ class Replayer:
             return
 
     def replay(self, letters: Iterable[DeadLetter], *, keep_anchors: bool = False) -> Iterator[Replayed]:
-        """Puts letters back, some at a time; what is returned is committed.
-
-        Args:
-            letters: that can be put back, and were not before, as the log says up to `noted`.
-            keep_anchors: whether tuples keep their anchors.
-
-        Raises:
-            DeadLettersError: if another replay has begun, or a record is refused; what was not returned by then was
-                not put back, unless the message says that this is not known.
-        """
+        """Puts letters back, some at a time; what is returned is committed."""
         todo = iter(letters)
         while batch := list(_batch(todo)):
             yield from self._put_back(batch, keep_anchors)
@@ -164,12 +158,11 @@ class Replayer:
         for _letter, reason in failures:
             if reason.fatal() or reason.code() in _REPLACED:
                 raise self._ended(reason, _UNDONE)
-        # Once one is refused, the others of the transaction are thrown away.
-        told = [(letter, reason) for letter, reason in failures if reason.code() not in _PURGED] or failures
-        if not told:
+        if not failures:
             return
         self._step(self._producer.abort_transaction)
-        letter, reason = told[0]
+        # Once one is refused, the others of the transaction are purged.
+        letter, reason = next((each for each in failures if each[1].code() not in _PURGED), failures[0])
         raise DeadLettersError(
             f"dead letter {letter.offset} was refused by {letter.topic} ({reason.str()}), so {batch[0].offset} to "
             f"{batch[-1].offset} were not put back. Leave that one out, or see to its topic, and repeat the command"
@@ -208,7 +201,7 @@ class Replayer:
         self._step(self._producer.commit_transaction)
 
     def _step(self, call: Callable[[float], Any], failed: str = "it is not known whether all was put back") -> None:
-        """Goes through a step of the transaction, again where Kafka says so; Ctrl-C is heard in between."""
+        """Goes through a step of the transaction, again where the error is retriable; Ctrl-C interrupts in between."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -219,22 +212,6 @@ class Replayer:
                 if not reason.retriable() or time.monotonic() >= deadline:
                     raise self._ended(reason, failed) from error
 
-    def _end(self, kafka: KafkaSettings) -> int:
-        """The end of the dead letters, what is not committed included."""
-        settings: dict[str, Any] = {
-            "log_level": 0,
-            **for_consumer(kafka),
-            "group.id": CATALOGUE_GROUP,
-            "isolation.level": "read_uncommitted",
-        }
-        consumer = Consumer(settings)
-        try:
-            return watermarks(consumer, TopicPartition(self._topic, 0), CONTACT_S)[1]
-        except KafkaException as error:
-            raise self._ended(error.args[0], "no replay could be begun") from error
-        finally:
-            consumer.close()
-
     def _ended(self, reason: KafkaError, failed: str) -> DeadLettersError:
         reason = ended_by(self._producer.poll, reason) or reason
         if reason.code() in _REPLACED:
@@ -242,11 +219,7 @@ class Replayer:
                 f"another replay of {self._topology} has begun and put an end to this one, or this one stood still for "
                 f"more than {TRANSACTION_S:g} s ({reason.str()}): wait for the other, and repeat the command"
             )
-        if reason.code() in (
-            KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        ):
+        if reason.code() in _REFUSED:
             return DeadLettersError(
                 f"this user may not replay ({reason.str()}): allow Write for the transactional id "
                 f"{replay_id(self._topology)}, for {self._topic}, and for the topics where the letters lay"
@@ -261,3 +234,41 @@ def _batch(letters: Iterator[DeadLetter]) -> Iterator[DeadLetter]:
         yield letter
         if size >= _BATCH_BYTES:
             return
+
+
+def why_not(letter: DeadLetter, topology: str, partitions: Mapping[str, int], allowed: Collection[str] = ()) -> str:
+    """Why a dead letter cannot be put back, and what to do; empty if it can."""
+    topic = letter.topic
+    if not topic or letter.partition < 0:
+        return "it does not say where it lay: nobody knows where to put it"
+    if topic == acks_topic(topology):
+        return (
+            "it lay in the ack log or tells of it, and the trees of an old ack batch have ended: the spouts have "
+            "replayed them"
+        )
+    if topic.startswith(notices_topic(topology, "")):
+        return "it is a notice, and the trees that it tells of have ended: the spouts have given up on them"
+    if letter.value is None:
+        return f"its value was not kept, or it had none: see {letter.place}"
+    if not topic.startswith(tuples_topic(topology, "")):
+        if topic.startswith((f"{topology}.", _INTERNAL_PREFIX)) or topic == TOPOLOGIES_TOPIC:
+            return f"it says that it lay in {topic}, where only components of the topology write"
+        # Whoever may write dead letters can set the header, so a topic outside is written only if the user names it.
+        if topic not in allowed:
+            return f"it lay outside of the topology: name the topic to write there, --topic {topic}"
+    if topic not in partitions:
+        return f"topic {topic} does not exist any more"
+    if letter.partition >= partitions[topic]:
+        return f"topic {topic} has only {partitions[topic]} partitions: it lay in {letter.partition}"
+    return ""
+
+
+def restored_headers(letter: DeadLetter, topology: str, *, keep_anchors: bool = False) -> list[Header]:
+    """The headers that a record gets when it is put back: its own, for a tuple without its anchors.
+
+    The trees of its anchors have ended, or were replayed under new roots, so nobody waits for its ack. Were one still
+    open that the dead letter was acked for, a second ack would cancel the first, and the tree would time out.
+    """
+    if keep_anchors or not letter.topic.startswith(tuples_topic(topology, "")):
+        return list(letter.headers)
+    return [header for header in letter.headers if header[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)]

@@ -1,15 +1,11 @@
-"""What is wrong with a machine, a cluster and its topologies, and what to do.
+"""Problems of a machine, a cluster and its topologies, and what to do.
 
-Pure: facts in, findings out. Who gathers the facts is `inspection.doctor_gathering`.
+Pure: facts in, findings out. `inspection.doctor_gathering` gathers the facts.
 
-  `facts`: what was seen.
-  `findings`: what is said of it, and the exit code.
-  `examination`: all checks, in order.
-  `concerned`: which component a finding is about.
-  `machine_checks`, `cluster_checks`, `topic_checks`, `group_checks`: the checks, a function each.
+- `facts`: what the checks get; `findings`: what they return, and the exit code.
+- `cluster_checks`, `topic_checks`, `group_checks`: a function for each check; `examination`: all of them, in order.
 """
 
-from inspection.doctor.concerned import component_of
 from inspection.doctor.examination import examine
 from inspection.doctor.facts import (
     Backlog,
@@ -21,7 +17,7 @@ from inspection.doctor.facts import (
     TopicFacts,
     TopologyFacts,
 )
-from inspection.doctor.findings import Finding, Severity, exit_code
+from inspection.doctor.findings import Finding, Severity, component_of, exit_code
 
 __all__ = [
     "Backlog",

@@ -1,4 +1,4 @@
-"""Checks of the brokers, and of what is published there."""
+"""Checks of this machine, of the brokers, and of the manifests."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,6 +13,25 @@ _OLDEST: Final = (2, 8)
 """From here on topics have ids, by which a worker tells a topic from one of the same name that was deleted."""
 _OLDEST_FOR_TRANSACTIONS: Final = (2, 5)
 """From here on a transaction that commits offsets is fenced by the place in the group."""
+
+
+def check_java(facts: Facts) -> Iterator[Finding]:
+    """Java is there where the embedded broker or a Spark job needs it."""
+    if facts.machine is None or facts.machine.java is not None:
+        return
+    external = sorted(
+        f"{topology.manifest.topology}.{part.name}"
+        for topology in facts.topologies
+        for part in topology.manifest.components
+        if part.external
+    )
+    if facts.cluster is None:
+        severity, needs = Severity.PROBLEM, "no Kafka cluster is set, and the embedded broker needs it"
+    elif external:
+        severity, needs = Severity.WARNING, f"Spark jobs need it where they are submitted: {', '.join(external)}"
+    else:
+        severity, needs = Severity.NOTE, "only acker kafka, acker demo, acker run --local and Spark jobs need it"
+    yield Finding(severity, "java", "java", f"no Java that can be used: {needs}.", facts.machine.java_problem)
 
 
 def check_cluster(facts: Facts) -> Iterator[Finding]:

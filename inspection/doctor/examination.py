@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from inspection.doctor.cluster_checks import check_clock, check_cluster, check_published, check_version
+from inspection.doctor.cluster_checks import check_clock, check_cluster, check_java, check_published, check_version
 from inspection.doctor.facts import Facts, TopologyFacts
 from inspection.doctor.findings import Finding, Severity
 from inspection.doctor.group_checks import check_ackers, check_backlogs, check_groups, check_idle, check_inputs
-from inspection.doctor.machine_checks import check_java
 from inspection.doctor.topic_checks import (
     check_copies,
     check_declared,
@@ -42,14 +41,7 @@ _ORDER: Final = tuple(Severity)
 
 
 def examine(facts: Facts) -> list[Finding]:
-    """Runs all checks.
-
-    Args:
-        facts: what was seen.
-
-    Returns:
-        The findings, the worst first, each of them once.
-    """
+    """Runs all checks."""
     found = [finding for check in _OF_ALL for finding in check(facts)]
     found += [finding for topology in facts.topologies for check in _OF_A_TOPOLOGY for finding in check(topology)]
     brokers = facts.cluster.brokers if facts.cluster is not None else 0

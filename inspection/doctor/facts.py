@@ -1,4 +1,4 @@
-"""What the doctor has seen: facts, without any judgement."""
+"""What the doctor checks: facts, without any judgement."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,25 +8,15 @@ from tuple_tree.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """This machine.
+    """This machine."""
 
-    Attributes:
-        java: the feature release of the Java that was found, such as 17; None if there is none that can be used.
-        java_problem: why there is none, and what to do; empty if there is one.
-    """
-
-    java: int | None
-    java_problem: str = ""
+    java: int | None  # the feature release that was found, such as 17; None if there is none that can be used
+    java_problem: str = ""  # why there is none, and what to do; empty if there is one
 
 
 @dataclass(frozen=True, slots=True)
 class ClockBounds:
-    """By how much the brokers' clock is ahead of this machine's, as far as that is known.
-
-    Attributes:
-        least_s: at least so many seconds; negative if it is behind.
-        most_s: at most so many seconds.
-    """
+    """Bounds in seconds by which the brokers' clock is ahead of this machine's; negative if it is behind."""
 
     least_s: float
     most_s: float
@@ -34,34 +24,18 @@ class ClockBounds:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The brokers.
-
-    Attributes:
-        servers: where they were asked for.
-        brokers: how many are up; 0 if none answers.
-        problem: why nothing could be asked, and what to do; empty if all went well.
-        version: the release whose protocol they speak among themselves, such as `3.6`; None if they do not say, as
-            those from 4.0 on.
-        clock: None if nothing was appended while the doctor looked.
-    """
+    """The brokers."""
 
     servers: str
-    brokers: int = 0
-    problem: str = ""
-    version: str | None = None
-    clock: ClockBounds | None = None
+    brokers: int = 0  # how many are up; 0 if none answers
+    problem: str = ""  # why the cluster could not be asked, and what to do; empty if all went well
+    version: str | None = None  # the inter-broker protocol, such as `3.6`; None if unknown, as from 4.0 on
+    clock: ClockBounds | None = None  # None if nothing was appended meanwhile
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """A partition of a topic.
-
-    Attributes:
-        number: its number.
-        has_leader: whether a broker leads it; without, nobody reads or writes it.
-        replicas: how many copies it shall have.
-        in_sync: how many of them are up to date.
-    """
+    """A partition of a topic, with the numbers of its replicas and of those in sync."""
 
     number: int
     has_leader: bool
@@ -71,33 +45,16 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic that exists.
-
-    Attributes:
-        name: its name.
-        partitions: by number.
-        config: its settings as the cluster has them, defaults included; None if they may not be asked for.
-    """
+    """A topic that exists."""
 
     name: str
     partitions: tuple[PartitionFacts, ...]
-    config: Mapping[str, str | None] | None
+    config: Mapping[str, str | None] | None  # with defaults; None if they may not be read
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How a group got on with a partition while the doctor looked.
-
-    Attributes:
-        group: the consumer group.
-        topic: what it reads.
-        partition: of that topic.
-        seconds: between the two looks.
-        before: records that it had not done at the first look.
-        after: at the second one.
-        done: records that it has done in between.
-        is_waiting: whether there really is a record: the marks of transactions count as lag, but are none.
-    """
+    """The lag of a group on a partition at both looks, and the records that it has done in between."""
 
     group: str
     topic: str
@@ -106,7 +63,7 @@ class Backlog:
     before: int
     after: int
     done: int
-    is_waiting: bool = True
+    is_waiting: bool = True  # whether there is a record: markers of transactions count as lag, but are none
 
     @property
     def rate(self) -> float:
@@ -116,43 +73,24 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class TopologyFacts:
-    """A topology.
+    """A topology."""
 
-    Attributes:
-        manifest: as published.
-        topics: those that exist of all whose names begin with the topology's, and `acker.topologies`, by name.
-        hidden: topics that this user may not see.
-        members: consumer group → its members; None if that may not be asked.
-        backlogs: of the groups whose offsets are known.
-        oldest_inputs: bolt → where its oldest open input lies, and for how many seconds it is open.
-        declared: the manifest of the code, if the doctor was given the code.
-    """
-
-    manifest: Manifest
-    topics: Mapping[str, TopicFacts]
-    hidden: frozenset[str] = frozenset()
-    members: Mapping[str, int | None] = field(default_factory=dict)
+    manifest: Manifest  # as published
+    topics: Mapping[str, TopicFacts]  # by name; those that begin with the topology's name, and `acker.topologies`
+    hidden: frozenset[str] = frozenset()  # topics without a DESCRIBE ACL for this user
+    members: Mapping[str, int | None] = field(default_factory=dict)  # group → count; None without a DESCRIBE ACL
     backlogs: tuple[Backlog, ...] = ()
-    oldest_inputs: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    declared: Manifest | None = None
+    oldest_inputs: Mapping[str, tuple[str, float]] = field(default_factory=dict)  # bolt → place, seconds it is open
+    declared: Manifest | None = None  # the manifest of the code, if the doctor was given the code
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that was seen.
+    """All facts."""
 
-    Attributes:
-        machine: this one; None if it was not looked at.
-        cluster: None if none is configured.
-        topologies: those that were looked at.
-        unreadable: topology → why its manifest cannot be read.
-        wanted: the topology that was asked for by name; None for all.
-        published: the names of all that are published.
-    """
-
-    machine: MachineFacts | None
-    cluster: ClusterFacts | None
+    machine: MachineFacts | None  # None if it was not looked at
+    cluster: ClusterFacts | None  # None if none is configured
     topologies: tuple[TopologyFacts, ...] = ()
-    unreadable: Mapping[str, str] = field(default_factory=dict)
-    wanted: str | None = None
-    published: tuple[str, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)  # topology → why its manifest cannot be read
+    wanted: str | None = None  # the one topology to check; None for all
+    published: tuple[str, ...] = ()  # the names of all topologies

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import component_group, notices_topic, tuples_topic
+
 FINE: Final = 0
 WARNED: Final = 1
 BROKEN: Final = 2
@@ -23,34 +26,29 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check has to say.
+    """What one check has to say."""
 
-    Attributes:
-        severity: how bad it is.
-        check: a short, stable word for the check, such as `topic-settings`.
-        subject: what it is about: a topology, a topic, a group, `java` or a broker's address.
-        found: what was seen, as a sentence.
-        remedy: what to do, as a sentence.
-    """
-
-    severity: Severity
-    check: str
-    subject: str
-    found: str
-    remedy: str
+    severity: Severity  # how bad it is
+    check: str  # a short, stable word for the check, such as `topic-settings`
+    subject: str  # what it is about: a topology, a topic, a group, `java` or a broker's address
+    found: str  # what was seen, as a sentence
+    remedy: str  # what to do, as a sentence
 
 
 def exit_code(findings: Iterable[Finding], *, strict: bool) -> int:
-    """The exit code for scripts.
-
-    Args:
-        findings: all of them.
-        strict: whether a warning is a reason to fail.
-
-    Returns:
-        2 if there is a problem, 1 if `strict` and there is a warning, else 0. Notes change nothing.
-    """
+    """The exit code for scripts."""
     worst = {finding.severity for finding in findings}
     if Severity.PROBLEM in worst:
         return BROKEN
     return WARNED if strict and Severity.WARNING in worst else FINE
+
+
+def component_of(finding: Finding, manifest: Manifest) -> str | None:
+    """The component whose name, group, inbox or notices a finding names; None if it concerns no single one."""
+    topology = manifest.topology
+    for component in manifest.components:
+        name = component.name
+        own = (name, component_group(topology, name), tuples_topic(topology, name), notices_topic(topology, name))
+        if finding.subject in own:
+            return name
+    return None

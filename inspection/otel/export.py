@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from inspection.otel.errors import SpansError
+from inspection.errors import SpansError
 from inspection.otel.spans import Span
 
 try:
@@ -23,9 +23,6 @@ _SCOPE = InstrumentationScope("kafka-acker")
 class SpanSender:
     """A connection to a collector.
 
-    Args:
-        endpoint: where spans are taken, such as `http://localhost:4318/v1/traces`; None leaves it to OpenTelemetry's
-            own variables, `OTEL_EXPORTER_OTLP_ENDPOINT` above all.
     How long it may take is OpenTelemetry's to say as well: 10 s, or `OTEL_EXPORTER_OTLP_TIMEOUT`.
     """
 
@@ -33,15 +30,7 @@ class SpanSender:
         self._exporter = OTLPSpanExporter(endpoint=endpoint)
 
     def send(self, topology: str, spans: Iterable[Span]) -> None:
-        """Sends spans, and waits until they were taken.
-
-        Args:
-            topology: whose they are.
-            spans: at least one.
-
-        Raises:
-            SpansError: if they are not taken.
-        """
+        """Sends spans, and waits until they were taken."""
         if self._exporter.export([_readable(topology, span) for span in spans]) is not SpanExportResult.SUCCESS:
             raise SpansError(
                 "the collector did not take the spans: check --endpoint or OTEL_EXPORTER_OTLP_ENDPOINT, and repeat the "

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import xxhash
 
-from inspection.otel.errors import SpansError
+from inspection.errors import SpansError
 from tuple_tree.trace_context import TRACEPARENT
 
 _TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
@@ -28,44 +28,24 @@ _NS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span as OpenTelemetry has it.
+    """A span as OpenTelemetry has it."""
 
-    Attributes:
-        trace_id: of 128 bits, not 0.
-        span_id: of 64 bits, not 0.
-        parent_id: the span above; None if there is none, or it is not known.
-        links: further parents.
-        service: the component.
-        name: what it is.
-        is_root: whether it is the spout's.
-        start_ns: nanoseconds since the epoch.
-        end_ns: the same; not before the start.
-        error: what went wrong; empty if nothing.
-        attributes: names as in OpenTelemetry's conventions for messaging where there are such, else `acker.…`.
-    """
-
-    trace_id: int
-    span_id: int
-    parent_id: int | None
-    links: tuple[int, ...]
-    service: str
-    name: str
-    is_root: bool
-    start_ns: int
-    end_ns: int
-    error: str = ""
+    trace_id: int  # of 128 bits, not 0
+    span_id: int  # of 64 bits, not 0
+    parent_id: int | None  # the span above; None if there is none, or it is not known
+    links: tuple[int, ...]  # further parents
+    service: str  # the component
+    name: str  # what it is
+    is_root: bool  # whether it is the spout's
+    start_ns: int  # nanoseconds since the epoch
+    end_ns: int  # the same; not before the start
+    error: str = ""  # what went wrong; empty if nothing
+    # names as in OpenTelemetry's conventions for messaging where there are such, else `acker.…`
     attributes: Mapping[str, str | int | bool] = field(default_factory=dict)
 
 
 def spans_of(printed: Mapping[str, Any]) -> list[Span]:
-    """The spans of what `acker trace --json` has printed on a line.
-
-    Args:
-        printed: an object with `topology` and `trees`.
-
-    Raises:
-        SpansError: if it is no such thing.
-    """
+    """The spans of what `acker trace --json` has printed on a line."""
     try:
         topology = str(printed["topology"])
         return [span for tree in printed["trees"] for span in _of_tree(topology, tree)]
@@ -80,10 +60,7 @@ def _of_tree(topology: str, tree: Mapping[str, Any]) -> Iterator[Span]:
     tuples: Sequence[Mapping[str, Any]] = tree["tuples"]
     if not tuples and tree["began_ms"] is None:
         return
-    trace_id, above = _joined(tuples) or (
-        xxhash.xxh64_intdigest(topology.encode(), _SEED) << 64 | root or 1,
-        None,
-    )
+    trace_id, above = _joined(tuples) or (xxhash.xxh64_intdigest(topology.encode(), _SEED) << 64 | root or 1, None)
     times = [each["emitted_ms"] for each in tuples] + [entry["at_ms"] for entry in tree["log"]]
     began_ms = min(times) if tree["began_ms"] is None else tree["began_ms"]
     # One that is open has been followed up to the last that is known of it.

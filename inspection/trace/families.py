@@ -39,40 +39,23 @@ MOST_STEPS: Final = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Acks (or the init) that were explained.
+    """Acks (or the init) that were explained."""
 
-    Attributes:
-        entries: the ack, or several that only add up together.
-        parents: indices of the tuples that they ack; none for an init.
-        children: indices of the tuples that were emitted anchored to these.
-    """
-
-    entries: tuple[LogEntry, ...]
-    parents: tuple[int, ...]
-    children: tuple[int, ...]
+    entries: tuple[LogEntry, ...]  # the ack, or several that only add up together
+    parents: tuple[int, ...]  # indices of the tuples that they ack; none for an init
+    children: tuple[int, ...]  # indices of the tuples that were emitted anchored to these
 
 
 @dataclass(frozen=True, slots=True)
 class Families:
-    """What became of all inits and acks.
+    """What became of all inits and acks."""
 
-    Attributes:
-        known: those that were explained.
-        unexplained: the others.
-    """
-
-    known: tuple[Family, ...]
-    unexplained: tuple[LogEntry, ...]
+    known: tuple[Family, ...]  # those that were explained
+    unexplained: tuple[LogEntry, ...]  # the others
 
 
 def find_families(deliveries: Sequence[Delivery], entries: Iterable[LogEntry], spout: str) -> Families:
-    """Explains the init and the acks of a tree.
-
-    Args:
-        deliveries: the tuples of the tree, none of them twice.
-        entries: what the acker received and applied; only inits and acks are looked at.
-        spout: which component's tuples are meant by the init.
-    """
+    """Explains the init and the acks of a tree."""
     by_component: dict[str, list[LogEntry]] = {}
     for entry in sorted(entries, key=lambda entry: (entry.at_ms, entry.partition, entry.offset)):
         if entry.kind == "init":

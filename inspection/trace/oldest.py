@@ -7,23 +7,12 @@ from acker_worker.fold import PartitionFold
 
 @dataclass(frozen=True, slots=True)
 class OpenRoot:
-    """A tree that is open.
-
-    Attributes:
-        root: its id.
-        born_ms: when the ledger first heard of it, to within a tick, in milliseconds since the epoch.
-    """
+    """A tree that is open."""
 
     root: int
-    born_ms: int
+    born_ms: int  # when the ledger first heard of it, to within a tick, in milliseconds since the epoch
 
 
 def oldest_open(fold: PartitionFold, count: int, tick_ms: int) -> list[OpenRoot]:
-    """The oldest open trees of a fold, the oldest first.
-
-    Args:
-        fold: that has read its partition to the end.
-        count: how many, at most.
-        tick_ms: of its ledger.
-    """
+    """The oldest open trees of a fold, the oldest first."""
     return [OpenRoot(root, tick * tick_ms) for root, tick in fold.ledger.oldest(count)]

@@ -13,35 +13,20 @@ Dropped = Literal["", "repeated", "superseded", "duplicate"]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A tuple of the tree as it lies in an inbox.
+    """A tuple of the tree as it lies in an inbox."""
 
-    Attributes:
-        bolt: whose inbox.
-        task: the partition.
-        offset: of its record.
-        index: which of the tuples of the record.
-        size: how many tuples the record has.
-        emitted_ms: the record's timestamp, by the clock of who emitted it, in milliseconds since the epoch.
-        source: the component that emitted it; empty if the record does not say.
-        stream: of that component.
-        edge: for this root.
-        roots: how many trees the tuple is in.
-        preview: the payload, shortened.
-        traceparent: the header of this name; empty if the record has none.
-    """
-
-    bolt: str
-    task: int
-    offset: int
-    emitted_ms: int
-    source: str
-    stream: str
-    edge: int
-    roots: int = 1
-    preview: str = ""
-    traceparent: str = ""
-    index: int = 0
-    size: int = 1
+    bolt: str  # whose inbox
+    task: int  # the partition
+    offset: int  # of its record
+    emitted_ms: int  # the record's timestamp, by the clock of who emitted it, in milliseconds since the epoch
+    source: str  # the component that emitted it; empty if the record does not say
+    stream: str  # of that component
+    edge: int  # for this root
+    roots: int = 1  # how many trees the tuple is in
+    preview: str = ""  # the payload, shortened
+    traceparent: str = ""  # the header of this name; empty if the record has none
+    index: int = 0  # which of the tuples of the record
+    size: int = 1  # how many tuples the record has
 
     @property
     def place(self) -> str:
@@ -51,29 +36,17 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """An entry of the ack log about the root.
+    """An entry of the ack log about the root."""
 
-    Attributes:
-        kind: what it is.
-        partition: of the ack log.
-        offset: of the batch in it.
-        at_ms: the broker's append time, in milliseconds since the epoch.
-        writer: `component/task`, or a lane of a Spark query.
-        val: of an init or an ack.
-        message: of a fail.
-        spout: of an init.
-        dropped: why the acker does not apply it; empty if it does.
-    """
-
-    kind: Kind
-    partition: int
-    offset: int
-    at_ms: int
-    writer: str
-    val: int = 0
-    message: str = ""
-    spout: SpoutAddress | None = None
-    dropped: Dropped = ""
+    kind: Kind  # what it is
+    partition: int  # of the ack log
+    offset: int  # of the batch in it
+    at_ms: int  # the broker's append time, in milliseconds since the epoch
+    writer: str  # `component/task`, or a lane of a Spark query
+    val: int = 0  # of an init or an ack
+    message: str = ""  # of a fail
+    spout: SpoutAddress | None = None  # of an init
+    dropped: Dropped = ""  # why the acker does not apply it; empty if it does
 
     @property
     def component(self) -> str:
@@ -89,32 +62,19 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A notice about the root.
+    """A notice about the root."""
 
-    Attributes:
-        topic: where it lies.
-        partition: of that topic, the task of the spout.
-        offset: in that partition.
-        at_ms: the record's timestamp, by the acker's clock, in milliseconds since the epoch.
-        reason: why the tree failed; None if it was acked.
-        message: what a bolt said.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    at_ms: int
-    reason: FailReason | None
-    message: str = ""
+    topic: str  # where it lies
+    partition: int  # of that topic, the task of the spout
+    offset: int  # in that partition
+    at_ms: int  # the record's timestamp, by the acker's clock, in milliseconds since the epoch
+    reason: FailReason | None  # why the tree failed; None if it was acked
+    message: str = ""  # what a bolt said
 
 
 @dataclass(slots=True)
 class RootRecords:
-    """Everything that was found of one root, in any order.
-
-    Attributes:
-        root: its id.
-    """
+    """Everything that was found of one root, in any order."""
 
     root: int
     deliveries: list[Delivery] = field(default_factory=list)

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from inspection.trace.errors import RootFormError
+from inspection.errors import RootFormError
 from tuple_tree.errors import PositionError
 from tuple_tree.ids import unsigned
 from tuple_tree.manifest import Manifest
@@ -17,11 +17,7 @@ _MESSAGE: Final = re.compile(r"([^/]+)/([0-9]+)/([0-9]+)(?:/([0-9]+))?")
 
 
 def parse_root(text: str) -> int:
-    """Reads a root id: hexadecimal with `0x`, with 16 digits or with a letter in it, else decimal, signed or not.
-
-    Raises:
-        RootFormError: if it is none.
-    """
+    """Reads a root id: hexadecimal with `0x`, with 16 digits or with a letter in it, else decimal, signed or not."""
     if _HEX.fullmatch(text):
         return int(text, 16)
     if _DECIMAL.fullmatch(text) and -(2**63) <= int(text) < 2**64:
@@ -38,15 +34,7 @@ def show_root(root: int) -> str:
 
 
 def place_of_tuple(text: str, manifest: Manifest) -> tuple[str, int, int, int | None]:
-    """Bolt, task and offset of a record in an inbox, and the index of one of its tuples; None for all of them.
-
-    Args:
-        text: `BOLT/TASK@OFFSET` or `BOLT/TASK@OFFSET.INDEX`.
-        manifest: of the topology.
-
-    Raises:
-        RootFormError: if it is no such thing.
-    """
+    """Bolt, task and offset of a record in an inbox, and the index of one of its tuples; None for all of them."""
     match = _TUPLE.fullmatch(text)
     tasks = {bolt.name: bolt.tasks for bolt in manifest.bolts}
     if match is None or int(match[2]) >= tasks.get(match[1], 0):
@@ -58,15 +46,7 @@ def place_of_tuple(text: str, manifest: Manifest) -> tuple[str, int, int, int | 
 
 
 def positions_of_message(text: str, manifest: Manifest) -> tuple[str, list[Position]]:
-    """The spout of a message and its positions, one for each attempt to deliver it.
-
-    Args:
-        text: `SPOUT/PARTITION/OFFSET`, of the spout's source, or with the number of the attempt behind it.
-        manifest: of the topology.
-
-    Raises:
-        RootFormError: if it is no such thing, or cannot have a positional root.
-    """
+    """The spout of a message and its positions, one for each attempt to deliver it."""
     match = _MESSAGE.fullmatch(text)
     if match is None:
         raise RootFormError(

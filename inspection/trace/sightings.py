@@ -27,10 +27,6 @@ class Sightings:
 
     The records of a partition of the ack log have to come in the order of their offsets, for which batches are repeats
     follows from it; nothing else needs an order.
-
-    Args:
-        roots: which.
-        partitions: P of `root mod P`.
     """
 
     def __init__(self, roots: Iterable[int], partitions: int) -> None:
@@ -71,18 +67,9 @@ class Sightings:
                 self.found[root].outcomes.append(Outcome(topic, partition, offset, at_ms, reason, message))
 
     def see_tuple(
-        self,
-        bolt: str,
-        task: int,
-        offset: int,
-        at_ms: int,
-        headers: Sequence[tuple[str, Any]],
+        self, bolt: str, task: int, offset: int, at_ms: int, headers: Sequence[tuple[str, Any]]
     ) -> list[tuple[RootRecords, Delivery]]:
-        """Takes the headers of a record of an inbox.
-
-        Returns:
-            What its tuples are to each of the roots, without a preview; not yet among what was found.
-        """
+        """Takes the headers of a record of an inbox."""
         anchors = source = b""
         counts = None
         for name, value in headers:

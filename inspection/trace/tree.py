@@ -56,25 +56,16 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A tuple of the tree.
+    """A tuple of the tree."""
 
-    Attributes:
-        delivery: as it lies in the inbox, first copy.
-        offsets: where all copies lie; more than one if it was sent again.
-        state: what became of it.
-        acks: those that hold its edge, in their order; more than one if it was executed again.
-        origin: how its parents are known.
-        parents: indices of its parents in `Tree.nodes`; none if it comes from the spout, or if that is not known.
-        committed: of its bolt's consumer group in this inbox; None if that is not known.
-    """
-
-    delivery: Delivery
-    offsets: tuple[int, ...]
-    state: State
-    acks: tuple[LogEntry, ...]
-    origin: Origin
+    delivery: Delivery  # as it lies in the inbox, first copy
+    offsets: tuple[int, ...]  # where all copies lie; more than one if it was sent again
+    state: State  # what became of it
+    acks: tuple[LogEntry, ...]  # those that hold its edge, in their order; more than one if it was executed again
+    origin: Origin  # how its parents are known
+    # indices of its parents in `Tree.nodes`; none if it comes from the spout, or if that is not known
     parents: tuple[int, ...]
-    committed: int | None
+    committed: int | None  # of its bolt's consumer group in this inbox; None if that is not known
 
     @property
     def behind(self) -> int | None:
@@ -84,29 +75,18 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A tuple tree.
-
-    Attributes:
-        root: its id.
-        spout: the component that began it; None if that is not known.
-        init: as the acker applied it.
-        nodes: all its tuples, in the order in which they were emitted.
-        entries: all entries of the ack log, in their order.
-        unexplained: the init or acks of which it is not known whose they are: they speak of tuples that were not found.
-        outcomes: notices, in their order.
-        checksum: XOR of what the acker applied.
-        status: what became of it.
-    """
+    """A tuple tree."""
 
     root: int
-    spout: str | None
-    init: LogEntry | None
-    nodes: tuple[Node, ...]
-    entries: tuple[LogEntry, ...]
+    spout: str | None  # the component that began it; None if that is not known
+    init: LogEntry | None  # as the acker applied it
+    nodes: tuple[Node, ...]  # all its tuples, in the order in which they were emitted
+    entries: tuple[LogEntry, ...]  # all entries of the ack log, in their order
+    # the init or acks of which it is not known whose they are: they speak of tuples that were not found
     unexplained: tuple[LogEntry, ...]
-    outcomes: tuple[Outcome, ...]
-    checksum: int
-    status: Status
+    outcomes: tuple[Outcome, ...]  # notices, in their order
+    checksum: int  # XOR of what the acker applied
+    status: Status  # what became of it
 
     def having(self, state: State) -> list[Node]:
         """The tuples of a state."""
@@ -146,13 +126,7 @@ class Tree:
 
 
 def build_tree(records: RootRecords, committed: Committed | None = None, spouts: Iterable[str] = ()) -> Tree:
-    """Puts a tree together.
-
-    Args:
-        records: what was found of it, in any order.
-        committed: how far the bolts' consumer groups are.
-        spouts: the spouts of the topology, for a tree whose init is not known.
-    """
+    """Puts a tree together."""
     entries = tuple(sorted(records.entries, key=lambda entry: (entry.offset, _KINDS.index(entry.kind))))
     outcomes = tuple(sorted(records.outcomes, key=lambda outcome: (outcome.at_ms, outcome.offset)))
     applied = [entry for entry in entries if not entry.dropped]
@@ -245,14 +219,7 @@ def _children_of(families: Families, entries: Iterable[LogEntry]) -> set[int]:
 def _states(
     deliveries: list[Delivery], acks: Mapping[int, list[LogEntry]], families: Families, complete: set[int] | None
 ) -> list[State]:
-    """What the acks say, and that a complete tree has no tuple that the acker was told of in time and that is open.
-
-    Args:
-        deliveries: the tuples.
-        acks: of each.
-        families: what the acks are made of.
-        complete: of a tree that was acked, the tuples that the acker had received until then; None for another tree.
-    """
+    """What the acks say, and that a complete tree has no tuple that the acker was told of in time and that is open."""
     unexplained = {(entry.component, entry.task) for entry in families.unexplained if entry.kind == "ack"}
 
     def state(at: int) -> State:
@@ -318,11 +285,7 @@ class _Parents:
     """Whose child each tuple is."""
 
     def __init__(
-        self,
-        deliveries: list[Delivery],
-        families: Families,
-        spout: str | None,
-        acks: Mapping[int, list[LogEntry]],
+        self, deliveries: list[Delivery], families: Families, spout: str | None, acks: Mapping[int, list[LogEntry]]
     ) -> None:
         self._deliveries = deliveries
         self._spout = spout

@@ -16,15 +16,7 @@ class XorBasis:
         return len(self._rows)
 
     def add(self, vector: int, member: int) -> int | None:
-        """Adds a vector.
-
-        Args:
-            vector: 64 bits.
-            member: the mask of what it stands for, which no other has.
-
-        Returns:
-            None if it is new; else the members whose vectors have the XOR zero, this one included.
-        """
+        """Adds a vector."""
         while vector:
             row = self._rows.get(vector.bit_length())
             if row is None:

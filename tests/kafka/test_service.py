@@ -239,7 +239,7 @@ from contextlib import suppress
 
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import ClusterError
-from inspection.lags import Lags
+from inspection.topology_status import Lags
 
 kafka, pause = {"bootstrap.servers": sys.argv[1]}, threading.Event()
 lags = Lags(kafka, Catalogue(kafka).manifest(sys.argv[2]))

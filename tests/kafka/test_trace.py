@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from inspection.trace.errors import TraceError
+from inspection.errors import TraceError
 from inspection.trace.roots import show_root
 from inspection.trace.tree import State, Status
 from inspection.trace_reader import TraceReader

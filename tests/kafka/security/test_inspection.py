@@ -12,7 +12,7 @@ from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError,
 from inspection.dead_letters.replay import replay_id
 from inspection.doctor import Severity, examine
 from inspection.doctor_gathering import look_at_all
-from inspection.trace.errors import RootNotFoundError
+from inspection.errors import RootNotFoundError
 from inspection.trace_reader import TraceReader
 from kafka_clients.access import Operation, Permission, Role, acker_role, viewer_role
 from spout_sdk import load_topology

@@ -8,7 +8,7 @@ import pytest
 
 from inspection.dashboard import tree_searches
 from inspection.dashboard.tree_searches import AT_ONCE, MOST_TUPLES, SEARCH_S, TreeSearches
-from inspection.trace.errors import RootNotFoundError, SearchLimitError
+from inspection.errors import RootNotFoundError, SearchLimitError
 from inspection.trace.tree import Tree, build_tree
 from spout_sdk import TopologyBuilder
 from tests.unit.inspection.forest import Forest

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspection.errors import MomentError
+from inspection.errors import MomentError, RootFormError
 from inspection.moments import since_ms
-from inspection.trace.errors import RootFormError
 from inspection.trace.roots import parse_root, positions_of_message, show_root
 from inspection.trace.sightings import Sightings
 from tests.manifests import bolt, spout

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acker_worker.stats import PartitionStats, WorkerStats
-from inspection.broker_clock import BrokerClock
+from inspection.moments import BrokerClock
 from inspection.view import ComponentView, TopologyView
 from spout_sdk.statistics.stats import Stats
 from tests.unit.inspection.reports import NOW, acker, each_second, lines, manifest, said
@@ -173,7 +173,7 @@ def test_a_wrong_clock_of_the_reader_does_not_make_processes_look_gone(ahead_ms:
     assert BrokerClock().now_ms(1_000) == 1_000
     clock = BrokerClock()
     for local_ms, took_ms in ((10_000, 300), (11_000, 5), (12_000, 9_000)):
-        clock.heard(local_ms - ahead_ms - took_ms, local_ms)
+        clock.observe(local_ms - ahead_ms - took_ms, local_ms)
     assert clock.now_ms(20_000) == 20_000 - ahead_ms - 5
     assert fed(each_second(range(0, 70, 10))).snapshot(NOW - 60_000)["at"] == NOW
 

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from inspection.doctor import ClockBounds, ClusterFacts, Facts, MachineFacts, examine
-from inspection.doctor.cluster_checks import check_clock, check_cluster, check_published, check_version
-from inspection.doctor.machine_checks import check_java
+from inspection.doctor.cluster_checks import check_clock, check_cluster, check_java, check_published, check_version
 from tests.unit.inspection.doctor.cases import SERVERS, healthy, manifest, told, topology, with_setting
 from tuple_tree.manifest import Guarantee
 

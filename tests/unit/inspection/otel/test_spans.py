@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import xxhash
 
-from inspection.otel.errors import SpansError
+from inspection.errors import SpansError
 from inspection.otel.spans import Span, spans_of
 
 ROOT = 0x0123456789ABCDEF

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from inspection import record_scan
-from inspection.record_scan import RecordScan, Stretch
+from kafka_clients import log_reader
 from kafka_clients.errors import BrokerUnreachableError
+from kafka_clients.log_reader import LogReader, Stretch
 
 PLACE = ("words.tuples.count", 3)
 
@@ -31,19 +31,22 @@ class Leaderless:
     def get_watermark_offsets(self, _partition: TopicPartition, **_: Any) -> tuple[int, int]:
         return 5, 17
 
-    def consume(self, _records: int, _seconds: float) -> list[Any]:
+    def poll(self, _seconds: float) -> Any:
         self.polls += 1
         assert self.polls < 10_000, "it goes on for ever"
-        return [SimpleNamespace(topic=lambda: PLACE[0], partition=lambda: PLACE[1], error=lambda: self.error)]
+        return SimpleNamespace(topic=lambda: PLACE[0], partition=lambda: PLACE[1], error=lambda: self.error)
+
+    def consume(self, _records: int, _seconds: float) -> list[Any]:
+        return []
 
 
 def test_a_partition_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """If it were taken for empty, its tuples would be missing in the tree, and the verdict would blame the topology."""
     now = iter(range(1_000_000))
-    monkeypatch.setattr(record_scan, "Consumer", Leaderless)
-    monkeypatch.setattr("inspection.record_scan.time.monotonic", lambda: next(now))
-    with RecordScan({}) as scan, pytest.raises(BrokerUnreachableError, match="try again once they are well"):
+    monkeypatch.setattr(log_reader, "Consumer", Leaderless)
+    monkeypatch.setattr("kafka_clients.log_reader.time.monotonic", lambda: next(now))
+    with LogReader({}) as scan, pytest.raises(BrokerUnreachableError, match="try again once they are well"):
         scan.stretches([PLACE], since_ms=1_000)
-    said = r"no records of words\.tuples\.count came"
-    with RecordScan({}) as scan, pytest.raises(BrokerUnreachableError, match=said):
+    message = r"no records of words\.tuples\.count came"
+    with LogReader({}) as scan, pytest.raises(BrokerUnreachableError, match=message):
         scan.read("inboxes", {PLACE: Stretch(5, 17)}, lambda _message: None)

@@ -1,0 +1,226 @@
+"""Reads partitions from chosen offsets on, without joining a consumer group."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from kafka_clients.access import VIEWER, remedy
+from kafka_clients.catalogue import CONTACT_S, KafkaSettings
+from kafka_clients.client_settings import for_consumer
+from kafka_clients.contact import REFUSED
+from kafka_clients.errors import AccessError, BrokerUnreachableError, ClusterError, TopicError
+from kafka_clients.watermarks import watermarks
+from tuple_tree.names import CATALOGUE_GROUP
+
+SILENCE_S: Final = 30.0
+"""How long brokers may send no record before reading fails, in seconds."""
+_POLL_S: Final = 0.1
+_POLL_RECORDS: Final = 2_000
+_SETTINGS: Final[dict[str, Any]] = {
+    # What goes wrong is raised, or passes.
+    "log_level": 0,
+    # Not joined, but librdkafka wants a name.
+    "group.id": CATALOGUE_GROUP,
+    # Retention may delete what is to be read.
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "fetch.queue.backoff.ms": 50,
+    "fetch.wait.max.ms": 50,
+}
+GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+"""Codes of the errors that mean that the topic or partition does not exist."""
+
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+Progress = Callable[[str, int, int], None]
+"""Called with what is read, and how many records of how many are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Offsets of a partition, the end not included."""
+
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return max(0, self.end - self.start)
+
+
+class LogReader:
+    """One consumer; not for several threads.
+
+    Args:
+        kafka: librdkafka properties.
+        progress: called repeatedly while `read` reads.
+        isolation: `isolation.level`.
+
+    Attributes:
+        ended: the partitions whose end was reached since `assign`, each with the offset there. The last offsets of a
+            partition may be markers of transactions, so their number tells less.
+    """
+
+    def __init__(
+        self, kafka: KafkaSettings, progress: Progress | None = None, isolation: str = "read_committed"
+    ) -> None:
+        self._consumer = Consumer({**for_consumer(kafka), **_SETTINGS, "isolation.level": isolation})
+        self._progress = progress or (lambda _what, _done, _total: None)
+        self.ended: dict[Place, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the consumer."""
+        self._consumer.close()
+
+    def stretches(
+        self, places: Iterable[Place], since_ms: int | None = None, until_ms: int | None = None
+    ) -> dict[Place, Stretch]:
+        """What partitions hold between two times, by the records' timestamps.
+
+        Args:
+            places: which partitions.
+            since_ms: milliseconds since the epoch; None for the beginning.
+            until_ms: likewise; None for the end of the partition now.
+
+        Raises:
+            ClusterError: as `read_error` has it.
+        """
+        wanted = list(places)
+        starts, ends = self._at_time(wanted, since_ms), self._at_time(wanted, until_ms)
+        found = {}
+        for place in wanted:
+            try:
+                low, high = watermarks(self._consumer, TopicPartition(*place), CONTACT_S)
+            except KafkaException as error:
+                raise read_error(error.args[0], place[0]) from error
+            # -1: no record is as young as that.
+            start = max(low, high if starts.get(place, low) < 0 else starts.get(place, low))
+            end = high if ends.get(place, -1) < 0 else ends[place]
+            found[place] = Stretch(start, max(start, end))
+        return found
+
+    def assign(self, starts: Mapping[Place, int]) -> None:
+        """Reads these partitions from now on, each from an offset on."""
+        wanted = [TopicPartition(*place, offset) for place, offset in starts.items()]
+        self.ended = {}
+        self._consumer.assign(wanted)
+        # A partition stays paused over assignments.
+        self._consumer.resume(wanted)
+
+    def poll(self, seconds: float, *, ignoring: Collection[int] = ()) -> list[Message]:
+        """The next records, those of a partition in order.
+
+        Args:
+            seconds: how long to wait for the first.
+            ignoring: codes of errors that may pass, so that reading goes on.
+
+        Raises:
+            TopicError, AccessError: if they may not be read, or the topic does not exist.
+        """
+        first = self._consumer.poll(seconds)
+        records = []
+        for message in [] if first is None else [first, *self._consumer.consume(_POLL_RECORDS, 0)]:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self.ended[place_of(message)] = message.offset() or 0
+            elif error.code() not in ignoring and (error.code() in (*REFUSED, *GONE) or error.fatal()):
+                raise read_error(error, message.topic() or "")
+        return records
+
+    def read(self, what: str, stretches: Mapping[Place, Stretch], take: Callable[[Message], None]) -> None:
+        """Reads stretches; the records of a partition come in order.
+
+        Args:
+            what: what to call them in the progress.
+            stretches: of partitions.
+            take: called with each record.
+
+        Raises:
+            BrokerUnreachableError: if brokers send nothing for `SILENCE_S`.
+            ClusterError: as `poll`.
+        """
+        left = {place: stretch for place, stretch in stretches.items() if len(stretch)}
+        total, done = sum(map(len, left.values())), 0
+        self.assign({place: stretch.start for place, stretch in left.items()})
+        active_at = time.monotonic()
+        try:
+            while left:
+                ends_known = len(self.ended)
+                messages = self.poll(_POLL_S)
+                if messages or len(self.ended) > ends_known:
+                    active_at = time.monotonic()
+                elif time.monotonic() - active_at > SILENCE_S:
+                    raise BrokerUnreachableError(
+                        f"no records of {', '.join(sorted({topic for topic, _ in left}))} came for {SILENCE_S:g} s: "
+                        "try again once the brokers are well"
+                    )
+                for message in messages:
+                    stretch, offset = left.get(place_of(message)), message.offset() or 0
+                    if stretch is not None and offset < stretch.end:
+                        done += 1
+                        take(message)
+                    if stretch is not None and offset >= stretch.end - 1:
+                        self._finish(left, place_of(message))
+                for place in self.ended.keys() & left.keys():
+                    self._finish(left, place)
+                self._progress(what, done, total)
+        finally:
+            self._consumer.unassign()
+
+    def _finish(self, left: dict[Place, Stretch], place: Place) -> None:
+        del left[place]
+        self._consumer.pause([TopicPartition(*place)])
+
+    def _at_time(self, places: list[Place], at_ms: int | None) -> dict[Place, int]:
+        """The first offset that is as young as that; -1 where there is none."""
+        if at_ms is None or not places:
+            return {}
+        wanted = [TopicPartition(*place, max(0, at_ms)) for place in places]
+        try:
+            answers = self._consumer.offsets_for_times(wanted, timeout=CONTACT_S)
+        except KafkaException as error:
+            raise read_error(error.args[0], places[0][0]) from error
+        for answer in answers:
+            if answer.error is not None:
+                raise read_error(answer.error, answer.topic)
+        return {(answer.topic, answer.partition): answer.offset for answer in answers}
+
+
+def read_error(error: KafkaError, topic: str) -> ClusterError:
+    """What Kafka's error means for a reader of a topic."""
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return AccessError(
+            f"group {CATALOGUE_GROUP} may not be used by this user, and {topic} is read in its name: {remedy(VIEWER)}"
+        )
+    if error.code() in REFUSED:
+        return TopicError(topic, f"may not be read by this user: {remedy(VIEWER)}")
+    if error.code() in GONE:
+        return TopicError(topic, "does not exist. Create it: acker topics create MODULE:TOPOLOGY", is_missing=True)
+    return unanswered(error, f"for {topic} ")
+
+
+def unanswered(error: KafkaError, what: str = "") -> BrokerUnreachableError:
+    """The error where brokers do not answer a request."""
+    return BrokerUnreachableError(f"the brokers do not answer {what}({error.str()}): try again once they are well")
+
+
+def place_of(message: Message) -> Place:
+    """Topic and partition of a record."""
+    return message.topic() or "", message.partition() or 0
+
+
+def bytes_of(value: str | bytes | None) -> bytes | None:
+    """Key or value of a record, which the client's types allow to be text."""
+    return value.encode() if isinstance(value, str) else value
