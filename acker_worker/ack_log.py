@@ -1,7 +1,4 @@
-"""The ack log of a topology as a worker of it reads it: its place in the consumer group, and what Kafka's errors mean.
-
-What becomes of the records, and of partitions that come and go, is the worker's.
-"""
+"""The ack log of a topology as a worker reads it: a member of the consumer group, and the meaning of Kafka's errors."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -27,8 +24,7 @@ CONTACT_S: Final = 5.0
 """How long a broker may take to answer, in seconds."""
 ANSWER_S: Final = 30.0
 """How long a commit may take while brokers answer, in seconds."""
-_STUCK_CLOSE_S: Final = 1.0
-"""How long a consumer that has lost a commit may take to close, in seconds."""
+_STUCK_CLOSE_S: Final = 1.0  # for a consumer that has lost a commit
 _POLL_S: Final = 0.02
 _POLL_RECORDS: Final = 500
 
@@ -40,7 +36,7 @@ _CONSUMER: Final[dict[str, str | int | float | bool]] = {
     # A consumer whose queue is full would otherwise rest for a second before it fetches again.
     "fetch.queue.backoff.ms": 50,
 }
-# What the worker does rests on these, so nobody's settings change them.
+# The worker depends on these, so no user's settings change them.
 _FIXED: Final[dict[str, str | int | float | bool]] = {
     "auto.offset.reset": "earliest",
     "enable.auto.commit": False,
@@ -48,7 +44,7 @@ _FIXED: Final[dict[str, str | int | float | bool]] = {
     "isolation.level": "read_committed",
     "partition.assignment.strategy": "cooperative-sticky",
 }
-# The group moved on without us: whoever owns the partition now goes on from the last commit.
+# Another member owns the partition now, and goes on from the last commit.
 _FENCED: Final = (
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.UNKNOWN_MEMBER_ID,
@@ -62,15 +58,14 @@ _HOPELESS: Final = (
 )
 _GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
-
 Reached = Mapping[int, Progress]
-"""How far partitions of the ack log were told."""
+"""Partition of the ack log → up to where its notices are delivered."""
 Rebalance = Callable[[list[TopicPartition]], None]
-"""Called with the partitions that come or go, within `AckLogReader.poll` and `AckLogReader.close`."""
+"""Called with the partitions that are assigned or revoked, within `AckLogReader.poll` and `AckLogReader.close`."""
 
 
 class AckLogReader:
-    """Two consumers: one in the group, and one that asks where partitions really end.
+    """Two consumers: one in the group, and one that asks for the ends of partitions.
 
     Args:
         topology: whose log.
@@ -109,10 +104,7 @@ class AckLogReader:
     def join(self, on_assign: Rebalance, on_revoke: Rebalance, on_lost: Rebalance) -> None:
         """Joins the group.
 
-        Args:
-            on_assign: has to call `start`.
-            on_revoke: has to call `release`, and may commit before.
-            on_lost: has to call `release`.
+        `on_assign` has to call `start`, `on_revoke` and `on_lost` `release`; `on_revoke` may commit before that.
         """
         self._consumer.subscribe(
             [self.topic],
@@ -130,12 +122,7 @@ class AckLogReader:
         self._consumer.incremental_unassign(partitions)
 
     def poll(self) -> list[Message]:
-        """What there is, without waiting for more once something came.
-
-        Raises:
-            AckerWorkerError: what a callback of `join` raised.
-            KafkaException: likewise.
-        """
+        """The records that have come, without waiting for more. Raises what a callback of `join` raised."""
         first = self._consumer.poll(_POLL_S)
         messages = [] if first is None else [first, *self._consumer.consume(_POLL_RECORDS, 0)]
         if self._raised is not None:
@@ -144,29 +131,20 @@ class AckLogReader:
         return messages
 
     def committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """The group's commits of partitions.
-
-        Raises:
-            KafkaException: if no broker answers in time.
-        """
+        """The group's commits. Raises `KafkaException` if no broker answers in time, as do the next two."""
         return self._consumer.committed(partitions, timeout=CONTACT_S)
 
     def watermarks(self, partition: int) -> tuple[int, int]:
-        """The first offset of a partition, and the one after its last committed record.
-
-        Raises:
-            KafkaException: if no broker answers in time.
-        """
+        """The first offset of a partition, and the one after its last committed record."""
         return self._bounds(self._consumer, partition)
 
     def end(self, partition: int) -> int:
-        """The offset after the last record of a partition, whether its transaction is over or not.
-
-        Raises:
-            KafkaException: if no broker answers in time.
-        """
-        self._watermarks.poll(0)  # which reads nothing, and hears of its brokers
+        """The offset after the last record of a partition, whether its transaction is over or not."""
+        self._watermarks.poll(0)  # for its statistics: it is assigned nothing
         return self._bounds(self._watermarks, partition)[1]
+
+    def _bounds(self, consumer: Consumer, partition: int) -> tuple[int, int]:
+        return watermarks(consumer, TopicPartition(self.topic, partition), CONTACT_S)
 
     @property
     def committing(self) -> bool:
@@ -175,7 +153,7 @@ class AckLogReader:
 
     @property
     def lost(self) -> bool:
-        """Whether one of the consumers knows of no broker any more, and never will again."""
+        """Whether one of the consumers has lost all brokers for good, see `kafka_clients.broker_monitor`."""
         return any(monitor.lost for monitor in self._monitors)
 
     @property
@@ -184,7 +162,7 @@ class AckLogReader:
         return self._clock() - self._asked_at if self._asked else 0.0
 
     def commit(self, reached: Reached) -> None:
-        """Begins to commit how far partitions were told; the answer comes within `poll` or `close`.
+        """Begins to commit; the answer comes within `poll` or `close`.
 
         It is not waited for: librdkafka keeps a commit for as long as there is no broker.
         """
@@ -215,11 +193,7 @@ class AckLogReader:
         )
 
     def check(self, error: KafkaError, partition: int | None = None) -> None:
-        """Judges an error that came in place of a record; one that passes by itself is logged.
-
-        Raises:
-            AckerWorkerError: if it does not.
-        """
+        """Raises an error that came in place of a record; one that passes by itself is logged."""
         if error.code() in (KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL):
             raise AckerWorkerError(
                 f"reading {self.topic} cannot go on: {error.str()}; a restart goes on from its commit"
@@ -233,11 +207,7 @@ class AckLogReader:
         _log.warning("%s: %s", self.topic, error.str())
 
     def check_allowed(self, error: KafkaError, where: str) -> None:
-        """Says what an error means that something is not allowed.
-
-        Raises:
-            AckerWorkerError: if it does.
-        """
+        """Raises the error of a missing ACL, if it is one."""
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise AccessError(f"group {self._group} may not be joined by this user: {remedy(ACKER)}")
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
@@ -246,16 +216,12 @@ class AckLogReader:
     def close(self) -> None:
         """Leaves the group.
 
-        A consumer that has lost a commit would wait for its answer for ever, and stay a member of its group: the
-        process ends then.
+        A consumer that has lost a commit would wait for its answer for ever, and stay a member: the process ends then.
         """
         is_stuck = self.unanswered_s > ANSWER_S or (self.lost and self.committing)
         with bounded(_STUCK_CLOSE_S if is_stuck else HANG_S, f"close() of the consumer of {self.topic}"):
             self._watermarks.close()
             self._consumer.close()
-
-    def _bounds(self, consumer: Consumer, partition: int) -> tuple[int, int]:
-        return watermarks(consumer, TopicPartition(self.topic, partition), CONTACT_S)
 
     def _guarded(self, callback: Rebalance) -> Callable[[Consumer, list[TopicPartition]], None]:
         """Keeps an exception for the loop: one that crosses librdkafka's callbacks loses its type and its place."""
@@ -270,7 +236,6 @@ class AckLogReader:
 
 
 def gone(topic: str, how: str) -> TopicError:
-    """The error of a worker whose ack log is no more."""
     return TopicError(
         topic,
         f"{how}: its open trees have no ledger any more. If that was a mistake, stop the topology, run acker topics "

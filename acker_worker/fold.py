@@ -16,12 +16,12 @@ from typing import Final
 import numpy as np
 
 from acker_worker import kernels
-from acker_worker.counters import Counters
 from acker_worker.errors import LedgerError, UnsupportedVersionError
 from acker_worker.ledger import Ledger, LedgerSettings, Outcomes
 from acker_worker.progress import Progress
 from acker_worker.sessions import Sessions, Standing
 from acker_worker.stage import Stage
+from acker_worker.stats import Counters
 from tuple_tree.codec import decode_ack_batch
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.ids import IdColumn
@@ -271,8 +271,8 @@ class PartitionFold:
         counters = self.counters
         counters.trees_acked += int(kinds[kernels.ACKED])
         counters.trees_failed += int(kinds[kernels.FAILED_BY_BOLT])
-        counters.trees_timed_out += int(kinds[kernels.TIMED_OUT])
-        counters.trees_too_old += int(kinds[kernels.TOO_OLD])
+        counters.timeouts += int(kinds[kernels.TIMED_OUT])
+        counters.too_old += int(kinds[kernels.TOO_OLD])
         counters.orphans_expired += int(kinds[kernels.ORPHANED])
         if tell:
             self._add_acked(outcomes, step)

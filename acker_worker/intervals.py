@@ -4,12 +4,7 @@ from collections.abc import Callable
 
 
 class Interval:
-    """Says when it is time again.
-
-    Args:
-        seconds: between two times.
-        clock: seconds, rising.
-    """
+    """Whether it is time again, after so many seconds of a rising clock."""
 
     __slots__ = ("_clock", "_next", "_seconds")
 

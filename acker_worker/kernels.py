@@ -23,7 +23,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 WORDS: Final = 3
-SLOT_BYTES: Final = 8 * WORDS
 
 U64 = np.uint64
 _EMPTY: Final = U64(2**64 - 1)
@@ -33,7 +32,6 @@ _32: Final = U64(32)
 OCCUPIED: Final = U64(1 << 63)
 KNOWN: Final = U64(1 << 62)
 FAILED: Final = U64(1 << 61)
-_FLAGS: Final = U64(0b111 << 61)
 _SPOUT_SHIFT: Final = U64(40)
 _BORN_SHIFT: Final = U64(20)
 SPOUT_LIMIT: Final = 1 << 21
@@ -53,7 +51,7 @@ FAILED_BY_BOLT: Final = 1
 TIMED_OUT: Final = 2
 TOO_OLD: Final = 3
 ORPHANED: Final = 255
-"""Left by rotation without an init: nobody is told."""
+"""Left by rotation without an init: there is no notice."""
 
 LIVE: Final = 0
 ORPHANS: Final = 1
@@ -239,7 +237,7 @@ def apply(
             meta = table[at + 2] if table[at] == key else _ZERO
             if meta == _ZERO:
                 if rule == RESET:
-                    continue  # nothing has been heard of it, so no clock is running
+                    continue  # there is no record whose clock could start again
                 if not _open_slot(table, at, key):
                     return i, done
                 checksum = _ZERO

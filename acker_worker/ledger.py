@@ -53,8 +53,6 @@ class LedgerSettings:
 
     Attributes:
         tick_ms: width of a bucket in milliseconds.
-        max_age_ms: no record lives longer, whatever its progress.
-        orphan_timeout_ms: time-out of records whose spout is not known yet.
     """
 
     tick_ms: int
@@ -128,9 +126,6 @@ class Ledger:
 
     Every rule takes a column of roots, or several are staged and applied in one go. All are heard at the tick that the
     ledger was last advanced to, and give their outcomes in order.
-
-    Args:
-        settings: when records expire.
     """
 
     def __init__(self, settings: LedgerSettings) -> None:
@@ -261,8 +256,7 @@ class Ledger:
     def index_of(self, spout: SpoutAddress) -> int:
         """The index under which a spout task's inits are applied.
 
-        Raises:
-            LedgerError: if there are too many spout tasks.
+        Raises `LedgerError` if there are too many spout tasks.
         """
         index = self._spout_index.get(spout)
         if index is None:

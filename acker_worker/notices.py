@@ -19,9 +19,7 @@ def notice_batches(partition: int, position: int, told: SpoutOutcomes) -> Iterat
     """The outcomes for one spout task, in the order in which they were decided, acks first.
 
     Args:
-        partition: of the ack log.
         position: the fold has applied everything before this offset.
-        told: what the fold said.
     """
     if told.acked:
         acked: IdColumn = np.concatenate(told.acked) if len(told.acked) > 1 else told.acked[0]

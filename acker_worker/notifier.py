@@ -1,7 +1,7 @@
 """Delivers notices to spouts, and unusable records to the dead letters.
 
-Notices go out as soon as they are decided. `drain` says when all of them were acknowledged, so what is committed after
-it is covered. Those for a spout of which it is not certain whether it exists are kept until it is.
+Notices go out as soon as they are decided, and `drain` waits for their acknowledgement, so that a commit after it is
+covered. Those for a spout task that may not exist are kept until that is certain.
 """
 
 import logging
@@ -30,36 +30,29 @@ from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 _log = logging.getLogger(__name__)
 
 _RECHECK_S: Final = 5.0
-"""How long a spout that does not exist is taken not to exist."""
+"""How long a spout task that does not exist is taken not to exist."""
 _AGAIN_S: Final = 0.5
-"""Between two questions for one that may not exist."""
+"""Between two requests for one that may not exist."""
 _SURE_S: Final = 5.0
-"""For how long brokers have to say that there is no such topic: after a restart one may know less for a moment."""
+"""For how long brokers have to know no such topic: after a restart one may know less for a moment."""
 _MOST_MISSING: Final = 10_000
 _LOOK_UP_S: Final = 2.0
-"""How long a broker may take to say which topics there are, and how long it is not asked after it did not answer."""
+"""How long a broker may take to list the topics, and how long it is not asked after it did not answer."""
 _POLL_S: Final = 0.1
 
 _PRODUCER: Final[dict[str, str | int | float | bool]] = {
     "linger.ms": 0,
     "compression.type": "lz4",
-    # A dead letter may be as large as the largest record of the ack log; what is too large is for the broker to say.
+    # A dead letter may be as large as the largest record of the ack log; the broker rejects what is too large.
     "message.max.bytes": 100_000_000,
 }
-# What a commit says rests on these.
+# Commits depend on these.
 _FIXED: Final[dict[str, str | int | float | bool]] = {"enable.idempotence": True, "acks": "all"}
 _GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
 class Notifier:
-    """The worker's producer.
-
-    Args:
-        topology: whose notices these are.
-        kafka: how to reach the cluster.
-        catalogue: knows which topics exist.
-        clock: seconds, rising.
-    """
+    """The worker's producer."""
 
     def __init__(
         self, topology: str, kafka: KafkaSettings, catalogue: Catalogue, clock: Callable[[], float] = time.monotonic
@@ -82,17 +75,10 @@ class Notifier:
             {**_PRODUCER, **for_producer(kafka), **_FIXED, "logger": client_logger("acker_worker")}
         )
 
-    def notify(self, partition: int, position: int, told: dict[SpoutAddress, SpoutOutcomes]) -> None:
-        """Sends outcomes to their spouts.
-
-        Args:
-            partition: of the ack log.
-            position: the fold has applied everything before this offset.
-            told: outcomes by spout task.
-        """
-        for spout, outcomes in told.items():
-            for notice in notice_batches(partition, position, outcomes):
-                self._waiting.append((spout, notice))
+    def notify(self, partition: int, position: int, outcomes_of: dict[SpoutAddress, SpoutOutcomes]) -> None:
+        """Sends outcomes to their spouts; the fold of the partition has applied everything before offset `position`."""
+        for spout, outcomes in outcomes_of.items():
+            self._waiting.extend((spout, notice) for notice in notice_batches(partition, position, outcomes))
         self._forward()
 
     def reject(self, partition: int, rejected: Rejected) -> None:
@@ -100,22 +86,14 @@ class Notifier:
         record = rejected.record
         _log.error(
             "%s[%d] offset %d cannot be used and goes to %s: %s",
-            self._acks_topic,
-            partition,
-            record.offset,
-            self._dead_letters_topic,
-            rejected.detail,
+            *(self._acks_topic, partition, record.offset, self._dead_letters_topic, rejected.detail),
         )
-        headers = dead_letter_headers(
-            self._acks_topic, partition, record.offset, reason=rejected.reason, detail=rejected.detail, by="acker"
-        )
-        self._send_dead_letter(record.value, headers)
+        self._send_dead_letter(record.value, partition, record.offset, rejected.reason, rejected.detail)
 
     def drain(self, timeout_s: float) -> bool:
         """Waits until everything sent was acknowledged; False if that takes longer.
 
-        Raises:
-            DeliveryError: if something was refused; then nothing may be committed any more.
+        Raises `DeliveryError` if something was refused; then nothing may be committed any more.
         """
         self._forward()
         left = self._producer.flush(timeout_s) + len(self._waiting)
@@ -128,12 +106,11 @@ class Notifier:
         return left == 0
 
     def poll(self) -> None:
-        """Serves delivery reports, and looks after what waits."""
+        """Serves delivery reports, and sends what waits."""
         self._forward()
         self._producer.poll(0)
 
     def _forward(self) -> None:
-        """Sends what waits, but for spouts of which it is not known whether they exist."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, deque()
@@ -148,7 +125,7 @@ class Notifier:
                 self._undeliverable(spout, notice)
 
     def _exists(self, spout: SpoutAddress) -> bool | None:
-        """Whether the spout's topic is one of the topology's, and exists with that task; None if no broker says so."""
+        """Whether the spout's topic is one of the topology's, and has that task; None if that is not certain."""
         if not spout.topic.startswith(self._notices_prefix):
             return False
         if spout.task < self._topics.get(spout.topic, 0):
@@ -163,7 +140,6 @@ class Notifier:
         try:
             self._topics = self._catalogue.topics(_LOOK_UP_S)
         except BrokerUnreachableError as error:
-            # The broker will be back, and so will the question: an outcome is neither lost nor sent to nobody.
             _log.warning("%s: notices for %s wait, %s", self._acks_topic, spout.topic, error)
             self._ask_at = self._clock() + _LOOK_UP_S
             return None
@@ -182,18 +158,12 @@ class Notifier:
         )
         _log.error("%s[%d]: %s", self._acks_topic, notice.acks_partition, detail)
         self.undeliverable += len(notice)
-        headers = dead_letter_headers(
-            self._acks_topic,
-            notice.acks_partition,
-            notice.acks_offset - 1,
-            reason="unknown-spout",
-            detail=detail,
-            by="acker",
-        )
-        self._send_dead_letter(encode_notice_batch(notice), headers)
+        value = encode_notice_batch(notice)
+        self._send_dead_letter(value, notice.acks_partition, notice.acks_offset - 1, "unknown-spout", detail)
 
-    def _send_dead_letter(self, value: bytes | None, headers: Headers) -> None:
+    def _send_dead_letter(self, value: bytes | None, partition: int, offset: int, reason: str, detail: str) -> None:
         self.dead_letters += 1
+        headers = dead_letter_headers(self._acks_topic, partition, offset, reason=reason, detail=detail, by="acker")
         # Delivery reports come without headers, and they are needed to try again.
         self._send(self._dead_letters_topic, 0, value, headers, partial(self._on_dead_letter, headers))
 
@@ -219,7 +189,7 @@ class Notifier:
         if error is None:
             self.notices += len(notice)
         elif error.code() in _GONE:
-            # What other brokers say of the topic decides what becomes of it.
+            # Other brokers may still know the topic.
             self._topics.pop(spout.topic, None)
             self._waiting.append((spout, notice))
         else:

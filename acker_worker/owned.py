@@ -9,30 +9,23 @@ from tuple_tree.stall import Stall
 class Owned:
     """The fold of an owned partition, and what the worker knows around it.
 
-    Args:
-        fold: its state.
+    Attributes:
         committed: the last commit, by us or by an earlier owner.
         since: when it was taken over, in seconds of the worker's clock.
-
-    Attributes:
         end: offset at which the partition's end was last met; None if it was not, or is known to have moved.
     """
 
-    __slots__ = ("_clock_ms", "_read_at", "_stall", "committed", "end", "fold", "since")
+    __slots__ = ("_clock_ms", "_read_at", "_stall", "committed", "end", "fold", "partition", "since")
 
     def __init__(self, fold: PartitionFold, committed: Progress | None, since: float) -> None:
         self.fold = fold
+        self.partition = fold.partition
         self.committed = committed
         self.since = since
         self.end: int | None = None
         self._read_at = since
         self._stall = Stall()
         self._clock_ms = fold.clock_ms
-
-    @property
-    def partition(self) -> int:
-        """Number of the partition."""
-        return self.fold.partition
 
     @property
     def ahead(self) -> bool:
@@ -45,7 +38,7 @@ class Owned:
         return self.end is not None and self.end >= self.fold.position
 
     def stalled_s(self, now: float) -> float:
-        """For how long it is not read to its end though nothing was read; in seconds, by the worker's clock."""
+        """For how long nothing was read though it is not read to its end; in seconds, by the worker's clock."""
         return self._stall.seconds(now, self.fold.position, has_work=not self.at_end)
 
     def read(self, now: float) -> None:

@@ -1,8 +1,7 @@
-"""How far the owner of a partition got: the committed offset and its metadata.
+"""The commit of a partition of the ack log: the offset up to which notices were delivered, and its metadata.
 
-The offset is the position up to which notices were delivered. The metadata is a small JSON object:
-`{"v": 1, "rebuild_from": offset, "clock_ms": milliseconds, "opened": {writer: sessions}}`, where sessions are
-hexadecimal, comma-separated: the one that opened, and those that it superseded.
+The metadata is a JSON object, `{"v": 1, "rebuild_from": offset, "clock_ms": milliseconds, "opened": {writer:
+sessions}}`, where sessions are hexadecimal, comma-separated: the one that opened, and those that it superseded.
 """
 
 import json
@@ -25,7 +24,7 @@ class Progress:
     Attributes:
         offset: everything before it was folded, and its notices were delivered.
         rebuild_from: where a new owner has to begin to fold, at most `offset`.
-        clock_ms: the ledger's clock; what expired up to it was told.
+        clock_ms: the ledger's clock; the notices of what expired up to it were delivered.
         opened: for writers that opened a session before `rebuild_from`: the last one, and those it superseded. The
             latest opening stands last.
     """
@@ -37,25 +36,22 @@ class Progress:
 
     def metadata(self) -> str:
         """What is committed beside the offset; the earliest openings are left out where they don't fit."""
-        said = {"v": _VERSION, "rebuild_from": self.rebuild_from, "clock_ms": self.clock_ms}
+        values = {"v": _VERSION, "rebuild_from": self.rebuild_from, "clock_ms": self.clock_ms}
         kept = [(writer, ",".join(key.hex() for key in keys)) for writer, keys in self.opened.items()]
         while True:
-            text = json.dumps({**said, "opened": dict(kept)} if kept else said, separators=(",", ":"))
+            text = json.dumps({**values, "opened": dict(kept)} if kept else values, separators=(",", ":"))
             if len(text) <= METADATA_LIMIT or not kept:
                 return text
             kept = kept[1 + len(kept) // 8 :]
 
     def within(self, low: int, high: int) -> "tuple[Progress | None, str | None]":
-        """What of it can be used with a log that holds the offsets from `low` up to `high`.
+        """The part that can be used with a log of the offsets from `low` up to `high`, None if there is none.
 
-        Returns:
-            The progress, or None if the fold has to begin anew; and what was lost, for the log, or None.
+        The second is a warning about what was lost, or None.
         """
         if self.offset > high:
-            return (
-                None,
-                f"ends at {high}, before the committed {self.offset}: the topic was made anew, so is the ledger",
-            )
+            loss = f"ends at {high}, before the committed {self.offset}: the topic was made anew, so is the ledger"
+            return None, loss
         if self.rebuild_from >= low:
             return self, None
         usable = Progress(max(self.offset, low), low, self.clock_ms, self.opened)
@@ -68,23 +64,20 @@ class Progress:
     def of(cls, offset: int, metadata: str | None) -> "Progress":
         """Reads a commit.
 
-        An offset that somebody else committed, such as an operator who reset the group, has no metadata of ours: the
-        fold then begins at the offset, with nothing told.
-
-        Raises:
-            UnsupportedVersionError: if it is an acker's, of a version that this one cannot read.
+        An offset that was committed by something else, such as an operator's reset of the group, has no such metadata:
+        the fold then begins there. Raises `UnsupportedVersionError` for an acker's of another version.
         """
         try:
-            said = json.loads(metadata or "")
-            if isinstance(said["v"], int) and said["v"] != _VERSION:
+            values = json.loads(metadata or "")
+            if isinstance(values["v"], int) and values["v"] != _VERSION:
                 raise UnsupportedVersionError(
-                    f"the commit at offset {offset} has metadata of version {said['v']}, and this acker reads version "
-                    f"{_VERSION}: run the version that committed it, or a later one"
+                    f"the commit at offset {offset} has metadata of version {values['v']}, and this acker reads "
+                    f"version {_VERSION}: run the version that committed it, or a later one"
                 )
-            rebuild_from, clock_ms = int(said["rebuild_from"]), int(said["clock_ms"])
+            rebuild_from, clock_ms = int(values["rebuild_from"]), int(values["clock_ms"])
             opened = {
                 str(writer): tuple(map(bytes.fromhex, sessions.split(",")))
-                for writer, sessions in said.get("opened", {}).items()
+                for writer, sessions in values.get("opened", {}).items()
             }
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return cls(offset, offset, 0)

@@ -1,11 +1,10 @@
-"""What is published in `acker.topologies`, followed: what stands there, then each change as it comes."""
+"""The records of `acker.topologies`: what is published, then each change as it comes."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -15,15 +14,15 @@ from kafka_clients.broker_monitor import BrokerMonitor
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.client_logs import client_logger
 from kafka_clients.client_settings import for_consumer
-from kafka_clients.errors import AccessError, BrokerUnreachableError, ClusterError, TopicError
+from kafka_clients.errors import AccessError, BrokerUnreachableError, TopicError
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
 
 _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 2.0
-"""How often it is looked whether the topic has come to be."""
+"""Between two attempts to open a topic that does not exist."""
 _IDENTITY_S: Final = 10.0
-"""How often it is looked whether it is still the same topic."""
+"""Between two checks of the topic's id."""
 _IDENTITY_CONTACT_S: Final = 2.0
 _RECORDS: Final = 500
 _GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
@@ -31,21 +30,15 @@ _FIXED: Final[dict[str, str | int | float | bool]] = {
     "auto.offset.reset": "earliest",
     "enable.auto.commit": False,
     "enable.partition.eof": True,
+    "group.id": CATALOGUE_GROUP,  # not joined, but librdkafka requires one
 }
-
 _READER: Final = Role(
     ACKER, "acker workers of all topologies", (Permission("topic", TOPOLOGIES_TOPIC, (Operation.READ,)),)
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A record of `acker.topologies`.
-
-    Attributes:
-        topology: its key.
-        value: the manifest's JSON; None if the topology was withdrawn.
-    """
+class Published(NamedTuple):
+    """A record of `acker.topologies`: the manifest's JSON, or None if the topology was withdrawn."""
 
     topology: str
     value: bytes | None
@@ -54,23 +47,13 @@ class Published:
 class PublishedTopologies:
     """Follows `acker.topologies` from its beginning.
 
-    If the topic is deleted, nothing is withdrawn by that; it is read from the beginning once it is there again.
-
-    Args:
-        kafka: librdkafka properties.
-        clock: seconds, rising.
+    If the topic is deleted, no topology is withdrawn; it is read from the beginning once it is there again.
     """
 
     def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._kafka = kafka
         self._catalogue = Catalogue(kafka)
-        # Not joined, but librdkafka wants a name.
-        self._settings: dict[str, Any] = {
-            **for_consumer(kafka),
-            **_FIXED,
-            "group.id": CATALOGUE_GROUP,
-            "logger": client_logger("acker_worker"),
-        }
+        self._settings: dict[str, Any] = {**for_consumer(kafka), **_FIXED, "logger": client_logger("acker_worker")}
         self._consumer: Consumer | None = None
         self._monitor = BrokerMonitor()
         self._topic_id: str | None = None
@@ -81,10 +64,7 @@ class PublishedTopologies:
     def open(self) -> None:
         """Begins to read, if the topic exists.
 
-        Raises:
-            BrokerUnreachableError: if no broker answers in time.
-            TopicError: if this user may not read it.
-            AccessError: if this user is not let in.
+        Raises `BrokerUnreachableError`, `TopicError` if this user may not read it, or `AccessError`.
         """
         self._catalogue.check_access(_READER)
         self._topic_id = self._catalogue.topic_id(TOPOLOGIES_TOPIC)
@@ -97,12 +77,7 @@ class PublishedTopologies:
     def poll(self, timeout_s: float) -> list[Published]:
         """The changes that came, in order; at first, and all at once, the latest record of each topology.
 
-        Args:
-            timeout_s: how long to wait for the first change, in seconds.
-
-        Raises:
-            TopicError: if the topic may not be read.
-            AccessError: if the group may not be used, or this user is not let in any more.
+        Waits for the first change for `timeout_s` seconds. Raises as `open`, except that it waits for brokers.
         """
         if self._consumer is not None and self._monitor.lost:
             _log.warning("%s is read anew: librdkafka had lost all brokers", TOPOLOGIES_TOPIC)
@@ -114,10 +89,7 @@ class PublishedTopologies:
             return []
         first = self._consumer.poll(timeout_s)
         messages = [] if first is None else [first, *self._consumer.consume(_RECORDS, 0)]
-        changes: list[Published] = []
-        for message in messages:
-            changes += self._taken(message)
-        return changes
+        return [change for message in messages for change in self._read(message)]
 
     def close(self) -> None:
         """Stops reading."""
@@ -128,13 +100,13 @@ class PublishedTopologies:
     def _check_identity(self) -> None:
         """Begins again if the topic was deleted: one of the same name has other records at the same offsets."""
         try:
-            found = self._catalogue.topic_id(TOPOLOGIES_TOPIC, _IDENTITY_CONTACT_S)
+            topic_id = self._catalogue.topic_id(TOPOLOGIES_TOPIC, _IDENTITY_CONTACT_S)
         except BrokerUnreachableError as error:
             _log.warning("%s: %s", TOPOLOGIES_TOPIC, error)
-            # It may be the client alone that finds none.
+            # It may be this client alone that has lost its brokers.
             self._catalogue = Catalogue(self._kafka)
             return
-        if found != self._topic_id:
+        if topic_id != self._topic_id:
             _log.warning("%s was deleted: what is served goes on, and what is published from now on", TOPOLOGIES_TOPIC)
             self.close()
 
@@ -148,39 +120,31 @@ class PublishedTopologies:
             _log.warning("%s is not followed: %s", TOPOLOGIES_TOPIC, error)
             self._catalogue = Catalogue(self._kafka)
 
-    def _taken(self, message: Message) -> list[Published]:
-        error, key, value = message.error(), message.key(), message.value()
+    def _read(self, message: Message) -> list[Published]:
+        error, key = message.error(), message.key()
         if error is not None:
             return self._on_error(error)
         if key is None:
             _log.warning("%s offset %s has no key and is skipped", TOPOLOGIES_TOPIC, message.offset())
             return []
-        name = key.decode(errors="replace")
-        change = Published(name, value)
+        change = Published(key.decode(errors="replace"), message.value())
         if self._first is None:
             return [change]
-        self._first[name] = change
+        self._first[change.topology] = change
         return []
 
     def _on_error(self, error: KafkaError) -> list[Published]:
         if error.code() == KafkaError._PARTITION_EOF:
             first, self._first = self._first, None
             return [] if first is None else list(first.values())
-        if problem := _refusal(error):
-            raise problem
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise TopicError(TOPOLOGIES_TOPIC, f"may not be read by this user: {remedy(ACKER)}")
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            raise AccessError(
+                f"group {CATALOGUE_GROUP} may not be used by this user, and a worker of all topologies reads "
+                f"{TOPOLOGIES_TOPIC} in its name: allow Read for that group, or name one with --topology"
+            )
         if error.code() in _GONE:
             self.close()
         _log.warning("%s: %s", TOPOLOGIES_TOPIC, error.str())
         return []
-
-
-def _refusal(error: KafkaError) -> ClusterError | None:
-    """What is to be said of an error that does not pass by itself."""
-    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        return TopicError(TOPOLOGIES_TOPIC, f"may not be read by this user: {remedy(ACKER)}")
-    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return AccessError(
-            f"group {CATALOGUE_GROUP} may not be used by this user, and a worker of all topologies reads "
-            f"{TOPOLOGIES_TOPIC} in its name: allow Read for that group, or name one with --topology"
-        )
-    return None

@@ -1,6 +1,6 @@
 """One of several topologies that a process serves: its worker, in a thread, which is started again when it ends.
 
-Whatever befalls a worker ends its thread and nothing else.
+An error of a worker ends its thread and nothing else.
 """
 
 import logging
@@ -25,21 +25,18 @@ OnStats = Callable[[WorkerStats], None]
 
 
 class Worker(Protocol):
-    """What an `AckerWorker` is here."""
+    """What is used of an `AckerWorker`."""
 
-    def run(self) -> None:
-        """Works until `stop` is called."""
+    def run(self) -> None: ...
 
-    def stop(self) -> None:
-        """Asks `run` to end."""
+    def stop(self) -> None: ...
 
 
 MakeWorker = Callable[[Manifest, OnStats], Worker]
-"""Makes the worker of a manifest."""
 
 
 class _Run:
-    """A worker at work."""
+    """A worker in its thread."""
 
     def __init__(self, manifest: Manifest, make: MakeWorker, on_stats: OnStats, now: float) -> None:
         self.manifest = manifest
@@ -70,13 +67,17 @@ class _Run:
 
 
 class Served:
-    """Serves one topology. Nothing happens behind the caller's back: `check` does what there is to do.
+    """Serves one topology; workers are started in `check` only.
 
     Args:
         topology: its name.
         make: makes a worker.
         on_stats: called in the worker's thread with its snapshots.
         clock: seconds, rising.
+
+    Attributes:
+        stats: the last snapshot of its worker.
+        problem: why it is not served now; empty if it is, or is not to be.
     """
 
     def __init__(
@@ -86,23 +87,16 @@ class Served:
         on_stats: OnStats = lambda _stats: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.stats = WorkerStats()
+        self.problem = ""
         self._topology = topology
         self._make = make
         self._on_stats = on_stats
         self._clock = clock
         self._wanted: Manifest | None = None
         self._run: _Run | None = None
-        self._stats = WorkerStats()
-        self._heard_at = clock()
-        self._start_at = clock()
+        self._turned_at = self._start_at = clock()
         self._backoff_s = _FIRST_BACKOFF_S
-        self.problem = ""
-        """Why it is not served now; empty if nothing is in the way."""
-
-    @property
-    def stats(self) -> WorkerStats:
-        """The last that its worker said."""
-        return self._stats
 
     @property
     def serving(self) -> bool:
@@ -117,10 +111,10 @@ class Served:
     @property
     def silence_s(self) -> float | None:
         """Seconds since the worker's loop turned last; None while there is none."""
-        return self._clock() - self._heard_at if self.serving else None
+        return self._clock() - self._turned_at if self.serving else None
 
     def publish(self, manifest: Manifest) -> None:
-        """Serves the topology by this manifest from now on; its worker is stopped if what it rests on has changed."""
+        """Serves the topology by this manifest from now on; its worker is stopped if its settings have changed."""
         self.problem = ""
         if not manifest.acking:
             self._end(f"topology {self._topology} promises at_most_once: nothing is to be followed", logging.DEBUG)
@@ -141,7 +135,7 @@ class Served:
             self._run.stop()
 
     def refuse(self, why: str) -> None:
-        """Notes that what was published cannot be used; a worker of an earlier manifest goes on."""
+        """Logs that the published manifest cannot be used; a worker of an earlier manifest goes on."""
         if not self.serving:
             self.problem = why
         _log.error("topology %s cannot be served as it was published: %s", self._topology, why)
@@ -152,13 +146,13 @@ class Served:
         self._end(f"topology {self._topology} was withdrawn: its worker stops", logging.INFO)
 
     def check(self) -> None:
-        """Starts the worker if there is to be one, and looks after one that has ended."""
+        """Starts the worker if there is to be one, and reaps one that has ended."""
         now = self._clock()
         if self._run is not None and self._run.over:
             self._reap(self._run, now)
         if self._run is None and self._wanted is not None and now >= self._start_at:
-            self._heard_at = now
-            self._run = _Run(self._wanted, self._make, self._hear, now)
+            self._turned_at = now
+            self._run = _Run(self._wanted, self._make, self._on_snapshot, now)
 
     def stop(self) -> None:
         """Asks the worker to end; `join` waits for it."""
@@ -167,11 +161,7 @@ class Served:
             self._run.stop()
 
     def join(self, seconds: float) -> bool:
-        """Waits for the worker's end.
-
-        Returns:
-            False if it still works when the time is over.
-        """
+        """Waits for the worker's end. Returns False if it still works when the time is over."""
         if self._run is None:
             return True
         ended = self._run.join(seconds)
@@ -183,19 +173,19 @@ class Served:
         _log.log(level, "%s", why)
         self.stop()
 
-    def _hear(self, stats: WorkerStats) -> None:
-        self._heard_at = self._clock()
-        self._stats = stats
+    def _on_snapshot(self, stats: WorkerStats) -> None:
+        self._turned_at = self._clock()
+        self.stats = stats
         self.problem = ""
         self._on_stats(stats)
 
     def _reap(self, run: _Run, now: float) -> None:
         self._run = None
-        self._stats = self._stats.retired()
-        if run.error is None or self._wanted is None:
-            # As it was asked to, or as good as.
-            if run.error is not None:
-                _log.error("%s", run.error)
+        self.stats = self.stats.retired()
+        if run.error is None:
+            return
+        if self._wanted is None:
+            _log.error("%s", run.error)
             return
         if now - run.began >= _HEALTHY_S:
             self._backoff_s = _FIRST_BACKOFF_S

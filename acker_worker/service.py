@@ -1,8 +1,4 @@
-"""An acker worker of all topologies: one worker each, in a thread, as `acker.topologies` says.
-
-Threads, because a process for each would need the memory of an interpreter and of its libraries once more, and because
-a worker waits most of its time, and folds without Python's lock (`docs/adr/0012`).
-"""
+"""An acker worker of all topologies in `acker.topologies`: one worker each, in a thread; see `docs/adr/0012`."""
 
 import logging
 import threading
@@ -38,7 +34,7 @@ class AckerService:
 
     Args:
         kafka: librdkafka properties.
-        settings: how each worker goes about its work.
+        settings: of each worker.
         on_stats: called in the threads of workers with the name of their topology and a snapshot.
         on_turn: called a few times a second by the loop that looks after them.
         clock: seconds, rising.
@@ -67,11 +63,9 @@ class AckerService:
         self._stopping.set()
 
     def run(self) -> None:
-        """Works until `stop` is called.
+        """Works until `stop` is called; an error of one topology is logged, and its worker is started again.
 
-        Raises:
-            AckerWorkerError: if `acker.topologies` cannot be followed, which is needed to start. What is wrong with
-                one topology is logged, and tried again.
+        Raises `ClusterError` if `acker.topologies` cannot be followed.
         """
         published = PublishedTopologies(self._kafka, self._clock)
         try:
@@ -97,8 +91,8 @@ class AckerService:
 
     def heartbeat_ages(self) -> dict[str, float]:
         """Topology → seconds since the loop of its worker turned last; from any thread."""
-        found = {name: served.silence_s for name, served in self.topologies().items()}
-        return {name: silence for name, silence in found.items() if silence is not None}
+        ages = {name: served.silence_s for name, served in self.topologies().items()}
+        return {name: age for name, age in ages.items() if age is not None}
 
     def _take(self, change: Published) -> None:
         served = self._served.get(change.topology)
@@ -107,7 +101,7 @@ class AckerService:
                 served.withdraw()
             return
         if served is None:
-            # A new mapping, because others read the one that was.
+            # A new mapping, because other threads read the old one.
             served = self._new(change.topology)
             self._served = {**self._served, change.topology: served}
         try:

@@ -1,9 +1,9 @@
-"""Which ack batches are repeats, and which come from a writer that was replaced: the log itself says so.
+"""Which ack batches are repeats, and which come from a writer that was replaced, according to the log alone.
 
-Within a session, what does not exceed the last sequence number is a repeat. A batch that opens a session supersedes
-the writer's earlier ones, whose later batches are dropped. Sessions that were opened before the log is read count as
-current until another opens. No ack is ever wrong because of a mistake here (see `acking-spec`): a batch wrongly
-dropped or applied only delays trees until they time out.
+Within a session, a batch that does not exceed the last sequence number is a repeat. A batch that opens a session
+supersedes the writer's earlier ones, whose later batches are dropped. Sessions that were opened before the log is read
+count as current until another opens. No ack is ever wrong because of a mistake here (see `acking-spec`): a batch
+wrongly dropped or applied only delays trees until they time out.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class _Opening:
 class Sessions:
     """The writers of one partition of the ack log.
 
-    A writer that says nothing for a whole window is forgotten. There is no clock inside: the owner rotates.
+    A writer without batches for a whole window is forgotten. There is no clock inside: the owner rotates.
 
     Args:
         opened: for writers that opened a session before the log is read: the last one, and those it superseded.
@@ -58,7 +58,7 @@ class Sessions:
             self._writers.put(writer, _Writer(sessions[0], superseded=list(sessions[1:]), openings=[opening]))
 
     def judge(self, writer: str, session: bytes, sequence: int, *, opens: bool, offset: int) -> Standing:
-        """Says what the batch at `offset` is, and remembers it."""
+        """What the batch at `offset` is; it is remembered."""
         known = self._writers.get(writer) or _Writer()
         self._writers.put(writer, known)
         session = session[:_KEY_BYTES]
@@ -76,21 +76,21 @@ class Sessions:
     def opened_before(self, offset: int) -> dict[str, tuple[bytes, ...]]:
         """For each writer that opened a session before `offset`: the last such session, and those it superseded.
 
-        Who reads the log from `offset` on does not see those openings, and would take a zombie at its word. The latest
+        A reader from `offset` on does not see those openings, and would accept the batches of a zombie. The latest
         stands last.
         """
-        found: list[tuple[int, str, tuple[bytes, ...]]] = []
+        openings: list[tuple[int, str, tuple[bytes, ...]]] = []
         for writer in self._writers:
             known = self._writers.get(writer)
             earlier = [opening for opening in known.openings if opening.offset < offset] if known else []
             if known is None or not earlier:
                 continue
             known.openings = known.openings[len(earlier) - 1 :]
-            found.append((earlier[-1].offset, writer, earlier[-1].sessions))
-        return {writer: sessions for _, writer, sessions in sorted(found)}
+            openings.append((earlier[-1].offset, writer, earlier[-1].sessions))
+        return {writer: sessions for _, writer, sessions in sorted(openings)}
 
     def rotate(self) -> None:
-        """Forgets the writers that were silent for two calls."""
+        """Forgets the writers that had no batch for two calls."""
         self._writers.rotate()
 
     def __len__(self) -> int:

@@ -1,79 +1,42 @@
-"""What an acker worker has done and holds, for logs, metrics and people."""
+"""What an acker worker has done and holds: each number once, with the metric that shows it to Prometheus.
+
+Apart from the fold, so that reading statistics does not load the ledger's compiler.
+"""
 
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from acker_worker.counters import Counters
 from tuple_tree.process_stats import filter_known_fields
 
-
-@dataclass(frozen=True, slots=True)
-class PartitionStats:
-    """An owned partition of the ack log.
-
-    Attributes:
-        partition: its number.
-        pending: open trees.
-        orphans: open records whose init has not been seen.
-        table_load: share of the homes of the ledger's table that is taken.
-        table_bytes: size of that table.
-        clock_lag_ms: how far the ledger's clock is behind; 0 where the partition is read to its end.
-        rebuilding: whether what an earlier owner committed has not been reached.
-        position: offset of the next record to be folded.
-        committed: the committed offset; -1 if there is none.
-        rebuild_from: where a new owner would begin; -1 if nothing is committed.
-        oldest_ms: age of the oldest open record, by the ledger's clock and to within a tick; -1 if there is none.
-    """
-
-    partition: int
-    pending: int = 0
-    orphans: int = 0
-    table_load: float = 0.0
-    table_bytes: int = 0
-    clock_lag_ms: int = 0
-    rebuilding: bool = False
-    position: int = 0
-    committed: int = -1
-    rebuild_from: int = -1
-    oldest_ms: int = -1
+METRIC: Final = "metric"
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerStats:
-    """A snapshot of a worker. Counters run since its start and include what a rebuild read again.
+class Metric:
+    """How Prometheus sees a field; fields of one name are told apart by their label.
 
-    Attributes:
-        partitions: how many partitions of the ack log it owns.
-        pending: open trees.
-        orphans: open records whose init has not been seen.
-        records: records read.
-        entries: inits, acks, fails and resets applied.
-        inits, acks, fails, resets: the same, by rule.
-        trees_acked, trees_failed, timeouts, too_old: outcomes decided.
-        orphans_expired: records that left by rotation without an init.
-        duplicate_inits: inits of open roots that were ignored.
-        repeated_batches: batches that were dropped because they had been applied already.
-        superseded_batches: batches that were dropped because their writer has a later session.
-        dead_letters: records that could not be used.
-        notices: outcomes delivered to spouts.
-        undeliverable: outcomes whose spout topic does not exist.
-        rebuilds: partitions rebuilt.
-        rebuild_seconds: time that the last rebuild took.
-        clock_lag_ms: how far the ledger's clock is behind, at most, over partitions that are not read to their end.
-        ack_partitions: how many partitions the ack log has, whoever owns them; 0 if that is not known.
-        stalled_ms: for how long there has been work of which nothing was done; 0 where all is done.
-        stalled_by: what that is; empty where all is done.
-        by_partition: the partitions that it owns.
+    A counter's name ends with `_total`; it counts from the start of the worker, and what a rebuild reads again is
+    counted again. The others are gauges.
     """
 
-    partitions: int = 0
-    pending: int = 0
-    orphans: int = 0
+    name: str
+    help: str
+    label: Mapping[str, str]
+    divisor: float = 1.0
+
+
+def _shown(name: str, help_: str, *, default: float = 0, divisor: float = 1.0, **label: str) -> Any:
+    return field(default=default, metadata={METRIC: Metric(name, help_, label, divisor)})
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a fold has seen and done since it began."""
+
     records: int = 0
-    entries: int = 0
     inits: int = 0
     acks: int = 0
     fails: int = 0
@@ -86,14 +49,100 @@ class WorkerStats:
     duplicate_inits: int = 0
     repeated_batches: int = 0
     superseded_batches: int = 0
-    dead_letters: int = 0
-    notices: int = 0
-    undeliverable: int = 0
-    rebuilds: int = 0
-    rebuild_seconds: float = 0.0
+    rejected: int = 0
+
+
+def summed(counters: Iterable[Counters]) -> Counters:
+    """The sum of at least one, field by field."""
+    return Counters(*map(sum, zip(*map(dataclasses.astuple, counters), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStats:
+    """An owned partition of the ack log; -1 stands for what is not known, and is not shown."""
+
+    partition: int
+    # The work that is open, and where it lies: trees are spread by their roots, so partitions differ little.
+    pending: int = _shown("acker_pending_trees", "Open trees whose init was seen.")
+    # Acks overtake inits for moments; orphans that stay come from writers whose spout is gone, or of old windows.
+    orphans: int = _shown("acker_orphans", "Open records whose init has not been seen.")
+    # The table grows at 0.66 and shrinks at 0.2.
+    table_load: float = _shown("acker_table_load_ratio", "Share of the homes of the table that is taken.")
+    table_bytes: int = _shown("acker_table_bytes", "Size of the ledger's table.")
+    # How late outcomes are. A ledger that lags does not fail trees whose acks lie unread.
+    clock_lag_ms: int = _shown(
+        "acker_clock_lag_seconds",
+        "How far the ledger's clock is behind the wall; 0 where the partition is read to its end.",
+        divisor=1000,
+    )
+    rebuilding: bool = _shown(
+        "acker_rebuilding", "1 while a new owner reads again what an earlier one had committed.", default=False
+    )
+    # Position minus committed is what a crash folds and tells again; position minus rebuild_from is what it reads.
+    position: int = _shown("acker_position_offset", "Offset of the next record to be folded.")
+    committed: int = _shown("acker_committed_offset", "Committed offset; absent before the first commit.", default=-1)
+    rebuild_from: int = _shown(
+        "acker_rebuild_from_offset",
+        "Offset at which a new owner would begin to read; absent before the first commit.",
+        default=-1,
+    )
+    # By the ledger's clock and to within a tick. A tree that is older than others was reset, or waits; one that makes
+    # no progress fails after its time-out.
+    oldest_ms: int = _shown(
+        "acker_oldest_tree_seconds",
+        "Age of the oldest open record; absent where there is none.",
+        default=-1,
+        divisor=1000,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStats:
+    """A snapshot of a worker."""
+
+    partitions: int = _shown("acker_partitions_owned", "Partitions of the ack log that it owns.")
+    pending: int = 0
+    orphans: int = 0
+    records: int = _shown("acker_records_total", "Records of the ack log that were read.")
+    # What spouts and bolts sent; repeats that were dropped are not among them.
+    entries: int = 0
+    inits: int = _shown("acker_entries_total", "Inits, acks, fails and resets that were applied.", rule="init")
+    acks: int = _shown("acker_entries_total", "", rule="ack")
+    fails: int = _shown("acker_entries_total", "", rule="fail")
+    resets: int = _shown("acker_entries_total", "", rule="reset")
+    # What was decided. `timeout` made no progress for the message timeout, `too_old` reached the largest tree age.
+    trees_acked: int = _shown("acker_trees_total", "Trees that ended.", outcome="acked")
+    trees_failed: int = _shown("acker_trees_total", "", outcome="failed")
+    timeouts: int = _shown("acker_trees_total", "", outcome="timeout")
+    too_old: int = _shown("acker_trees_total", "", outcome="too_old")
+    orphans_expired: int = _shown("acker_orphans_expired_total", "Records that left by rotation without an init.")
+    # Applied twice, an init would cancel itself: this is the one repeat that must never pass.
+    duplicate_inits: int = _shown("acker_inits_ignored_total", "Second inits of open trees.")
+    # Retries of producers and of Spark tasks, and late batches of zombies. A few are normal.
+    repeated_batches: int = _shown(
+        "acker_batches_dropped_total",
+        "Batches that were dropped: applied already, or of a writer that has a later session.",
+        reason="repeated",
+    )
+    superseded_batches: int = _shown("acker_batches_dropped_total", "", reason="superseded")
+    dead_letters: int = _shown("acker_dead_letters_total", "Records that went to the dead letters.")
+    # Outcomes, not batches of them; acknowledged by the broker.
+    notices: int = _shown("acker_notices_total", "Outcomes that were delivered to spouts.")
+    undeliverable: int = _shown(
+        "acker_notices_undeliverable_total", "Outcomes whose spout task has no topic and partition."
+    )
+    rebuilds: int = _shown("acker_rebuilds_total", "Partitions that were rebuilt.")
+    rebuild_seconds: float = _shown("acker_rebuild_seconds", "How long the last rebuild took.", default=0.0)
+    # The largest of its partitions.
     clock_lag_ms: int = 0
-    ack_partitions: int = 0
-    stalled_ms: int = 0
+    # Whoever owns them, 0 if that is not known; the sum of acker_partitions_owned has to come up to it.
+    ack_partitions: int = _shown("acker_ack_partitions", "Partitions that the ack log has.")
+    # A loop that turns and does nothing; /health judges by it.
+    stalled_ms: int = _shown(
+        "acker_stalled_seconds",
+        "For how long there has been work of which nothing was done; 0 where all is done.",
+        divisor=1000,
+    )
     stalled_by: str = ""
     by_partition: tuple[PartitionStats, ...] = ()
 
@@ -121,12 +170,11 @@ class WorkerStats:
         return json.dumps(self.to_dict(), separators=(",", ":"))
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> "WorkerStats":
+    def of(cls, stats: Mapping[str, Any]) -> "WorkerStats":
         """The snapshot behind the object that `to_dict` made; unknown members are ignored."""
-        partitions = tuple(
-            PartitionStats(**filter_known_fields(one, PartitionStats(0))) for one in said["by_partition"]
-        )
-        return cls(**{**filter_known_fields(said, cls()), "by_partition": partitions})
+        empty = PartitionStats(0)
+        partitions = tuple(PartitionStats(**filter_known_fields(one, empty)) for one in stats["by_partition"])
+        return cls(**{**filter_known_fields(stats, cls()), "by_partition": partitions})
 
     def sentence(self, before: "WorkerStats") -> str:
         """What is held now, and what was done since an earlier snapshot."""
@@ -137,12 +185,3 @@ class WorkerStats:
             f"{self.too_old - before.too_old} too old, {self.duplicate_batches - before.duplicate_batches} repeated "
             f"batches dropped, {self.dead_letters - before.dead_letters} dead letters; clock lag {self.clock_lag_ms} ms"
         )
-
-
-def summed(counters: Iterable[Counters]) -> Counters:
-    """The sum of counters, field by field."""
-    total = Counters()
-    for one in counters:
-        for field in dataclasses.fields(Counters):
-            setattr(total, field.name, getattr(total, field.name) + getattr(one, field.name))
-    return total

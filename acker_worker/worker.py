@@ -1,9 +1,10 @@
 """The acker worker: polls the ack log, folds it, sends notices, commits.
 
-All decisions are the fold's. What is decided here is only when it is safe to move its clock without a record, and the
-order of things: notices are acknowledged before the offset that covers them is committed.
+The fold decides. The worker only knows when it is safe to move the fold's clock without a record, and keeps the order:
+notices are acknowledged before the offset that covers them is committed.
 """
 
+import dataclasses
 import logging
 import threading
 import time
@@ -15,7 +16,6 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from acker_worker.ack_log import ANSWER_S, AckLogReader, Reached
-from acker_worker.counters import Counters
 from acker_worker.errors import AckerWorkerError
 from acker_worker.fold import LogRecord, PartitionFold, Step
 from acker_worker.intervals import Interval
@@ -23,7 +23,7 @@ from acker_worker.ledger import LedgerSettings, warm_up
 from acker_worker.notifier import Notifier
 from acker_worker.owned import Owned
 from acker_worker.progress import Progress
-from acker_worker.stats import WorkerStats, summed
+from acker_worker.stats import Counters, WorkerStats, summed
 from kafka_clients.access import acker_role
 from kafka_clients.broker_monitor import LOST
 from kafka_clients.catalogue import Catalogue, KafkaSettings
@@ -45,11 +45,11 @@ HELD_UP_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """How a worker goes about its work.
+    """Intervals of a worker, in seconds.
 
     Attributes:
-        commit_interval_s: between commits, in seconds; what was not committed is folded again after a crash.
-        log_interval_s: between lines in the log that say what it did.
+        commit_interval_s: between commits; what was not committed is folded again after a crash.
+        log_interval_s: between log lines with its figures.
         stats_interval_s: between snapshots for `on_stats`.
     """
 
@@ -59,17 +59,16 @@ class WorkerSettings:
 
 
 class AckerWorker:
-    """Follows the tuple trees of one topology, in the partitions of its ack log that the consumer group gives it.
+    """Follows the tuple trees of one topology, in the partitions of its ack log that the consumer group assigns to it.
 
     Args:
         topology: its name in `acker.topologies`.
         kafka: librdkafka properties.
-        settings: how it goes about its work.
+        settings: its intervals.
         on_stats: called with a snapshot every `stats_interval_s`, and at the end.
         clock: seconds, rising.
-        manifest: of the topology, where it is known already; else it is looked up.
-        stats_producer: sends what it does to the topology's stats, made with `producer_settings`; one of its own
-            unless given.
+        manifest: of the topology; looked up unless given.
+        stats_producer: sends its statistics, made with `producer_settings`; one of its own unless given.
     """
 
     def __init__(
@@ -96,8 +95,8 @@ class AckerWorker:
         self._past = Counters()
         self._rebuilds = 0
         self._rebuild_s = 0.0
-        self._said = WorkerStats()
-        self._known = manifest
+        self._logged = WorkerStats()
+        self._given_manifest = manifest
         self._stats_producer = stats_producer
 
     def stop(self) -> None:
@@ -107,8 +106,7 @@ class AckerWorker:
     def run(self) -> None:
         """Works until `stop` is called.
 
-        Raises:
-            AckerWorkerError: if it cannot start, or cannot go on; the message says why and what to do.
+        Raises `AckerWorkerError` if it cannot start, or cannot go on; the message says why and what to do.
         """
         self._catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
         self._manifest = self._checked(self._catalogue)
@@ -133,7 +131,7 @@ class AckerWorker:
                 "again once the brokers are well, or let another worker take over"
             ) from error
         except BaseException:
-            # Something may have been folded and not told: it must not be committed when the partitions are revoked.
+            # Notices of what was folded may not be sent: it must not be committed when the partitions are revoked.
             self._owned.clear()
             raise
         finally:
@@ -143,29 +141,19 @@ class AckerWorker:
 
     @property
     def stats(self) -> WorkerStats:
-        """What was done and is held, now; for the thread of `run` alone."""
+        """A snapshot; for the thread of `run` alone."""
         total = summed([self._past, *(owned.fold.counters for owned in self._owned.values())])
         wall_ms, now = time.time() * 1000, self._clock()
         held = tuple(owned.stats(wall_ms, now) for owned in self._owned.values())
         stalled_s, stalled_by = self._stalled(now)
+        counts = dataclasses.asdict(total)
+        del counts["rejected"]  # counted as dead letters, once they are sent
         return WorkerStats(
+            **counts,
             partitions=len(held),
             pending=sum(one.pending for one in held),
             orphans=sum(one.orphans for one in held),
-            records=total.records,
             entries=total.inits + total.acks + total.fails + total.resets,
-            inits=total.inits,
-            acks=total.acks,
-            fails=total.fails,
-            resets=total.resets,
-            trees_acked=total.trees_acked,
-            trees_failed=total.trees_failed,
-            timeouts=total.trees_timed_out,
-            too_old=total.trees_too_old,
-            orphans_expired=total.orphans_expired,
-            duplicate_inits=total.duplicate_inits,
-            repeated_batches=total.repeated_batches,
-            superseded_batches=total.superseded_batches,
             dead_letters=self._notifier.dead_letters,
             notices=self._notifier.notices,
             undeliverable=self._notifier.undeliverable,
@@ -180,17 +168,15 @@ class AckerWorker:
 
     def _stalled(self, now: float) -> tuple[float, str]:
         """For how long nothing was done though there was something to do, in seconds, and what that is."""
-        found = [
-            (owned.stalled_s(now), f"{self._topic}[{number}] is not read") for number, owned in self._owned.items()
-        ]
+        stalls = [(one.stalled_s(now), f"{self._topic}[{number}] is not read") for number, one in self._owned.items()]
         if self._undrained_since is not None:
-            found.append((now - self._undrained_since, "notices are not acknowledged"))
-        found.append((self._answers.seconds(now, self._watch.answers), BROKERS))
-        longest = max(found)
+            stalls.append((now - self._undrained_since, "notices are not acknowledged"))
+        stalls.append((self._answers.seconds(now, self._watch.answers), BROKERS))
+        longest = max(stalls)
         return longest if longest[0] else (0.0, "")
 
     def _checked(self, catalogue: Catalogue) -> Manifest:
-        manifest = self._known or catalogue.manifest(self._topology)
+        manifest = self._given_manifest or catalogue.manifest(self._topology)
         if not manifest.acking:
             raise AckerWorkerError(
                 f"topology {self._topology} promises at_most_once, so there is nothing to do: build it with "
@@ -201,8 +187,8 @@ class AckerWorker:
         problems = catalogue.problems([spec for spec in topic_specs(manifest) if spec.name in wanted])
         if problems:
             raise problems[0]
-        if said := catalogue.short_retention(manifest):
-            _log.warning("%s", said)
+        if warning := catalogue.short_retention(manifest):
+            _log.warning("%s", warning)
         return manifest
 
     def _work(self) -> None:
@@ -215,18 +201,19 @@ class AckerWorker:
             self._notifier.poll()
             if commits.due() and not self._reader.committing:
                 self._commit(list(self._owned), _DRAIN_S)
-            self._look()
+            self._check_progress()
             if reports.due():
                 self._report()
             self._publisher.look(self._clock(), lambda: self.stats.to_dict())
             if lines.due():
-                self._say()
+                before, self._logged = self._logged, self.stats
+                _log.info("%s: %s", self._topology, self._logged.sentence(before))
 
-    def _look(self) -> None:
+    def _check_progress(self) -> None:
         """Ends the worker if its ack log was deleted, which an idle one would not notice, or if it is stuck."""
         now = self._clock()
-        if said := self._watch.look(now):
-            raise TopicError(*said)
+        if problem := self._watch.look(now):
+            raise TopicError(*problem)
         if self._reader.lost:
             raise AckerWorkerError(f"the acker worker of {self._topology} cannot go on: {LOST}")
         # librdkafka may lose a commit that was on its way when the brokers went, and then never joins again.
@@ -243,10 +230,7 @@ class AckerWorker:
             if error is not None:
                 self._on_error(error, partition, offset)
             elif partition is not None and offset is not None:
-                value = message.value()
-                batches[partition].append(
-                    LogRecord(offset, message.timestamp()[1], value.encode() if isinstance(value, str) else value)
-                )
+                batches[partition].append(LogRecord(offset, message.timestamp()[1], message.value()))
         for partition, records in batches.items():
             owned = self._owned.get(partition)
             if owned is None:
@@ -267,7 +251,7 @@ class AckerWorker:
         """Moves the clocks of partitions that are read to their end.
 
         The time is taken before the high watermark is asked for, so that everything appended up to then is known to
-        have been read: a worker that was stopped for a minute reads before it judges.
+        have been read: a worker that was stopped for a minute reads before anything expires.
         """
         for partition, owned in self._owned.items():
             if not owned.at_end:
@@ -298,7 +282,7 @@ class AckerWorker:
             self._notifier.reject(owned.partition, rejected)
 
     def _commit(self, partitions: list[int], drain_s: float) -> None:
-        """Commits what was folded and told, if that is acknowledged in time; otherwise it is committed later."""
+        """Commits what was folded, if its notices are acknowledged in time; otherwise it is committed later."""
         ahead = [self._owned[p] for p in partitions if p in self._owned and self._owned[p].ahead]
         if not ahead:
             self._undrained_since = None
@@ -324,7 +308,7 @@ class AckerWorker:
 
     def _on_assign(self, partitions: list[TopicPartition]) -> None:
         if not partitions or self._stopping.is_set():
-            # A worker that is leaving may still be handed the partitions of another one: they wait for the next.
+            # A worker that is leaving may still be assigned partitions of another one: the next owner reads them.
             self._reader.start([])
             return
         starts = []
@@ -360,17 +344,9 @@ class AckerWorker:
         self._rebuild_s = self._clock() - owned.since
         _log.info(
             "rebuilt %s[%d]: %d open trees from %d records in %.2f s",
-            self._topic,
-            owned.partition,
-            len(owned.fold.ledger),
-            owned.fold.counters.records,
-            self._rebuild_s,
+            *(self._topic, owned.partition, len(owned.fold.ledger), owned.fold.counters.records, self._rebuild_s),
         )
 
     def _report(self) -> None:
         if self._on_stats is not None:
             self._on_stats(self.stats)
-
-    def _say(self) -> None:
-        before, self._said = self._said, self.stats
-        _log.info("%s: %s", self._topology, self._said.sentence(before))

@@ -70,9 +70,6 @@ class Permission:
     """What may be done with one resource, or with all whose names begin alike.
 
     Attributes:
-        resource: its kind.
-        name: its name, or how the names begin.
-        operations: at least one.
         prefixed: whether the name is a beginning.
         optional: whether the role does its work without it as well.
     """
@@ -89,9 +86,6 @@ class Role:
     """Somebody who talks to Kafka for a topology.
 
     Attributes:
-        name: `operator`, `acker`, or the component's.
-        title: what it is.
-        permissions: all that it needs.
         is_component: whether it is a spout or a bolt; one may be called `operator`.
         note: what cannot be known from the topology; empty if there is nothing.
     """
@@ -120,7 +114,6 @@ def roles(manifest: Manifest, sources: Mapping[str, Source] | None = None, *, be
     """All roles that do a topology's work; not the viewer, who reads everything and is needed for nothing.
 
     Args:
-        manifest: of the topology.
         sources: spout → what it reads, where that is known.
         before_2_8: whether for brokers older than 2.8, which want a permission of its own for idempotent producers.
     """
@@ -180,13 +173,7 @@ def acker_role(manifest: Manifest) -> Role:
 
 
 def component_role(manifest: Manifest, name: str, source: Source = None) -> Role:
-    """A spout or a bolt.
-
-    Args:
-        manifest: of the topology.
-        name: of the component.
-        source: what a spout reads.
-    """
+    """A spout or a bolt."""
     sources = (source,) if isinstance(source, str) else tuple(source or ())
     component = manifest.component(name)
     topology = manifest.topology
@@ -247,7 +234,6 @@ def shortfall(needed: Operations, allowed: Iterable[str] | None) -> str:
     """What a user lacks for a topic, as half a sentence about the topic; empty if nothing.
 
     Args:
-        needed: what its role does with the topic.
         allowed: what the cluster says that it may do, by the names of `Operation`; None if it does not say.
     """
     if allowed is None:

@@ -36,12 +36,7 @@ class _Call:
 
 @contextmanager
 def bounded(seconds: float, what: str) -> Iterator[None]:
-    """Ends the process with code 1 if what is inside takes longer.
-
-    Args:
-        seconds: longer than the call may take by its own timeout.
-        what: is called, for the log.
-    """
+    """Ends the process with code 1 if what is inside takes longer."""
     _watch()
     call = _Call(seconds, what)
     _running.add(call)

@@ -1,13 +1,14 @@
-"""The cluster's side of a topology: its topics, and its manifest in `acker.topologies`.
+"""The topics of a topology, and its manifest in `acker.topologies`, on a cluster.
 
-Everything here is bounded in time and turns Kafka's errors into ours.
+Every call is bounded in time. Kafka's errors become those of `kafka_clients.errors`: `BrokerUnreachableError` if no
+broker answers in time, `AccessError` if authentication fails, and those that a method names.
 """
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType, TopicDescription
@@ -24,6 +25,7 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic
 from tuple_tree.topics import TopicSpec, short_retention, topic_specs
 
+T = TypeVar("T")
 KafkaSettings = Mapping[str, str | int | float | bool]
 """librdkafka properties, `bootstrap.servers` among them."""
 
@@ -37,9 +39,9 @@ class Catalogue:
     """What the cluster knows about topologies.
 
     Args:
-        kafka: how to reach it.
+        kafka: librdkafka properties.
         contact_s: how long a broker may take to answer, in seconds.
-        group: in whose name manifests are read, for it may be that the user is allowed no other; it is not joined.
+        group: in whose name manifests are read, because the user may have an ACL for no other; it is not joined.
     """
 
     def __init__(self, kafka: KafkaSettings, contact_s: float = CONTACT_S, group: str = CATALOGUE_GROUP) -> None:
@@ -50,54 +52,24 @@ class Catalogue:
         self._admin, self._contact = contact.admin, contact.asking
 
     def reach(self) -> None:
-        """Makes sure that a broker answers; Ctrl-C interrupts it.
-
-        Raises:
-            BrokerUnreachableError: if none does within 3 seconds.
-            AccessError: if this user is not let in.
-        """
+        """Makes sure that a broker answers within 3 seconds; Ctrl-C interrupts it."""
         with self._contact():
             pass
 
     def topics(self, contact_s: float | None = None) -> dict[str, int]:
-        """All topics with their numbers of partitions.
-
-        Args:
-            contact_s: how long a broker may take to answer this time, in seconds.
-
-        Raises:
-            BrokerUnreachableError: if no broker answers in time.
-        """
+        """All topics with their numbers of partitions."""
         with self._contact():
             metadata = self._admin.list_topics(timeout=contact_s or self._contact_s)
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
 
     def topic_id(self, topic: str, contact_s: float | None = None) -> str | None:
-        """What tells a topic from one of the same name that was deleted; None if there is none.
-
-        Args:
-            topic: its name.
-            contact_s: as above.
-
-        Raises:
-            BrokerUnreachableError: if no broker answers in time.
-            AccessError: if it may not be described.
-        """
+        """What tells a topic from one of the same name that was deleted; None if there is none."""
         with self._contact():
             asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=contact_s or self._contact_s)
-            try:
-                return str(asked[topic].result().topic_id)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise
-                return None
+            return _result(asked[topic], lambda found: str(found.topic_id), _ABSENT)
 
     def await_brokers(self, count: int, seconds: float) -> None:
-        """Waits until so many brokers are up: a topic cannot have more copies than there are brokers.
-
-        Raises:
-            BrokerUnreachableError: if they are not in that time.
-        """
+        """Waits until so many brokers are up: a topic cannot have more replicas than there are brokers."""
         deadline = time.monotonic() + seconds
         pause = threading.Event()
         while True:
@@ -121,84 +93,42 @@ class Catalogue:
     def create_topics(self, manifest: Manifest, replication_factor: int = -1) -> list[str]:
         """Creates the topics of a topology that do not exist yet, and returns their names.
 
-        Args:
-            manifest: the topology.
-            replication_factor: of each topic; -1 takes the broker's default.
+        Raises `TopicError` if a topic cannot be created, or exists and is not as it has to be.
 
-        Raises:
-            BrokerUnreachableError: if no broker answers in time.
-            TopicError: if a topic cannot be created, or exists and is not as it has to be.
+        Args:
+            manifest: of the topology.
+            replication_factor: of each topic; -1 takes the broker's default.
         """
+        specs = topic_specs(manifest)
         existing = self.topics()
-        missing = [spec for spec in topic_specs(manifest) if spec.name not in existing]
-        new = [
-            NewTopic(spec.name, spec.partitions, replication_factor=replication_factor, config=spec.config)
-            for spec in missing
-        ]
-        if new:
-            for name, created in self._admin.create_topics(
-                new, operation_timeout=self._contact_s, request_timeout=3 * self._contact_s
-            ).items():
-                try:
-                    created.result()
-                except KafkaException as error:
-                    if error.args[0].code() in REFUSED:
-                        raise TopicError(name, f"may not be created by this user: {remedy(OPERATOR)}") from error
-                    if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                        raise TopicError(name, f"could not be created: {error.args[0].str()}") from error
-        created_names = [spec.name for spec in missing]
-        self._await_sound(topic_specs(manifest), created_names)
-        return created_names
+        new = {
+            spec.name: NewTopic(spec.name, spec.partitions, replication_factor=replication_factor, config=spec.config)
+            for spec in specs
+            if spec.name not in existing
+        }
+        timeouts = {"operation_timeout": self._contact_s, "request_timeout": 3 * self._contact_s}
+        for name, created in self._admin.create_topics([*new.values()], **timeouts).items() if new else ():
+            try:
+                created.result()
+            except KafkaException as error:
+                if error.args[0].code() in REFUSED:
+                    raise TopicError(name, f"may not be created by this user: {remedy(OPERATOR)}") from error
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise TopicError(name, f"could not be created: {error.args[0].str()}") from error
+        self._await_sound(specs, new)
+        return [*new]
 
     def problems(self, specs: list[TopicSpec]) -> list[TopicError]:
-        """What is wrong with topics, each finding with what to do; empty if they are as they have to be.
-
-        Raises:
-            BrokerUnreachableError: if no broker answers in time.
-        """
+        """What is wrong with topics, each finding with what to do; empty if they are as they have to be."""
         existing = self.topics()
         allowed = self._allowed(spec.name for spec in specs if spec.name not in existing)
-        found: list[TopicError] = []
-        present = []
-        for spec in specs:
-            if hidden := shortfall((), allowed.get(spec.name)):
-                found.append(TopicError(spec.name, f"{hidden}: {remedy()}"))
-            elif spec.name not in existing:
-                found.append(_missing(spec.name))
-            elif existing[spec.name] != spec.partitions:
-                found.append(
-                    TopicError(
-                        spec.name,
-                        f"has {existing[spec.name]} partitions, but the manifest says {spec.partitions}. A running "
-                        "topology keeps its partitions: set the manifest's number back, or use a new topology name",
-                    )
-                )
-            else:
-                present.append(spec)
-        configs = self._configs([spec.name for spec in present])
-        for spec in present:
-            config = configs.get(spec.name)
-            if config is None:
-                found.append(_missing(spec.name))
-                continue
-            for key, wanted in spec.required.items():
-                actual = config.get(key)
-                if actual != wanted:
-                    found.append(
-                        TopicError(
-                            spec.name,
-                            f"has {key}={actual}, but it must be {wanted}. Change it: kafka-configs --alter "
-                            f"--entity-type topics --entity-name {spec.name} --add-config {key}={wanted}",
-                        )
-                    )
-        return found
+        configs = self._configs([spec.name for spec in specs if existing.get(spec.name) == spec.partitions])
+        return [problem for spec in specs for problem in _problems(spec, existing, allowed, configs)]
 
     def check_access(self, role: Role) -> None:
-        """Checks that this user may do with each topic what its role has to; topics that do not exist are skipped.
+        """Checks the ACLs of this user for the topics of a role; topics that do not exist are skipped.
 
-        Raises:
-            BrokerUnreachableError: if no broker answers in time.
-            TopicError: if it may not.
+        Raises `TopicError` if one is missing.
         """
         allowed = self._allowed(role.needed_topics)
         for topic, needed in role.needed_topics.items():
@@ -206,11 +136,7 @@ class Catalogue:
                 raise TopicError(topic, f"{lacking}: {remedy(role.name)}")
 
     def short_retention(self, manifest: Manifest) -> str | None:
-        """What is to be said of an ack log that forgets too early; None if it does not.
-
-        Raises:
-            BrokerUnreachableError: if no broker answers in time.
-        """
+        """A warning about an ack log whose retention is too short; None if it is not."""
         topic = acks_topic(manifest.topology)
         config = self._configs([topic]).get(topic)
         if config is None:
@@ -219,42 +145,18 @@ class Catalogue:
 
     def watched(self, topics: list[str]) -> TopicWatch:
         """Watches topics, without ever waiting for an answer."""
-        return TopicWatch(lambda: self._describe(topics), _identity)
+        return TopicWatch(self._admin, topics)
 
     def stats_publisher(self, topology: str, producer: Producer, now: float) -> StatsPublisher:
-        """Publishes what an acker worker of a topology does.
-
-        Args:
-            topology: its name.
-            producer: sends it; made with `producer_settings`.
-            now: seconds, of the clock by which it will be told to.
-        """
-        return StatsPublisher(
-            *(topology, "acker", ACKER, producer),
-            ask=lambda topic: self._describe([topic]),
-            identity=_identity,
-            refusal=KafkaException,
-            now=now,
-        )
-
-    def _describe(self, topics: list[str]) -> dict[str, "Future[TopicDescription]"]:
-        return self._admin.describe_topics(TopicCollection(topics), request_timeout=self._contact_s)
+        """Publishes the statistics of an acker worker; `now` in seconds, of the clock of its `look`."""
+        return StatsPublisher(topology, "acker", ACKER, producer, self._admin, now)
 
     def publish(self, manifest: Manifest) -> None:
-        """Writes the manifest into `acker.topologies`, where it replaces an earlier one.
-
-        Raises:
-            BrokerUnreachableError: if it is not acknowledged in time.
-        """
+        """Writes the manifest into `acker.topologies`, where it replaces an earlier one."""
         self._write(manifest.topology, manifest.to_json())
 
     def withdraw(self, topology: str) -> None:
-        """Takes the manifest of a topology out of `acker.topologies`, whether there is one or not.
-
-        Raises:
-            BrokerUnreachableError: if that is not acknowledged in time.
-            TopicError: if it may not be written.
-        """
+        """Writes a tombstone for a topology into `acker.topologies`, whether it has a manifest or not."""
         self._write(topology, None)
 
     def _write(self, topology: str, value: bytes | None) -> None:
@@ -278,10 +180,7 @@ class Catalogue:
     def manifest(self, topology: str) -> Manifest:
         """The manifest of a topology.
 
-        Raises:
-            BrokerUnreachableError: if no broker answers in time.
-            UnknownTopologyError: if there is none of that name; the error names those that are.
-            ManifestError: if it cannot be read.
+        Raises `UnknownTopologyError`, which names those that there are, or `ManifestError` if it cannot be read.
         """
         values = self._published()
         if topology not in values:
@@ -290,13 +189,13 @@ class Catalogue:
 
     def manifests(self) -> dict[str, Manifest | ManifestError]:
         """All manifests by topology; an error in place of one that cannot be read."""
-        found: dict[str, Manifest | ManifestError] = {}
+        manifests: dict[str, Manifest | ManifestError] = {}
         for topology, value in self._published().items():
             try:
-                found[topology] = Manifest.from_json(value)
+                manifests[topology] = Manifest.from_json(value)
             except ManifestError as error:
-                found[topology] = error
-        return found
+                manifests[topology] = error
+        return manifests
 
     def _published(self) -> dict[str, bytes]:
         """The latest value of each key of `acker.topologies`."""
@@ -305,14 +204,8 @@ class Catalogue:
                 raise TopicError(TOPOLOGIES_TOPIC, f"{hidden}: {remedy()}")
             return {}
         values: dict[str, bytes] = {}
-        consumer = Consumer(
-            {
-                **for_consumer({**QUIET, **self._kafka}),
-                "group.id": self._group,
-                "enable.auto.commit": False,
-                "fetch.wait.max.ms": 50,
-            }
-        )
+        settings = {"group.id": self._group, "enable.auto.commit": False, "fetch.wait.max.ms": 50}
+        consumer = Consumer({**for_consumer({**QUIET, **self._kafka}), **settings})
         try:
             with self._contact():
                 low, high = watermarks(consumer, TopicPartition(TOPOLOGIES_TOPIC, 0), self._contact_s)
@@ -329,64 +222,48 @@ class Catalogue:
                         raise TopicError(TOPOLOGIES_TOPIC, f"may not be read by this user: {remedy()}")
                     if error or key is None:
                         continue
-                    name = _text(key)
                     if value is None:
-                        values.pop(name, None)
+                        values.pop(key.decode(errors="replace"), None)
                     else:
-                        values[name] = _bytes(value)
+                        values[key.decode(errors="replace")] = value
         finally:
             consumer.close()
         return values
 
-    def _configs(self, topics: list[str]) -> dict[str, dict[str, str | None]]:
+    def _configs(self, topics: list[str]) -> dict[str, dict[str, str | None] | None]:
+        """The settings of topics; None for one that the broker that was asked does not know yet, or no more."""
         if not topics:
             return {}
+        configs: dict[str, dict[str, str | None] | None] = {}
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        found = {}
         with self._contact():
-            described = self._admin.describe_configs(resources, request_timeout=self._contact_s)
-            for resource, result in described.items():
+            for resource, result in self._admin.describe_configs(resources, request_timeout=self._contact_s).items():
                 try:
-                    found[resource.name] = {key: entry.value for key, entry in result.result().items()}
+                    configs[resource.name] = _result(
+                        result,
+                        lambda entries: {key: entry.value for key, entry in entries.items()},
+                        _ABSENT,
+                    )
                 except KafkaException as error:
-                    code = error.args[0].code()
-                    if code in REFUSED:
-                        raise TopicError(
-                            resource.name, f"may not be asked for its settings by this user: {remedy()}"
-                        ) from error
-                    # Another broker, which learns of it later, or of its deletion sooner.
-                    if code != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    if error.args[0].code() not in REFUSED:
                         raise
-        return found
+                    problem = f"may not be asked for its settings by this user: {remedy()}"
+                    raise TopicError(resource.name, problem) from error
+        return configs
 
     def _allowed(self, topics: Iterable[str]) -> dict[str, frozenset[str] | None]:
-        """What this user may do with topics; None for one that does not exist, or if the cluster does not say."""
+        """The operations that this user may do with topics; None if one does not exist, or the cluster has no ACLs."""
         names = list(topics)
-        found: dict[str, frozenset[str] | None] = {}
         if not names:
-            return found
+            return {}
         with self._contact():
             described = self._admin.describe_topics(
                 TopicCollection(names), include_authorized_operations=True, request_timeout=self._contact_s
             )
-            for name, result in described.items():
-                try:
-                    operations = result.result().authorized_operations
-                except KafkaException as error:
-                    code = error.args[0].code()
-                    if code not in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART):
-                        raise
-                    found[name] = None if code == KafkaError.UNKNOWN_TOPIC_OR_PART else frozenset()
-                else:
-                    found[name] = None if operations is None else frozenset(each.name for each in operations)
-        return found
+            return {name: _result(answer, _operations, _NOT_ALLOWED) for name, answer in described.items()}
 
-    def _await_sound(self, specs: list[TopicSpec], created: list[str]) -> None:
-        """Waits until every broker that is asked describes the created topics: brokers learn of them one by one.
-
-        Raises:
-            TopicError: if one is not described in time, or one that was there is not as it has to be.
-        """
+    def _await_sound(self, specs: list[TopicSpec], created: Iterable[str]) -> None:
+        """Waits until every broker that is asked describes the created topics: brokers learn of them one by one."""
         deadline = time.monotonic() + self._contact_s
         pause = threading.Event()
         while problems := self.problems(specs):
@@ -396,21 +273,55 @@ class Catalogue:
             pause.wait(_LOOK_S)
 
 
-def _missing(topic: str) -> TopicError:
-    """The error of a topic that is not there."""
-    return TopicError(topic, "does not exist. Create it: acker topics create MODULE:TOPOLOGY", is_missing=True)
+_ABSENT: Final[dict[int, None]] = {KafkaError.UNKNOWN_TOPIC_OR_PART: None}
+_NOT_ALLOWED: Final[dict[int, frozenset[str] | None]] = {
+    **_ABSENT,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: frozenset(),
+}
 
 
-def _identity(answer: "Future[TopicDescription]") -> str | None:
+def _result(answer: "Future[Any]", read: Callable[[Any], T | None], otherwise: Mapping[int, T | None]) -> T | None:
+    """What is read of an answer; in place of some errors, by their codes, something else."""
     try:
-        return str(answer.result().topic_id)
+        return read(answer.result())
     except KafkaException as error:
-        return None if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""
+        if error.args[0].code() not in otherwise:
+            raise
+        return otherwise[error.args[0].code()]
 
 
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode(errors="replace")
+def _operations(found: TopicDescription) -> frozenset[str] | None:
+    operations = found.authorized_operations
+    return None if operations is None else frozenset(each.name for each in operations)
 
 
-def _bytes(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value
+def _problems(
+    spec: TopicSpec,
+    existing: Mapping[str, int],
+    allowed: Mapping[str, frozenset[str] | None],
+    configs: Mapping[str, Mapping[str, str | None] | None],
+) -> Iterator[TopicError]:
+    name = spec.name
+    config = configs.get(name)
+    if hidden := shortfall((), allowed.get(name)):
+        yield TopicError(name, f"{hidden}: {remedy()}")
+    elif name in existing and existing[name] != spec.partitions:
+        yield TopicError(
+            name,
+            f"has {existing[name]} partitions, but the manifest says {spec.partitions}. A running topology keeps its "
+            "partitions: set the manifest's number back, or use a new topology name",
+        )
+    elif config is None:
+        yield _missing(name)
+    else:
+        for key, wanted in spec.required.items():
+            if config.get(key) != wanted:
+                yield TopicError(
+                    name,
+                    f"has {key}={config.get(key)}, but it must be {wanted}. Change it: kafka-configs --alter "
+                    f"--entity-type topics --entity-name {name} --add-config {key}={wanted}",
+                )
+
+
+def _missing(topic: str) -> TopicError:
+    return TopicError(topic, "does not exist. Create it: acker topics create MODULE:TOPOLOGY", is_missing=True)

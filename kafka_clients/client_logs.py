@@ -16,9 +16,6 @@ class RepeatedLines(logging.Filter):
 
     Alike are those of one client about one broker that differ in other numbers, such as times. That an idempotent
     producer asks again for its id is worth a line after ten seconds: a coordinator that has just started refuses it.
-
-    Args:
-        clock: seconds, rising.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

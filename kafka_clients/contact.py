@@ -33,9 +33,6 @@ class Contact:
 
     Args:
         kafka: librdkafka properties, `bootstrap.servers` among them.
-
-    Attributes:
-        admin: asks the cluster.
     """
 
     def __init__(self, kafka: Mapping[str, Any]) -> None:
@@ -49,9 +46,8 @@ class Contact:
     def asking(self) -> Iterator[None]:
         """To ask within; the first time it is asked whether there is a broker at all.
 
-        Raises:
-            AccessError: if the user is not let in, or may not ask that.
-            BrokerUnreachableError: in place of any other error of Kafka's.
+        Raises `AccessError` if the user is not let in, or may not ask that; `BrokerUnreachableError` in place of any
+        other error of Kafka's.
         """
         # What was heard before is of another time: brokers that restart say all kinds of things.
         self.admin.poll(0)

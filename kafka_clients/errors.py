@@ -32,7 +32,6 @@ class TopicError(ClusterError):
     """A topic is missing or misconfigured.
 
     Attributes:
-        topic: its name.
         is_missing: whether it does not exist.
     """
 

@@ -23,11 +23,7 @@ _kinds: Final[dict[type[Any], type[Any]]] = {}
 def forgettable(kind: type[T]) -> type[T]:
     """A client's class, made so that its objects may be forgotten anywhere, with questions that have no answer yet.
 
-    Args:
-        kind: has `__exit__`, which ends it.
-
-    Returns:
-        A subclass, whose objects end in a thread of this module, as soon as nobody holds them.
+    Returns A subclass, whose objects end in a thread of this module, as soon as nobody holds them.
     """
     if kind not in _kinds:
         _kinds[kind] = type(kind.__name__, (_Forgettable, kind), {})

@@ -1,43 +1,54 @@
-"""Noticing that topics are deleted, or made anew, under those who use them.
+"""Topics that are deleted, or deleted and recreated, while they are in use.
 
-Kafka's client says nothing of it to a reader, who would wait for ever; and offsets that were counted in a topic mean
-nothing in another one of the same name. So whoever uses topics asks now and then whether they are still the same.
+librdkafka reports neither to a consumer, which would wait for ever; and offsets of a topic mean nothing in another one
+of the same name. So a process compares the ids of its topics now and then, without waiting for the answers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, TopicDescription
 
 WATCH_SECONDS: Final = 10.0
-"""Between two questions."""
-
+"""Between two requests."""
+_ANSWER_SECONDS: Final = 8.0
 _SURE: Final = 2
 """Answers in a row that it takes: one broker may know less than the others for a moment."""
-
-_DO: Final = (
+_REMEDY: Final = (
     "stop whatever runs of the topology, create its topics with acker topics create MODULE:TOPOLOGY, and start it again"
 )
 
+Descriptions = Mapping[str, "Future[TopicDescription]"]
+
+
+def describe_topics(admin: AdminClient, topics: Sequence[str]) -> Descriptions:
+    """Requests the descriptions of topics, and does not wait for them."""
+    # librdkafka rejects an empty collection.
+    return admin.describe_topics(TopicCollection([*topics]), request_timeout=_ANSWER_SECONDS) if topics else {}
+
+
+def topic_id_of(answer: "Future[TopicDescription]") -> str | None:
+    """The id that tells a topic from others of its name; None if it does not exist, "" if there was no answer."""
+    try:
+        return str(answer.result().topic_id)
+    except KafkaException as error:
+        return None if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""
+
 
 class TopicWatch:
-    """Asks about topics, and never waits for an answer.
-
-    Args:
-        ask: sends a question; topic → what will hold the answer.
-        identity: reads an answer: what tells a topic from others of its name; None if there is no such topic, and ""
-            if there was no answer.
+    """Compares the ids of topics, and never waits for an answer.
 
     Attributes:
-        unanswered_at: when a question was last found to have no answer; 0 if each had one.
-        answers: how many questions had one.
+        unanswered_at: when a request was last found to have no answer, in seconds; 0 if each had one.
+        answers: how many had one.
     """
 
-    def __init__(
-        self, ask: Callable[[], Mapping[str, Future[Any]]], identity: Callable[[Future[Any]], str | None]
-    ) -> None:
-        self._ask = ask
-        self._identity = identity
-        self._asked: Mapping[str, Future[Any]] = {}
+    def __init__(self, admin: AdminClient, topics: Sequence[str]) -> None:
+        self._admin = admin
+        self._topics = topics
+        self._asked: Descriptions = {}
         self._ask_at = 0.0
         self.unanswered_at = 0.0
         self.answers = 0
@@ -45,37 +56,33 @@ class TopicWatch:
         self._odd: dict[str, int] = {}
 
     def look(self, now: float) -> tuple[str, str] | None:
-        """Asks if it is time to, and hears what was answered.
+        """Sends a request if it is time to, and reads the answers.
 
-        Args:
-            now: seconds, rising.
-
-        Returns:
-            A topic, and what to say of it; None as long as all are what they were.
+        Returns a topic and what has become of it; None as long as all are what they were.
         """
         if self._asked:
             if not all(answer.done() for answer in self._asked.values()):
                 return None
             answers, self._asked = self._asked, {}
             for topic, answer in answers.items():
-                found = self._identity(answer)
-                if found == "":
+                topic_id = topic_id_of(answer)
+                if topic_id == "":
                     self.unanswered_at = now
                     continue
                 self.answers += 1
-                if said := self._judged(topic, found):
-                    return topic, said
+                if problem := self._compare(topic, topic_id):
+                    return topic, problem
         elif now >= self._ask_at:
             self._ask_at = now + WATCH_SECONDS
-            self._asked = self._ask()
-            self.answers += not self._asked  # nothing to ask about is no silence
+            self._asked = describe_topics(self._admin, self._topics)
+            self.answers += not self._asked  # without topics there is nothing to answer
         return None
 
-    def _judged(self, topic: str, found: str | None) -> str:
-        if found is not None and found == self._known.setdefault(topic, found):
+    def _compare(self, topic: str, topic_id: str | None) -> str:
+        if topic_id is not None and topic_id == self._known.setdefault(topic, topic_id):
             self._odd.pop(topic, None)
             return ""
         self._odd[topic] = self._odd.get(topic, 0) + 1
         if self._odd[topic] < _SURE:
             return ""
-        return f"was deleted{'' if found is None else ', and made anew'}: {_DO}"
+        return f"was deleted{'' if topic_id is None else ', and made anew'}: {_REMEDY}"

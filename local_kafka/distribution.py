@@ -38,11 +38,7 @@ _CAUSE = re.compile(r"server access error|host \S+ not found|not found|download 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Kafka's jars on disk.
-
-    Attributes:
-        directory: Where they lie, all in one folder.
-    """
+    """Kafka's jars on disk."""
 
     directory: Path
 
@@ -81,13 +77,7 @@ def cache_root(environ: Mapping[str, str]) -> Path:
 def provide_distribution(java: Java, console: Console, environ: Mapping[str, str] | None = None) -> Distribution:
     """Take Kafka's jars from the cache; fetch them first where they are missing or damaged.
 
-    Args:
-        java: Runs Ivy.
-        console: Where progress is shown.
-        environ: The environment with the settings; that of this process unless given.
-
-    Raises:
-        DownloadError: They could not be fetched or stored.
+    Raises `DownloadError`, they could not be fetched or stored.
     """
     environ = os.environ if environ is None else environ
     root = cache_root(environ).absolute()
@@ -204,8 +194,7 @@ def _ivy_jar() -> Path:
 def _progress(console: Console) -> Iterator[Callable[[], None]]:
     """Show how many jars have come: a bar on a terminal, a line now and then elsewhere.
 
-    Yields:
-        What to call for each jar.
+    Yields what to call for each jar.
     """
     total = len(jar_names())
     title = f"Fetching Apache Kafka {KAFKA_VERSION}, once ({_DOWNLOAD_MEGABYTES} MB)"

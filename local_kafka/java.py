@@ -24,13 +24,7 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime.
-
-    Attributes:
-        executable: The `java` command.
-        version: Its feature release: 17 for 17.0.15.
-        build: Its exact version, with characters that a file name may have.
-    """
+    """A Java runtime."""
 
     executable: Path
     version: int
@@ -40,11 +34,7 @@ class Java:
 def parse_version(output: str) -> int | None:
     """Read the feature release out of what `java -version` prints.
 
-    Args:
-        output: All that the command printed; other lines, such as `Picked up JAVA_TOOL_OPTIONS`, may surround it.
-
-    Returns:
-        8 for `1.8.0_392`, 17 for `17.0.15`, 25 for `25-ea`; None where there is no version.
+    Returns 8 for `1.8.0_392`, 17 for `17.0.15`, 25 for `25-ea`; None where there is no version.
     """
     found = _VERSION.search(output)
     if found is None:
@@ -58,12 +48,8 @@ def parse_version(output: str) -> int | None:
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
     """Find a Java runtime that is new enough: that of `JAVA_HOME` first, then the one on `PATH`.
 
-    Args:
-        environ: The environment to look in; that of this process unless given.
-
-    Raises:
-        JavaNotFoundError: There is none, or none that runs.
-        JavaTooOldError: All there are older than Kafka needs.
+    Raises `JavaNotFoundError`, there is none, or none that runs; `JavaTooOldError`, all there are older than Kafka
+    needs.
     """
     environ = os.environ if environ is None else environ
     seen: list[str] = []

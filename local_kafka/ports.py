@@ -24,14 +24,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port(taken: Iterable[int] = ()) -> int:
-    """Choose a free port at random.
-
-    Args:
-        taken: Ports that are spoken for though nothing listens there yet.
-
-    Raises:
-        OSError: None of a hundred candidates was free.
-    """
+    """Choose a free port at random. Raises `OSError`, None of a hundred candidates was free."""
     candidates = random.SystemRandom().sample(_RANGE, 100)
     for port in candidates:
         if port not in set(taken) and is_free(port):

@@ -30,11 +30,7 @@ _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What was made.
-
-    Attributes:
-        directory: Where it lies.
-    """
+    """What was made."""
 
     directory: Path
 
@@ -57,17 +53,7 @@ class Prepared:
 def prepare(
     java: Java, distribution: Distribution, console: Console, run: Callable[[Path, Prepared, tuple[str, ...]], None]
 ) -> Prepared:
-    """Make what a start needs, unless it is there.
-
-    Args:
-        java: Runs Kafka.
-        distribution: Kafka's jars.
-        console: Where is said that this takes a moment.
-        run: Starts and stops a broker: its data directory, what is prepared so far, and options for Java.
-
-    Raises:
-        BrokerStartError: Kafka could not format a directory.
-    """
+    """Make what a start needs, unless it is there. Raises `BrokerStartError`, kafka could not format a directory."""
     made = Prepared(distribution.directory / f"prepared-{java.build}")
     if made.formatted.is_dir():
         return made

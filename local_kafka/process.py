@@ -21,21 +21,16 @@ class BrokerProcess:
     """A running broker and its guardian.
 
     Attributes:
-        pid: The process id of the broker's Java.
         log_start: The offset in the log, in bytes, from which on it is this broker's.
     """
 
     def __init__(self, command: Sequence[str], *, storage: Storage, lock: int, remove_when_orphaned: bool) -> None:
         """Start the broker.
 
-        Args:
-            command: What starts it.
-            storage: Its files; its output is appended to the log there.
-            lock: The descriptor that holds the lock of the files; the broker holds it from now on.
-            remove_when_orphaned: Whether the guardian removes the files when this process dies.
+        Raises `BrokerStartError`, the command could not be run at all.
 
-        Raises:
-            BrokerStartError: The command could not be run at all.
+        Args:
+            remove_when_orphaned: Whether the guardian removes the files when this process dies.
         """
         self._storage = storage
         self.log_start = storage.log_size

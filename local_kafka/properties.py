@@ -73,14 +73,7 @@ def broker_properties(
 ) -> dict[str, str]:
     """Put together the properties of a broker that is its own controller.
 
-    Args:
-        listeners: Where it listens, and for whom.
-        controller_port: Where the controller listens, on 127.0.0.1.
-        log_dir: Where the partitions lie.
-        overrides: The caller's properties, over the development defaults.
-
-    Raises:
-        ValueError: An override is one of `FIXED`.
+    Raises `ValueError`, an override is one of `FIXED`.
     """
     check_overrides(overrides)
     return {
@@ -98,8 +91,7 @@ def broker_properties(
 def check_overrides(overrides: Mapping[str, str]) -> None:
     """Refuse overrides that would make the broker something else than a local one.
 
-    Raises:
-        ValueError: An override is one of `FIXED`.
+    Raises `ValueError`, an override is one of `FIXED`.
     """
     refused = sorted(FIXED.intersection(overrides))
     if refused:

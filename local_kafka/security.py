@@ -63,13 +63,7 @@ class Security:
 
 
 def secured_listeners(port: int, certificate_port: int, controller_port: int) -> Mapping[str, str]:
-    """The properties of the listeners, all on 127.0.0.1.
-
-    Args:
-        port: for users with a password.
-        certificate_port: for users with a certificate.
-        controller_port: of the controller.
-    """
+    """The properties of the listeners, all on 127.0.0.1."""
     clients = f"{SCRAM_LISTENER}://127.0.0.1:{port},{CERTIFICATE_LISTENER}://127.0.0.1:{certificate_port}"
     return {
         "listeners": f"{clients},CONTROLLER://127.0.0.1:{controller_port}",

@@ -19,15 +19,7 @@ _POLL_SECONDS = 0.02
 
 
 class Storage:
-    """The files of one broker.
-
-    Attributes:
-        root: The data directory.
-        log_dir: Where the partitions lie (Kafka's `log.dirs`).
-        log_path: What the broker prints.
-        config_path: The broker's properties.
-        temporary_dir: Where the broker unpacks its native libraries.
-    """
+    """The files of one broker."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -40,11 +32,8 @@ class Storage:
     def lock(self) -> int:
         """Lock the directory, waiting a moment for a broker that is just ending.
 
-        Returns:
-            The descriptor that holds the lock; whoever inherits it holds the lock as well.
-
-        Raises:
-            DataDirInUseError: A broker runs here.
+        Returns the descriptor that holds the lock; whoever inherits it holds the lock as well. Raises
+        `DataDirInUseError`, A broker runs here.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         self.temporary_dir.mkdir(exist_ok=True)
@@ -85,11 +74,7 @@ class Storage:
         return next((line.partition("=")[2] for line in lines if line.startswith("cluster.id=")), None)
 
     def format(self, formatted: Path) -> None:
-        """Make the directory a KRaft directory with ids of its own, unless it is one.
-
-        Args:
-            formatted: A KRaft directory without topics, to be copied.
-        """
+        """Make the directory a KRaft directory with ids of its own, unless it is one."""
         if self.cluster_id is not None:
             return
         # Formatted beside and renamed: a directory half formatted by a process that was killed is never started on.

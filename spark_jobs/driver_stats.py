@@ -9,11 +9,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
-from confluent_kafka.admin import AdminClient, TopicDescription
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from kafka_clients.client_settings import for_admin
 from kafka_clients.forgotten_clients import forgettable
@@ -23,7 +22,6 @@ from spark_jobs.inbox_offsets import InboxOffsets
 logger = logging.getLogger("spark_jobs.stats")
 
 _LOOK_SECONDS: Final = PUBLISH_SECONDS / 2
-_ANSWER_SECONDS: Final = 10.0
 
 Stats = Callable[[], Mapping[str, Any]]
 
@@ -107,18 +105,6 @@ def driver_stats(
 
     def publisher() -> StatsPublisher:
         admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 2})
-
-        def ask(topic: str) -> Mapping[str, "Future[TopicDescription]"]:
-            return admin.describe_topics(TopicCollection([topic]), request_timeout=_ANSWER_SECONDS)
-
-        producer = Producer(producer_settings(kafka))
-        return StatsPublisher(topology, "component", component, producer, ask, _identity, KafkaException, began)
+        return StatsPublisher(topology, "component", component, Producer(producer_settings(kafka)), admin, began)
 
     return DriverStats(topology, f"{topology}.{component}", publisher, stats, is_running, inbox)
-
-
-def _identity(answer: "Future[TopicDescription]") -> str | None:
-    try:
-        return str(answer.result().topic_id)
-    except KafkaException as error:
-        return None if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""

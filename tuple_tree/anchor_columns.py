@@ -29,8 +29,7 @@ class AnchorColumns(NamedTuple):
     def read(cls, anchors: bytes | None, counts: bytes | None, tuples: int) -> "AnchorColumns":
         """Those of a record with so many tuples; a root that stands twice in a tuple is XORed together.
 
-        Raises:
-            WireError: if the headers do not go together, or with the number of tuples.
+        Raises `WireError` if the headers do not go together, or with the number of tuples.
         """
         if not anchors and not (counts and any(counts)):
             return cls.none(tuples)

@@ -44,12 +44,10 @@ def new_child(anchors: Iterable[Anchor], next_edge: Callable[[], int]) -> Edges:
     For each anchor one fresh edge, which joins the child to every root of that anchor. Anchors that share a root, or
     the same anchor twice, are XORed together, so the tree still completes.
 
+    Returns the child's `edges`, empty if no anchor is tracked.
+
     Args:
         anchors: the tuples that the child was made from; none for an untracked child.
-        next_edge: returns a fresh random id.
-
-    Returns:
-        The child's `edges`, empty if no anchor is tracked.
     """
     edges: Edges = {}
     for anchor in anchors:
@@ -84,8 +82,7 @@ def pack_anchors(edges: Edges) -> bytes:
 def unpack_anchors(header: bytes) -> Edges:
     """Reads the `anchors` header; a root that stands twice is XORed together.
 
-    Raises:
-        WireError: if the length is no multiple of 16.
+    Raises `WireError` if the length is no multiple of 16.
     """
     if len(header) == PAIR_BYTES:
         root, edge = _one_pair.unpack(header)
@@ -118,12 +115,11 @@ def anchor_headers(edges: Sequence[Edges]) -> list[tuple[str, str | bytes | None
 def edges_of_tuples(anchors: bytes, counts: bytes | None) -> list[Edges]:
     """The `edges` of each tuple of a record; a root that stands twice in a tuple is XORed together.
 
+    Raises `WireError` if the headers do not go together.
+
     Args:
         anchors: the `anchors` header.
         counts: the `anchor-counts` header; without it, each tuple has one anchor.
-
-    Raises:
-        WireError: if the headers do not go together.
     """
     pairs, odd = divmod(len(anchors), PAIR_BYTES)
     if odd:

@@ -34,9 +34,6 @@ def schema_directory() -> Path:
 class SingleObjectCodec:
     """Avro single-object encoding of one schema.
 
-    Args:
-        schema: the schema as parsed JSON.
-
     Attributes:
         fingerprint: CRC-64-AVRO of the canonical form, 8 bytes, little-endian.
         header: the ten bytes that every record starts with.
@@ -59,9 +56,8 @@ class SingleObjectCodec:
     def decode(self, value: bytes | None) -> dict[str, Any]:
         """Reads a record.
 
-        Raises:
-            VersionError: if it has a schema that this version does not know.
-            WireError: with reason `empty`, `not-avro`, `wrong-schema`, `truncated`, `malformed` or `trailing-bytes`.
+        Raises `VersionError` if it has a schema that this version does not know; `WireError`, with reason `empty`,
+        `not-avro`, `wrong-schema`, `truncated`, `malformed` or `trailing-bytes`.
         """
         if not value:
             raise WireError("empty", f"a {self.name} record has no value")
@@ -144,8 +140,8 @@ def encode_ack_batch(batch: AckBatch) -> bytes:
 def decode_ack_batch(value: bytes | None) -> AckBatch:
     """Reads the value of a record of `{topology}.acks`.
 
-    Raises:
-        WireError: if it is no ack batch, if columns that belong together differ in length, or if inits name no spout.
+    Raises `WireError` if it is no ack batch, if columns that belong together differ in length, or if inits name no
+    spout.
     """
     record = ACK_BATCH.decode(value)
     spout = record["spout"]
@@ -199,12 +195,7 @@ def notice_headers(batch: NoticeBatch) -> list[tuple[str, bytes]]:
 
 
 def failed_by_of(headers: Mapping[str, Any], fails: int) -> tuple[str, ...]:
-    """Which task failed each tree of a notice batch, by its headers; empty where that is not said.
-
-    Args:
-        headers: of the record.
-        fails: how many trees it says have failed.
-    """
+    """Which task failed each tree of a notice batch, by its headers; empty where that is not said."""
     said = headers.get(_FAILED_BY)
     lines = said.decode(errors="replace").split("\n") if isinstance(said, bytes) else []
     return tuple(lines) if len(lines) == fails else ("",) * fails
@@ -213,8 +204,7 @@ def failed_by_of(headers: Mapping[str, Any], fails: int) -> tuple[str, ...]:
 def decode_notice_batch(value: bytes | None) -> NoticeBatch:
     """Reads the value of a record of `{topology}.notices.{spout}`.
 
-    Raises:
-        WireError: if it is no notice batch, its columns differ in length, or a reason is unknown.
+    Raises `WireError` if it is no notice batch, its columns differ in length, or a reason is unknown.
     """
     record = NOTICE_BATCH.decode(value)
     batch = NoticeBatch(

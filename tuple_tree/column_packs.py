@@ -14,7 +14,6 @@ class Columns(NamedTuple):
     """Tuples of one stream for one task, as columns.
 
     Attributes:
-        rows: a record batch of the stream.
         ids: shape `(2 * anchors,)`: root and edge, in turn, of each anchor of each row.
         counts: shape `(n,)`: how many anchors each row has; None if each has one.
     """

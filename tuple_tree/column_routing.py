@@ -74,15 +74,7 @@ def fixed(tasks: tuple[int, ...]) -> ChooseRows:
 def choose_rows_for(
     codec: PackCodec, subscription: Subscription, tasks: int, field_names: tuple[str, ...], start: int
 ) -> ChooseRows | None:
-    """The grouping of a subscription; None for those that a component chooses itself, `direct` and `custom`.
-
-    Args:
-        codec: of the stream.
-        subscription: from the manifest.
-        tasks: how many the subscribed bolt has.
-        field_names: of the stream.
-        start: where a shuffle begins.
-    """
+    """The grouping of a subscription; None for those that a component chooses itself, `direct` and `custom`."""
     positions = tuple(field_names.index(name) for name in subscription.fields)
     match subscription.grouping:
         case "shuffle" | "local_or_shuffle" | "none":

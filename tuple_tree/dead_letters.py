@@ -43,9 +43,5 @@ def dead_letter_headers(
 
 
 def replay_marker(offset: int) -> Headers:
-    """The headers of the record that says that a dead letter was replayed.
-
-    Args:
-        offset: of the dead letter in `{topology}.dead-letters`.
-    """
+    """The headers of the record that says that a dead letter was replayed."""
     return [(REPLAYED, str(offset).encode())]

@@ -80,15 +80,8 @@ def pack_ids(ids: Sequence[int] | IdColumn) -> bytes:
 def unpack_ids(packed: bytes, column: str = "ids") -> IdColumn:
     """Reads packed ids without copying them.
 
-    Args:
-        packed: big-endian ids, back to back.
-        column: what to call it in the error.
-
-    Returns:
-        Shape `(len(packed) / 8,)`, dtype `>u8`, read-only view of `packed`.
-
-    Raises:
-        WireError: if the length is no multiple of eight.
+    Returns shape `(len(packed) / 8,)`, dtype `>u8`, read-only view of `packed`. Raises `WireError` if the length is no
+    multiple of eight.
     """
     if len(packed) % ID_BYTES:
         raise WireError("ragged-column", f"{column} has {len(packed)} bytes, which is no multiple of {ID_BYTES}")

@@ -66,8 +66,7 @@ class LatencyHistogram:
     def quantile(self, q: float) -> float:
         """The duration in seconds below which a share `q` of all lies: the middle of its bucket; 0.0 if empty.
 
-        Raises:
-            ValueError: if `q` is not between 0 and 1.
+        Raises `ValueError` if `q` is not between 0 and 1.
         """
         if not 0 <= q <= 1:
             raise ValueError(f"a quantile is between 0 and 1, not {q}")

@@ -178,11 +178,7 @@ class Manifest(_Frozen):
         return tuple(component for component in self.components if isinstance(component, BoltManifest))
 
     def component(self, name: str) -> Component:
-        """The component of that name.
-
-        Raises:
-            ValueError: if there is none, naming those that are.
-        """
+        """The component of that name. Raises `ValueError` if there is none, naming those that are."""
         for component in self.components:
             if component.name == name:
                 return component
@@ -194,8 +190,7 @@ class Manifest(_Frozen):
     def stream(self, component: str, stream: str) -> Stream:
         """A stream of a component.
 
-        Raises:
-            ValueError: if the component or the stream is unknown, naming those that are.
+        Raises `ValueError` if the component or the stream is unknown, naming those that are.
         """
         streams = self.component(component).streams
         for candidate in streams:
@@ -210,11 +205,7 @@ class Manifest(_Frozen):
 
     @classmethod
     def from_json(cls, value: bytes) -> "Manifest":
-        """Reads a record of `acker.topologies`.
-
-        Raises:
-            ManifestError: if it is not a manifest of this version.
-        """
+        """Reads a record of `acker.topologies`. Raises `ManifestError` if it is not a manifest of this version."""
         try:
             return cls.model_validate_json(value)
         except ValidationError as error:
@@ -224,8 +215,7 @@ class Manifest(_Frozen):
     def of(cls, **settings: Any) -> "Manifest":
         """Builds a manifest from keyword arguments.
 
-        Raises:
-            ManifestError: if they do not describe a topology; the message says what to change.
+        Raises `ManifestError` if they do not describe a topology; the message says what to change.
         """
         try:
             return cls(**settings)

@@ -16,8 +16,7 @@ _TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 def check_name(kind: str, name: str) -> str:
     """Returns the name if a topology, component or stream may have it.
 
-    Raises:
-        InvalidNameError: otherwise, saying what is allowed.
+    Raises `InvalidNameError` otherwise, saying what is allowed.
     """
     if not _NAME.fullmatch(name):
         raise InvalidNameError(
@@ -28,11 +27,7 @@ def check_name(kind: str, name: str) -> str:
 
 
 def check_field(name: str) -> str:
-    """Returns the name if a field may have it (Avro's rule).
-
-    Raises:
-        InvalidNameError: otherwise.
-    """
+    """Returns the name if a field may have it (Avro's rule). Raises `InvalidNameError` otherwise."""
     if not _FIELD.fullmatch(name):
         raise InvalidNameError(
             f"field name {name!r} cannot be used: it must be letters, digits and '_', no digit first"
@@ -41,11 +36,7 @@ def check_field(name: str) -> str:
 
 
 def check_topic(name: str) -> str:
-    """Returns the name if a topic may have it (Kafka's rule).
-
-    Raises:
-        InvalidNameError: otherwise.
-    """
+    """Returns the name if a topic may have it (Kafka's rule). Raises `InvalidNameError` otherwise."""
     if not _TOPIC.fullmatch(name):
         raise InvalidNameError(
             f"topic name {name!r} cannot be used: Kafka takes letters, digits, '.', '_' and '-', 1 to 249 characters"

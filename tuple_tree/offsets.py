@@ -32,8 +32,7 @@ class OffsetManager:
     def start(self, offset: int) -> None:
         """Opens an offset; they must come in rising order.
 
-        Raises:
-            ValueError: if the offset is not above all that were started.
+        Raises `ValueError` if the offset is not above all that were started.
         """
         if offset <= self._started:
             raise ValueError(f"offset {offset} was started after offset {self._started}: offsets must rise")

@@ -44,9 +44,6 @@ class _Column:
     """How the values of one field go into a column.
 
     A value whose Avro type Arrow does not have is an Avro body of its own.
-
-    Attributes:
-        field: of the Arrow schema.
     """
 
     def __init__(self, name: str, avro_type: Any) -> None:
@@ -63,9 +60,8 @@ class _Column:
     def value(self, value: Any) -> Any:
         """The value as the column takes it.
 
-        Raises:
-            TypeError: if it is of another type.
-            ValueError: if it is outside of the type's range, as does `OverflowError`.
+        Raises `TypeError` if it is of another type; `ValueError` if it is outside of the type's range, as does
+        `OverflowError`.
         """
         if self._avro is not None:
             out = io.BytesIO()
@@ -88,22 +84,14 @@ class _Column:
         return value
 
     def fits(self, value: str) -> str:
-        """An expression that says whether the column takes a value as it is; if it does not, `value` knows more.
-
-        Args:
-            value: the expression of the value.
-        """
+        """An expression that says whether the column takes a value as it is; if it does not, `value` knows more."""
         if self._avro is not None:
             return "False"
         fits = _FITS.get(self.field.type, "False").format(value)
         return f"({value} is None or {fits})" if self._nullable else fits
 
     def values(self, column: Any) -> list[Any]:
-        """The values of a received column.
-
-        Raises:
-            Exception: of fastavro or Arrow, if one of them cannot be read.
-        """
+        """The values of a received column. Raises an error of fastavro or Arrow if one of them cannot be read."""
         if self._avro is None:
             return column.to_pylist()  # type: ignore[no-any-return]
         return [self._read(body) for body in column.to_pylist()]
@@ -155,11 +143,7 @@ def _arrow_type(avro_type: Any) -> tuple[Any, Any] | None:
 class PackCodec:
     """Turns rows of a stream into packs, and back; a `tuple_tree.payloads.PayloadCodec`.
 
-    Args:
-        stream: whose.
-
     Attributes:
-        schema: the Arrow schema of its packs.
         is_row: whether `encode` takes the values of a tuple as they are; quicker than `row`, which says more.
     """
 
@@ -174,21 +158,13 @@ class PackCodec:
     def row(self, values: Sequence[Any]) -> Values:
         """Makes the values of a tuple, as many as the stream has fields, a row.
 
-        Raises:
-            TypeError: if a value is of a type that the field does not take.
-            Exception: `OverflowError`, `UnicodeEncodeError`, or one of fastavro's, if a value does not fit otherwise.
+        Raises `TypeError` if a value is of a type that the field does not take; `OverflowError`,
+        `UnicodeEncodeError`, or one of fastavro's, if a value does not fit otherwise.
         """
         return tuple(column.value(value) for column, value in zip(self._columns, values, strict=True))
 
     def encode(self, rows: Any) -> bytes:
-        """The pack of some rows.
-
-        Args:
-            rows: as `row` makes them, or a record batch as `batch` makes it.
-
-        Raises:
-            Exception: of Arrow, if a value does not fit after all.
-        """
+        """The pack of some rows. Raises an error of Arrow if a value does not fit after all."""
         if isinstance(rows, pa.RecordBatch):
             batch = rows
         else:
@@ -203,12 +179,7 @@ class PackCodec:
     def batch(self, data: Any) -> Any:
         """A record batch of the stream with the columns of any table.
 
-        Args:
-            data: what `pyarrow.table` takes: a record batch, a table, a data frame of Polars or pandas, columns by
-                name.
-
-        Raises:
-            Exception: of Arrow, if a column is missing or its values do not fit.
+        Raises an error of Arrow if a column is missing or its values do not fit.
         """
         table = data if isinstance(data, pa.RecordBatch) else pa.table(data)
         if table.schema != self.schema:
@@ -222,8 +193,7 @@ class PackCodec:
     def decode_batch(self, payload: bytes) -> Any:
         """The record batch of a pack, which refers to the payload.
 
-        Raises:
-            WireError: if it is no pack of the stream.
+        Raises `WireError` if it is no pack of the stream.
         """
         try:
             source = pa.BufferReader(payload)
@@ -250,8 +220,7 @@ class PackCodec:
     def decode(self, payload: bytes) -> tuple[list[Values], Mapping[int, WireError]]:
         """The values of each tuple, and what is wrong with those that cannot be read, by their index.
 
-        Raises:
-            WireError: if it is no pack of the stream.
+        Raises `WireError` if it is no pack of the stream.
         """
         return self.readable(self.decode_batch(payload))
 
@@ -265,8 +234,7 @@ class PackCodec:
     def rows(self, batch: Any) -> list[Values]:
         """The values of each row of a record batch.
 
-        Raises:
-            Exception: of fastavro or Arrow, if one of them cannot be read.
+        Raises an error of fastavro or Arrow if one of them cannot be read.
         """
         return list(zip(*(self.column(batch, position) for position in range(len(self._columns))), strict=True))
 
@@ -277,8 +245,7 @@ class PackCodec:
     def embedded(self, position: int, values: Sequence[Any]) -> Any:
         """The column of a field whose values are Avro bodies, of its values.
 
-        Raises:
-            Exception: of fastavro, if one does not fit.
+        Raises an error of fastavro if one does not fit.
         """
         return pa.array(map(self._columns[position].value, values), pa.binary())
 
@@ -305,10 +272,6 @@ class PackCodec:
         return rows, errors
 
     def alone(self, payload: bytes, index: int) -> bytes:
-        """A pack of one of the tuples of a pack.
-
-        Raises:
-            WireError: if it is no pack of the stream.
-        """
+        """A pack of one of the tuples of a pack. Raises `WireError` if it is no pack of the stream."""
         alone: bytes = self.decode_batch(payload).slice(index, 1).serialize().to_pybytes()
         return alone

@@ -25,19 +25,14 @@ NO_ERRORS: Final[Mapping[int, WireError]] = {}
 
 
 class PayloadCodec(Protocol):
-    """Turns rows into the payload of a record, and back.
-
-    Attributes:
-        max_rows: how many rows a payload carries at most.
-    """
+    """Turns rows into the payload of a record, and back."""
 
     max_rows: int
 
     def row(self, values: Sequence[Any]) -> Any:
         """What `encode` takes for the values of a tuple, which may change afterwards.
 
-        Raises:
-            Exception: `ValueError`, `TypeError` and others, if the values do not fit the stream.
+        Raises `ValueError`, `TypeError` or another error if the values do not fit the stream.
         """
         ...
 
@@ -48,24 +43,21 @@ class PayloadCodec(Protocol):
     def encode(self, rows: Sequence[Any]) -> bytes:
         """The payload of a record with these rows.
 
-        Raises:
-            Exception: `ValueError`, `TypeError` and others, if a value does not fit after all.
+        Raises `ValueError`, `TypeError` or another error if a value does not fit after all.
         """
         ...
 
     def decode(self, payload: bytes) -> tuple[list[Values], Mapping[int, WireError]]:
         """The values of each tuple, and what is wrong with those that cannot be read, by their index.
 
-        Raises:
-            WireError: if the payload is not one of the stream's.
+        Raises `WireError` if the payload is not one of the stream's.
         """
         ...
 
     def alone(self, payload: bytes, index: int) -> bytes:
         """The payload of a record that carries only one of the tuples of this one.
 
-        Raises:
-            WireError: if the payload is not one of the stream's.
+        Raises `WireError` if the payload is not one of the stream's.
         """
         ...
 
@@ -157,18 +149,13 @@ def payload_codec(stream: Stream) -> PayloadCodec:
 def encode_tuples(codec: PayloadCodec, tuples: Sequence[Sequence[Any]]) -> bytes:
     """The payload of a record with some tuples: what a sender does in two steps.
 
-    Raises:
-        Exception: as `row` and `encode` of the codec.
+    Raises as `row` and `encode` of the codec.
     """
     return codec.encode([codec.row(values) for values in tuples])
 
 
 def decode_tuples(codec: PayloadCodec, payload: bytes) -> list[Values]:
-    """The values of all tuples of a payload.
-
-    Raises:
-        WireError: if one of them cannot be read.
-    """
+    """The values of all tuples of a payload. Raises `WireError` if one of them cannot be read."""
     rows, errors = codec.decode(payload)
     for error in errors.values():
         raise error

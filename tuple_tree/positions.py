@@ -22,7 +22,6 @@ class Position:
 
     Attributes:
         spout: index of the spout in its topology's manifest, below 64.
-        partition: source partition, below 4,096.
         offset: source offset, below 2**40.
         attempt: 0 for the first delivery, below 64.
     """
@@ -70,24 +69,14 @@ def topic_key(topic_id: str) -> int:
 
 
 def positional_root(position: Position, key: int, partitions: int) -> int:
-    """The root id of a source position.
-
-    Args:
-        position: of the message in its topic.
-        key: `topic_key` of the topic.
-        partitions: P of `root mod P`.
-
-    Raises:
-        PositionError: if a field does not fit.
-    """
+    """The root id of a source position. Raises `PositionError` if a field does not fit."""
     return root_of_word(position_word(position), key, partitions)
 
 
 def position_word(position: Position) -> int:
     """The fields of a position laid side by side; the offset begins at bit `OFFSET_SHIFT`.
 
-    Raises:
-        PositionError: if a field does not fit.
+    Raises `PositionError` if a field does not fit.
     """
     for name, bits in (
         ("spout", SPOUT_BITS),
@@ -160,16 +149,7 @@ def _unmixed(block: int) -> int:
 
 
 def roots_of_words(words: Sequence[int] | Words, keys: Sequence[int] | Words, partitions: int) -> Words:
-    """`root_of_word` of each, in columns.
-
-    Args:
-        words: of the positions.
-        keys: `topic_key` of the topic of each.
-        partitions: P of `root mod P`.
-
-    Returns:
-        Shape `(n,)`, dtype `uint64`.
-    """
+    """`root_of_word` of each, in columns. Returns shape `(n,)`, dtype `uint64`."""
     column = np.asarray(words, dtype=np.uint64)
     block = _mixed_column(column >> np.uint64(_REST_BITS))
     rest = (column & np.uint64(_REST)) * np.uint64(_SPREAD) + block & np.uint64(_REST)
@@ -183,13 +163,10 @@ def roots_of_words(words: Sequence[int] | Words, keys: Sequence[int] | Words, pa
 def words_of_roots(roots: Any, key: int, partitions: int) -> Words:
     """The `position_word` of each positional root of a topic, in columns.
 
+    Returns shape `(n,)`, dtype `uint64`.
+
     Args:
         roots: shape `(n,)`, any byte order.
-        key: `topic_key` of the topic.
-        partitions: P of `root mod P`.
-
-    Returns:
-        Shape `(n,)`, dtype `uint64`.
     """
     column = np.asarray(roots).astype(np.uint64) - np.uint64(key)
     place, remainder = np.divmod(column, np.uint64(partitions))

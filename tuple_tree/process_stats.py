@@ -21,14 +21,8 @@ class StatsRecord:
     """A process at a moment.
 
     Attributes:
-        kind: what it is.
-        name: of its component; `acker` for an acker worker.
-        host: the machine it runs on.
-        pid: its process id there.
-        run: drawn at its start; tells two processes apart that have the same id one after the other.
         uptime_ms: milliseconds since its start, by a clock that only rises.
         ended: whether this is the last that it says.
-        stats: its counts, as its package writes them.
         at_ms: when the broker took the record, in milliseconds since 1970; 0 before.
     """
 
@@ -67,13 +61,10 @@ class StatsRecord:
     def of(cls, key: bytes | None, value: bytes | None, at_ms: int) -> "StatsRecord":
         """Reads a record; members that are not known here are skipped.
 
-        Args:
-            key: of the record.
-            value: of the record.
-            at_ms: when the broker took it, in milliseconds since 1970.
+        Raises `StatsRecordError` if it is something else.
 
-        Raises:
-            StatsRecordError: if it is something else.
+        Args:
+            at_ms: when the broker took it, in milliseconds since 1970.
         """
         try:
             kind, name, host, pid = (key or b"").decode().split("/")
@@ -100,12 +91,7 @@ class StatsRecord:
 def filter_known_fields(said: Mapping[str, Any], empty: object) -> dict[str, Any]:
     """The members of an object that a snapshot has as well; others are of another version, and skipped.
 
-    Args:
-        said: the object.
-        empty: a snapshot that counts nothing; it says what there is, and of which kind.
-
-    Raises:
-        ValueError: if one is of another kind.
+    Raises `ValueError` if one is of another kind.
     """
     found = {}
     for field_ in fields(empty):  # type: ignore[arg-type]

@@ -41,8 +41,7 @@ def grouping_key(values: Sequence[object]) -> bytes:
     Text as UTF-8, bytes as they are, integers in decimal, booleans as `true` and `false`, nothing for null; several
     fields are separated by the byte 0x1f. Floating-point values are refused, because languages print them differently.
 
-    Raises:
-        TypeError: for a value that has no such form.
+    Raises `TypeError` for a value that has no such form.
     """
     if len(values) == 1:
         return _key_part(values[0])

@@ -43,9 +43,6 @@ class Replays:
     """Positions of one partition that have to be delivered again.
 
     Attributes:
-        offsets: in rising order.
-        attempts: the one to come, of each.
-        reasons: why the last one failed, as `FailReason` numbers.
         messages: offset → what a bolt said, if one did.
     """
 
@@ -61,7 +58,6 @@ class Prefix:
     """How far a partition is done.
 
     Attributes:
-        offset: everything before it is done.
         mark: outcomes of what is not done lie at this offset of the notices, or behind it.
     """
 
@@ -74,9 +70,6 @@ class _Partition:
     """Columns of the positions from the first open one on, in the order of their offsets.
 
     Attributes:
-        offsets: of the source.
-        states: pending, due or done.
-        attempts: the one that is pending, or the next one of what is due.
         reasons: why the last attempt failed.
         periods: when the last attempt was delivered, in periods of the books.
         begun: when that was, in seconds; not a number where it is not known.
@@ -132,10 +125,6 @@ class SourcePositions:
         lost_after: seconds without an outcome after which a pending position is due again, and half as long again at
             most.
         now: monotonic seconds.
-
-    Attributes:
-        pending: how many positions are delivered and have no outcome.
-        due: how many have to be delivered again.
     """
 
     def __init__(self, lost_after: float, now: float) -> None:
@@ -155,14 +144,10 @@ class SourcePositions:
     def delivered(self, partition: int, offsets: Sequence[int] | Offsets, mark: int, now: float = np.nan) -> int:
         """Opens positions under attempt 0; those that are not above all that were opened are skipped.
 
-        Args:
-            partition: of the source.
-            offsets: in rising order.
-            mark: how far the notices were read before the delivery.
-            now: when that was; not a number if it is not known.
+        Returns how many were opened.
 
-        Returns:
-            How many were opened.
+        Args:
+            now: when that was; not a number if it is not known.
         """
         found = self._partitions.get(partition)
         if found is None:
@@ -179,13 +164,10 @@ class SourcePositions:
     def done(self, partition: int, offsets: Any, attempts: Any = 0) -> tuple[int, NDArray[np.float64]]:
         """Closes positions.
 
-        Args:
-            partition: of the source.
-            offsets: shape `(n,)`.
-            attempts: which one was acked, of each.
+        Returns how many were open, and when the attempts that were acked were delivered, as far as that is known.
 
-        Returns:
-            How many were open, and when the attempts that were acked were delivered, as far as that is known.
+        Args:
+            offsets: shape `(n,)`.
         """
         column = np.asarray(offsets, np.int64)
         found = self._partitions.get(partition)
@@ -207,18 +189,13 @@ class SourcePositions:
     ) -> NDArray[np.uint8]:
         """Makes positions due under the attempt after the one that failed.
 
-        A failure of an attempt that was given up before is stale. One of an attempt that was never heard of is
-        that of an earlier process, which had given up more than the notices tell.
+        A failure of an attempt that was given up before is stale. One of an attempt that was never heard of is that of
+        an earlier process, which had given up more than the notices tell.
+
+        Returns the reasons of those that it made due.
 
         Args:
-            partition: of the source.
             offsets: shape `(n,)`.
-            attempts: which one failed, of each.
-            reasons: a `FailReason` number, of each.
-            messages: what a bolt said, of each.
-
-        Returns:
-            The reasons of those that it made due.
         """
         column = np.asarray(offsets, np.int64)
         found = self._partitions.get(partition)
@@ -258,9 +235,7 @@ class SourcePositions:
         """Takes positions that are due and makes them pending.
 
         Args:
-            limit: how many, at most.
             span: of one partition, only offsets less than this apart, so that they can be read in one go.
-            now: when they are delivered.
         """
         taken: list[Replays] = []
         room = limit if self.due else 0
@@ -288,11 +263,7 @@ class SourcePositions:
         return taken
 
     def prefixes(self, mark: int) -> list[Prefix]:
-        """How far each partition is done.
-
-        Args:
-            mark: how far the notices were read; stands for partitions where nothing is open.
-        """
+        """How far each partition is done."""
         prefixes = []
         for number, found in self._partitions.items():
             found.trim()

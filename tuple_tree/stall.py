@@ -23,8 +23,6 @@ class Stall:
         """Seconds since something was done last, without the patience; 0 where there is no work.
 
         Args:
-            now: seconds, rising.
-            done: differs from what it was as soon as something is done.
             has_work: whether there is any.
         """
         if self._since is None or not has_work or done != self._done:

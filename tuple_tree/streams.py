@@ -103,15 +103,13 @@ def declare(
 ) -> Stream:
     """Declares a stream the short way.
 
+    Raises `ValueError` if the stream cannot be.
+
     Args:
-        fields: names with their types (`str`, `int`, `float`, `bool`, `bytes`, or an Avro type), or names alone, or
-            one name, which are text, or bytes where the codec is bytes.
-        name: the stream's name.
+        fields: names with their types (`str`, `int`, `float`, `bool`, `bytes`, or an Avro type), or names alone, or one
+            name, which are text, or bytes where the codec is bytes.
         codec: `arrow`, which packs tuples, or `avro`, `json` or `bytes`, of which each tuple is a record of its own.
         direct: whether it is emitted to with `emit_direct`, which names the task that receives the tuple.
-
-    Raises:
-        ValueError: if the stream cannot be.
     """
     if isinstance(fields, str):
         fields = (fields,)

@@ -31,10 +31,6 @@ class TopicSpec:
     """A topic as it has to be.
 
     Attributes:
-        name: full name.
-        partitions: fixed; a topic with another number is refused.
-        config: topic settings given at creation.
-        required: those of them without which the product would lie; checked at every start.
         optional: whether a topology does its work without it as well, so that its absence stops nobody.
     """
 
@@ -62,10 +58,6 @@ def short_retention(manifest: Manifest, config: Mapping[str, str | None]) -> str
 
     Somebody may want it that way for a while, to save a disk, so it is no reason not to start: what is forgotten times
     out, and is replayed.
-
-    Args:
-        manifest: of the topology.
-        config: the topic's settings, as the cluster has them.
     """
     least, topic = least_retention_ms(manifest), acks_topic(manifest.topology)
     # By size it may be any time, so none is promised.

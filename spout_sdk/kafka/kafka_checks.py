@@ -4,8 +4,7 @@ Kafka answers and lets the user in, the component's topics are as the manifest s
 has to. Of the others, its user may know nothing. While it runs, its topics are watched.
 """
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
@@ -77,28 +76,13 @@ def watching_client(kafka: KafkaSettings) -> AdminClient:
 def stats_publisher(
     kafka: KafkaSettings, admin: AdminClient, topology: str, component: str, now: float
 ) -> StatsPublisher:
-    def ask(topic: str) -> Mapping[str, "Future[TopicDescription]"]:
-        return admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
-
-    producer = Producer(producer_settings(kafka))
-    return StatsPublisher(topology, "component", component, producer, ask, _identity, KafkaException, now)
+    """Publishes the statistics of this process of a component; `now` in seconds, of the clock of its `look`."""
+    return StatsPublisher(topology, "component", component, Producer(producer_settings(kafka)), admin, now)
 
 
 def watched(admin: AdminClient, manifest: Manifest, component: str, sources: Sequence[str] = ()) -> TopicWatch:
-    topics = list(_uses(manifest, component, sources))
-
-    def ask() -> Mapping[str, "Future[TopicDescription]"]:
-        # Kafka's client takes no empty question.
-        return admin.describe_topics(TopicCollection(topics), request_timeout=ANSWER_SECONDS) if topics else {}
-
-    return TopicWatch(ask, _identity)
-
-
-def _identity(answer: "Future[TopicDescription]") -> str | None:
-    try:
-        return str(answer.result().topic_id)
-    except KafkaException as error:
-        return None if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""
+    """Watches the topics of a component."""
+    return TopicWatch(admin, list(_uses(manifest, component, sources)))
 
 
 def _uses(manifest: Manifest, component: str, sources: Sequence[str]) -> dict[str, tuple[Operation, ...]]:

@@ -6,11 +6,11 @@ everything, and commits behind what it has told. All decisions are the fold's.
 
 from typing import Final
 
-from acker_worker.counters import Counters
 from acker_worker.fold import LogRecord, PartitionFold, Step
 from acker_worker.ledger import LedgerSettings
 from acker_worker.notices import notice_batches
 from acker_worker.progress import Progress
+from acker_worker.stats import Counters
 from spout_sdk.testing.broker import Commit, MemoryBroker
 from spout_sdk.testing.chance import SimulatedClock
 from tuple_tree.codec import encode_notice_batch, notice_headers

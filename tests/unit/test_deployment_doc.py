@@ -13,7 +13,7 @@ import yaml
 
 from acker_cli import metrics_server
 from acker_cli.settings import MetricsSection
-from acker_worker.metrics import COUNTERS, PARTITION_GAUGES, SERVING, WORKER_GAUGES
+from acker_worker.metrics import METRIC_NAMES
 from spout_sdk.statistics import metrics as components
 from tests.pages import ROOT
 from tuple_tree import stall
@@ -23,12 +23,11 @@ GUIDE = (ROOT / "docs" / "deployment.md").read_text()
 ALERTS = (DEPLOY / "alerts.yml").read_text()
 
 NAMES = {
-    *(shown.name for shown in (*PARTITION_GAUGES, *WORKER_GAUGES, *COUNTERS)),
+    *METRIC_NAMES,
     *(shown.name for shown in (*components.GAUGES, *components.COUNTERS)),
     *(components.FAILED, components.USER, components.MAX_PENDING, components.LATENCY),
     *(components.EXECUTE_LATENCY, components.PROCESS_LATENCY),
     metrics_server.SILENCE,
-    SERVING,
 }
 
 

@@ -54,4 +54,4 @@ def test_counters() -> None:
     assert (counters.records, counters.inits, counters.acks, counters.fails, counters.resets) == (6, 6, 2, 1, 1)
     assert (counters.duplicate_inits, counters.orphans_expired, fold.ledger.orphans) == (1, 1, 0)
     assert (counters.repeated_batches, counters.superseded_batches) == (1, 1)
-    assert (counters.trees_acked, counters.trees_failed, counters.trees_timed_out) == (1, 1, 3)
+    assert (counters.trees_acked, counters.trees_failed, counters.timeouts) == (1, 1, 3)

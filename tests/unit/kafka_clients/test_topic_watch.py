@@ -2,6 +2,10 @@
 
 from concurrent.futures import Future
 from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
 from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
 
@@ -10,13 +14,23 @@ class Brokers:
     """Answers when the test says so."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, Future[str | None]]] = []
+        self.asked: list[dict[str, Future[Any]]] = []
         self._now = count(0, WATCH_SECONDS)
-        self.watch = TopicWatch(self._ask, lambda answer: answer.result())
+        admin: Any = self
+        self.watch = TopicWatch(admin, ["t.acks", "t.tuples.b"])
 
-    def _ask(self) -> dict[str, Future[str | None]]:
+    def describe_topics(self, topics: TopicCollection, request_timeout: float) -> dict[str, Future[Any]]:
         self.asked.append({"t.acks": Future(), "t.tuples.b": Future()})
         return self.asked[-1]
+
+    @staticmethod
+    def answer(future: Future[Any], topic_id: str | None) -> None:
+        """None: there is no such topic; "": no answer."""
+        if topic_id:
+            future.set_result(SimpleNamespace(topic_id=topic_id))
+        else:
+            code = KafkaError.UNKNOWN_TOPIC_OR_PART if topic_id is None else KafkaError._TIMED_OUT
+            future.set_exception(KafkaException(KafkaError(code)))
 
     def round(self, acks: str | None, tuples: str | None = "2") -> tuple[str, str] | None:
         """What the watch says of these answers to its next question."""
@@ -24,7 +38,7 @@ class Brokers:
         assert self.watch.look(now) is None
         for answer, value in zip(self.asked[-1].values(), (acks, tuples), strict=True):
             assert self.watch.look(now) is None, "half an answer"
-            answer.set_result(value)
+            self.answer(answer, value)
         return self.watch.look(now)
 
 
@@ -34,7 +48,7 @@ def test_it_asks_no_more_often_than_said_and_never_waits() -> None:
         assert brokers.watch.look(now) is None
     assert len(brokers.asked) == 1, "there is no answer yet"
     for answer in brokers.asked[0].values():
-        answer.set_result("1")
+        brokers.answer(answer, "1")
     assert brokers.watch.look(5 * WATCH_SECONDS) is None
     assert brokers.watch.look(5 * WATCH_SECONDS) is None
     assert brokers.watch.look(5.5 * WATCH_SECONDS) is None
@@ -77,5 +91,6 @@ def test_answers_are_counted_so_that_silence_is_noticed() -> None:
     assert brokers.watch.answers == 2
     brokers.round("", "")
     assert brokers.watch.answers == 2
-    nothing = TopicWatch(dict, lambda answer: None)
+    admin: Any = brokers
+    nothing = TopicWatch(admin, [])
     assert [nothing.look(now) or nothing.answers for now in (0.0, WATCH_SECONDS)] == [1, 2]
