@@ -51,9 +51,9 @@ class WorkerCollector(Collector):
         workers = self._latest()
         families: _Families = {}
         for field, metric in _OF_WORKER:
-            family = _family(families, metric, *metric.label)
+            family = _family(families, metric, *(metric.label or ())[:1])
             for topology, stats in workers.items():
-                family.add_metric([topology, *metric.label.values()], getattr(stats, field) / metric.divisor)
+                family.add_metric([topology, *(metric.label or ())[1:]], getattr(stats, field) / metric.divisor)
         for field, metric in _OF_PARTITION:
             family = _family(families, metric, "partition")
             for topology, stats in workers.items():

@@ -88,7 +88,7 @@ class Notifier:
             "%s[%d] offset %d cannot be used and goes to %s: %s",
             *(self._acks_topic, partition, record.offset, self._dead_letters_topic, rejected.detail),
         )
-        self._send_dead_letter(record.value, partition, record.offset, rejected.reason, rejected.detail)
+        self._send_dead_letter(record.value, partition, record.offset, reason=rejected.reason, detail=rejected.detail)
 
     def drain(self, timeout_s: float) -> bool:
         """Waits until everything sent was acknowledged; False if that takes longer.
@@ -159,9 +159,11 @@ class Notifier:
         _log.error("%s[%d]: %s", self._acks_topic, notice.acks_partition, detail)
         self.undeliverable += len(notice)
         value = encode_notice_batch(notice)
-        self._send_dead_letter(value, notice.acks_partition, notice.acks_offset - 1, "unknown-spout", detail)
+        self._send_dead_letter(
+            value, notice.acks_partition, notice.acks_offset - 1, reason="unknown-spout", detail=detail
+        )
 
-    def _send_dead_letter(self, value: bytes | None, partition: int, offset: int, reason: str, detail: str) -> None:
+    def _send_dead_letter(self, value: bytes | None, partition: int, offset: int, *, reason: str, detail: str) -> None:
         self.dead_letters += 1
         headers = dead_letter_headers(self._acks_topic, partition, offset, reason=reason, detail=detail, by="acker")
         # Delivery reports come without headers, and they are needed to try again.

@@ -24,11 +24,13 @@ class Metric:
 
     name: str
     help: str
-    label: Mapping[str, str]
+    label: tuple[str, str] | None
     divisor: float = 1.0
 
 
-def _shown(name: str, help_: str, *, default: float = 0, divisor: float = 1.0, **label: str) -> Any:
+def _shown(
+    name: str, help_: str, *, default: float = 0, divisor: float = 1.0, label: tuple[str, str] | None = None
+) -> Any:
     return field(default=default, metadata={METRIC: Metric(name, help_, label, divisor)})
 
 
@@ -106,15 +108,17 @@ class WorkerStats:
     records: int = _shown("acker_records_total", "Records of the ack log that were read.")
     # What spouts and bolts sent; repeats that were dropped are not among them.
     entries: int = 0
-    inits: int = _shown("acker_entries_total", "Inits, acks, fails and resets that were applied.", rule="init")
-    acks: int = _shown("acker_entries_total", "", rule="ack")
-    fails: int = _shown("acker_entries_total", "", rule="fail")
-    resets: int = _shown("acker_entries_total", "", rule="reset")
+    inits: int = _shown(
+        "acker_entries_total", "Inits, acks, fails and resets that were applied.", label=("rule", "init")
+    )
+    acks: int = _shown("acker_entries_total", "", label=("rule", "ack"))
+    fails: int = _shown("acker_entries_total", "", label=("rule", "fail"))
+    resets: int = _shown("acker_entries_total", "", label=("rule", "reset"))
     # What was decided. `timeout` made no progress for the message timeout, `too_old` reached the largest tree age.
-    trees_acked: int = _shown("acker_trees_total", "Trees that ended.", outcome="acked")
-    trees_failed: int = _shown("acker_trees_total", "", outcome="failed")
-    timeouts: int = _shown("acker_trees_total", "", outcome="timeout")
-    too_old: int = _shown("acker_trees_total", "", outcome="too_old")
+    trees_acked: int = _shown("acker_trees_total", "Trees that ended.", label=("outcome", "acked"))
+    trees_failed: int = _shown("acker_trees_total", "", label=("outcome", "failed"))
+    timeouts: int = _shown("acker_trees_total", "", label=("outcome", "timeout"))
+    too_old: int = _shown("acker_trees_total", "", label=("outcome", "too_old"))
     orphans_expired: int = _shown("acker_orphans_expired_total", "Records that left by rotation without an init.")
     # Applied twice, an init would cancel itself: this is the one repeat that must never pass.
     duplicate_inits: int = _shown("acker_inits_ignored_total", "Second inits of open trees.")
@@ -122,9 +126,9 @@ class WorkerStats:
     repeated_batches: int = _shown(
         "acker_batches_dropped_total",
         "Batches that were dropped: applied already, or of a writer that has a later session.",
-        reason="repeated",
+        label=("reason", "repeated"),
     )
-    superseded_batches: int = _shown("acker_batches_dropped_total", "", reason="superseded")
+    superseded_batches: int = _shown("acker_batches_dropped_total", "", label=("reason", "superseded"))
     dead_letters: int = _shown("acker_dead_letters_total", "Records that went to the dead letters.")
     # Outcomes, not batches of them; acknowledged by the broker.
     notices: int = _shown("acker_notices_total", "Outcomes that were delivered to spouts.")
