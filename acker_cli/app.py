@@ -1,6 +1,6 @@
 """The command: its subcommands, and what becomes of errors.
 
-Whatever goes wrong ends as one line on standard error that says what to do, and an exit code: 1 for an error, 2 for a
+Every error ends as one line on standard error that says what to do, and an exit code: 1 for an error, 2 for a
 command line that cannot be understood, 130 for Ctrl-C, 143 for SIGTERM; 0 where these are how a job is ended.
 `--traceback` shows where it came from.
 """
@@ -30,9 +30,9 @@ from acker_cli.commands import (
     trace,
     worker,
 )
-from acker_cli.console import standard_error
-from acker_cli.interruption import Interrupted
-from acker_cli.options import examples
+from acker_cli.commands.options import examples
+from acker_cli.processes.interruption import Interrupted
+from acker_cli.views.console import standard_error
 
 TRACEBACK_VARIABLE: Final = "ACKER_TRACEBACK"
 _TRACEBACK_FLAG: Final = "--traceback"
@@ -45,6 +45,24 @@ _PLACEHOLDER: Final = "MODULE:TOPOLOGY"
 _REFERENCE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _EXIT_ERROR: Final = 1
 _EXIT_INTERRUPTED: Final = 130
+
+_COMMANDS: Final = (
+    *(demo.demo, run.run, worker.worker, top.top, trace.trace, doctor.doctor, otel.otel),
+    *(dashboard.dashboard, kafka.kafka),
+)
+_GROUPS: Final = {
+    "spark": ("Run components of a topology in Apache Spark.", (spark.submit,)),
+    "topics": ("Create and check a topology's topics.", (topics.create, topics.show, topics.acls)),
+    "topologies": (
+        "See and delete the topologies of a cluster.",
+        (topologies.list_, topologies.show, topologies.delete),
+    ),
+    "dead-letters": (
+        "See the records that could not be used, and replay them.",
+        (dead_letters.list_, dead_letters.show, dead_letters.replay),
+    ),
+    "config": ("See the settings.", (config.show,)),
+}
 
 app = typer.Typer(
     name="acker",
@@ -84,20 +102,13 @@ def _root(
     pass
 
 
-demo.register(app)
-run.register(app)
-worker.register(app)
-spark.register(app)
-topics.register(app)
-topologies.register(app)
-top.register(app)
-trace.register(app)
-doctor.register(app)
-dead_letters.register(app)
-otel.register(app)
-dashboard.register(app)
-kafka.register(app)
-config.register(app)
+for _command in _COMMANDS:
+    _command.add_to(app)
+for _name, (_help, _members) in _GROUPS.items():
+    _group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=_help)
+    for _command in _members:
+        _command.add_to(_group)
+    app.add_typer(_group, name=_name)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -112,10 +123,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         code = _EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has gone. What is still buffered must not be complained of at the exit.
+        # The reader of the output has gone. What is still buffered must not raise another error at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = _EXIT_ERROR
-    except Exception as error:  # noqa: BLE001 - whatever it is, nobody gets a traceback who did not ask for it
+    except Exception as error:  # noqa: BLE001 - a traceback is shown only where it was asked for
         if isinstance(error.__cause__, KeyboardInterrupt):  # which came while a client of Kafka's was made
             sys.exit(_EXIT_INTERRUPTED)
         if type(error).__name__ == _HELP_SHOWN:
@@ -134,20 +145,15 @@ def named(message: str, given: Sequence[str]) -> str:
 
 
 def explain(error: Exception) -> str:
-    """An error as a line for a person."""
+    """An error as one line."""
     # Looked up by name: to import every base class would cost more than most commands do.
     if type(error).__module__.split(".")[0] in _OURS:
         return str(error)
     if hasattr(error, "format_message"):  # the command line itself is wrong
-        return _usage(error)
+        context = getattr(error, "ctx", None)
+        command = "acker" if context is None else context.command_path
+        return f"{error.format_message().rstrip('.')}. See: {command} --help"
     return (
         f"this should not have happened, {type(error).__name__}: {error}. "
         f"Run it again with {_TRACEBACK_FLAG} and report what it shows"
     )
-
-
-def _usage(error: Exception) -> str:
-    message: str = error.format_message()  # type: ignore[attr-defined]
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "acker"
-    return f"{message.rstrip('.')}. See: {command} --help"

@@ -23,8 +23,8 @@ from typing import Any, Final, get_args
 
 from confluent_kafka import Producer
 
-from acker_cli.acker_pool import AckerPool
-from acker_cli.acker_process import AckerLaunch
+from acker_cli.processes.acker_pool import AckerPool
+from acker_cli.processes.acker_process import AckerLaunch
 from benchmarks import command
 from benchmarks.broker_topics import ArrivedTuples, tracked_headers, untracked_headers
 from benchmarks.errors import BenchmarkError

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from acker_cli.acker_pool import AckerPool
-from acker_cli.acker_process import AckerLaunch
+from acker_cli.processes.acker_pool import AckerPool
+from acker_cli.processes.acker_process import AckerLaunch
 from benchmarks.broker_topics import Topics
 from benchmarks.errors import BenchmarkError
 from benchmarks.plans import REFERENCE, Plan, of

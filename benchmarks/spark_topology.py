@@ -23,9 +23,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 import spark_jobs
-from acker_cli.acker_pool import AckerPool
-from acker_cli.acker_process import AckerLaunch
-from acker_cli.topology_processes import TopologyProcesses
+from acker_cli.processes.acker_pool import AckerPool
+from acker_cli.processes.acker_process import AckerLaunch
+from acker_cli.processes.topology_processes import TopologyProcesses
 from benchmarks import command, words
 from benchmarks.errors import BenchmarkError
 from benchmarks.processes import environment

@@ -13,8 +13,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from acker_cli.acker_pool import AckerPool
-from acker_cli.acker_process import AckerLaunch
+from acker_cli.processes.acker_pool import AckerPool
+from acker_cli.processes.acker_process import AckerLaunch
 from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka
 from spout_sdk import (

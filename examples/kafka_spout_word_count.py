@@ -78,9 +78,9 @@ def lag(kafka: dict[str, Any]) -> int:
 
 def main() -> int:
     """Runs it on this machine; returns the exit code."""
-    from acker_cli.acker_pool import AckerPool
-    from acker_cli.acker_process import AckerLaunch
-    from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
+    from acker_cli.processes.acker_pool import AckerPool
+    from acker_cli.processes.acker_process import AckerLaunch
+    from acker_cli.processes.topology_processes import LOOK_SECONDS, TopologyProcesses
     from kafka_clients.catalogue import Catalogue
     from local_kafka import LocalKafka
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 import spark_jobs
-from acker_cli.acker_pool import AckerPool
-from acker_cli.acker_process import AckerLaunch
-from acker_cli.topology_processes import TopologyProcesses
+from acker_cli.processes.acker_pool import AckerPool
+from acker_cli.processes.acker_process import AckerLaunch
+from acker_cli.processes.topology_processes import TopologyProcesses
 from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka
 from spark_jobs import RunningQuery

@@ -1,1 +1,1 @@
-"""The subcommands: each module registers its own with `register(app)`, and imports what it needs when it runs."""
+"""The subcommands: each module declares its own, and imports what it needs when it runs."""

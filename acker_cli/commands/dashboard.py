@@ -1,55 +1,38 @@
-"""`acker dashboard`."""
+"""`acker dashboard`, and the dashboard of `acker run`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acker_cli.options import ConfigOption, ServersOption, SetOption, assigned, examples, help_of
+from acker_cli.commands.options import command, option
+
+if TYPE_CHECKING:
+    from acker_cli.settings.layers import LoadedSettings
+    from acker_cli.settings.sections import DashboardSection, KafkaProperties
+    from inspection.dashboard import DashboardServer
+
+_HOST = "Where to listen; 127.0.0.1, which only this machine reaches, unless said [dim](ACKER_DASHBOARD__HOST)[/]."
+_PORT = "Where to listen; 8420 unless said, 0 takes a free one [dim](ACKER_DASHBOARD__PORT)[/]."
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command(
-        "dashboard",
-        help=help_of(dashboard),
-        epilog=examples(
-            ("acker dashboard", "all topologies of the cluster, for browsers of this machine"),
-            ("acker dashboard --topology word-count --open", "only one, and open the browser"),
-            ("acker dashboard --host 0.0.0.0", "for other machines"),
-            ("ACKER_DASHBOARD__TOKEN=$(cat token) acker dashboard --host 0.0.0.0", "with a token of your own"),
-            ("curl -H 'Authorization: Bearer …' localhost:8420/api/snapshot", "the figures, for programs"),
-        ),
-    )(dashboard)
-
-
+@command(
+    "dashboard",
+    ("acker dashboard", "all topologies of the cluster, for browsers of this machine"),
+    ("acker dashboard --topology word-count --open", "only one, and open the browser"),
+    ("acker dashboard --host 0.0.0.0", "for other machines"),
+    ("ACKER_DASHBOARD__TOKEN=$(cat token) acker dashboard --host 0.0.0.0", "with a token of your own"),
+    ("curl -H 'Authorization: Bearer …' localhost:8420/api/snapshot", "the figures, for programs"),
+    flags={
+        "dashboard.host": Annotated[str | None, option("ADDRESS", _HOST, "--host")],
+        "dashboard.port": Annotated[int | None, option("PORT", _PORT, "--port")],
+    },
+)
 def dashboard(
+    loaded: "LoadedSettings",
     topology: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The only topology to show, by its name in acker.topologies.", show_default=False
-        ),
-    ] = None,
-    host: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Where to listen; 127.0.0.1, which only this machine reaches, unless said "
-            "[dim](ACKER_DASHBOARD__HOST)[/].",
-            show_default=False,
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT",
-            help="Where to listen; 8420 unless said, 0 takes a free one [dim](ACKER_DASHBOARD__PORT)[/].",
-            show_default=False,
-        ),
+        str | None, option("NAME", "The only topology to show, by its name in acker.topologies.")
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
 ) -> None:
     """Show topologies in the browser: graph, findings of the doctor, figures, last hour, failures, dead letters.
 
@@ -63,15 +46,11 @@ def dashboard(
     """
     import webbrowser
 
-    from acker_cli.cluster import configured_cluster
-    from acker_cli.console import standard_error, standard_output
-    from acker_cli.dashboard import check_dashboard_port, dashboard_served
-    from acker_cli.interruption import interruptible
-    from acker_cli.logs import log_to_stderr
-    from acker_cli.setting_layers import Flags, load
+    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.processes.interruption import interruptible
+    from acker_cli.views.console import log_to_stderr, standard_error, standard_output
     from kafka_clients.catalogue import Catalogue
 
-    loaded = load(Flags(config, bootstrap_servers, assigned(set_, {"dashboard.host": host, "dashboard.port": port})))
     log_to_stderr(loaded.settings.log_level)
     kafka = configured_cluster(loaded).kafka
     check_dashboard_port(loaded.settings.dashboard)
@@ -90,3 +69,19 @@ def dashboard(
             if open_:
                 webbrowser.open(served.address)
             served.wait()
+
+
+def dashboard_served(kafka: "KafkaProperties", section: "DashboardSection", topology: str | None) -> "DashboardServer":
+    """The dashboard of all topologies or one, to be entered; nothing listens before."""
+    from inspection.dashboard import DashboardServer, ServedAt
+    from inspection.dashboard.kafka_source import KafkaSource
+
+    at = ServedAt(section.host, section.port, section.token, section.names.split(","), section.certificate, section.key)
+    return DashboardServer(KafkaSource(kafka), at, topology)
+
+
+def check_dashboard_port(section: "DashboardSection") -> None:
+    """Makes sure that the dashboard can be served, before anything else is started."""
+    from inspection.dashboard.server import listening_at
+
+    listening_at(section.host, section.port).close()

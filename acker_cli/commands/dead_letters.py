@@ -1,95 +1,44 @@
 """`acker dead-letters`."""
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acker_cli.options import ConfigOption, JsonOption, ServersOption, SetOption, examples, help_of
+from acker_cli.commands.options import JsonOption, command, option
 
 if TYPE_CHECKING:
+    from acker_cli.settings.layers import LoadedSettings
     from inspection.dead_letters import Selection
 
-_SHOWN: Final = 50
-_REPLAYED: Final = 1_000
-
-NameArgument = Annotated[
+_NameArgument = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help="The topology's name in acker.topologies.", show_default=False)
 ]
-ReasonOption = Annotated[
-    list[str] | None,
-    typer.Option("--reason", metavar="WORD", help="Only with this reason; repeatable.", show_default=False),
+_ReasonOption = Annotated[list[str] | None, option("WORD", "Only with this reason; repeatable.", "--reason")]
+_TopicOption = Annotated[list[str] | None, option("TOPIC", "Only what lay in this topic; repeatable.", "--topic")]
+_ComponentOption = Annotated[
+    list[str] | None, option("NAME", "Only what this component could not use; repeatable.", "--component")
 ]
-TopicOption = Annotated[
-    list[str] | None,
-    typer.Option("--topic", metavar="TOPIC", help="Only what lay in this topic; repeatable.", show_default=False),
+_SinceOption = Annotated[
+    str | None, option("WHEN", "Only later ones: 90s, 30m, 2h or 1d ago, or 2026-03-01T12:00.", "--since")
 ]
-ComponentOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--component", metavar="NAME", help="Only what this component could not use; repeatable.", show_default=False
-    ),
-]
-SinceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--since",
-        metavar="WHEN",
-        help="Only later ones: 90s, 30m, 2h or 1d ago, or 2026-03-01T12:00.",
-        show_default=False,
-    ),
-]
-OffsetOption = Annotated[
-    list[int] | None,
-    typer.Option("--offset", metavar="N", min=0, help="Only this dead letter; repeatable.", show_default=False),
-]
+_OffsetOption = Annotated[list[int] | None, option("N", "Only this dead letter; repeatable.", "--offset", min=0)]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    group = typer.Typer(
-        no_args_is_help=True, rich_markup_mode="rich", help="See the records that could not be used, and replay them."
-    )
-    group.command(
-        "list",
-        help=help_of(list_),
-        epilog=examples(
-            ("acker dead-letters list word-count", "the latest, and why"),
-            ("acker dead-letters list word-count --component split --since 2h", "what one bolt could not use lately"),
-            ("acker dead-letters list word-count --json", "the same for programs"),
-        ),
-    )(list_)
-    group.command(
-        "show",
-        help=help_of(show),
-        epilog=examples(
-            ("acker dead-letters show word-count 17", "all of one: where it lay, why, headers, payload"),
-            ("acker dead-letters show word-count 17 --json", "the same for programs, bytes in base64"),
-        ),
-    )(show)
-    group.command(
-        "replay",
-        help=help_of(replay),
-        epilog=examples(
-            ("acker dead-letters replay word-count --offset 17", "one, after a look at it"),
-            ("acker dead-letters replay word-count --reason exception --dry-run", "what would be put back"),
-            ("acker dead-letters replay word-count --component split --yes", "all of a bolt that was mended"),
-            ("acker dead-letters replay word-count --topic lines --yes", "messages of the topic that a spout reads"),
-        ),
-    )(replay)
-    app.add_typer(group, name="dead-letters")
-
-
+@command(
+    "list",
+    ("acker dead-letters list word-count", "the latest, and why"),
+    ("acker dead-letters list word-count --component split --since 2h", "what one bolt could not use lately"),
+    ("acker dead-letters list word-count --json", "the same for programs"),
+)
 def list_(
-    name: NameArgument,
-    reason: ReasonOption = None,
-    topic: TopicOption = None,
-    component: ComponentOption = None,
-    since: SinceOption = None,
-    offset: OffsetOption = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="The latest so many.")] = _SHOWN,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
+    loaded: "LoadedSettings",
+    name: _NameArgument,
+    reason: _ReasonOption = None,
+    topic: _TopicOption = None,
+    component: _ComponentOption = None,
+    since: _SinceOption = None,
+    offset: _OffsetOption = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="The latest so many.")] = 50,
     json_: JsonOption = False,
 ) -> None:
     """List dead letters: when, why, who could not use it, where it lay, and how it begins.
@@ -98,16 +47,17 @@ def list_(
     """
     from collections import Counter, deque
 
-    from acker_cli.console import print_json, standard_error, standard_output
-    from acker_cli.dead_letter_views import listed, print_list, print_none
+    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.views.console import print_json, standard_error, standard_output
+    from acker_cli.views.dead_letters import listed, print_list, print_none
     from inspection.dead_letters import DeadLetter, DeadLetterLog
 
     chosen = _selection(reason, topic, component, since, offset)
-    kafka = _kafka(config, bootstrap_servers, set_)
     replays: dict[int, int] = {}
     shown: deque[DeadLetter] = deque(maxlen=limit)
     total = 0
     searched: Counter[str] = Counter()
+    kafka = configured_cluster(loaded).kafka
     with standard_error().status("reading dead letters …") as status:
         log = DeadLetterLog(kafka, name, lambda count: status.update(f"read {count:,} dead letters …"))
         for entry in log.entries(since_ms=chosen.since_ms):
@@ -127,24 +77,28 @@ def list_(
         print_none(standard_output(), searched)
 
 
+@command(
+    "show",
+    ("acker dead-letters show word-count 17", "all of one: where it lay, why, headers, payload"),
+    ("acker dead-letters show word-count 17 --json", "the same for programs, bytes in base64"),
+)
 def show(
-    name: NameArgument,
+    loaded: "LoadedSettings",
+    name: _NameArgument,
     offset: Annotated[int, typer.Argument(metavar="OFFSET", min=0, help="Of the dead letter.", show_default=False)],
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Show a dead letter as it was: where it lay, why it could not be used, its headers, key and value.
 
     A tuple is shown by its fields, too. What is no text is shown in hexadecimal.
     """
-    from acker_cli.console import print_json, standard_error, standard_output
-    from acker_cli.dead_letter_views import print_shown, shown
+    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.views.console import print_json, standard_error, standard_output
+    from acker_cli.views.dead_letters import print_shown, shown
     from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError
 
-    kafka = _kafka(config, bootstrap_servers, set_)
     letter, replayed_ms = None, None
+    kafka = configured_cluster(loaded).kafka
     with standard_error().status("reading dead letters …") as status:
         log = DeadLetterLog(kafka, name, lambda count: status.update(f"read {count:,} dead letters …"))
         for entry in log.entries(start=offset):
@@ -163,26 +117,31 @@ def show(
         print_shown(standard_output(), letter, replayed_ms, previews)
 
 
+@command(
+    "replay",
+    ("acker dead-letters replay word-count --offset 17", "one, after a look at it"),
+    ("acker dead-letters replay word-count --reason exception --dry-run", "what would be put back"),
+    ("acker dead-letters replay word-count --component split --yes", "all of a bolt that was mended"),
+    ("acker dead-letters replay word-count --topic lines --yes", "messages of the topic that a spout reads"),
+)
 def replay(
-    name: NameArgument,
-    reason: ReasonOption = None,
-    topic: TopicOption = None,
-    component: ComponentOption = None,
-    since: SinceOption = None,
-    offset: OffsetOption = None,
+    loaded: "LoadedSettings",
+    name: _NameArgument,
+    reason: _ReasonOption = None,
+    topic: _TopicOption = None,
+    component: _ComponentOption = None,
+    since: _SinceOption = None,
+    offset: _OffsetOption = None,
     all_: Annotated[bool, typer.Option("--all", help="All of them, where there is no filter.")] = False,
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, help="The oldest so many; repeat the command for the next.")
-    ] = _REPLAYED,
+    ] = 1_000,
     again: Annotated[bool, typer.Option("--again", help="Also those that were replayed before.")] = False,
     keep_anchors: Annotated[
         bool, typer.Option("--keep-anchors", help="Put tuples back with the anchors of their old trees.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be put back.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing.")] = False,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Put dead letters back where they lay, each of them once.
@@ -201,28 +160,20 @@ def replay(
     A message of a spout's source goes back to that topic, which has to be named by --topic, and becomes a new message
     with a new tree. Ack batches and notices are not replayed: what they tell of is over.
     """
+    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.cluster.replay import ReplayRequest, replay_letters
     from acker_cli.errors import SettingsError
-    from acker_cli.replaying import ReplayRequest, replay_letters
 
     chosen = _selection(reason, topic, component, since, offset)
     if not chosen and not all_:
         raise SettingsError("which ones? Give a filter, such as --offset or --reason, or --all")
     replay_letters(
-        _kafka(config, bootstrap_servers, set_),
+        configured_cluster(loaded).kafka,
         ReplayRequest(name, chosen, limit, again=again, keep_anchors=keep_anchors),
         dry_run=dry_run,
         yes=yes,
         as_json=json_,
     )
-
-
-def _kafka(
-    config: ConfigOption, bootstrap_servers: str | None, set_: list[str] | None
-) -> dict[str, bool | int | float | str]:
-    from acker_cli.cluster import configured_cluster
-    from acker_cli.setting_layers import Flags, load
-
-    return configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka
 
 
 def _selection(

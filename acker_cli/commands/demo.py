@@ -1,29 +1,26 @@
 """`acker demo`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acker_cli.options import ConfigOption, ServersOption, SetOption, examples, help_of
+from acker_cli.commands.options import command, option
+
+if TYPE_CHECKING:
+    from acker_cli.settings.layers import LoadedSettings
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command(
-        "demo",
-        help=help_of(demo),
-        epilog=examples(
-            ("acker demo", "everything goes well"),
-            ("acker demo --fail-rate 0.02 --kill", "everything goes wrong, and the counts still match"),
-            ("acker demo --lines 5000", "the beginning of the text, for a slow machine"),
-            ("acker demo --json 2>/dev/null", "only the result, as JSON"),
-            ("acker demo --bootstrap-servers localhost:9092", "on your own cluster, which is left as it was"),
-        ),
-    )(demo)
-
-
+@command(
+    "demo",
+    ("acker demo", "everything goes well"),
+    ("acker demo --fail-rate 0.02 --kill", "everything goes wrong, and the counts still match"),
+    ("acker demo --lines 5000", "the beginning of the text, for a slow machine"),
+    ("acker demo --json 2>/dev/null", "only the result, as JSON"),
+    ("acker demo --bootstrap-servers localhost:9092", "on your own cluster, which is left as it was"),
+)
 def demo(
+    loaded: "LoadedSettings",
     fail_rate: Annotated[
         float, typer.Option(min=0, max=0.5, help="Share of tuples that the bolts fail at random.")
     ] = 0.0,
@@ -32,18 +29,9 @@ def demo(
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of all that happens at random.")] = 0,
     deadline: Annotated[float, typer.Option(min=1, help="Seconds after which it is given up.")] = 300.0,
-    lines: Annotated[
-        int | None,
-        typer.Option(min=1, help="Count only so many lines, from the beginning.", show_default=False),
-    ] = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep the counts in this new directory.", show_default=False),
-    ] = None,
+    lines: Annotated[int | None, option(None, "Count only so many lines, from the beginning.", min=1)] = None,
+    keep: Annotated[Path | None, option("DIR", "Keep the counts in this new directory.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, last.")] = False,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
 ) -> None:
     """Count the words of two novels through a real Kafka, follow every line, and compare with a plain count.
 
@@ -54,20 +42,16 @@ def demo(
     import secrets
     from contextlib import ExitStack
 
-    from acker_cli.cluster import configured_cluster, embedded_cluster
-    from acker_cli.console import print_json, standard_error, standard_output
-    from acker_cli.demo.directory import demo_directory
-    from acker_cli.demo.session import DemoOptions, run_demo, start_early
+    from acker_cli.cluster.connection import configured_cluster, embedded_cluster
+    from acker_cli.demo.session import DemoOptions, demo_directory, run_demo, start_early
     from acker_cli.demo.word_count import Parameters
-    from acker_cli.interruption import interruptible
-    from acker_cli.logs import log_to_stderr
-    from acker_cli.setting_layers import Flags, load
-    from acker_cli.view import open_view
+    from acker_cli.processes.interruption import interruptible
+    from acker_cli.views.console import log_to_stderr, print_json, standard_error, standard_output
+    from acker_cli.views.live import open_view
     from kafka_clients.catalogue import Catalogue
 
-    loaded = load(Flags(config, bootstrap_servers, set_ or ()))
     settings = loaded.settings
-    # Unless asked for, only what is wrong: the view says the rest.
+    # Unless asked for, only what is wrong: the view shows the rest.
     log_level = settings.log_level if "log_level" in loaded.origins else "error"
     log_to_stderr(log_level, brief=True)
     console = standard_error() if json_ else standard_output()

@@ -1,29 +1,24 @@
 """`acker doctor`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acker_cli.options import ConfigOption, JsonOption, ServersOption, SetOption, examples, help_of
+from acker_cli.commands.options import JsonOption, command, load_from_here
 
-WATCH_SECONDS = 3.0
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command(
-        "doctor",
-        help=help_of(doctor),
-        epilog=examples(
-            ("acker doctor", "this machine, the cluster, and all its topologies"),
-            ("acker doctor word-count", "one topology, by its name in acker.topologies"),
-            ("acker doctor my_module:topology", "also whether what is published is what the code says"),
-            ("acker doctor word-count --strict --json", "in a pipeline: warnings fail, too"),
-        ),
-    )(doctor)
+if TYPE_CHECKING:
+    from acker_cli.settings.layers import LoadedSettings
 
 
+@command(
+    "doctor",
+    ("acker doctor", "this machine, the cluster, and all its topologies"),
+    ("acker doctor word-count", "one topology, by its name in acker.topologies"),
+    ("acker doctor my_module:topology", "also whether what is published is what the code says"),
+    ("acker doctor word-count --strict --json", "in a pipeline: warnings fail, too"),
+)
 def doctor(
+    loaded: "LoadedSettings",
     topology: Annotated[
         str | None,
         typer.Argument(
@@ -34,12 +29,8 @@ def doctor(
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if there is a warning.")] = False,
     watch: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=0.5, max=600, help="How long lag and clocks are watched."),
-    ] = WATCH_SECONDS,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
+        float, typer.Option(metavar="SECONDS", min=0.5, max=600, help="How long lag and clocks are watched.")
+    ] = 3.0,
     json_: JsonOption = False,
 ) -> None:
     """Find out what is wrong, and say what to do.
@@ -50,16 +41,13 @@ def doctor(
 
     Exit code 2 if there is a problem, 1 if there is a warning and --strict is given, else 0; notes change nothing.
     """
-    from acker_cli.cluster import check_properties
-    from acker_cli.console import print_json, standard_error, standard_output
-    from acker_cli.doctor_views import as_json, print_findings
-    from acker_cli.setting_layers import Flags, load
-    from acker_cli.topology_reference import load_from_here
+    from acker_cli.cluster.connection import check_properties
+    from acker_cli.views.console import print_json, standard_error, standard_output
+    from acker_cli.views.doctor import as_json, print_findings
     from inspection.doctor import Facts, examine, exit_code
     from inspection.doctor_gathering import look_at_all, look_at_machine
     from tuple_tree.names import check_name
 
-    loaded = load(Flags(config, bootstrap_servers, set_ or ()))
     declared = load_from_here(topology).manifest if topology is not None and ":" in topology else None
     wanted = declared.topology if declared else check_name("topology", topology) if topology else None
     if loaded.settings.is_embedded:

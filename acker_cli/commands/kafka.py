@@ -2,53 +2,43 @@
 
 import threading
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
+from acker_cli.commands.options import JsonOption, command, option
 
-from acker_cli.console import print_json, standard_error, standard_output
-from acker_cli.options import ConfigOption, JsonOption, SetOption, assigned, examples, help_of
+if TYPE_CHECKING:
+    from acker_cli.settings.layers import LoadedSettings
 
 _LOOK_SECONDS: Final = 0.5
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command(
-        "kafka",
-        help=help_of(kafka),
-        epilog=examples(
-            ("acker kafka", "a broker on a free port, whose data is gone afterwards"),
-            ("acker kafka --port 9092 --data-dir ./kafka", "always the same port, and data that stays"),
-        ),
-    )(kafka)
-
-
-def kafka(
-    port: Annotated[
-        int | None, typer.Option(help="Where it listens; a free port unless given.", show_default=False)
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where its data stays; temporary unless given.", show_default=False)
-    ] = None,
-    config: ConfigOption = None,
-    set_: SetOption = None,
-    json_: JsonOption = False,
-) -> None:
+@command(
+    "kafka",
+    ("acker kafka", "a broker on a free port, whose data is gone afterwards"),
+    ("acker kafka --port 9092 --data-dir ./kafka", "always the same port, and data that stays"),
+    flags={
+        "local_kafka.port": Annotated[
+            int | None, option(None, "Where it listens; a free port unless given.", "--port")
+        ],
+        "local_kafka.data_dir": Annotated[
+            Path | None, option(None, "Where its data stays; temporary unless given.", "--data-dir")
+        ],
+    },
+    servers=False,
+)
+def kafka(loaded: "LoadedSettings", json_: JsonOption = False) -> None:
     """Run the embedded Kafka broker until Ctrl-C.
 
     Prints its address as soon as it can be reached. Needs Java 17 or newer; Apache Kafka is downloaded once.
     """
-    from acker_cli.cluster import embedded_broker
+    from acker_cli.cluster.connection import embedded_broker
     from acker_cli.errors import ProcessError
-    from acker_cli.interruption import interruptible
-    from acker_cli.setting_layers import Flags, load
+    from acker_cli.processes.interruption import interruptible
+    from acker_cli.views.console import print_json, standard_error, standard_output
 
-    flags = assigned(set_, {"local_kafka.port": port, "local_kafka.data_dir": data_dir})
-    section = load(Flags(config, None, flags)).settings.local_kafka
     error = standard_error()
     with interruptible(is_service=True):
-        broker = embedded_broker(section, error)
+        broker = embedded_broker(loaded.settings.local_kafka, error)
         try:
             broker.start()
             servers = broker.bootstrap_servers

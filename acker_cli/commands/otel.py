@@ -2,34 +2,21 @@
 
 from typing import Annotated
 
-import typer
-
-from acker_cli.options import examples, help_of
+from acker_cli.commands.options import command, option
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command(
-        "otel",
-        help=help_of(otel),
-        epilog=examples(
-            ("acker trace --last-failed 20 --json | acker otel", "trees that failed lately, as traces"),
-            (
-                "acker trace 3f2a9c04d1e87b65 --json | acker otel --endpoint http://localhost:4318/v1/traces",
-                "one tree, to a collector on this machine",
-            ),
-        ),
-    )(otel)
-
-
+@command(
+    "otel",
+    ("acker trace --last-failed 20 --json | acker otel", "trees that failed lately, as traces"),
+    (
+        "acker trace 3f2a9c04d1e87b65 --json | acker otel --endpoint http://localhost:4318/v1/traces",
+        "one tree, to a collector on this machine",
+    ),
+)
 def otel(
     endpoint: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            help="Where spans are taken, by OTLP over HTTP [dim](OTEL_EXPORTER_OTLP_ENDPOINT)[/].",
-            show_default=False,
-        ),
+        option("URL", "Where spans are taken, by OTLP over HTTP [dim](OTEL_EXPORTER_OTLP_ENDPOINT)[/]."),
     ] = None,
 ) -> None:
     r"""Send tuple trees to OpenTelemetry: what acker trace --json prints, from standard input.
@@ -40,8 +27,8 @@ def otel(
     import json
     import sys
 
-    from acker_cli.console import standard_error, standard_output
-    from acker_cli.interruption import interruptible
+    from acker_cli.processes.interruption import interruptible
+    from acker_cli.views.console import standard_error, standard_output
     from inspection.errors import SpansError
     from inspection.otel.export import SpanSender
     from inspection.otel.spans import spans_of

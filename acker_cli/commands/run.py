@@ -1,60 +1,39 @@
 """`acker run`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acker_cli.options import (
-    ConfigOption,
-    MetricsPortOption,
-    ServersOption,
-    SetOption,
-    TopologyArgument,
-    assigned,
-    examples,
-    help_of,
+from acker_cli.commands.options import MetricsPortOption, TopologyArgument, command, load_from_here, option
+
+if TYPE_CHECKING:
+    from acker_cli.settings.layers import LoadedSettings
+
+
+@command(
+    "run",
+    ("acker run my_module:topology --local", "everything on this machine, broker and ackers included"),
+    ("acker run my_module:topology --local --processes split=2", "with two processes for one component"),
+    ("acker run my_module:topology --local --feed clicks=clicks.jsonl", "a file as the messages of a topic"),
+    ("acker run my_module:topology --local --dashboard", "and its graph and figures in the browser"),
+    ("acker run my_module:topology --component split", "one component on your cluster, as in a container"),
+    ("acker run my_module:topology --ackers 2", "all components on your cluster, and two acker workers"),
+    flags={"metrics.port": MetricsPortOption},
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command(
-        "run",
-        help=help_of(run),
-        epilog=examples(
-            ("acker run my_module:topology --local", "everything on this machine, broker and ackers included"),
-            ("acker run my_module:topology --local --processes split=2", "with two processes for one component"),
-            ("acker run my_module:topology --local --feed clicks=clicks.jsonl", "a file as the messages of a topic"),
-            ("acker run my_module:topology --local --dashboard", "and its graph and figures in the browser"),
-            ("acker run my_module:topology --component split", "one component on your cluster, as in a container"),
-            ("acker run my_module:topology --ackers 2", "all components on your cluster, and two acker workers"),
-        ),
-    )(run)
-
-
 def run(
+    loaded: "LoadedSettings",
     reference: TopologyArgument,
-    component: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Run only this component, in this process.", show_default=False),
-    ] = None,
+    component: Annotated[str | None, option("NAME", "Run only this component, in this process.")] = None,
     local: Annotated[
         bool, typer.Option("--local", help="Start an embedded broker and an acker worker as well.")
     ] = False,
-    ackers: Annotated[
-        int | None,
-        typer.Option(min=0, help="Acker workers to start; 1 with --local, else 0.", show_default=False),
-    ] = None,
-    processes: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=N", help="Processes for a component; 1 each; repeatable.", show_default=False),
-    ] = None,
+    ackers: Annotated[int | None, option(None, "Acker workers to start; 1 with --local, else 0.", min=0)] = None,
+    processes: Annotated[list[str] | None, option("NAME=N", "Processes for a component; 1 each; repeatable.")] = None,
     feed: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TOPIC=FILE",
-            help="With --local: write each line of a file, or - for standard input, into a source topic; repeatable.",
-            show_default=False,
+        option(
+            "TOPIC=FILE",
+            "With --local: write each line of a file, or - for standard input, into a source topic; repeatable.",
         ),
     ] = None,
     dashboard: Annotated[
@@ -63,10 +42,6 @@ def run(
             "--dashboard", help="Serve the dashboard as well; where, the settings of [bold]acker dashboard[/] say."
         ),
     ] = False,
-    metrics_port: MetricsPortOption = None,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
 ) -> None:
     """Run a topology until Ctrl-C.
 
@@ -75,21 +50,23 @@ def run(
     """
     from contextlib import ExitStack
 
-    from acker_cli.acker_watch import warned_without_ackers
-    from acker_cli.cluster import configured_cluster, embedded_cluster
-    from acker_cli.console import standard_error, standard_output
-    from acker_cli.dashboard import check_dashboard_port, dashboard_served
+    from acker_cli.cluster.connection import configured_cluster, embedded_cluster
+    from acker_cli.cluster.sources import create_sources, feeding, feeds_of
+    from acker_cli.commands.dashboard import check_dashboard_port, dashboard_served
     from acker_cli.errors import SettingsError
-    from acker_cli.feeding import create_sources, feeding, feeds_of
-    from acker_cli.interruption import interruptible
-    from acker_cli.logs import log_to_stderr
-    from acker_cli.metrics_server import check_port
-    from acker_cli.running import RunPlan, prepare_cluster, run_component, run_topology, start_early
-    from acker_cli.setting_layers import Flags, load
-    from acker_cli.topology_reference import load_from_here
-    from acker_cli.view import open_view
+    from acker_cli.processes.interruption import interruptible
+    from acker_cli.processes.metrics_server import check_port
+    from acker_cli.processes.running import (
+        RunPlan,
+        prepare_cluster,
+        run_component,
+        run_topology,
+        start_early,
+        warned_without_ackers,
+    )
+    from acker_cli.views.console import log_to_stderr, standard_error, standard_output
+    from acker_cli.views.live import open_view
 
-    loaded = load(Flags(config, bootstrap_servers, assigned(set_, {"metrics.port": metrics_port})))
     log_to_stderr(loaded.settings.log_level)
     topology = load_from_here(reference)
     plan = RunPlan.checked(

@@ -1,70 +1,44 @@
 """`acker spark`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acker_cli.options import (
-    ConfigOption,
-    MetricsPortOption,
-    ServersOption,
-    SetOption,
-    TopologyArgument,
-    assigned,
-    examples,
-    help_of,
+from acker_cli.commands.options import MetricsPortOption, TopologyArgument, command, load_from_here, option
+
+if TYPE_CHECKING:
+    from acker_cli.settings.layers import LoadedSettings
+
+
+@command(
+    "submit",
+    ("acker spark submit my_module:topology --component lines", "a spout, in a Spark of its own here"),
+    ("acker spark submit my_module:topology --component split", "a bolt, beside it"),
+    (
+        "acker spark submit my_module:topology --component split --available-now",
+        "what is there, and no more, as from cron",
+    ),
+    (
+        "acker spark submit my_module:topology --component split --master yarn --checkpoint hdfs:///split",
+        "on a cluster; arguments for spark-submit follow after --",
+    ),
+    flags={"metrics.port": MetricsPortOption},
+    extra=True,
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    group = typer.Typer(no_args_is_help=True, help="Run components of a topology in Apache Spark.")
-    # A group of one command would otherwise become that command.
-    group.callback()(lambda: None)
-    group.command(
-        "submit",
-        help=help_of(submit),
-        context_settings={"allow_extra_args": True},
-        epilog=examples(
-            ("acker spark submit my_module:topology --component lines", "a spout, in a Spark of its own here"),
-            ("acker spark submit my_module:topology --component split", "a bolt, beside it"),
-            (
-                "acker spark submit my_module:topology --component split --available-now",
-                "what is there, and no more, as from cron",
-            ),
-            (
-                "acker spark submit my_module:topology --component split --master yarn --checkpoint hdfs:///split",
-                "on a cluster; arguments for spark-submit follow after --",
-            ),
-        ),
-    )(submit)
-    app.add_typer(group, name="spark")
-
-
 def submit(
+    loaded: "LoadedSettings",
     context: typer.Context,
     reference: TopologyArgument,
-    component: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="The spout or bolt to run, one with external=True.", show_default=False),
-    ],
+    component: Annotated[str, option("NAME", "The spout or bolt to run, one with external=True.")],
     master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
     checkpoint: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where Spark keeps its checkpoint; checkpoints/TOPOLOGY.NAME here if the master is local.",
-            show_default=False,
-        ),
+        option("DIR", "Where Spark keeps its checkpoint; checkpoints/TOPOLOGY.NAME here if the master is local."),
     ] = None,
     max_rows: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="Rows of a micro-batch, at most; 0 for all, or as many as max_spout_pending allows.",
-            show_default=False,
-        ),
+        option(None, "Rows of a micro-batch, at most; 0 for all, or as many as max_spout_pending allows.", min=0),
     ] = None,
     available_now: Annotated[
         bool,
@@ -72,11 +46,7 @@ def submit(
             "--available-now", help="Process what is there and end; a spout ends when every tree has its outcome."
         ),
     ] = False,
-    metrics_port: MetricsPortOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the spark-submit line, and do nothing.")] = False,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
 ) -> None:
     """Run a spout or a bolt of a topology in Spark until Ctrl-C or SIGTERM.
 
@@ -90,15 +60,12 @@ def submit(
     import shlex
     from importlib.util import find_spec
 
-    from acker_cli.cluster import configured_cluster
-    from acker_cli.console import standard_error
+    from acker_cli.cluster.connection import configured_cluster
     from acker_cli.errors import CliError, SettingsError
-    from acker_cli.interruption import interruptible
-    from acker_cli.metrics_server import check_port
-    from acker_cli.setting_layers import Flags, load
-    from acker_cli.topology_reference import load_from_here
+    from acker_cli.processes.interruption import interruptible
+    from acker_cli.processes.metrics_server import check_port
+    from acker_cli.views.console import standard_error
 
-    loaded = load(Flags(config, bootstrap_servers, assigned(set_, {"metrics.port": metrics_port})))
     if find_spec("pyspark") is None:
         raise CliError("PySpark is not installed: pip install 'kafka-acker[spark]'")
     from spark_jobs.declared import declared
@@ -117,15 +84,8 @@ def submit(
         *(("--available-now",) if available_now else ()),
         *(() if metrics.port is None else ("--metrics", f"{metrics.host}:{metrics.port}")),
     ]
-    plan = SubmitPlan(
-        reference,
-        component,
-        name,
-        checkpoint or str(Path("checkpoints", name).absolute()),
-        master,
-        tuple(context.args),
-        tuple(driver),
-    )
+    checkpoint = checkpoint or str(Path("checkpoints", name).absolute())
+    plan = SubmitPlan(reference, component, name, checkpoint, master, tuple(context.args), tuple(driver))
     if dry_run:
         typer.echo(shlex.join(plan.line()))
         return

@@ -1,28 +1,25 @@
 """`acker top`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acker_cli.options import ConfigOption, ServersOption, SetOption, examples, help_of
+from acker_cli.commands.options import command
+
+if TYPE_CHECKING:
+    from acker_cli.settings.layers import LoadedSettings
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command(
-        "top",
-        help=help_of(top),
-        epilog=examples(
-            ("acker top word-count", "its figures, drawn again every two seconds"),
-            ("acker top", "of the only topology on the cluster"),
-            ("acker top word-count --once", "print them once"),
-            ("acker top word-count --once --json | jq '.components[] | {name, lag}'", "for a script"),
-            ("acker top word-count --json --interval 10", "a line of JSON every ten seconds"),
-        ),
-    )(top)
-
-
+@command(
+    "top",
+    ("acker top word-count", "its figures, drawn again every two seconds"),
+    ("acker top", "of the only topology on the cluster"),
+    ("acker top word-count --once", "print them once"),
+    ("acker top word-count --once --json | jq '.components[] | {name, lag}'", "for a script"),
+    ("acker top word-count --json --interval 10", "a line of JSON every ten seconds"),
+)
 def top(
+    loaded: "LoadedSettings",
     name: Annotated[
         str | None,
         typer.Argument(
@@ -38,9 +35,6 @@ def top(
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.2, help="Between two times that the figures are drawn.")
     ] = 2.0,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
 ) -> None:
     """Show what a running topology does: rates, latencies, lags, and the acker's partitions.
 
@@ -49,15 +43,14 @@ def top(
     """
     from contextlib import closing
 
-    from acker_cli.cluster import configured_cluster
-    from acker_cli.console import standard_error
-    from acker_cli.interruption import Interrupted, interruptible
-    from acker_cli.setting_layers import Flags, load
-    from acker_cli.top import Top, only_topology
+    from acker_cli.cluster.connection import configured_cluster, only_topology
+    from acker_cli.processes.interruption import Interrupted, interruptible
+    from acker_cli.views.console import standard_error
+    from acker_cli.views.top import Top
     from inspection.observer import Observer
     from kafka_clients.catalogue import Catalogue
 
-    kafka = configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka
+    kafka = configured_cluster(loaded).kafka
     catalogue = Catalogue(kafka)
     with interruptible():
         with standard_error().status("asking the cluster …"):
@@ -71,6 +64,5 @@ def top(
                 return
             try:
                 shown.run(interval)
-            except Interrupted:
-                # That is how one leaves it.
+            except Interrupted:  # that is how one leaves it
                 return

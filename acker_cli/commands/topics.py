@@ -1,80 +1,42 @@
 """`acker topics`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acker_cli.console import print_json, standard_output
-from acker_cli.options import ConfigOption, JsonOption, ServersOption, SetOption, TopologyArgument, examples, help_of
+from acker_cli.commands.options import JsonOption, TopologyArgument, command, load_from_here, option
+from acker_cli.views.console import print_json, standard_output
+
+if TYPE_CHECKING:
+    from acker_cli.settings.layers import LoadedSettings
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Create and check a topology's topics.")
-    group.command(
-        "create",
-        help=help_of(create),
-        epilog=examples(
-            ("acker topics create my_module:topology", "before a topology runs on a cluster for the first time"),
-            (
-                "acker topics create my_module:topology --set topics.replication_factor=3",
-                "with three copies of each topic",
-            ),
-            ("acker topics create my_module:topology --wait 60", "when the brokers may still be starting"),
-        ),
-    )(create)
-    group.command(
-        "show",
-        help=help_of(show),
-        epilog=examples(
-            ("acker topics show my_module:topology", "each topic, and what is wrong with it"),
-            ("acker topics show my_module:topology --json", "the same for programs"),
-        ),
-    )(show)
-    group.command(
-        "acls",
-        help=help_of(acls),
-        epilog=examples(
-            ("acker topics acls my_module:topology", "all roles, each a user of its own"),
-            ("acker topics acls my_module:topology --role split", "one component"),
-            ("acker topics acls my_module:topology --role viewer", "for top, dashboard, trace and doctor"),
-            (
-                "acker topics acls my_module:topology --principal 'User:CN={topology}.{role},O=Example'",
-                "for users who are known by their certificates",
-            ),
-            ("acker topics acls my_module:topology --json", "the same for programs"),
-        ),
-    )(acls)
-    app.add_typer(group, name="topics")
-
-
+@command(
+    "create",
+    ("acker topics create my_module:topology", "before a topology runs on a cluster for the first time"),
+    ("acker topics create my_module:topology --set topics.replication_factor=3", "with three copies of each topic"),
+    ("acker topics create my_module:topology --wait 60", "when the brokers may still be starting"),
+)
 def create(
+    loaded: "LoadedSettings",
     reference: TopologyArgument,
     wait: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS",
-            min=0,
-            help="Wait so long for the brokers: as many as each topic shall have copies.",
+            metavar="SECONDS", min=0, help="Wait so long for the brokers: as many as each topic shall have copies."
         ),
     ] = 0.0,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Create the topics that a topology needs, and publish its manifest.
 
     What exists is checked and left as it is. Acker workers learn from the manifest what there is to do.
     """
-    from acker_cli.cluster import configured_cluster
-    from acker_cli.setting_layers import Flags, load
-    from acker_cli.topology_reference import load_from_here
+    from acker_cli.cluster.connection import configured_cluster
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.topics import topic_specs
 
-    loaded = load(Flags(config, bootstrap_servers, set_ or ()))
     manifest = load_from_here(reference).manifest
     catalogue = Catalogue(configured_cluster(loaded).kafka)
     copies = loaded.settings.topics.replication_factor
@@ -88,29 +50,25 @@ def create(
         return
     output = standard_output()
     for spec in topic_specs(manifest):
-        said = "created" if spec.name in created else "exists"
-        output.print(f"{said}  {spec.name}  {spec.partitions} partitions", markup=False)
+        outcome = "created" if spec.name in created else "exists"
+        output.print(f"{outcome}  {spec.name}  {spec.partitions} partitions", markup=False)
     output.print(f"published the manifest of {manifest.topology}", markup=False)
 
 
-def show(
-    reference: TopologyArgument,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
-    json_: JsonOption = False,
-) -> None:
+@command(
+    "show",
+    ("acker topics show my_module:topology", "each topic, and what is wrong with it"),
+    ("acker topics show my_module:topology --json", "the same for programs"),
+)
+def show(loaded: "LoadedSettings", reference: TopologyArgument, json_: JsonOption = False) -> None:
     """Show the topics that a topology needs, and what is wrong with them.
 
     Exit code 1 if one is missing or is not as it has to be.
     """
-    from acker_cli.cluster import configured_cluster
-    from acker_cli.setting_layers import Flags, load
-    from acker_cli.topology_reference import load_from_here
+    from acker_cli.cluster.connection import configured_cluster
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.topics import topic_specs
 
-    loaded = load(Flags(config, bootstrap_servers, set_ or ()))
     manifest = load_from_here(reference).manifest
     specs = topic_specs(manifest)
     catalogue = Catalogue(configured_cluster(loaded).kafka)
@@ -132,26 +90,32 @@ def show(
     else:
         output = standard_output()
         for spec in specs:
-            found = problems.get(spec.name)
-            output.print("\n".join(found) if found else f"{spec.name} has {spec.partitions} partitions", markup=False)
+            lines = problems.get(spec.name) or [f"{spec.name} has {spec.partitions} partitions"]
+            output.print("\n".join(lines), markup=False)
     if problems:
         raise typer.Exit(1)
 
 
+@command(
+    "acls",
+    ("acker topics acls my_module:topology", "all roles, each a user of its own"),
+    ("acker topics acls my_module:topology --role split", "one component"),
+    ("acker topics acls my_module:topology --role viewer", "for top, dashboard, trace and doctor"),
+    (
+        "acker topics acls my_module:topology --principal 'User:CN={topology}.{role},O=Example'",
+        "for users who are known by their certificates",
+    ),
+    ("acker topics acls my_module:topology --json", "the same for programs"),
+)
 def acls(
+    loaded: "LoadedSettings",
     reference: TopologyArgument,
     role: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Only this component, or operator, acker or viewer; repeatable.", show_default=False
-        ),
+        list[str] | None, option("NAME", "Only this component, or operator, acker or viewer; repeatable.")
     ] = None,
     principal: Annotated[str, typer.Option(metavar="TEMPLATE", help="Who each role is.")] = "User:{topology}.{role}",
     operator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PRINCIPAL", help="Who creates the topics; by the template unless given.", show_default=False
-        ),
+        str | None, option("PRINCIPAL", "Who creates the topics; by the template unless given.")
     ] = None,
     command_config: Annotated[
         Path, typer.Option(metavar="FILE", help="Properties with which kafka-acls gets in.")
@@ -159,9 +123,6 @@ def acls(
     before_2_8: Annotated[
         bool, typer.Option("--before-2.8", help="For brokers older than Kafka 2.8: allow idempotent writes as well.")
     ] = False,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Print the ACLs that each role of a topology needs, as kafka-acls commands.
@@ -170,12 +131,9 @@ def acls(
     by --role, the viewer, who may look into the topology. Nothing is changed, and no broker is asked: look at the
     commands, and run them as somebody who may alter ACLs.
     """
-    from acker_cli.acls import Principals, as_json, chosen_roles, commands
-    from acker_cli.setting_layers import Flags, load
-    from acker_cli.topology_reference import load_from_here
+    from acker_cli.cluster.acls import Principals, as_json, chosen_roles, commands
     from kafka_clients.access import VIEWER, roles, viewer_role
 
-    settings = load(Flags(config, bootstrap_servers, set_ or ())).settings
     topology = load_from_here(reference)
     every = roles(topology.manifest, topology.sources, before_2_8=before_2_8)
     # A component may be called that, and then is what is meant.
@@ -186,8 +144,10 @@ def acls(
     if json_:
         print_json({"topology": topology.name, "roles": as_json(chosen, principals)})
         return
+    settings = loaded.settings
     servers = "localhost:9092" if settings.is_embedded else settings.bootstrap_servers
-    command = ["kafka-acls", "--bootstrap-server", servers, "--command-config", str(command_config)]
     output = standard_output()
-    for line in commands(chosen, principals, command):
+    for line in commands(
+        chosen, principals, ["kafka-acls", "--bootstrap-server", servers, "--command-config", str(command_config)]
+    ):
         output.print(line, markup=False)

@@ -1,100 +1,67 @@
 """`acker topologies`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acker_cli.options import ConfigOption, JsonOption, ServersOption, SetOption, examples, help_of
+from acker_cli.commands.options import JsonOption, command
 
-NameArgument = Annotated[
+if TYPE_CHECKING:
+    from acker_cli.settings.layers import LoadedSettings
+
+_NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="The topology's name in acker.topologies.", show_default=False)
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    group = typer.Typer(
-        no_args_is_help=True, rich_markup_mode="rich", help="See and delete the topologies of a cluster."
-    )
-    group.command(
-        "list",
-        help=help_of(list_),
-        epilog=examples(
-            ("acker topologies list", "all topologies, and who works for them"),
-            ("acker topologies list --json", "the same for programs"),
-        ),
-    )(list_)
-    group.command(
-        "show",
-        help=help_of(show),
-        epilog=examples(
-            ("acker topologies show word-count", "its components, and how far its topics are read"),
-            ("acker topologies show word-count --json", "the same for programs, partition by partition"),
-        ),
-    )(show)
-    group.command(
-        "delete",
-        help=help_of(delete),
-        epilog=examples(
-            ("acker topologies delete word-count", "says what it deletes, and asks"),
-            ("acker topologies delete word-count --yes", "asks nothing, as in a script"),
-            ("acker topologies delete word-count --keep-topics", "only lets the acker workers go"),
-        ),
-    )(delete)
-    app.add_typer(group, name="topologies")
-
-
-def list_(
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
-    json_: JsonOption = False,
-) -> None:
+@command(
+    "list",
+    ("acker topologies list", "all topologies, and who works for them"),
+    ("acker topologies list --json", "the same for programs"),
+)
+def list_(loaded: "LoadedSettings", json_: JsonOption = False) -> None:
     """List the topologies that are published in acker.topologies.
 
     Of each, how many of its topics are there, how many acker workers serve it, how many ack batches they have not
     committed yet, and how many tuples wait for its bolts. A dash stands for what is not known.
     """
-    from acker_cli.cluster import configured_cluster
-    from acker_cli.console import print_json, standard_error, standard_output
-    from acker_cli.setting_layers import Flags, load
-    from acker_cli.topology_views import listed, print_list
+    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.views.console import print_json, standard_error, standard_output
+    from acker_cli.views.topologies import listed, print_list
     from inspection.topology_status import ClusterStatus
     from kafka_clients.catalogue import Catalogue
     from tuple_tree.manifest import Manifest
 
-    kafka = configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka
+    kafka = configured_cluster(loaded).kafka
     with standard_error().status("asking the cluster …"):
         catalogue = Catalogue(kafka)
         published = dict(sorted(catalogue.manifests().items()))
         readable = [manifest for manifest in published.values() if isinstance(manifest, Manifest)]
-        found = {status.manifest.topology: status for status in ClusterStatus(kafka).of(readable, catalogue.topics())}
-    statuses = {name: found.get(name) or str(what) for name, what in published.items()}
+        known = {status.manifest.topology: status for status in ClusterStatus(kafka).of(readable, catalogue.topics())}
+    statuses = {name: known.get(name) or str(what) for name, what in published.items()}
     if json_:
         print_json({"topologies": listed(statuses)})
     else:
         print_list(standard_output(), statuses)
 
 
-def show(
-    name: NameArgument,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
-    json_: JsonOption = False,
-) -> None:
+@command(
+    "show",
+    ("acker topologies show word-count", "its components, and how far its topics are read"),
+    ("acker topologies show word-count --json", "the same for programs, partition by partition"),
+)
+def show(loaded: "LoadedSettings", name: _NameArgument, json_: JsonOption = False) -> None:
     """Show a topology: its components and how they are connected, and how far its topics are read.
 
     Exit code 1 if a topic is missing or has another number of partitions than the manifest says.
     """
-    from acker_cli.cluster import configured_cluster
-    from acker_cli.console import print_json, standard_error, standard_output
-    from acker_cli.setting_layers import Flags, load
-    from acker_cli.topology_views import print_shown, shown
+    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.views.console import print_json, standard_error, standard_output
+    from acker_cli.views.topologies import print_shown, shown
     from inspection.topology_status import ClusterStatus
     from kafka_clients.catalogue import Catalogue
 
-    kafka = configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka
+    kafka = configured_cluster(loaded).kafka
     with standard_error().status("asking the cluster …"):
         catalogue = Catalogue(kafka)
         (status,) = ClusterStatus(kafka).of([catalogue.manifest(name)], catalogue.topics())
@@ -106,8 +73,15 @@ def show(
         raise typer.Exit(1)
 
 
+@command(
+    "delete",
+    ("acker topologies delete word-count", "says what it deletes, and asks"),
+    ("acker topologies delete word-count --yes", "asks nothing, as in a script"),
+    ("acker topologies delete word-count --keep-topics", "only lets the acker workers go"),
+)
 def delete(
-    name: NameArgument,
+    loaded: "LoadedSettings",
+    name: _NameArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Delete it even if its components or acker workers are at work.")
@@ -115,9 +89,6 @@ def delete(
     keep_topics: Annotated[
         bool, typer.Option("--keep-topics", help="Only withdraw the manifest; keep topics and consumer groups.")
     ] = False,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Delete a topology: its manifest, its consumer groups and its topics, with all that they hold.
@@ -129,17 +100,16 @@ def delete(
     """
     import sys
 
-    from acker_cli.cluster import configured_cluster
-    from acker_cli.console import print_json, standard_error, standard_output
+    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.cluster.removal import Removal, remains_of
     from acker_cli.errors import RemovalError, SettingsError
-    from acker_cli.setting_layers import Flags, load
-    from acker_cli.topology_removal import Removal, remains_of
-    from acker_cli.topology_views import to_be_deleted
+    from acker_cli.views.console import print_json, standard_error, standard_output
+    from acker_cli.views.topologies import to_be_deleted
     from kafka_clients.catalogue import Catalogue
     from kafka_clients.errors import UnknownTopologyError
     from tuple_tree.names import check_name
 
-    kafka = configured_cluster(load(Flags(config, bootstrap_servers, set_ or ()))).kafka
+    kafka = configured_cluster(loaded).kafka
     progress = standard_error() if json_ else standard_output()
     catalogue = Catalogue(kafka)
     manifests = catalogue.manifests()

@@ -1,46 +1,29 @@
 """`acker worker`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acker_cli.options import (
-    ConfigOption,
-    MetricsPortOption,
-    ServersOption,
-    SetOption,
-    assigned,
-    examples,
-    help_of,
+from acker_cli.commands.options import MetricsPortOption, command, option
+
+if TYPE_CHECKING:
+    from acker_cli.settings.layers import LoadedSettings
+
+
+@command(
+    "worker",
+    ("acker worker", "serve all topologies of the cluster, and those that come"),
+    ("acker worker --topology word-count", "only one; start it on as many machines as you like"),
+    ("acker worker --topology word-count --json", "with its numbers, twice a second"),
+    ("acker worker --metrics-port 9464", "with metrics at 127.0.0.1:9464/metrics, and /health"),
+    flags={"metrics.port": MetricsPortOption},
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command(
-        "worker",
-        help=help_of(worker),
-        epilog=examples(
-            ("acker worker", "serve all topologies of the cluster, and those that come"),
-            ("acker worker --topology word-count", "only one; start it on as many machines as you like"),
-            ("acker worker --topology word-count --json", "with its numbers, twice a second"),
-            ("acker worker --metrics-port 9464", "with metrics at 127.0.0.1:9464/metrics, and /health"),
-        ),
-    )(worker)
-
-
 def worker(
+    loaded: "LoadedSettings",
     topology: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The only topology to serve, by its name in acker.topologies.", show_default=False
-        ),
+        str | None, option("NAME", "The only topology to serve, by its name in acker.topologies.")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print its numbers as lines of JSON.")] = False,
-    metrics_port: MetricsPortOption = None,
-    config: ConfigOption = None,
-    bootstrap_servers: ServersOption = None,
-    set_: SetOption = None,
 ) -> None:
     """Run an acker worker: follow the tuple trees of topologies and tell their spouts what became of them.
 
@@ -52,17 +35,14 @@ def worker(
     """
     import signal
 
-    from acker_cli.cluster import configured_cluster
-    from acker_cli.console import standard_output
-    from acker_cli.interruption import interruptible, stopped_by_signals
-    from acker_cli.logs import log_to_stderr
-    from acker_cli.metrics_server import check_port, metrics_served
-    from acker_cli.setting_layers import Flags, load
-    from acker_cli.working import all_topologies, one_topology
+    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.processes.interruption import interruptible, stopped_by_signals
+    from acker_cli.processes.metrics_server import check_port, metrics_served
+    from acker_cli.processes.worker import all_topologies, one_topology
+    from acker_cli.views.console import log_to_stderr, standard_output
     from acker_worker.worker import WorkerSettings
     from kafka_clients.catalogue import Catalogue
 
-    loaded = load(Flags(config, bootstrap_servers, assigned(set_, {"metrics.port": metrics_port})))
     settings = loaded.settings
     log_to_stderr(settings.log_level)
     kafka = configured_cluster(loaded).kafka

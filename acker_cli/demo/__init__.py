@@ -3,9 +3,7 @@
 - `text`: the text, and what a word is.
 - `word_count`: the topology: a spout, a bolt that splits, a bolt that counts; `spark_word_count`: the same in Spark.
 - `stores`: what spout and count bolt keep on disk, where no kill loses it and no replay counts twice.
-- `pace`: how fast the spout emits, if not as fast as it can.
-- `chaos`: who is killed, and when.
-- `session`: one run from start to end; on a cluster that is not its own it leaves nothing.
-- `report`: what came out, and whether it is what a plain count says; `verification`: the same of a word count whose
-  parts are services, as in `docker-compose.yml`; `spark_verification`: of one in Spark.
+- `session`: one run from start to end; on a cluster that is not its own it leaves nothing. `chaos`: what it kills.
+- `report`: the result of a run, compared with a plain count; `verification`: the same of a word count whose parts are
+  services, as in `docker-compose.yml`; `spark_verification`: of one in Spark.
 """

@@ -1,10 +1,11 @@
-"""Who is killed during the demo, and when: an acker worker and a bolt process, each in the middle of its work."""
+"""The kills of the demo: an acker worker and a bolt process, each in the middle of its work."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
+from acker_cli.processes.acker_pool import AckerSnapshot
 from spout_sdk.statistics.stats import Stats
 
 # Shares of all lines between which a kill happens. The second comes late enough for the first to have been made good.
@@ -12,41 +13,16 @@ _ACKER_WINDOW: Final = (0.25, 0.4)
 _BOLT_WINDOW: Final = (0.5, 0.65)
 
 
-class Worker(Protocol):
-    """An acker worker that may be killed."""
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        ...
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether it has work and does it."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A process to be killed.
-
-    Attributes:
-        pid: of the process.
-        role: what it does.
-    """
+    """A process to be killed."""
 
     pid: int
     role: str
 
 
 class Chaos:
-    """Chooses an acker worker and a bolt process at random moments, and only while they are busy.
-
-    Args:
-        seed: of the choice.
-        bolts: the components whose processes may be killed.
-        kill: kills a process.
-    """
+    """Kills an acker worker and a process of one of the bolts at random moments, and only while they are busy."""
 
     def __init__(self, seed: int, bolts: Sequence[str], kill: Callable[[Victim], None]) -> None:
         self._random = random.Random(f"{seed}/chaos")  # noqa: S311
@@ -61,18 +37,11 @@ class Chaos:
     def step(
         self,
         done: float,
-        ackers: Sequence[Worker],
+        ackers: Sequence[AckerSnapshot],
         stats: Mapping[str, Stats],
         pids: Mapping[str, Sequence[int]],
     ) -> None:
-        """Kills whoever is due.
-
-        Args:
-            done: share of the lines that are acked.
-            ackers: those that run.
-            stats: of the components.
-            pids: of the components' processes.
-        """
+        """Kills what is due at this share of lines that are acked; stats and process ids are by component."""
         if not self.acker_kills and done >= self._acker_at:
             busy = [worker for worker in ackers if worker.is_busy]
             if busy:

@@ -4,19 +4,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
-from acker_cli.snapshot import TopologySnapshot, by_reason
+from acker_cli.views.snapshot import TopologySnapshot, by_reason, latency_in_words
 
 _SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The topology's count beside a plain count of the same text.
-
-    Attributes:
-        expected: by the plain count.
-        counted: by the topology.
-    """
+    """The topology's count beside the expected plain count of the same text."""
 
     expected: Counter[str]
     counted: Counter[str]
@@ -36,7 +31,6 @@ class Comparison:
         return sorted(differing, key=lambda row: (-abs(row[1] - row[2]), row[0]))
 
     def in_words(self) -> str:
-        """The verdict."""
         if self.matches:
             return (
                 f"counts match: {self.counted.total():,} words, {len(self.counted):,} distinct, "
@@ -94,8 +88,7 @@ class DemoReport:
     def to_json(self) -> dict[str, Any]:
         """The report for programs.
 
-        `orphans` counts the records of the ledgers that acks began and no init ever joined: what bolts still had to
-        say about trees that had failed already.
+        `orphans` counts the records of the ledgers that acks began and no init ever joined: of trees that had failed.
         """
         last, ackers = self.last, self.last.ackers
         latency = last.complete_latency
@@ -126,16 +119,15 @@ class DemoReport:
     def in_words(self) -> list[str]:
         """The report for people, the verdict last."""
         last = self.last
-        latency = last.complete_latency
         speed = f"{last.executed:,} tuples, {self.tuples_per_second:,.0f} a second"
         failed, replayed = by_reason(last.failed), f"{last.replayed:,}"
-        said = [
+        lines = [
             f"{self.lines_acked:,} of {self.lines:,} lines acked in {self.seconds:.1f} s: {speed}",
             f"emitted {last.emitted:,}, failed {failed}, replayed {replayed}, pending {self.pending:,}",
-            f"complete latency p50 {latency.quantile(0.5) * 1e3:,.0f} ms, p99 {latency.quantile(0.99) * 1e3:,.0f} ms",
+            latency_in_words(last.complete_latency),
         ]
         if self.acker_kills or self.bolt_kills:
-            said.append(f"killed on the way: {self.acker_kills} acker worker, {self.bolt_kills} bolt process")
+            lines.append(f"killed on the way: {self.acker_kills} acker worker, {self.bolt_kills} bolt process")
         if self.overdue:
-            said.append(self.overdue)
-        return [*said, self.comparison.in_words()]
+            lines.append(self.overdue)
+        return [*lines, self.comparison.in_words()]

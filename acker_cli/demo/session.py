@@ -2,27 +2,30 @@
 
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from acker_cli import acker_pool
-from acker_cli.acker_pool import AckerPool
-from acker_cli.acker_process import AckerLaunch
-from acker_cli.cluster import Cluster
+from acker_cli.cluster.connection import Cluster
+from acker_cli.cluster.removal import Removal, remains_of
 from acker_cli.demo.chaos import Chaos, Victim
 from acker_cli.demo.report import Comparison, DemoReport
 from acker_cli.demo.stores import acked_lines, counted_words
 from acker_cli.demo.text import lines, plain_count
 from acker_cli.demo.word_count import BOLTS, LINES, REFERENCE, Parameters
-from acker_cli.settings import KafkaProperties
-from acker_cli.snapshot import Progress, TopologySnapshot
-from acker_cli.topology_processes import LOOK_SECONDS, TopologyProcesses
-from acker_cli.topology_removal import Removal, remains_of
-from acker_cli.view import View
+from acker_cli.errors import DemoError
+from acker_cli.processes import acker_pool
+from acker_cli.processes.acker_pool import AckerPool
+from acker_cli.processes.acker_process import AckerLaunch
+from acker_cli.processes.topology_processes import LOOK_SECONDS, TopologyProcesses
+from acker_cli.settings.sections import KafkaProperties
+from acker_cli.views.live import View
+from acker_cli.views.snapshot import Progress, TopologySnapshot
 from acker_worker.stats import WorkerStats
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import ClusterError
@@ -30,7 +33,7 @@ from spout_sdk import load_topology
 from spout_sdk.runtime import child
 from tuple_tree.manifest import Manifest
 
-# So soon the group notices that a member was killed; the default would outlast the whole demo's patience.
+# The group notices a killed member within this time; the default is longer than the demo waits.
 _KAFKA: Final[KafkaProperties] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
 # Below librdkafka's errors: that connections come and go as the demo begins and ends is no news.
 _QUIET: Final[KafkaProperties] = {"log_level": 2}
@@ -38,16 +41,7 @@ _QUIET: Final[KafkaProperties] = {"log_level": 2}
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """How the demo is run.
-
-    Attributes:
-        parameters: of the topology.
-        kill: whether processes are killed.
-        deadline: seconds after which it is given up.
-        log_level: the least that child processes log.
-        worker: fields of `WorkerSettings`.
-        replication_factor: of the topics.
-    """
+    """How the demo is run: with kills, up to a deadline in seconds; `worker` has the fields of `WorkerSettings`."""
 
     parameters: Parameters
     kill: bool
@@ -73,13 +67,7 @@ def start_early(options: DemoOptions) -> None:
 
 
 def run_demo(cluster: Cluster, options: DemoOptions, view: View) -> DemoReport:
-    """Runs the demo on a cluster, with the processes of `start_early`.
-
-    Raises:
-        ProcessError: if a process cannot be run.
-        ClusterError: if the cluster cannot be used.
-        SpoutSdkError: if the topology cannot be run.
-    """
+    """Runs the demo on a cluster, with the processes of `start_early`."""
     kafka = {**_KAFKA, **(_QUIET if options.log_level == "error" else {}), **cluster.kafka}
     manifest = load_topology(REFERENCE).manifest
     catalogue = Catalogue(kafka)
@@ -90,6 +78,23 @@ def run_demo(cluster: Cluster, options: DemoOptions, view: View) -> DemoReport:
         catalogue.create_topics(manifest, options.replication_factor)
         catalogue.publish(manifest)
         return _Session(kafka, manifest, options, view).run()
+
+
+@contextmanager
+def demo_directory(keep: Path | None) -> Iterator[Path]:
+    """Where the tasks keep their files: a directory that is deleted afterwards, or `keep`, which must be new or empty.
+
+    Counts of another run would be counted again.
+    """
+    if keep is None:
+        # Should a process be killed in the end only after its time, it may still write while this is removed.
+        with tempfile.TemporaryDirectory(prefix="acker-demo-", ignore_cleanup_errors=True) as directory:
+            yield Path(directory)
+        return
+    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise DemoError(f"{keep} is there already and is not an empty directory: name another one with --keep")
+    keep.mkdir(parents=True, exist_ok=True)
+    yield keep.absolute()
 
 
 @contextmanager
@@ -140,7 +145,7 @@ class _Session:
             seconds = time.monotonic() - began
             self._view.show(self._snapshot(done))
             processes.stop()
-            # Only now it is exact: every process has said its last.
+            # Only now it is exact: every process has sent its last report.
             last = processes.snapshot()
         return DemoReport(
             last=last,
@@ -154,14 +159,14 @@ class _Session:
         )
 
     def _until_emitting(self) -> float:
-        """Waits for the first line, and says when it came; that is when the demo begins."""
+        """Waits for the first line; returns when it came, which is when the demo begins."""
         while True:
             snapshot = self._look(0)
             if snapshot.emitted or snapshot.seconds > self._options.deadline:
                 return time.monotonic()
 
     def _look(self, done: int) -> TopologySnapshot:
-        """Looks after the processes, shows how they do, and rests a moment."""
+        """Checks the processes, shows their state, and waits a moment."""
         self._processes.check()
         snapshot = self._snapshot(done)
         self._view.show(snapshot)

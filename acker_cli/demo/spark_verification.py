@@ -14,11 +14,11 @@ from typing import Any, Final
 import pyarrow.dataset as ds
 from confluent_kafka import Consumer, TopicPartition
 
-from acker_cli.cluster import configured_cluster
+from acker_cli.cluster.connection import configured_cluster
 from acker_cli.demo.spark_word_count import PARTITIONS, counted_directory, text_topic
 from acker_cli.demo.verification import verified
 from acker_cli.demo.word_count import LINES, Parameters
-from acker_cli.setting_layers import Flags, load
+from acker_cli.settings.layers import Flags, load
 from kafka_clients.client_settings import for_consumer
 from kafka_clients.watermarks import watermarks
 from tuple_tree.names import component_group, dead_letters_topic
@@ -27,12 +27,7 @@ _SECONDS: Final = 10.0
 
 
 class SparkResults:
-    """What the jobs have done.
-
-    Args:
-        kafka: librdkafka properties.
-        parameters: of the word count.
-    """
+    """What the jobs have done so far."""
 
     wrong = "given up"
 
@@ -48,7 +43,7 @@ class SparkResults:
         return sum(max(each.offset, 0) for each in self._consumer.committed(asked, timeout=_SECONDS))
 
     def wrongly_acked(self) -> int:
-        """How many messages lie among the dead letters."""
+        """How many messages are dead letters."""
         letters = TopicPartition(dead_letters_topic(self._parameters.name), 0)
         return watermarks(self._consumer, letters, _SECONDS)[1]
 

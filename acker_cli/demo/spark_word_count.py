@@ -38,7 +38,7 @@ _SECONDS: Final = 30.0
 
 
 def text_topic(parameters: Parameters) -> str:
-    """The topic with the text: the number of a line is the key of its message."""
+    """The topic of the text: the number of a line is the key of its message."""
     return f"{parameters.name}.text"
 
 
@@ -87,7 +87,7 @@ def topology() -> Topology:
 
 
 def write_text(kafka: Mapping[str, Any], parameters: Parameters, replication: int) -> int:
-    """Makes the topic of the text, and writes what it lacks of it; returns how many lines that are.
+    """Creates the topic of the text, and writes the lines that are missing in it; returns how many.
 
     Line n is message n // 2 of partition n % 2, so what is there says what is missing.
     """
@@ -122,9 +122,9 @@ def ends_of(kafka: Mapping[str, Any], topic: str) -> list[int]:
 
 def main() -> int:
     """Fills the topic that the environment names; returns the exit code."""
-    from acker_cli.cluster import configured_cluster
-    from acker_cli.console import standard_output
-    from acker_cli.setting_layers import Flags, load
+    from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.settings.layers import Flags, load
+    from acker_cli.views.console import standard_output
 
     loaded, parameters = load(Flags()), Parameters.from_environment(os.environ)
     replication = loaded.settings.topics.replication_factor

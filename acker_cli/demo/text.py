@@ -20,11 +20,7 @@ def _text() -> tuple[str, ...]:
 
 
 def lines(most: int = 0) -> tuple[str, ...]:
-    """The lines of the text that ships with the package; `corpus/README.md` says where it comes from.
-
-    Args:
-        most: how many of them, from the beginning; 0 for all.
-    """
+    """The first so many lines, or all, of the text that ships with the package, see `corpus/README.md`."""
     return _text()[:most] if most > 0 else _text()
 
 
@@ -35,7 +31,4 @@ def words(line: str) -> list[str]:
 
 def plain_count(most: int = 0) -> Counter[str]:
     """The words of so many lines of the text, or of all, counted in one go."""
-    count: Counter[str] = Counter()
-    for line in lines(most):
-        count.update(words(line))
-    return count
+    return Counter(word for line in lines(most) for word in words(line))

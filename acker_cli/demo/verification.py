@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
-from acker_cli.console import standard_output
 from acker_cli.demo.report import Comparison
 from acker_cli.demo.stores import acked_lines, counted_words, lines_acked_again
 from acker_cli.demo.text import lines, plain_count
 from acker_cli.demo.word_count import Parameters
-from acker_cli.interruption import Interrupted, interruptible
+from acker_cli.processes.interruption import Interrupted, interruptible
+from acker_cli.views.console import standard_output
 
 PATIENCE_VARIABLE: Final = "WORD_COUNT_PATIENCE"
 _PATIENCE_SECONDS: Final = 120.0
@@ -28,33 +28,20 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class Results(Protocol):
-    """What a word count has done so far.
+    """What a word count has done so far: how many lines are acked, and how many of them must not have been.
 
-    Attributes:
-        wrong: what lines are, in words, that were acked and must not have been as they were.
+    `wrong` says what the latter are; `counted` are the words.
     """
 
     wrong: str
 
-    def acked(self) -> int:
-        """How many lines are acked."""
-        ...
-
-    def wrongly_acked(self) -> int:
-        """How many of them must not have been."""
-        ...
-
-    def counted(self) -> Counter[str]:
-        """The words."""
-        ...
+    def acked(self) -> int: ...
+    def wrongly_acked(self) -> int: ...
+    def counted(self) -> Counter[str]: ...
 
 
 class KeptResults:
-    """What the tasks of `word_count` keep on disk.
-
-    Args:
-        directory: where.
-    """
+    """What the tasks of `word_count` keep on disk."""
 
     wrong = "more than once"
 
@@ -62,15 +49,12 @@ class KeptResults:
         self._directory = directory
 
     def acked(self) -> int:
-        """How many lines are acked."""
         return acked_lines(self._directory)
 
     def wrongly_acked(self) -> int:
-        """How many lines were acked more than once."""
         return lines_acked_again(self._directory)
 
     def counted(self) -> Counter[str]:
-        """The words of all tasks together."""
         return counted_words(self._directory)
 
 
@@ -82,7 +66,7 @@ class Verification:
         total: how many lines the text has.
         expected: its words.
         patience: seconds without progress after which it is given up.
-        say: tells a person how it goes.
+        say: takes lines about it.
         clock: seconds, rising.
         pause: waits so many seconds; lets them pass unless given.
     """
@@ -121,7 +105,7 @@ class Verification:
 
     def _wait(self) -> int:
         done = -1
-        moved_at = said_at = self._clock()
+        moved_at = printed_at = self._clock()
         while True:
             before, done = done, self._results.acked()
             now = self._clock()
@@ -129,8 +113,8 @@ class Verification:
                 moved_at = now
             if done >= self._total or now - moved_at > self._patience:
                 return done
-            if now - said_at >= _SAY_SECONDS:
-                said_at = now
+            if now - printed_at >= _SAY_SECONDS:
+                printed_at = now
                 self._say(f"{done:,} of {self._total:,} lines acked")
             self._pause(_LOOK_SECONDS)
 
@@ -145,7 +129,7 @@ def verified(results: Results) -> int:
         len(lines(parameters.lines)),
         plain_count(parameters.lines),
         patience,
-        lambda said: output.print(said, markup=False),
+        lambda line: output.print(line, markup=False),
     )
     try:
         with interruptible():

@@ -9,13 +9,13 @@ process of the topology builds it for itself.
 
 import os
 import random
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from acker_cli.demo.pace import Pace
 from acker_cli.demo.stores import CountStore, LineStore
 from acker_cli.demo.text import lines, words
 from spout_sdk import (
@@ -74,28 +74,37 @@ class Parameters:
 
     def to_environment(self) -> dict[str, str]:
         """The parameters as environment variables."""
-        return {
-            f"{_PREFIX}NAME": self.name,
-            f"{_PREFIX}DIRECTORY": str(self.directory.absolute()),
-            f"{_PREFIX}FAIL_RATE": str(self.fail_rate),
-            f"{_PREFIX}SEED": str(self.seed),
-            f"{_PREFIX}RATE": str(self.rate),
-            f"{_PREFIX}LINES": str(self.lines),
-        }
+        values = {**asdict(self), "directory": self.directory.absolute()}
+        return {_PREFIX + name.upper(): str(value) for name, value in values.items()}
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Parameters":
         """Reads what `to_environment` wrote; what is missing has its default."""
-        given = {name.removeprefix(_PREFIX): value for name, value in environment.items() if name.startswith(_PREFIX)}
-        default = cls()
-        return cls(
-            given.get("NAME", default.name),
-            Path(given.get("DIRECTORY", default.directory)),
-            float(given.get("FAIL_RATE", default.fail_rate)),
-            int(given.get("SEED", default.seed)),
-            float(given.get("RATE", default.rate)),
-            int(given.get("LINES", default.lines)),
-        )
+        default = asdict(cls())
+        given = {name: environment[_PREFIX + name.upper()] for name in default if _PREFIX + name.upper() in environment}
+        return cls(**{name: type(default[name])(value) for name, value in given.items()})
+
+
+class Pace:
+    """Lets so many lines through a second, or all for 0, so that a run lasts long enough for what shall happen in it.
+
+    What was missed is not made up for.
+    """
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval = 1 / rate if rate else 0.0
+        self._clock = clock
+        self._due = clock()
+
+    def allows(self) -> bool:
+        """Whether it is time for one more; if so, it counts as done."""
+        if not self._interval:
+            return True
+        now = self._clock()
+        if now < self._due:
+            return False
+        self._due = now + self._interval
+        return True
 
 
 class LineSpout(Spout):
@@ -113,7 +122,6 @@ class LineSpout(Spout):
         self._lines = parameters.lines
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
-        """Finds out what is left to do."""
         self._context = context
         self._collector = collector
         self._text = lines(self._lines)
@@ -123,14 +131,12 @@ class LineSpout(Spout):
         self._todo = deque(line for line in mine if line not in done)
 
     def next_tuple(self) -> None:
-        """Emits one line, if one is left and it is time for it."""
         self._store.commit()
         if self._todo and self._pace.allows():
             line = self._todo.popleft()
             self._collector.emit((line, self._text[line]), message_id=line)
 
     def ack(self, message_id: int) -> None:
-        """Notes that the line is done."""
         self._store.add(message_id)
 
     def fail(self, message_id: int, reason: Failure) -> None:
@@ -140,7 +146,6 @@ class LineSpout(Spout):
         self._todo.appendleft(message_id)
 
     def close(self) -> None:
-        """Closes the file."""
         self._store.close()
 
 
@@ -171,11 +176,9 @@ class SplitBolt(BasicBolt):
         self._parameters = parameters
 
     def prepare(self, context: TaskContext) -> None:
-        """Gets ready to fail."""
         self._lottery = _Lottery(self._parameters, context)
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """Emits the words of a line."""
         self._lottery.draw("before")
         line, text = tuple_
         for position, word in enumerate(words(text)):
@@ -190,14 +193,12 @@ class CountBolt(BatchBolt):
         self._parameters = parameters
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        """Opens the task's counts, wherever the task was before."""
         self._context = context
         self._collector = collector
         self._lottery = _Lottery(self._parameters, context)
         self._store = CountStore(self._parameters.directory, context.task)
 
     def execute_batch(self, tuples: Sequence[Tuple]) -> None:
-        """Counts words, unless their places in the text were counted before."""
         counted = []
         for tuple_ in tuples:
             if self._lottery.draws():
@@ -213,7 +214,6 @@ class CountBolt(BatchBolt):
                 self._collector.ack(tuple_)
 
     def cleanup(self) -> None:
-        """Closes the counts."""
         self._store.close()
 
 

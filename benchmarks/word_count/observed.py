@@ -1,8 +1,8 @@
 """Our word count with clients that write down what they send, fetch and poll; librdkafka's statistics say most of it.
 
 A topology is run by the reference `benchmarks.word_count.observed:topology`, an acker worker by
-`python -m benchmarks.word_count.observed`, which takes what `acker_cli.acker_process` takes. Each client writes a file
-of its own, a line of JSON twice a second.
+`python -m benchmarks.word_count.observed`, which takes what `acker_cli.processes.acker_process` takes. Each client
+writes a file of its own, a line of JSON twice a second.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import confluent_kafka
 
-from acker_cli import acker_process
+from acker_cli.processes import acker_process
 from acker_worker import ack_log, notifier
 from benchmarks.word_count import topology as observed_topology
 from spout_sdk.kafka import kafka_reader, kafka_sink

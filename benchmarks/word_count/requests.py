@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from acker_cli.acker_process import AckerLaunch
+from acker_cli.processes.acker_process import AckerLaunch
 from benchmarks.errors import BenchmarkError
 from benchmarks.processes import environment
 from benchmarks.word_count.contestants import Contestant, Setting, fresh_name

@@ -12,9 +12,9 @@ from typing import Final, Self
 
 from confluent_kafka.admin import NewTopic
 
-from acker_cli.acker_pool import AckerPool
-from acker_cli.acker_process import AckerLaunch
-from acker_cli.topology_processes import TopologyProcesses
+from acker_cli.processes.acker_pool import AckerPool
+from acker_cli.processes.acker_process import AckerLaunch
+from acker_cli.processes.topology_processes import TopologyProcesses
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import KafkaBolt, Topology
 from tests.chaos import topologies

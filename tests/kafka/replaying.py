@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from acker_cli import replaying
+from acker_cli.cluster import replay as replaying
 from inspection.dead_letters import Replayer, Selection
 from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.names import dead_letters_topic

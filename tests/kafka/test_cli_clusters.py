@@ -12,12 +12,11 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
-from acker_cli.acker_pool import AckerPool
-from acker_cli.acker_process import AckerLaunch
-from acker_cli.acker_watch import warned_without_ackers
+from acker_cli.cluster.sources import Feed, feeding
 from acker_cli.errors import ProcessError
-from acker_cli.feeding import Feed, feeding
-from acker_cli.running import RunPlan
+from acker_cli.processes.acker_pool import AckerPool
+from acker_cli.processes.acker_process import AckerLaunch
+from acker_cli.processes.running import RunPlan, warned_without_ackers
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import load_topology
 from tests.kafka.sdk_topologies import NAME
@@ -99,9 +98,9 @@ def test_a_topology_without_an_acker_worker_is_warned_of(
     def looked() -> list[str]:
         """What is logged until it was looked for workers."""
         caplog.clear()
-        with warned_without_ackers(kafka, manifest, look_s=0):
+        with warned_without_ackers(kafka, manifest, after_s=0):
             eventually(lambda: all(thread.name != "acker-watch" for thread in threading.enumerate()), "a look")
-        return [record.getMessage() for record in caplog.records if record.name == "acker_cli.acker_watch"]
+        return [record.getMessage() for record in caplog.records if record.name == "acker_cli.processes.running"]
 
     (said,) = looked()
     assert f"no acker worker is at work for topology {name}" in said

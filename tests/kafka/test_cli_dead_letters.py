@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Message, Producer
 
-from acker_cli.replaying import ReplayRequest, replay_letters
+from acker_cli.cluster.replay import ReplayRequest, replay_letters
 from inspection.dead_letters import DeadLetterLog, DeadLettersError, Replayer, Selection, preview
 from tests.kafka.ack_log import AckLog
 from tests.kafka.replaying import ANCHORS, write_dead_letters
@@ -147,7 +147,7 @@ def test_what_cannot_be_replayed_is_left_out_and_reported(
         log.delete_topic(inbox)
         return True
 
-    monkeypatch.setattr("acker_cli.replaying.typer.confirm", confirmed)
+    monkeypatch.setattr("acker_cli.cluster.replay.typer.confirm", confirmed)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     last = max(letter["offset"] for letter in said(acker("list", name, "--json"))["dead_letters"])
     wanted = ReplayRequest(name, Selection(offsets=frozenset({last})), 10)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from acker_cli import topology_removal
-from acker_cli.topology_removal import Removal
+from acker_cli.cluster import removal as topology_removal
+from acker_cli.cluster.removal import Removal
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka

@@ -163,7 +163,7 @@ def test_one_port_shows_all_that_a_command_runs(use: Use, bootstrap_servers: str
         endpoint.shows(DONE)
         endpoint.regains_health()
         lines = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(command.process.pid)}
-        (child,) = [pid for pid, line in lines.items() if "acker_cli.acker_process" in line]
+        (child,) = [pid for pid, line in lines.items() if "acker_cli.processes.acker_process" in line]
         os.kill(child, signal.SIGSTOP)
         try:
             endpoint.loses_health("acker")

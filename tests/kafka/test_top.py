@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from acker_cli.cluster import Cluster as Reached
-from acker_cli.running import prepare_cluster
+from acker_cli.cluster.connection import Cluster as Reached
+from acker_cli.processes.running import prepare_cluster
 from inspection.dashboard import DashboardServer, ServedAt
 from inspection.dashboard.kafka_source import KafkaSource
 from inspection.stats_log import StatsLog

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from acker_cli import metrics_server
-from acker_cli.settings import MetricsSection
+from acker_cli.processes import metrics_server
+from acker_cli.settings.sections import MetricsSection
 from acker_worker.metrics import METRIC_NAMES
 from spout_sdk.statistics import metrics as components
 from tests.pages import ROOT

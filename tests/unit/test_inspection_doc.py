@@ -6,7 +6,7 @@ import typer
 from typer.main import get_command
 
 from acker_cli.app import app
-from acker_cli.settings import DashboardSection
+from acker_cli.settings.sections import DashboardSection
 from inspection.dashboard.recent import KEPT, NOTICE_RECORDS
 from inspection.dashboard.server import SHORTEST_TOKEN
 from inspection.dashboard.tree_searches import AT_ONCE, MOST_TUPLES, SEARCH_S

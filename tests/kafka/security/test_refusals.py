@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from acker_cli.cluster import Cluster
-from acker_cli.running import prepare_cluster
+from acker_cli.cluster.connection import Cluster
+from acker_cli.processes.running import prepare_cluster
 from acker_worker.worker import AckerWorker
 from kafka_clients.access import ACKER, Permission, Role, acker_role, component_role, operator_role
 from kafka_clients.catalogue import Catalogue

@@ -1,6 +1,6 @@
 """What several acker workers did together."""
 
-from acker_cli.acker_pool import summed
+from acker_cli.processes.acker_pool import summed
 from acker_worker.stats import PartitionStats, WorkerStats
 
 

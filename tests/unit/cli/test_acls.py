@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from acker_cli.acls import Principals, as_json, chosen_roles, commands
+from acker_cli.cluster.acls import Principals, as_json, chosen_roles, commands
 from acker_cli.errors import SettingsError
 from kafka_clients.access import component_role, operator_role, roles
 from tests.manifests import manifest as manifest_of

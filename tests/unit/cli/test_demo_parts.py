@@ -2,19 +2,18 @@
 
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from acker_cli.demo import spark_word_count
 from acker_cli.demo.chaos import Chaos, Victim
-from acker_cli.demo.pace import Pace
 from acker_cli.demo.report import Comparison, DemoReport
 from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words
 from acker_cli.demo.verification import KeptResults, Verification
-from acker_cli.demo.word_count import Parameters, topology
-from acker_cli.snapshot import TopologySnapshot
+from acker_cli.demo.word_count import Pace, Parameters, topology
+from acker_cli.processes.acker_pool import AckerSnapshot
+from acker_cli.views.snapshot import TopologySnapshot
 from spout_sdk import Stats
 from tests.seeds import each_seed
 
@@ -43,12 +42,6 @@ def test_the_pace_makes_up_for_nothing() -> None:
     assert [pace.allows() for _ in range(3)] == [True, False, False]
 
 
-@dataclass
-class FakeWorker:
-    pid: int
-    is_busy: bool
-
-
 def kills(seed: int) -> list[tuple[float, Victim]]:
     killed: list[tuple[float, Victim]] = []
     share = 0.0
@@ -56,7 +49,12 @@ def kills(seed: int) -> list[tuple[float, Victim]]:
     for step in range(1001):
         share = step / 1000
         stats = Stats("count", pids=(20, 21), tasks=(0, 1), executed=step)
-        chaos.step(share, [FakeWorker(10, True), FakeWorker(11, False)], {"count": stats}, {"count": [20, 21]})
+        chaos.step(
+            share,
+            [AckerSnapshot(10, None, True), AckerSnapshot(11, None, False)],
+            {"count": stats},
+            {"count": [20, 21]},
+        )
     assert chaos.acker_kills + chaos.bolt_kills == len(killed)
     return killed
 

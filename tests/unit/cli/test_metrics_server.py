@@ -8,9 +8,8 @@ from wsgiref.util import setup_testing_defaults
 import pytest
 
 from acker_cli.errors import SettingsError
-from acker_cli.loops import Health, Loop
-from acker_cli.metrics_server import application, metrics_served
-from acker_cli.settings import MetricsSection
+from acker_cli.processes.metrics_server import Health, Loop, application, metrics_served
+from acker_cli.settings.sections import MetricsSection
 from tests.unit.cli.running import call_acker
 
 STUCK_AFTER_S = 30.0

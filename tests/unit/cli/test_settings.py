@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from acker_cli import setting_names as names
-from acker_cli.acker_process import AckerLaunch
-from acker_cli.cluster import Cluster
+from acker_cli.cluster.connection import Cluster
 from acker_cli.errors import SettingsError
-from acker_cli.masking import MASK, is_secret
-from acker_cli.setting_layers import Flags, LoadedSettings, load
+from acker_cli.processes.acker_process import AckerLaunch
+from acker_cli.settings import names
+from acker_cli.settings.layers import Flags, LoadedSettings, load
+from acker_cli.settings.names import MASK, is_secret
 from spout_sdk.runtime.launch import Launch
 
 

@@ -1,6 +1,6 @@
 """What of a topology is left on a cluster is found by its manifest, and by names."""
 
-from acker_cli.topology_removal import Remains, remains_of
+from acker_cli.cluster.removal import Remains, remains_of
 from tests.unit.acker_worker.test_served import manifest_of
 from tuple_tree.errors import ManifestError
 

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from acker_cli.trace_view import print_trees
+from acker_cli.views.trace import print_trees
 from inspection.trace.tree import Tree, build_tree
 from tests.unit.inspection.forest import ROOT, Forest
 

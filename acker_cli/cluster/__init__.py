@@ -1,0 +1,1 @@
+"""The Kafka that a command works on, and what commands change there."""

@@ -1,0 +1,160 @@
+"""Deleting a topology from a cluster, so that an interrupted deletion can be repeated (`docs/adr/0012`).
+
+The manifest goes first, because the workers that serve all topologies let go of this one when they read of it. Then
+its groups, and its topics last: while a topic is left, its name tells which groups there may be, so what a repetition
+has to delete is found by names alone.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from acker_cli.errors import RemovalError
+from inspection.topology_status import ClusterStatus
+from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
+from kafka_clients.client_settings import for_admin
+from kafka_clients.contact import REFUSED
+from kafka_clients.errors import AccessError, BrokerUnreachableError
+from kafka_clients.forgotten_clients import forgettable
+from tuple_tree.errors import InvalidNameError, ManifestError
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import acker_group, acks_topic, check_name, component_group, dead_letters_topic, stats_topic
+
+_LET_GO_S: Final = 30.0
+"""How long acker workers may take to let go, in seconds."""
+_LOOK_S: Final = 0.2
+_OF_COMPONENTS: Final = ("tuples", "notices", "replay")
+"""The topics `{topology}.WORD.{component}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What of a topology is on a cluster: a manifest, readable or not; groups that may exist; topics that do."""
+
+    topology: str
+    is_published: bool
+    groups: tuple[str, ...]
+    topics: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return self.is_published or bool(self.topics)
+
+
+def remains_of(topology: str, manifests: Mapping[str, Manifest | ManifestError], existing: Collection[str]) -> Remains:
+    """Finds what of a topology is left, by its manifest if there is one, and by names of the existing topics."""
+    manifest = manifests.get(topology)
+    components = {part.name for part in manifest.components} if isinstance(manifest, Manifest) else set()
+    own = (acks_topic(topology), dead_letters_topic(topology), stats_topic(topology))
+    topics = [name for name in own if name in existing]
+    for name in sorted(existing):
+        component = _component_of(topology, name)
+        if component is not None:
+            topics.append(name)
+            components.add(component)
+    groups = (acker_group(topology), *(component_group(topology, name) for name in sorted(components)))
+    return Remains(topology, topology in manifests, groups, tuple(sorted(topics)))
+
+
+def _component_of(topology: str, topic: str) -> str | None:
+    """The component that a topic belongs to; None if it is not one of the topology's."""
+    owner, _, rest = topic.partition(".")
+    kind, _, component = rest.partition(".")
+    if owner != topology or kind not in _OF_COMPONENTS:
+        return None
+    try:
+        return check_name("component", component)
+    except InvalidNameError:
+        return None
+
+
+class Removal:
+    """Deletes what remains of a topology; `say` takes lines about what was done."""
+
+    def __init__(
+        self, kafka: KafkaSettings, remains: Remains, say: Callable[[str], None], let_go_s: float = _LET_GO_S
+    ) -> None:
+        self._remains = remains
+        self._say = say
+        self._let_go_s = let_go_s
+        self._catalogue = Catalogue(kafka)
+        self._status = ClusterStatus(kafka)
+        self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
+
+    def check_unused(self) -> None:
+        """An error if a process of a component is at work; ackers are no matter, for they let go by themselves."""
+        topology = self._remains.topology
+        components = [group for group in self._remains.groups if group != acker_group(topology)]
+        used = {group: count for group, count in self._status.members(components).items() if count}
+        if used:
+            raise RemovalError(
+                f"topology {topology} is at work: {_listed(used)}. Stop these processes first; --force deletes it all "
+                "the same"
+            )
+
+    def withdraw(self, *, force: bool) -> None:
+        """Takes the manifest back, and waits until the acker workers have let go; an error if not, unless `force`."""
+        topology, group = self._remains.topology, acker_group(self._remains.topology)
+        if self._remains.is_published:
+            self._catalogue.withdraw(topology)
+            self._say("withdrawn from acker.topologies")
+        deadline = time.monotonic() + self._let_go_s
+        notified = False
+        while count := self._status.members([group])[group]:
+            if time.monotonic() > deadline:
+                if force:
+                    return
+                raise RemovalError(
+                    f"{topology} is withdrawn, but {_listed({group: count})} after {self._let_go_s:g} s. Stop the "
+                    f"acker workers that were started with --topology {topology}, and repeat this command, which goes "
+                    "on where it ended; --force does not wait for them"
+                )
+            if not notified:
+                self._say(f"waiting for {count} acker workers to let go …")
+                notified = True
+            threading.Event().wait(_LOOK_S)
+
+    def delete(self) -> list[str]:
+        """Deletes groups and topics; returns what could not be deleted, with the reason."""
+        remains = self._remains
+        groups = self._admin.delete_consumer_groups(list(remains.groups), request_timeout=CONTACT_S)
+        left = [
+            self._outcome(f"group {group}", answer, KafkaError.GROUP_ID_NOT_FOUND) for group, answer in groups.items()
+        ]
+        if remains.topics:
+            topics = self._admin.delete_topics(
+                list(remains.topics), operation_timeout=CONTACT_S, request_timeout=2 * CONTACT_S
+            )
+            left += [
+                self._outcome(f"topic {topic}", answer, KafkaError.UNKNOWN_TOPIC_OR_PART)
+                for topic, answer in topics.items()
+            ]
+        return [why for why in left if why]
+
+    def _outcome(self, what: str, answer: Any, gone: int) -> str:
+        try:
+            answer.result()
+        except KafkaException as error:
+            code, why = error.args[0].code(), error.args[0].str()
+            if code == gone:
+                return ""
+            if code in REFUSED:
+                raise AccessError(
+                    f"{what} may not be deleted by this user: allow Delete for topics and groups that begin with "
+                    f"{self._remains.topology}., and repeat this command"
+                ) from error
+            if code in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+                raise BrokerUnreachableError(
+                    f"{what} could not be deleted: {why}. Repeat this command once the brokers are well"
+                ) from error
+            return f"{what} ({why})"
+        self._say(f"deleted {what}")
+        return ""
+
+
+def _listed(members: Mapping[str, int | None]) -> str:
+    return ", ".join(f"group {group} has {count} members" for group, count in sorted(members.items()))

@@ -1,0 +1,125 @@
+"""The source topics of a topology that runs with `--local`: created, and filled from files or standard input."""
+
+import logging
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
+
+from acker_cli.errors import SettingsError
+from kafka_clients.catalogue import Catalogue
+from kafka_clients.client_logs import client_logger
+from kafka_clients.client_settings import for_producer
+from spout_sdk import Topology
+
+_log = logging.getLogger(__name__)
+
+_STDIN: Final = "-"
+_SECONDS: Final = 30.0
+_ROOM_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A file, or `-` for standard input, whose lines become the messages of a topic."""
+
+    topic: str
+    path: str
+
+
+def feeds_of(topology: Topology, given: Sequence[str]) -> list[Feed]:
+    """Reads `TOPIC=FILE` of the command line; an error if no spout reads such a topic, or there is no such file."""
+    feeds, known = [], source_topics(topology)
+    for each in given:
+        topic, separator, path = each.partition("=")
+        if not (topic and separator and path):
+            raise SettingsError(f"--feed takes TOPIC=FILE, such as --feed clicks=clicks.jsonl, not {each!r}")
+        if topic not in known:
+            read = ", ".join(known) or "none"
+            raise SettingsError(
+                f"--feed {each}: no spout of topology {topology.name} reads topic {topic}; it reads {read}"
+            )
+        if path != _STDIN and not Path(path).is_file():
+            raise SettingsError(f"--feed {each}: there is no file {path}")
+        feeds.append(Feed(topic, path))
+    return feeds
+
+
+def source_topics(topology: Topology) -> dict[str, int]:
+    """The topics that the spouts of a topology read, with as many partitions as the spout has tasks."""
+    partitions: dict[str, int] = {}
+    for spout, topics in topology.sources.items():
+        for topic in (topics,) if isinstance(topics, str) else topics or ():
+            partitions[topic] = max(partitions.get(topic, 1), topology.manifest.component(spout).tasks)
+    return partitions
+
+
+def create_sources(kafka: Mapping[str, Any], topology: Topology) -> None:
+    """Creates the source topics that do not exist yet."""
+    existing = Catalogue(kafka).topics()
+    missing = {name: tasks for name, tasks in source_topics(topology).items() if name not in existing}
+    if missing:
+        admin = AdminClient(dict(kafka))
+        for future in admin.create_topics([NewTopic(name, tasks, 1) for name, tasks in missing.items()]).values():
+            future.result(_SECONDS)
+
+
+@contextmanager
+def feeding(kafka: Mapping[str, Any], feeds: Sequence[Feed], console: Console) -> Iterator[None]:
+    """Writes each line of some files as a message, in threads, while the topology runs."""
+    ending = threading.Event()
+    for feed in feeds:
+        arguments = (dict(kafka), feed, console, ending)
+        threading.Thread(target=_feed, args=arguments, name=f"feed {feed.topic}", daemon=True).start()
+    try:
+        yield
+    finally:
+        ending.set()
+
+
+def _feed(kafka: dict[str, Any], feed: Feed, console: Console, ending: threading.Event) -> None:
+    try:
+        if feed.path == _STDIN:
+            messages = _write(kafka, feed.topic, sys.stdin.buffer, ending)
+        else:
+            with open(feed.path, "rb") as file:
+                messages = _write(kafka, feed.topic, file, ending)
+    except (OSError, KafkaException) as error:
+        _log.error("--feed %s=%s ends: %s", feed.topic, feed.path, error)
+        return
+    console.print(f"fed {messages:,} messages into {feed.topic}", markup=False)
+
+
+def _write(kafka: dict[str, Any], topic: str, file: BinaryIO, ending: threading.Event) -> int:
+    """Writes lines until the end of the file, or until `ending`; returns how many were delivered."""
+    delivered = 0
+
+    def report(error: KafkaError | None, _message: Message) -> None:
+        nonlocal delivered
+        if error is None:
+            delivered += 1
+        else:
+            _log.error("a line was not delivered to %s: %s", topic, error)
+
+    settings = {**for_producer(kafka), "enable.idempotence": True, "on_delivery": report}
+    producer = Producer({**settings, "logger": client_logger("acker_cli")})
+    for line in file:
+        if ending.is_set():
+            break
+        while True:
+            try:
+                producer.produce(topic, line.rstrip(b"\r\n"))
+                break
+            except BufferError:
+                producer.poll(_ROOM_SECONDS)
+        producer.poll(0)
+    if left := producer.flush(_SECONDS):
+        _log.error("%d lines were not delivered to %s within %g s", left, topic, _SECONDS)
+    return delivered

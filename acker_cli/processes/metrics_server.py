@@ -1,0 +1,184 @@
+"""What a command serves over HTTP, if it is asked to: `/metrics` for Prometheus, `/health` and `/live`.
+
+The server has threads of its own, so it answers also while a loop is stuck.
+"""
+
+import json
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from acker_cli.errors import SettingsError
+from acker_cli.settings.sections import MetricsSection
+
+_log = logging.getLogger(__name__)
+
+ACKER_LOOP: Final = "acker"
+"""The loop of acker workers; the others have their component's name, and none may be called so."""
+METRICS_PATH: Final = "/metrics"
+HEALTH_PATH: Final = "/health"
+"""Whether the loops turn, and work is done where there is some."""
+LIVE_PATH: Final = "/live"
+"""Whether the loops turn: if not, an end and a new start help."""
+SILENCE: Final = "acker_loop_silence_seconds"
+"""Seconds since a loop turned last, by `loop`: `acker`, or a component's name."""
+
+_REQUEST_S: Final = 10.0
+"""How long a client may take over its request."""
+
+_Respond = Callable[..., Any]
+Application = Callable[[dict[str, Any], _Respond], Iterable[bytes]]
+"""What WSGI calls so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The loops of a command.
+
+    Attributes:
+        heartbeat_ages: returns, by loop, the seconds since it turned last.
+        stalls: returns, by loop, for how many seconds there has been work of which nothing was done, and what that is.
+    """
+
+    heartbeat_ages: Callable[[], Mapping[str, float]]
+    stalls: Callable[[], Mapping[str, tuple[float, str]]] = dict
+
+    def why_stalled(self, stalled_after_s: float) -> str:
+        """Which loops have done nothing for longer than that though there is work; empty if none."""
+        return "; ".join(
+            f"{name} has made no progress for {seconds:.0f} s: {what}"
+            for name, (seconds, what) in sorted(self.stalls().items())
+            if seconds > stalled_after_s
+        )
+
+    def why_stuck(self, stuck_after_s: float) -> str:
+        """Which loops have not turned for longer than that; empty if none."""
+        return "; ".join(
+            f"the loop of {name} has not turned for {age:.0f} s"
+            for name, age in sorted(self.heartbeat_ages().items())
+            if age > stuck_after_s
+        )
+
+
+class Loop:
+    """The loop of this process: `ACKER_LOOP`, or a component's name."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name = name
+        self._clock = clock
+        # It has as long for its first turn as for any other.
+        self.turned()
+
+    def turned(self) -> None:
+        """Notes that it has turned."""
+        self._turned_at = self._clock()
+
+    def heartbeat_ages(self) -> dict[str, float]:
+        """Its name → seconds since it turned last; from any thread."""
+        return {self._name: self._clock() - self._turned_at}
+
+
+class _LoopCollector(Collector):
+    def __init__(self, health: Health) -> None:
+        self._health = health
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(SILENCE, "Seconds since the loop turned last.", labels=["loop"])
+        for name, age in self._health.heartbeat_ages().items():
+            family.add_metric([name], age)
+        yield family
+
+
+def application(collectors: Iterable[Collector], health: Health, section: MetricsSection) -> Application:
+    """The pages: `/metrics` with the collectors, the loops and this process; health by the section's limits."""
+    registry = CollectorRegistry()
+    for collector in (*collectors, _LoopCollector(health)):
+        registry.register(collector)
+    ProcessCollector(registry=registry)
+    metrics: Application = make_wsgi_app(registry)
+
+    def respond(environ: dict[str, Any], start_response: _Respond) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == METRICS_PATH:
+            return metrics(environ, start_response)
+        if path in (HEALTH_PATH, LIVE_PATH):
+            stuck = health.why_stuck(section.stuck_after_s)
+            why = stuck or (health.why_stalled(section.stalled_after_s) if path == HEALTH_PATH else "")
+            status = HTTPStatus.SERVICE_UNAVAILABLE if why else HTTPStatus.OK
+            body: dict[str, Any] = {"status": "stuck" if stuck else "stalled", "why": why} if why else {"status": "ok"}
+        else:
+            status, body = HTTPStatus.NOT_FOUND, {"pages": [METRICS_PATH, HEALTH_PATH, LIVE_PATH]}
+        start_response(f"{status.value} {status.phrase}", [("Content-Type", "application/json")])
+        return [json.dumps(body).encode() + b"\n"]
+
+    return respond
+
+
+@contextmanager
+def metrics_served(section: MetricsSection, collectors: Iterable[Collector], health: Health) -> Iterator[None]:
+    """Serves the pages meanwhile; does nothing if no port is set."""
+    if section.port is None:
+        yield
+        return
+    server = _listening(section.host, section.port)
+    server.set_app(application(collectors, health, section))
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    host = f"[{section.host}]" if ":" in section.host else section.host
+    _log.info("metrics at http://%s:%d%s, health at %s", host, server.server_port, METRICS_PATH, HEALTH_PATH)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def check_port(section: MetricsSection) -> None:
+    """Makes sure that the pages can be served, before anything else is started; does nothing if no port is set."""
+    if section.port is not None:
+        _listening(section.host, section.port).server_close()
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        # Not that of HTTPServer, which asks the name service for a name that is not needed.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+
+class _SixServer(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Quiet(WSGIRequestHandler):
+    timeout = _REQUEST_S
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - so it is called
+        """Logs no requests: they come every few seconds."""
+
+
+def _listening(host: str, port: int) -> _Server:
+    try:
+        return (_SixServer if ":" in host else _Server)((host, port), _Quiet)
+    except OSError as error:
+        raise SettingsError(
+            f"metrics cannot be served at {host}, port {port}: {error.strerror or error}. Each command needs a port of "
+            "its own: set it with --metrics-port, ACKER_METRICS__PORT, or port under [metrics] in acker.toml (0 takes "
+            "a free one), and the address with metrics.host"
+        ) from error

@@ -1,0 +1,91 @@
+"""What is written to the terminal: results on standard output; progress, logs and errors on standard error."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+    from rich.table import Table
+
+_NO_TERMINAL: Final = 1_000
+SLOW_S: Final = 2.0
+"""After how many seconds progress is shown."""
+
+
+def standard_output() -> Console:
+    """For results."""
+    return Console(highlight=False, emoji=False, soft_wrap=True)
+
+
+def standard_error() -> Console:
+    """For progress, logs and errors."""
+    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+
+
+def plain_table(*headings: str) -> "Table":
+    """An empty table without lines, as all of ours look."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(heading)
+    return table
+
+
+def unlimited(output: Console) -> Console:
+    """The same, where a row is a line, however long, if there is no terminal."""
+    if not output.is_terminal:
+        output.width = _NO_TERMINAL
+    return output
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Prints one JSON object on one line of standard output."""
+    standard_output().print(json.dumps(value), markup=False)
+
+
+def log_to_stderr(level: str, *, brief: bool = False) -> None:
+    """Sends the log from this level on to standard error; `brief`: only the messages."""
+    whole = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=level.upper(), format="%(message)s" if brief else whole)
+
+
+@contextmanager
+def slow_progress(
+    console: Console, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[str, int, int], None]]:
+    """Yields a function that takes what is read, and how much of how much.
+
+    On a terminal a bar appears after `SLOW_S` and goes away in the end; elsewhere a line says what takes so long.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=console, transient=True)
+    begun = clock()
+    tasks: dict[str, TaskID] = {}
+
+    def show(what: str, done: int, total: int) -> None:
+        if clock() - begun < SLOW_S:
+            return
+        first = what not in tasks
+        if first:
+            tasks[what] = bar.add_task(f"reading {what}", total=total)
+        bar.update(tasks[what], completed=done, total=total)
+        if console.is_terminal:
+            bar.start()
+        elif first:
+            console.print(f"reading {what}: {total:,} records …", markup=False)
+
+    try:
+        yield show
+    finally:
+        # To stop what never began would print an empty line.
+        if bar.live.is_started:
+            bar.stop()

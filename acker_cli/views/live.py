@@ -1,0 +1,148 @@
+"""A topology at work: a live table on a terminal, plain lines anywhere else."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from acker_cli.views.console import plain_table
+from acker_cli.views.snapshot import TopologySnapshot, by_reason, in_words, latency_in_words
+
+PLAIN_SECONDS: Final = 2.0
+_STDERR: Final = 2
+
+
+class View(Protocol):
+    """Shows a topology at work, and notes of what happened."""
+
+    def show(self, snapshot: TopologySnapshot) -> None: ...
+    def note(self, text: str) -> None: ...
+
+
+class PlainView:
+    """A line now and then."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._due = clock() + PLAIN_SECONDS
+
+    def show(self, snapshot: TopologySnapshot) -> None:
+        now = self._clock()
+        if now >= self._due:
+            self._due = now + PLAIN_SECONDS
+            self._console.print(in_words(snapshot), markup=False)
+
+    def note(self, text: str) -> None:
+        self._console.print(text, markup=False)
+
+
+class LiveView:
+    """A table that is drawn again and again, with notes above it."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def show(self, snapshot: TopologySnapshot) -> None:
+        self._live.update(drawn(snapshot))
+
+    def note(self, text: str) -> None:
+        self._live.console.print(text, markup=False, emoji=False)
+
+
+@contextmanager
+def open_view(console: Console) -> Iterator[View]:
+    """The view that suits the console."""
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield PlainView(console)
+        return
+    # On a descriptor of its own, because standard error is captured and the console may be on it.
+    with open(os.dup(console.file.fileno()), "w", encoding="utf-8") as screen:
+        own = Console(file=screen, force_terminal=True, highlight=False)
+        with Live(console=own, refresh_per_second=4, redirect_stdout=False, redirect_stderr=False) as live:
+            view = LiveView(live)
+            with _captured_stderr(view.note):
+                yield view
+
+
+@contextmanager
+def _captured_stderr(on_line: Callable[[str], None]) -> Iterator[None]:
+    """Redirects the file descriptor, so that child processes and C libraries are caught as well.
+
+    `on_line` is called for each line, in a thread of its own; it must not write to standard error itself.
+    """
+    sys.stderr.flush()
+    original = os.dup(_STDERR)
+    incoming, outgoing = os.pipe()
+    os.dup2(outgoing, _STDERR)
+    os.close(outgoing)
+
+    def read() -> None:
+        # A child that outlives the view holds the pipe open, so the thread is a daemon and is not waited for long.
+        with open(incoming, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                on_line(line.rstrip("\n"))
+
+    reader = threading.Thread(target=read, name="captured-stderr", daemon=True)
+    reader.start()
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(original, _STDERR)
+        os.close(original)
+        reader.join(1.0)
+
+
+def drawn(snapshot: TopologySnapshot) -> RenderableType:
+    """The snapshot as a table with lines below it."""
+    table = plain_table()
+    table.add_column("component", style="cyan")
+    for heading in ("processes", "tasks", "emitted", "executed", "acked", "failed", "pending"):
+        table.add_column(heading, justify="right")
+    for name, stats in snapshot.components.items():
+        is_spout = name in snapshot.spouts
+        table.add_row(
+            name,
+            str(len(stats.pids)),
+            str(len(stats.tasks)),
+            f"{stats.emitted:,}",
+            "" if is_spout else f"{stats.executed:,}",
+            f"{stats.acked:,}",
+            by_reason(stats.failed) if is_spout else f"{sum(stats.failed.values()):,}",
+            f"{stats.pending:,}",
+        )
+    lines: list[RenderableType] = [
+        table,
+        "",
+        _row(
+            f"{snapshot.seconds:.0f} s",
+            Text(f"{snapshot.rate:,.0f} tuples/s", "bold"),
+            f"replayed {snapshot.replayed:,}",
+            latency_in_words(snapshot.complete_latency),
+        ),
+    ]
+    if (ackers := snapshot.ackers) is not None:
+        lines.append(
+            f"{len(snapshot.acker_pids)} acker workers: {ackers.partitions} partitions, {ackers.pending:,} open trees, "
+            f"{ackers.orphans:,} orphans, clock lag {ackers.clock_lag_ms:,} ms"
+        )
+    if (progress := snapshot.progress) is not None:
+        bar = ProgressBar(progress.total, progress.done, width=40)
+        lines.append(_row(bar, f"{progress.done:,} of {progress.total:,} {progress.unit}"))
+    return Group(*lines)
+
+
+def _row(*cells: RenderableType) -> Table:
+    row = Table.grid(padding=(0, 2, 0, 0))
+    row.add_row(*cells)
+    return row

@@ -1,0 +1,147 @@
+"""What a running topology has done so far, as the views show it."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from acker_cli.processes.metrics_server import ACKER_LOOP
+from acker_worker.stats import WorkerStats
+from spout_sdk.statistics.stats import Stats
+from tuple_tree.latency import LatencyHistogram
+
+_WINDOW_SECONDS: Final = 3.0
+REPLAYED: Final = "replayed"
+"""The counter of a spout for what it has emitted again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How much of something that ends is done; `unit` in the plural."""
+
+    done: int
+    total: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySnapshot:
+    """A topology at work.
+
+    Attributes:
+        seconds: since it was started.
+        spouts: the names of its spouts.
+        components: stats by component, in the topology's order.
+        rate: tuple deliveries executed a second, lately.
+        acker_pids: of the acker workers started here.
+        ackers: what they did, summed up; None if none was started here.
+        progress: for a topology that comes to an end.
+    """
+
+    seconds: float
+    spouts: frozenset[str]
+    components: Mapping[str, Stats]
+    rate: float = 0.0
+    acker_pids: tuple[int, ...] = ()
+    ackers: WorkerStats | None = None
+    progress: Progress | None = None
+
+    @property
+    def emitted(self) -> int:
+        """Trees begun."""
+        return sum(stats.emitted for stats in self._at_spouts)
+
+    @property
+    def stalls(self) -> dict[str, tuple[float, str]]:
+        """Component, and `acker` → for how many seconds nothing was done though there was work, and what that is."""
+        stalls = {name: (stats.stalled_seconds, stats.stalled_by) for name, stats in self.components.items()}
+        return stalls if self.ackers is None else {**stalls, ACKER_LOOP: self.ackers.stalled}
+
+    @property
+    def acked(self) -> int:
+        """Trees fully processed."""
+        return sum(stats.acked for stats in self._at_spouts)
+
+    @property
+    def pending(self) -> int:
+        """Trees open at the spouts."""
+        return sum(stats.pending for stats in self._at_spouts)
+
+    @property
+    def failed(self) -> dict[str, int]:
+        """Trees failed, by reason."""
+        total: Counter[str] = Counter()
+        for stats in self._at_spouts:
+            total.update(stats.failed)
+        return dict(total)
+
+    @property
+    def replayed(self) -> int:
+        """Tuples emitted again, where spouts count them."""
+        return sum(stats.counters.get(REPLAYED, 0) for stats in self._at_spouts)
+
+    @property
+    def executed(self) -> int:
+        """Tuple deliveries executed by bolts."""
+        return sum(stats.executed for stats in self.components.values())
+
+    @property
+    def _at_spouts(self) -> list[Stats]:
+        return [self.components[name] for name in self.spouts]
+
+    @property
+    def complete_latency(self) -> LatencyHistogram:
+        """From emit to ack."""
+        total = LatencyHistogram()
+        for stats in self._at_spouts:
+            total.merge(stats.complete_latency)
+        return total
+
+
+class Rate:
+    """Counts a second over the last few seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._counts: deque[tuple[float, int]] = deque()
+
+    def update(self, count: int) -> float:
+        """Takes the count so far, and returns how much of it came in each second lately."""
+        now = self._clock()
+        self._counts.append((now, count))
+        while len(self._counts) > 2 and now - self._counts[1][0] >= _WINDOW_SECONDS:
+            self._counts.popleft()
+        since, before = self._counts[0]
+        return (count - before) / (now - since) if now > since else 0.0
+
+
+def by_reason(failed: Mapping[str, int]) -> str:
+    """Failures in words, such as `12 (10 failed, 2 timeout)`."""
+    if not failed:
+        return "0"
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(failed.items()))
+    return f"{sum(failed.values()):,} ({reasons})"
+
+
+def latency_in_words(latency: LatencyHistogram) -> str:
+    """Complete latencies in words; a dash where no tree was acked yet."""
+    if not latency.total:
+        return "complete latency -"
+    return f"complete latency p50 {latency.quantile(0.5) * 1e3:,.0f} ms, p99 {latency.quantile(0.99) * 1e3:,.0f} ms"
+
+
+def in_words(snapshot: TopologySnapshot) -> str:
+    """The snapshot as one line."""
+    progress = snapshot.progress
+    parts = [] if progress is None else [f"{progress.done:,} of {progress.total:,} {progress.unit}"]
+    parts += [
+        f"emitted {snapshot.emitted:,}",
+        f"pending {snapshot.pending:,}",
+        f"acked {snapshot.acked:,}",
+        f"failed {by_reason(snapshot.failed)}",
+        f"replayed {snapshot.replayed:,}",
+        f"{snapshot.rate:,.0f} tuples/s",
+        latency_in_words(snapshot.complete_latency),
+    ]
+    return f"{snapshot.seconds:5.1f} s  " + ", ".join(parts)

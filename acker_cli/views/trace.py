@@ -1,0 +1,129 @@
+"""Tuple trees drawn for people."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree as Drawing
+
+from acker_cli.views.console import unlimited
+from inspection.moments import show_time
+from inspection.trace.as_json import tuple_name
+from inspection.trace.records import LogEntry
+from inspection.trace.roots import show_root
+from inspection.trace.tree import Node, Origin, State, Status, Tree
+from inspection.trace.verdict import verdict
+
+_MOST_SIBLINGS: Final = 20
+"""How many children of a tuple are drawn; what is open comes first."""
+_STYLES: Final = {State.ACKED: "green", State.OPEN: "bold red", State.UNCLEAR: "yellow"}
+_VERDICTS: Final = {Status.ACKED: "green", Status.FAILED: "red", Status.OPEN: "bold red", Status.NO_INIT: "yellow"}
+
+
+def print_trees(output: Console, topology: str, trees: Sequence[Tree]) -> None:
+    """Prints trees, each with its verdict below."""
+    unlimited(output)
+    for number, tree in enumerate(trees):
+        if number:
+            output.print()
+        output.print(_drawn(topology, tree))
+        for line in _remarks(tree):
+            output.print(line, markup=False)
+        output.print(verdict(tree), style=_VERDICTS[tree.status], markup=False)
+
+
+def _drawn(topology: str, tree: Tree) -> Drawing:
+    heading = Text(f"root {show_root(tree.root)} of {topology}", "bold")
+    if tree.init is not None:
+        at = f"[{tree.init.partition}]@{tree.init.offset}"
+        heading.append(f"  begun {show_time(tree.init.at_ms)} by {tree.init.writer}, ack log {at}", "dim")
+    drawing = Drawing(heading)
+    children = tree.children
+    drawn: set[int] = set()
+    tops = children.get(None, [])
+    certain = [at for at in tops if tree.nodes[at].delivery.source == tree.spout]
+    _branch(drawing, tree, certain, children, drawn)
+    for source in sorted({tree.nodes[at].delivery.source for at in tops if at not in certain}):
+        several = [at for at in tops if at not in certain and tree.nodes[at].delivery.source == source]
+        group = drawing.add(Text(f"of `{source}`, but of which of its tuples is not known", "yellow"))
+        _branch(group, tree, several, children, drawn)
+    return drawing
+
+
+def _branch(
+    drawing: Drawing, tree: Tree, members: list[int], children: dict[int | None, list[int]], drawn: set[int]
+) -> None:
+    # No recursion: a tuple that goes round in a circle makes a chain as long as it likes.
+    todo = [(drawing, members)]
+    while todo:
+        branch, siblings = todo.pop()
+        by_state = sorted(siblings, key=lambda at: tree.nodes[at].state is State.ACKED)
+        shown = set(by_state[:_MOST_SIBLINGS])
+        for at in siblings:
+            if at in shown and at not in drawn:
+                drawn.add(at)
+                todo.append((branch.add(_label(tree, tree.nodes[at])), children.get(at, [])))
+        if left := by_state[_MOST_SIBLINGS:]:
+            open_ = sum(tree.nodes[at].state is not State.ACKED for at in left)
+            what = f"{open_:,} of them open" if open_ else "all acked"
+            branch.add(Text(f"… and {len(left):,} more, {what}", "dim"))
+
+
+def _label(tree: Tree, node: Node) -> Text:
+    delivery = node.delivery
+    text = Text()
+    text.append(tuple_name(node), "cyan")
+    if delivery.stream != "default":
+        text.append(f" {delivery.stream}")
+    text.append(f"  {delivery.preview}")
+    text.append(f"  edge {show_root(delivery.edge)}, emitted {_at(tree, delivery.emitted_ms)}", "dim")
+    text.append(f"  {_state(tree, node)}", _STYLES[node.state])
+    if len(node.parents) > 1:
+        names = ", ".join(tuple_name(tree.nodes[at]) for at in node.parents)
+        text.append(f"  child of one or more of {names}", "dim")
+    if node.origin is Origin.INFERRED and node.parents:
+        text.append("  (its parent is not acked)", "dim")
+    if node.origin is Origin.UNREPORTED:
+        text.append("  (no ack holds it: whoever emitted it was interrupted)", "yellow")
+    if len(node.offsets) > 1:
+        text.append(f"  (sent {len(node.offsets)} times, offsets {', '.join(map(str, node.offsets))})", "yellow")
+    if delivery.roots > 1:
+        text.append(f"  (in {delivery.roots} trees)", "dim")
+    return text
+
+
+def _state(tree: Tree, node: Node) -> str:
+    if node.acks:
+        return "acked " + ", ".join(f"{_at(tree, ack.at_ms)} by {ack.writer}" for ack in node.acks)
+    if node.state is State.ACKED:
+        return "acked"
+    behind = node.behind
+    far = "" if behind is None else f", {behind:,} behind" if behind > 0 else f", committed {node.committed:,}"
+    return f"{node.state}{far}"
+
+
+def _remarks(tree: Tree) -> list[str]:
+    lines = [f"failed by {entry.writer} {_at(tree, entry.at_ms)}: {entry.message}" for entry in tree.fails]
+    resets = sum(entry.kind == "reset" for entry in tree.entries)
+    if resets:
+        lines.append(f"its time-out was reset {resets:,} times")
+    lines += [f"{_entry(tree, entry)} is of tuples that were not found" for entry in tree.unexplained]
+    lines += [
+        f"{_entry(tree, entry)} was dropped by the acker: {entry.dropped}" for entry in tree.entries if entry.dropped
+    ]
+    for outcome in tree.outcomes:
+        result = "acked" if outcome.reason is None else f"failed, {outcome.reason.word}"
+        lines.append(
+            f"notice {outcome.topic}[{outcome.partition}]@{outcome.offset} {_at(tree, outcome.at_ms)}: {result}"
+        )
+    return lines
+
+
+def _entry(tree: Tree, entry: LogEntry) -> str:
+    an = "an" if entry.kind in ("ack", "init") else "a"
+    return f"{an} {entry.kind} of {entry.writer} {_at(tree, entry.at_ms)}"
+
+
+def _at(tree: Tree, at_ms: int) -> str:
+    return show_time(at_ms) if tree.init is None else f"{at_ms - tree.init.at_ms:+,} ms"
