@@ -15,7 +15,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType, TopicD
 
 from kafka_clients.access import ACKER, OPERATOR, Role, remedy, shortfall
 from kafka_clients.client_settings import for_consumer, for_producer
-from kafka_clients.contact import QUIET, REFUSED, Contact
+from kafka_clients.contact import FIRST_S, QUIET, REFUSED, Contact
 from kafka_clients.errors import BrokerUnreachableError, TopicError, UnknownTopologyError
 from kafka_clients.stats_publisher import StatsPublisher
 from kafka_clients.topic_watch import TopicWatch
@@ -42,13 +42,20 @@ class Catalogue:
         kafka: librdkafka properties.
         contact_s: how long a broker may take to answer, in seconds.
         group: in whose name manifests are read, because the user may have an ACL for no other; it is not joined.
+        first_s: how long the brokers may take to answer for the first time, in seconds.
     """
 
-    def __init__(self, kafka: KafkaSettings, contact_s: float = CONTACT_S, group: str = CATALOGUE_GROUP) -> None:
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        contact_s: float = CONTACT_S,
+        group: str = CATALOGUE_GROUP,
+        first_s: float = FIRST_S,
+    ) -> None:
         self._kafka = dict(kafka)
         self._contact_s = contact_s
         self._group = group
-        contact = Contact(kafka)
+        contact = Contact(kafka, first_s)
         self._admin, self._contact = contact.admin, contact.asking
 
     def reach(self) -> None:
@@ -121,7 +128,7 @@ class Catalogue:
     def problems(self, specs: list[TopicSpec]) -> list[TopicError]:
         """What is wrong with topics, each finding with what to do; empty if they are as they have to be."""
         existing = self.topics()
-        allowed = self._allowed(spec.name for spec in specs if spec.name not in existing)
+        allowed = self.allowed(spec.name for spec in specs if spec.name not in existing)
         configs = self._configs([spec.name for spec in specs if existing.get(spec.name) == spec.partitions])
         return [problem for spec in specs for problem in _problems(spec, existing, allowed, configs)]
 
@@ -130,7 +137,7 @@ class Catalogue:
 
         Raises `TopicError` if one is missing.
         """
-        allowed = self._allowed(role.needed_topics)
+        allowed = self.allowed(role.needed_topics)
         for topic, needed in role.needed_topics.items():
             if lacking := shortfall(needed, allowed[topic]):
                 raise TopicError(topic, f"{lacking}: {remedy(role.name)}")
@@ -200,7 +207,7 @@ class Catalogue:
     def _published(self) -> dict[str, bytes]:
         """The latest value of each key of `acker.topologies`."""
         if TOPOLOGIES_TOPIC not in self.topics():
-            if hidden := shortfall((), self._allowed([TOPOLOGIES_TOPIC])[TOPOLOGIES_TOPIC]):
+            if hidden := shortfall((), self.allowed([TOPOLOGIES_TOPIC])[TOPOLOGIES_TOPIC]):
                 raise TopicError(TOPOLOGIES_TOPIC, f"{hidden}: {remedy()}")
             return {}
         values: dict[str, bytes] = {}
@@ -251,7 +258,7 @@ class Catalogue:
                     raise TopicError(resource.name, problem) from error
         return configs
 
-    def _allowed(self, topics: Iterable[str]) -> dict[str, frozenset[str] | None]:
+    def allowed(self, topics: Iterable[str]) -> dict[str, frozenset[str] | None]:
         """The operations that this user may do with topics; None if one does not exist, or the cluster has no ACLs."""
         names = list(topics)
         if not names:

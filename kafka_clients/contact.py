@@ -33,9 +33,11 @@ class Contact:
 
     Args:
         kafka: librdkafka properties, `bootstrap.servers` among them.
+        first_s: how long the brokers may take to answer for the first time, in seconds.
     """
 
-    def __init__(self, kafka: Mapping[str, Any]) -> None:
+    def __init__(self, kafka: Mapping[str, Any], first_s: float = FIRST_S) -> None:
+        self._first_s = first_s
         self._servers = kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
         self._heard: list[KafkaError] = []
         settings: dict[str, Any] = {**for_admin({**QUIET, **kafka}), "error_cb": self._heard.append}
@@ -55,7 +57,7 @@ class Contact:
         try:
             if not self._reached:
                 # A future, because Ctrl-C does not interrupt calls that wait within librdkafka.
-                self.admin.describe_cluster(request_timeout=FIRST_S).result()
+                self.admin.describe_cluster(request_timeout=self._first_s).result()
                 self._reached = True
             yield
         except KafkaException as error:

@@ -11,27 +11,23 @@
 
     running = spark_jobs.spout(spark, topology, "lines", "a-topic", kafka={"bootstrap.servers": …}, checkpoint=…)
 
-Rooms, from what users call to what it is made of:
-
-- `packages`: the session and what it needs; `bolt`: a bolt as a query; `tracking`: the column that `transform` keeps;
-  `spout`: a spout as a query and a loop; `source`: what a topology says of its messages; `emit`: a streaming job as a
-  source.
-- `submit` and `main`: a component under spark-submit, from both sides; `declared`: what the topology gives it to run;
-  `lifeline`: how the one hears that the other is gone.
-- `running_query`: progress and stopping; `progress`: a line about each micro-batch; `checkpoint`: whom a checkpoint
-  belongs to; `kafka_options`: settings; `kafka_security`: those that say how to get in.
-- `tallies`: what a component has done; `driver_stats`: publishes it in `{topology}.stats`; `metrics`: shows it to
-  Prometheus; `inbox_offsets`: how far a bolt is, for tools that show lags.
-- Of a bolt: `micro_batch`: its two writes; `records_in` and `unpacking`: records into rows; `results`: what `transform`
-  returned; `input_acks`: acks of the inputs.
-- Of both: `packing`: rows into packs; `entries`: what is said of their trees; `frames`: streams as columns.
+- `packages`: the session and what it needs; `bolt`, `spout`, `emit`: what users call; `tracking`: the column that
+  `transform` keeps; `components`: what a topology gives a job to run.
+- `submit` and `main`: a component under spark-submit, from both sides; `lifeline`: the end of the one with the other.
+- `running_query`: progress and stopping; `checkpoint`: its owner and its offsets; `kafka_options`, `kafka_security`:
+  settings; `counts`, `driver_stats`, `metrics`: what a driver publishes.
+- Of a bolt: `micro_batch`: its two writes; `records_in` and `unpacking`: records into rows; `results`: checks of what
+  `transform` returned; `input_acks`: acks of the inputs.
+- Of both: `packing`: rows into packs; `entries`: the ack log and dead letters; `frames`: streams as columns.
 - Of a spout: `spout_batch`: its write; `delivering`: messages into packs; `inits`: sent before them; `outcomes`: which
   trees are open; `spout_loop`: reads notices and commits; `replays`: what failed, read again by position;
   `spout_offsets`: its committed offsets; `spout_landing`: a source that cannot be read by position.
-- `zip_imports`: what a Python worker does before each task. `errors`: everything that is raised, drawn as a tree.
+- `zip_imports`: what a Python worker does before each task. `errors`: the hierarchy.
 """
 
 from spark_jobs.bolt import bolt
+from spark_jobs.components import Source, SourceFunction
+from spark_jobs.counts import BatchResult
 from spark_jobs.emit import emit
 from spark_jobs.errors import (
     CheckpointRefusedError,
@@ -41,10 +37,9 @@ from spark_jobs.errors import (
     TopicsRefusedError,
     TransformRefusedError,
 )
-from spark_jobs.micro_batch import BatchResult, Sink, Transform
+from spark_jobs.micro_batch import Sink, Transform
 from spark_jobs.packages import packages, required_settings, session
 from spark_jobs.running_query import RunningQuery
-from spark_jobs.source import Source, SourceFunction
 from spark_jobs.spout import RunningSpout, spout
 from spark_jobs.tracking import mark_failed, merge_tracking
 from spark_jobs.zip_imports import read_changed_archives_only

@@ -1,68 +1,27 @@
 """A bolt as a Structured Streaming query."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.checkpoint import claim_checkpoint
-from spark_jobs.driver_stats import driver_stats
+from spark_jobs.components import HasManifest, bolt_of, topics_of
+from spark_jobs.counts import BatchResult, Tally
+from spark_jobs.driver_stats import DriverStats, InboxOffsets
 from spark_jobs.errors import ComponentRefusedError
-from spark_jobs.inbox_offsets import InboxOffsets
 from spark_jobs.kafka_options import check_topics, sink_options, source_options
-from spark_jobs.micro_batch import BatchResult, BoltBatch, Sink, Transform
+from spark_jobs.micro_batch import BoltBatch, Sink, Transform
 from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
-from spark_jobs.tallies import BoltTally
-from tuple_tree.manifest import BoltManifest, Component, Manifest
-from tuple_tree.names import acks_topic, component_group, dead_letters_topic, notices_topic, tuples_topic
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import component_group, tuples_topic
 
 _RECORDS: Final = 200_000
 _PACKS: Final = 1_000
 
 _SPLITTING: Final = ("minpartitions", "maxrecordsperpartition")
 """Options with which several tasks read a partition: the acks of its inputs have to have one order."""
-
-
-class HasManifest(Protocol):
-    """A topology as `TopologyBuilder.build` returns it."""
-
-    @property
-    def manifest(self) -> Manifest:
-        """What it is."""
-        ...
-
-
-def manifest_of(topology: Manifest | HasManifest) -> Manifest:
-    """The manifest of whatever stands for a topology."""
-    return topology if isinstance(topology, Manifest) else topology.manifest
-
-
-def component_of(manifest: Manifest, name: str) -> Component:
-    """A component of the topology.
-
-    Raises:
-        ComponentRefusedError: if there is none.
-    """
-    try:
-        return manifest.component(name)
-    except ValueError as error:
-        raise ComponentRefusedError(f"{error}; name one of these") from None
-
-
-def topics_of(manifest: Manifest, component: Component) -> dict[str, int]:
-    """The topics that a component needs, beside the source of a spout, and how many partitions they have."""
-    topics = {}
-    if isinstance(component, BoltManifest):
-        topics[tuples_topic(manifest.topology, component.name)] = component.tasks
-    elif manifest.acking:
-        topics[notices_topic(manifest.topology, component.name)] = component.tasks
-    for receiver in manifest.bolts:
-        if any(subscription.source == component.name for subscription in receiver.subscriptions):
-            topics[tuples_topic(manifest.topology, receiver.name)] = receiver.tasks
-    if manifest.acking:
-        topics[acks_topic(manifest.topology)] = manifest.ack_partitions
-    return {**topics, dead_letters_topic(manifest.topology): 1}
 
 
 def bolt(
@@ -109,73 +68,46 @@ def bolt(
         CheckpointRefusedError: if the checkpoint belongs to something else.
         SparkJobError: if the session runs tasks speculatively.
     """
-    manifest = manifest_of(topology)
-    found = component_of(manifest, name)
-    if not isinstance(found, BoltManifest):
-        raise ComponentRefusedError(f"{name!r} is a spout of topology {manifest.topology!r}: name a bolt")
+    manifest, component = bolt_of(topology, name)
     check_session(spark)
-    _check_options(name, options or {})
-    batch = BoltBatch(manifest, found, transform, _idempotent(sink_options(kafka)))
-    batch.check(spark.createDataFrame([], batch.row_type))
-    check_topics(kafka, topics_of(manifest, found))
-    claim_checkpoint(spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt"})
-    tally = BoltTally(found)
-
-    def run(records: DataFrame, batch_id: int, session: bytes) -> BatchResult:
-        written = batch.run(records, batch_id, session)
-        tally.add(written)
-        return written
-
-    limit = _default_rows(manifest, found) if max_rows is None else max_rows
-    query_name = f"{manifest.topology}.{name}"
-    runner = BatchRunner(query_name, run)
-    read = {
-        **source_options(kafka),
-        "subscribe": tuples_topic(manifest.topology, name),
-        "includeHeaders": "true",
-        # Bolts of the SDK may write in transactions, and do again what they abort: nobody's settings change this.
-        "kafka.isolation.level": "read_committed",
-        "startingOffsets": "earliest",
-        # Offsets out of range were not acked, so their trees are replayed; the query goes on.
-        "failOnDataLoss": "false",
-        **({"maxOffsetsPerTrigger": str(limit)} if limit else {}),
-        **(options or {}),
-    }
-    writer = (
-        spark.readStream.format("kafka")
-        .options(**read)
-        .load()
-        .writeStream.queryName(query_name)
-        .option("checkpointLocation", checkpoint)
-    )
-    if trigger:
-        writer = writer.trigger(**trigger)
-    inbox = InboxOffsets(kafka, component_group(manifest.topology, name))
-    runner.listener.on_end_offsets = inbox.reached
-    query = runner.start(writer, spark)
-    stats = driver_stats(kafka, manifest.topology, name, tally.stats, lambda: query.isActive, inbox)
-    stats.start()
-    return RunningQuery(query, runner, stats)
-
-
-def _default_rows(manifest: Manifest, bolt: BoltManifest) -> int:
-    codecs = {manifest.stream(each.source, each.stream).codec for each in bolt.subscriptions}
-    return _PACKS if "arrow" in codecs else _RECORDS
-
-
-def _check_options(name: str, options: Mapping[str, str]) -> None:
-    for option in options:
+    for option in options or {}:
         if option.lower() in _SPLITTING:
             raise ComponentRefusedError(
                 f"bolt {name!r} has option {option}: each partition of its inbox is read by one task, so leave it out, "
                 "and give the bolt more tasks"
             )
-
-
-def _idempotent(kafka: Mapping[str, str]) -> dict[str, str]:
-    """A batch of entries that the client sent twice would cancel, and the ack of their input come too early.
-
-    With several requests under way a client that gives one up begins a new epoch, and sends the others once more.
-    """
+    # A batch of entries that the client sent twice would cancel, and the ack of their input come too early. With
+    # several requests under way a client that gives one up begins a new epoch, and sends the others once more.
     once = {"kafka.enable.idempotence": "true", "kafka.max.in.flight.requests.per.connection": "1"}
-    return {**kafka, "kafka.acks": "all", **once}
+    batch = BoltBatch(manifest, component, transform, {**sink_options(kafka), "kafka.acks": "all", **once})
+    batch.check(spark.createDataFrame([], batch.row_type))
+    check_topics(kafka, topics_of(manifest, component))
+    claim_checkpoint(spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt"})
+    tally = Tally(component)
+    if max_rows is None:
+        codecs = {manifest.stream(each.source, each.stream).codec for each in component.subscriptions}
+        max_rows = _PACKS if "arrow" in codecs else _RECORDS
+
+    def run(records: DataFrame, batch_id: int, session: bytes) -> BatchResult:
+        result = batch.run(records, batch_id, session)
+        tally.add(result)
+        return result
+
+    runner = BatchRunner(f"{manifest.topology}.{name}", run)
+    read = {
+        **source_options(kafka),
+        "subscribe": tuples_topic(manifest.topology, name),
+        "includeHeaders": "true",
+        # Bolts of the SDK may write in transactions, and do again what they abort: no setting changes this.
+        "kafka.isolation.level": "read_committed",
+        "startingOffsets": "earliest",
+        # Offsets out of range were not acked, so their trees are replayed; the query goes on.
+        "failOnDataLoss": "false",
+        **({"maxOffsetsPerTrigger": str(max_rows)} if max_rows else {}),
+        **(options or {}),
+    }
+    inbox = InboxOffsets(kafka, component_group(manifest.topology, name))
+    runner.on_end_offsets = inbox.reached
+    query = runner.start(spark, read, checkpoint, trigger)
+    stats = DriverStats(kafka, manifest.topology, name, tally.stats, lambda: query.isActive, inbox)
+    return RunningQuery(query, runner, stats)

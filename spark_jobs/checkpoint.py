@@ -1,8 +1,7 @@
-"""A checkpoint: whom it belongs to, and how far its query had planned.
+"""A checkpoint of Spark: the topology and component that own it, and how far its query has planned.
 
-Offsets and the session live in Spark's checkpoint. A file beside Spark's says which topology and component that is, so
-that a checkpoint is not taken for another's. Spark writes the offsets of a micro-batch into `offsets/{batch}` before it
-runs it, and runs it again with the same ones unless it was committed.
+Spark writes the offsets of a micro-batch into `offsets/{batch}` before it runs it, and runs it again with the same ones
+unless it was committed.
 """
 
 import json
@@ -14,8 +13,6 @@ from pyspark.sql import SparkSession
 from spark_jobs.errors import CheckpointRefusedError
 
 _MARKER: Final = "kafka-acker.json"
-_SPARKS_METADATA: Final = "metadata"
-_OFFSETS: Final = "offsets"
 
 
 class _Files:
@@ -43,8 +40,8 @@ class _Files:
             stream.close()
 
     def create(self, name: str, text: str) -> None:
-        """Writes a file unless it is there already."""
-        # Beside it first: a driver that dies amid this must not leave half a file that no other one can read.
+        """Writes a file unless it exists."""
+        # Under another name first: a driver that dies amid this must not leave half a file.
         fresh = self.path(f".{name}.{uuid.uuid4().hex}")
         stream = self._files.create(fresh, True)
         try:
@@ -56,32 +53,27 @@ class _Files:
 
 
 def claim_checkpoint(spark: SparkSession, checkpoint: str, owner: dict[str, Any]) -> None:
-    """Writes into a fresh checkpoint to whom it belongs, or checks it.
-
-    Args:
-        spark: knows the file systems.
-        checkpoint: directory, on any file system that Hadoop knows.
-        owner: what must not change.
+    """Marks a new checkpoint with its owner, or checks that of an old one.
 
     Raises:
         CheckpointRefusedError: if it belongs to something else.
     """
     files = _Files(spark, checkpoint)
     if not files.exists(_MARKER):
-        if files.exists(_SPARKS_METADATA):
+        if files.exists("metadata"):
             raise CheckpointRefusedError(
                 f"checkpoint {checkpoint} was made by another Spark query: give this one a directory of its own"
             )
         files.create(_MARKER, json.dumps(owner, sort_keys=True))
     try:
-        found = json.loads(files.read(_MARKER))
+        marked = json.loads(files.read(_MARKER))
     except ValueError as error:
         raise CheckpointRefusedError(
             f"{_MARKER} of checkpoint {checkpoint} cannot be read ({error}): give the query a fresh directory"
         ) from error
-    if found != owner:
+    if marked != owner:
         raise CheckpointRefusedError(
-            f"checkpoint {checkpoint} belongs to {_listed(found)}, not to {_listed(owner)}: its offsets and sequence "
+            f"checkpoint {checkpoint} belongs to {_listed(marked)}, not to {_listed(owner)}: its offsets and sequence "
             "numbers would be wrong here, so give the query a directory of its own"
         )
 
@@ -96,19 +88,16 @@ def planned_offsets(spark: SparkSession, checkpoint: str, topic: str) -> dict[in
     """The end of the last micro-batch that was planned, by partition; empty if there was none.
 
     What lies before may have been delivered, and what lies behind was not.
-
-    Raises:
-        CheckpointRefusedError: if the checkpoint cannot be understood, or is of another topic.
     """
     files = _Files(spark, checkpoint)
-    names = files.names(_OFFSETS) if files.exists(_OFFSETS) else []
+    names = files.names("offsets") if files.exists("offsets") else []
     batches = [int(name) for name in names if name.isdigit()]
     if not batches:
         return {}
     # A version, Spark's own metadata, and a line for each source.
     try:
-        found = json.loads(files.read(_OFFSETS, str(max(batches))).splitlines()[2])
-        return {int(partition): int(offset) for partition, offset in found[topic].items()}
+        topics = json.loads(files.read("offsets", str(max(batches))).splitlines()[2])
+        return {int(partition): int(offset) for partition, offset in topics[topic].items()}
     except (IndexError, ValueError, TypeError, AttributeError) as error:
         raise CheckpointRefusedError(
             f"offsets of batch {max(batches)} in checkpoint {checkpoint} cannot be read ({error!r}): give the query a "
@@ -116,5 +105,5 @@ def planned_offsets(spark: SparkSession, checkpoint: str, topic: str) -> dict[in
         ) from error
     except KeyError:
         raise CheckpointRefusedError(
-            f"checkpoint {checkpoint} reads {', '.join(found)}, not {topic}: give the query a directory of its own"
+            f"checkpoint {checkpoint} reads {', '.join(topics)}, not {topic}: give the query a directory of its own"
         ) from None

@@ -1,7 +1,7 @@
-"""What a spout writes: messages of its source into packs, inits and dead letters. Runs on executors.
+"""Messages of a spout's source into packs, inits and dead letters. Runs on executors.
 
-A message is a tree, whose root says position and attempt. The edges of an attempt of a task are its own, and its inits
-are in the log before the first of its tuples leaves.
+A message is a tree, whose root encodes position and attempt. The edges of an attempt of a task are its own, and its
+inits are in the log before the first of its tuples leaves; see ADR 23.
 """
 
 from collections import Counter
@@ -13,16 +13,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark import Accumulator, AccumulatorParam, SparkContext, TaskContext
 
-from spark_jobs.entries import record_rows
+from spark_jobs.entries import dead_letter
 from spark_jobs.errors import SparkJobError
 from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.inits import Roots, SendInits
 from spark_jobs.packing import LARGEST, Outputs, without
 from tuple_tree.anchor_columns import Rows
-from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import SpoutAddress
-from tuple_tree.names import dead_letters_topic
 from tuple_tree.positions import ATTEMPT_BITS, OFFSET_BITS, PARTITION_BITS, roots_of_words
 from tuple_tree.source_positions import Offsets
 
@@ -32,14 +30,12 @@ FIELD: Final = "_field_"
 EXHAUSTED: Final = "retries-exhausted"
 """The reason of a dead letter whose last attempt failed."""
 
-LARGEST_VALUE: Final = 1_000_000
-"""Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
-
 _DETAIL: Final = 500
+"""Characters of a dead letter's detail."""
 
 
 class SourceRange(NamedTuple):
-    """Messages of one source partition.
+    """Messages of one source partition; pickled as runs of offsets without a gap.
 
     Attributes:
         offsets: of all of them, in rising order.
@@ -51,6 +47,25 @@ class SourceRange(NamedTuple):
     offsets: Offsets
     dead: Offsets
     tuples: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        begins = np.flatnonzero(np.diff(self.offsets, prepend=self.offsets[:1] - 2) != 1)
+        sizes = np.diff(begins, append=len(self.offsets))
+        return _of_runs, (self.partition, self.offsets[begins], sizes, self.dead, self.tuples)
+
+
+def _of_runs(partition: int, starts: Offsets, sizes: Offsets, dead: Offsets, tuples: int) -> SourceRange:
+    firsts = np.cumsum(sizes) - sizes
+    return SourceRange(partition, np.arange(sizes.sum()) + np.repeat(starts - firsts, sizes), dead, tuples)
+
+
+def totals(ranges: Sequence[SourceRange]) -> tuple[int, int, int]:
+    """How many messages, dead letters and deliveries these are."""
+    return (
+        sum(len(each.offsets) for each in ranges),
+        sum(len(each.dead) for each in ranges),
+        sum(each.tuples for each in ranges),
+    )
 
 
 class ReplayRequest(NamedTuple):
@@ -98,10 +113,14 @@ class Messages:
         try:
             return pa.record_batch([value.cast(schema.types[0])], schema), {}
         except pa.ArrowInvalid:
-            texts = [_text(each) for each in value.to_pylist()]
-            unread = {row: "the value is no UTF-8" for row, text in enumerate(texts) if text is False}
-            readable = [None if text is False else text for text in texts]
-            return pa.record_batch([pa.array(readable, schema.types[0])], schema), unread
+            texts, unread = [], {}
+            for row, each in enumerate(value.to_pylist()):
+                try:
+                    texts.append(None if each is None else each.decode())
+                except UnicodeDecodeError:
+                    texts.append(None)
+                    unread[row] = "the value is no UTF-8"
+            return pa.record_batch([pa.array(texts, schema.types[0])], schema), unread
 
     def roots(self, partition: int, offsets: Offsets, attempts: Any) -> IdColumn:
         """The root of each message of a partition."""
@@ -110,61 +129,29 @@ class Messages:
         return roots_of_words(words, [self.topic_key], self.ack_partitions)
 
 
-def _text(value: bytes | None) -> str | Literal[False] | None:
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        return False
+_Reports = list[tuple[int, list[SourceRange]]]
+"""Of tasks, by their numbers."""
 
 
-class Report(NamedTuple):
-    """What a task has delivered of a partition.
+class _Appended(AccumulatorParam[_Reports]):
+    def zero(self, value: _Reports) -> _Reports:  # noqa: ARG002 - of Spark
+        return []
 
-    Attributes:
-        starts: of each run of offsets without a gap.
-        ends: one behind the last of each run.
-        dead: offsets of dead letters.
-        tuples: deliveries, one for each recipient.
-    """
-
-    partition: int
-    starts: Offsets
-    ends: Offsets
-    dead: Offsets
-    tuples: int
-
-    @classmethod
-    def of(cls, found: SourceRange) -> "Report":
-        """The report of some messages."""
-        offsets = found.offsets
-        breaks = np.flatnonzero(np.diff(offsets) != 1)
-        starts = offsets[np.concatenate(([0], breaks + 1))]
-        return cls(found.partition, starts, offsets[np.append(breaks, len(offsets) - 1)] + 1, found.dead, found.tuples)
-
-    @property
-    def offsets(self) -> Offsets:
-        """Of all messages, in rising order."""
-        sizes = self.ends - self.starts
-        first = np.cumsum(sizes) - sizes
-        offsets: Offsets = np.arange(sizes.sum()) + np.repeat(self.starts - first, sizes)
-        return offsets
+    def addInPlace(self, value1: _Reports, value2: _Reports) -> _Reports:  # noqa: N802 - of Spark
+        return [*value1, *value2]
 
 
 class Deliveries:
-    """What tasks report of what they have delivered; of a task that is tried again, the last attempt.
-
-    Args:
-        spark: of the driver.
-    """
+    """What tasks report of what they have delivered; of a task that is tried again, the last attempt."""
 
     def __init__(self, spark: SparkContext) -> None:
         self._reported: Accumulator[_Reports] = spark.accumulator([], _Appended())
 
-    def __call__(self, found: list[SourceRange]) -> None:
+    def __call__(self, ranges: list[SourceRange]) -> None:
         """On an executor: delivers the report of a task."""
         task = TaskContext.get()
         assert task is not None  # noqa: S101 - for the type checker
-        self._reported.add([(task.partitionId(), [Report.of(each) for each in found if len(each.offsets)])])
+        self._reported.add([(task.partitionId(), [each for each in ranges if len(each.offsets)])])
 
     def take(self, tasks: int) -> list[SourceRange]:
         """On the driver: what so many tasks have reported since the last call, each partition once.
@@ -178,31 +165,26 @@ class Deliveries:
                 f"{tasks - len(reported)} of {tasks} tasks have not reported what they delivered: see Spark's log, and "
                 "start the spout again, it delivers the micro-batch once more"
             )
-        partitions: dict[int, list[Report]] = {}
-        for reports in reported.values():
-            for each in reports:
+        partitions: dict[int, list[SourceRange]] = {}
+        for ranges in reported.values():
+            for each in ranges:
                 partitions.setdefault(each.partition, []).append(each)
         return [
             SourceRange(
                 partition,
-                _distinct([each.offsets for each in several]),
-                _distinct([each.dead for each in several]),
-                sum(each.tuples for each in several),
+                _distinct([each.offsets for each in ranges]),
+                _distinct([each.dead for each in ranges]),
+                sum(each.tuples for each in ranges),
             )
-            for partition, several in partitions.items()
+            for partition, ranges in partitions.items()
         ]
 
 
-_Reports = list[tuple[int, list[Report]]]
-"""Of tasks, by their numbers."""
-
-
-class _Appended(AccumulatorParam[_Reports]):
-    def zero(self, value: _Reports) -> _Reports:  # noqa: ARG002 - of Spark
-        return []
-
-    def addInPlace(self, value1: _Reports, value2: _Reports) -> _Reports:  # noqa: N802 - of Spark
-        return [*value1, *value2]
+def _distinct(several: Sequence[Offsets]) -> Offsets:
+    """All of them in order; `np.unique` of a column hashes, which takes ten times as long as merging runs."""
+    merged: Offsets = np.sort(np.concatenate(several), kind="stable")
+    distinct: Offsets = merged[np.diff(merged, prepend=merged[:1] - 1) != 0]
+    return distinct
 
 
 @dataclass(frozen=True)
@@ -230,16 +212,8 @@ class Deliver:
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Packs batches of messages: Kafka's columns, and the stream's fields where Spark has made them."""
         task = _Task(self)
-        for batch in batches:
-            for partition, rows in _by_partition(batch.column("partition").to_numpy()):
-                task.add(partition, batch.take(pa.array(rows)) if len(rows) < batch.num_rows else batch)
-            if task.packing.is_full:
-                yield record_rows(task.take())
-        task.packing.end()
-        records = task.take()
-        if records:
-            yield record_rows(records)
-        self.report(task.found())
+        yield from task.roots.records(batches, task.add)
+        self.report(task.ranges())
 
 
 class _Task:
@@ -249,25 +223,30 @@ class _Task:
         self._deliver = deliver
         self._codec = FrameCodec(deliver.messages.frame)
         self._counts: Counter[str] = Counter()
-        self._roots = Roots(deliver.outputs, deliver.spout, deliver.send, deliver.largest, self._count)
-        self.packing, self.take = self._roots.packing, self._roots.take
+        self.roots = Roots(deliver.outputs, deliver.spout, deliver.send, deliver.largest, self._count)
         self._offsets: dict[int, list[Offsets]] = {}
         self._dead: dict[int, list[int]] = {}
         self._tuples: Counter[int] = Counter()
 
-    def found(self) -> list[SourceRange]:
+    def _count(self, name: str, more: int) -> None:
+        self._counts[name] += more
+
+    def ranges(self) -> list[SourceRange]:
         return [
             SourceRange(
                 partition,
-                np.concatenate(several),
+                np.concatenate(offsets),
                 np.array(sorted(self._dead.get(partition, ())), np.int64),
                 self._tuples[partition],
             )
-            for partition, several in self._offsets.items()
+            for partition, offsets in self._offsets.items()
         ]
 
-    def add(self, partition: int, batch: Any) -> None:
-        """Takes messages of a partition."""
+    def add(self, batch: Any) -> None:
+        for partition, rows in _by_partition(batch.column("partition").to_numpy()):
+            self._add(partition, batch.take(pa.array(rows)) if len(rows) < batch.num_rows else batch)
+
+    def _add(self, partition: int, batch: Any) -> None:
         offsets = batch.column("offset").to_numpy()
         attempts = np.zeros(len(offsets), np.int64)
         given_up: dict[int, str] = {}
@@ -286,7 +265,7 @@ class _Task:
         alive = without(np.arange(len(offsets)), [*unread, *given_up])
         roots = self._deliver.messages.roots(partition, offsets, attempts)
         before = self._counts["transferred"]
-        unfit = self._roots.emit(fields, roots, alive)
+        unfit = self.roots.emit(fields, roots, alive)
         self._tuples[partition] += self._counts["transferred"] - before
         for row, detail in given_up.items():
             self._set_aside(batch, row, EXHAUSTED, detail)
@@ -295,35 +274,23 @@ class _Task:
                 self._set_aside(batch, row, "bad-payload", detail)
 
     def _set_aside(self, batch: Any, row: int, reason: str, detail: str) -> None:
-        """A message that is not delivered: as it was, with headers that say why."""
-        record = {
-            name: batch.column(name)[row].as_py()
-            for name in ("topic", "partition", "offset", "key", "value", "headers")
-        }
+        """Makes a dead letter of a message."""
+        topic, partition, offset, key, value, headers = (
+            batch.column(name)[row].as_py() for name in ("topic", "partition", "offset", "key", "value", "headers")
+        )
         outputs = self._deliver.outputs
-        said = dead_letter_headers(
-            record["topic"],
-            record["partition"],
-            record["offset"],
+        letter = dead_letter(
+            outputs.topology,
+            (topic, partition, offset),
             reason=reason,
             detail=detail[:_DETAIL],
             by=f"{outputs.component}/{self._deliver.spout.task}",
+            key=key,
+            value=value,
+            headers=[(header["key"], header["value"]) for header in headers or ()],
         )
-        own = [(header["key"], header["value"]) for header in record["headers"] or ()]
-        value = record["value"]
-        kept = value if value is not None and len(value) <= LARGEST_VALUE else None
-        self.packing.add((dead_letters_topic(outputs.topology), 0, record["key"], kept, [*own, *said]))
-        self._dead.setdefault(record["partition"], []).append(record["offset"])
-
-    def _count(self, name: str, more: int) -> None:
-        self._counts[name] += more
-
-
-def _distinct(several: Sequence[Offsets]) -> Offsets:
-    """All of them in order; `np.unique` of a column hashes, which takes ten times as long as merging runs."""
-    found: Offsets = np.sort(np.concatenate(several), kind="stable")
-    distinct: Offsets = found[np.diff(found, prepend=found[:1] - 1) != 0]
-    return distinct
+        self.roots.packing.add(letter)
+        self._dead.setdefault(partition, []).append(offset)
 
 
 def _by_partition(partitions: Any) -> Iterator[tuple[int, Rows]]:
@@ -332,12 +299,3 @@ def _by_partition(partitions: Any) -> Iterator[tuple[int, Rows]]:
         return
     for partition in np.unique(partitions).tolist():
         yield partition, np.flatnonzero(partitions == partition)
-
-
-def totals(several: Sequence[SourceRange]) -> tuple[int, int, int]:
-    """How many messages, dead letters and deliveries these are."""
-    return (
-        sum(len(each.offsets) for each in several),
-        sum(len(each.dead) for each in several),
-        sum(each.tuples for each in several),
-    )

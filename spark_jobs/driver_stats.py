@@ -1,8 +1,6 @@
-"""A driver says once a second in `{topology}.stats` what its component has done, in a thread of its own.
+"""What a driver publishes about its component: its counts in `{topology}.stats`, and the offsets of a bolt's group.
 
-A micro-batch may take minutes, and a driver that is silent for ten seconds looks as if it was gone; so this is no
-affair of the thread that writes. Whatever goes wrong here, be it that the clients cannot be made, is said in the log,
-and is of no matter to the query.
+A failure here is logged, and does not end the query.
 """
 
 import logging
@@ -11,53 +9,101 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kafka_clients.client_settings import for_admin
+from kafka_clients.client_settings import for_admin, for_consumer
 from kafka_clients.forgotten_clients import forgettable
 from kafka_clients.stats_publisher import LAST_SECONDS, PUBLISH_SECONDS, StatsPublisher, producer_settings
-from spark_jobs.inbox_offsets import InboxOffsets
+from spark_jobs.spout_offsets import commit
 
 logger = logging.getLogger("spark_jobs.stats")
 
 _LOOK_SECONDS: Final = PUBLISH_SECONDS / 2
 
-Stats = Callable[[], Mapping[str, Any]]
+
+class InboxOffsets:
+    """Commits where micro-batches ended, so that Kafka's tools show the lag of a bolt; the bolt goes by its checkpoint.
+
+    Args:
+        kafka: librdkafka properties.
+        group: the bolt's; nothing joins it.
+    """
+
+    def __init__(self, kafka: Mapping[str, Any], group: str) -> None:
+        self._settings = {"log_level": 2, **for_consumer(kafka), "group.id": group, "enable.auto.commit": False}
+        self._group = group
+        self._consumer: Consumer | None = None
+        self._ends: Mapping[str, Mapping[str, int]] = {}
+        self._committed: Mapping[str, Mapping[str, int]] = {}
+        self._failed = False
+
+    def reached(self, ends: Mapping[str, Mapping[str, int]]) -> None:
+        """Takes where a micro-batch ended: topic → partition → offset."""
+        self._ends = ends
+
+    def commit(self) -> None:
+        """Commits new offsets; for one thread. Only the first failure is logged."""
+        ends = self._ends
+        if ends == self._committed:
+            return
+        try:
+            self._consumer = self._consumer or Consumer(self._settings)
+            offsets = [
+                TopicPartition(topic, int(number), int(offset))
+                for topic, partitions in ends.items()
+                for number, offset in partitions.items()
+            ]
+            commit(self._consumer, offsets)
+        except KafkaException as error:
+            if not self._failed:
+                logger.warning(
+                    "the lag of %s will not be shown, its offsets cannot be committed: %s", self._group, error
+                )
+            self._failed = True
+        else:
+            self._committed, self._failed = ends, False
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
 
 
 class DriverStats:
-    """A thread that publishes until the component has ended.
+    """A thread that publishes once a second until the component has ended.
+
+    It is not the thread that writes: a micro-batch may take minutes, and a driver that publishes nothing for ten
+    seconds is shown as gone.
 
     Args:
+        kafka: librdkafka properties.
         topology: its name.
-        name: of the query, for logs.
-        publisher: makes what publishes; called in the thread.
-        stats: the counts, as an object for JSON; called in the thread.
-        is_running: whether the component is at work; asked again and again.
+        component: one of its own.
+        counts: the counts, as an object for JSON; called in the thread.
+        is_running: whether the component runs; called in the thread.
         inbox: of a bolt; its offsets are committed in the thread as well.
     """
 
     def __init__(
         self,
+        kafka: Mapping[str, Any],
         topology: str,
-        name: str,
-        publisher: Callable[[], StatsPublisher],
-        stats: Stats,
+        component: str,
+        counts: Callable[[], Mapping[str, Any]],
         is_running: Callable[[], bool],
         inbox: InboxOffsets | None = None,
     ) -> None:
-        self._inbox = inbox
         self.topology = topology
-        self._name = name
-        self._publisher = publisher
-        self.counts = stats
+        self.counts = counts
+        self._kafka = kafka
+        self._component = component
+        self._began = time.monotonic()
         self._is_running = is_running
+        self._inbox = inbox
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"stats of {name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"stats of {topology}.{component}", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread."""
         self._thread.start()
 
     def end(self) -> None:
@@ -66,45 +112,20 @@ class DriverStats:
         self._thread.join(2 * LAST_SECONDS)
 
     def _run(self) -> None:
-        inbox = self._inbox
+        commit_inbox = self._inbox.commit if self._inbox else lambda: None
         try:
-            publisher = self._publisher()
+            # The clients are made here, so that invalid settings do not end the query either.
+            producer = Producer(producer_settings(self._kafka))
+            admin = forgettable(AdminClient)({**for_admin(self._kafka), "log_level": 2})
+            publisher = StatsPublisher(self.topology, "component", self._component, producer, admin, self._began)
             while not self._ending.wait(_LOOK_SECONDS) and self._is_running():
                 publisher.look(time.monotonic(), self.counts)
-                if inbox is not None:
-                    inbox.commit()
+                commit_inbox()
             publisher.end(time.monotonic(), self.counts())
-            if inbox is not None:
-                inbox.commit()
+            commit_inbox()
         except Exception as error:  # noqa: BLE001 - whatever it is, the query does not need it
-            logger.warning("acker top and the dashboard will not show %s: %s", self._name, error)
+            name = f"{self.topology}.{self._component}"
+            logger.warning("acker top and the dashboard will not show %s: %s", name, error)
         finally:
-            if inbox is not None:
-                inbox.close()
-
-
-def driver_stats(
-    kafka: Mapping[str, Any],
-    topology: str,
-    component: str,
-    stats: Stats,
-    is_running: Callable[[], bool],
-    inbox: InboxOffsets | None = None,
-) -> DriverStats:
-    """Publishes what this driver's component does, from its `start` on.
-
-    Args:
-        kafka: librdkafka properties.
-        topology: its name.
-        component: one of its own.
-        stats: the counts, as an object for JSON; called in the thread.
-        is_running: whether the component is at work.
-        inbox: of a bolt.
-    """
-    began = time.monotonic()
-
-    def publisher() -> StatsPublisher:
-        admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 2})
-        return StatsPublisher(topology, "component", component, Producer(producer_settings(kafka)), admin, began)
-
-    return DriverStats(topology, f"{topology}.{component}", publisher, stats, is_running, inbox)
+            if self._inbox:
+                self._inbox.close()

@@ -8,19 +8,19 @@ from typing import Any, Final
 import numpy as np
 from pyspark.sql import DataFrame
 
-from spark_jobs.bolt import HasManifest, component_of, manifest_of, topics_of
-from spark_jobs.entries import OUT, record_rows
+from spark_jobs.components import HasManifest, spout_of, topics_of
+from spark_jobs.counts import BatchResult, Counts
+from spark_jobs.entries import OUT
 from spark_jobs.errors import ComponentRefusedError, SparkJobError
-from spark_jobs.inits import KafkaInits, Roots, SendInits, for_executors
-from spark_jobs.kafka_options import check_topics, sink_options
-from spark_jobs.micro_batch import BatchResult, Counts
+from spark_jobs.inits import KafkaInits, Roots, SendInits
+from spark_jobs.kafka_options import check_topics, executor_settings, sink_options
 from spark_jobs.packages import check_session
 from spark_jobs.packing import LARGEST, Count, Outputs, not_counted
 from spark_jobs.results import check_fields, spark_fields
 from spark_jobs.running_query import query_id_of
 from spark_jobs.spout_batch import spout_task
 from tuple_tree.ids import random_column
-from tuple_tree.manifest import Manifest, SpoutManifest
+from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SpoutAddress
 from tuple_tree.streams import DEFAULT_STREAM
 
@@ -46,16 +46,14 @@ class EmitRows:
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Packs batches of rows with the fields of the stream."""
-        task = Roots(self.outputs, self.spout, self.send, LARGEST, self.count)
-        for batch in batches:
-            unfit = task.emit(batch, random_column(batch.num_rows), np.arange(batch.num_rows))
+        roots = Roots(self.outputs, self.spout, self.send, LARGEST, self.count)
+
+        def add(batch: Any) -> None:
+            unfit = roots.emit(batch, random_column(batch.num_rows), np.arange(batch.num_rows))
             for message in unfit.values():
                 raise SparkJobError(f"a row cannot be emitted: {message}; correct it, or leave it out")
-            if task.packing.is_full:
-                yield record_rows(task.take())
-        task.packing.end()
-        if records := task.take():
-            yield record_rows(records)
+
+        return roots.records(batches, add)
 
 
 def emit(
@@ -97,10 +95,7 @@ def emit(
         SparkJobError: if this is no micro-batch of a streaming query, or the session runs tasks speculatively.
     """
     began = time.monotonic()
-    manifest = manifest_of(topology)
-    found = component_of(manifest, spout)
-    if not isinstance(found, SpoutManifest):
-        raise ComponentRefusedError(f"{spout!r} is a bolt of topology {manifest.topology!r}: name a spout")
+    manifest, component = spout_of(topology, spout)
     outputs = Outputs.of(manifest, spout)
     if stream not in outputs.streams:
         declared = ", ".join(outputs.streams) or "none"
@@ -109,9 +104,12 @@ def emit(
     types = spark_fields(outputs.streams[stream][0])
     check_fields(batch_df.schema, stream, types, f"the micro-batch for {spout!r}")
     check_session(batch_df.sparkSession)
-    _check_once(manifest, found, query_id_of(batch_df), kafka)
+    key = (manifest.topology, spout, query_id_of(batch_df))
+    if key not in _checked:
+        check_topics(kafka, topics_of(manifest, component))
+        _checked.add(key)
     counts = Counts(batch_df.sparkSession.sparkContext)
-    rows = EmitRows(outputs, spout_task(manifest, found), KafkaInits(for_executors(kafka)), counts)
+    rows = EmitRows(outputs, spout_task(manifest, component), KafkaInits(executor_settings(kafka)), counts)
     chosen = [batch_df[f"`{name}`"].cast(kind).alias(name) for name, kind in types.items()]
     batch_df.select(*chosen).mapInArrow(rows, OUT).write.format("kafka").options(**sink_options(kafka)).save()
     counted = counts.values()
@@ -124,11 +122,3 @@ def emit(
         seconds=time.monotonic() - began,
         emitted=counted["emitted"],
     )
-
-
-def _check_once(manifest: Manifest, spout: SpoutManifest, query_id: str, kafka: Mapping[str, Any]) -> None:
-    key = (manifest.topology, spout.name, query_id)
-    if key in _checked:
-        return
-    check_topics(kafka, topics_of(manifest, spout))
-    _checked.add(key)

@@ -1,4 +1,4 @@
-"""What executors write into the ack log: rows of Spark's Kafka sink, made of columns of entries."""
+"""What executors write besides tuples: entries of the ack log and dead letters, as rows of Spark's Kafka sink."""
 
 import os
 import uuid
@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from tuple_tree.codec import encode_ack_batch
+from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.ids import IdColumn, random_column
 from tuple_tree.messages import SESSION_BYTES, AckBatch, SpoutAddress
+from tuple_tree.names import dead_letters_topic
 
 ENTRIES: Final = 4096
 """Of a batch, at most."""
@@ -33,13 +35,16 @@ _OUT: Final = pa.schema(
 Record = tuple[str, int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
 """Topic, partition, key, value and headers."""
 
+_LARGEST_VALUE: Final = 1_000_000
+"""Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
+
 
 def record_rows(records: Sequence[Record]) -> Any:
     """Records as a record batch of the type `OUT`."""
     topics, partitions, keys, values, headers = zip(*records, strict=True) if records else ((), (), (), (), ())
     flat = [header for several in headers for header in several]
     names = pa.array([name for name, _ in flat], pa.string())
-    said = pa.StructArray.from_arrays(
+    pairs = pa.StructArray.from_arrays(
         [names, pa.array([value for _, value in flat], pa.binary())], fields=list(_HEADER)
     )
     ends = np.concatenate(([0], np.cumsum([len(several) for several in headers]))).astype(np.int32)
@@ -47,17 +52,30 @@ def record_rows(records: Sequence[Record]) -> Any:
         pa.array(column, field.type)
         for column, field in zip((topics, partitions, keys, values), list(_OUT)[:-1], strict=True)
     ]
-    return pa.record_batch([*columns, pa.ListArray.from_arrays(pa.array(ends), said, type=pa.list_(_HEADER))], _OUT)
+    return pa.record_batch([*columns, pa.ListArray.from_arrays(pa.array(ends), pairs, type=pa.list_(_HEADER))], _OUT)
+
+
+def dead_letter(
+    topology: str,
+    place: tuple[str, int, int],
+    *,
+    reason: str,
+    detail: str,
+    by: str,
+    key: bytes | None = None,
+    value: bytes | None = None,
+    headers: Sequence[tuple[str, bytes]] = (),
+    index: int | None = None,
+) -> Record:
+    """The dead letter of a record at a topic, partition and offset; without a value that is too large."""
+    kept = value if value is not None and len(value) <= _LARGEST_VALUE else None
+    why = dead_letter_headers(*place, reason=reason, detail=detail, by=by, index=index)
+    return dead_letters_topic(topology), 0, key, kept, [*headers, *why]
 
 
 @dataclass(frozen=True)
 class AckLog:
-    """The ack log of a topology; picklable.
-
-    Attributes:
-        topic: `{topology}.acks`.
-        partitions: P of `root mod P`.
-    """
+    """The topic `{topology}.acks`, and P of `root mod P`; picklable."""
 
     topic: str
     partitions: int
@@ -108,7 +126,7 @@ class AckLog:
 
 
 class Entries:
-    """What one attempt of a task has to say of trees; the attempt is a writer of its own, so nothing is a repeat.
+    """Entries of one attempt of a task; the attempt is a writer of its own, so none of its batches is a repeat.
 
     Args:
         log: None where trees are not followed.
@@ -127,7 +145,6 @@ class Entries:
         self._fails: dict[int, str] = {}
 
     def add(self, roots: IdColumn, vals: IdColumn) -> None:
-        """Adds values to trees."""
         self._roots.append(roots)
         self._vals.append(vals)
 
@@ -150,7 +167,6 @@ class Entries:
 
 
 def new_session() -> bytes:
-    """A session that no other writer has."""
     return os.urandom(SESSION_BYTES)
 
 

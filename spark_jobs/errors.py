@@ -26,13 +26,17 @@ class CheckpointRefusedError(SparkJobError):
 
 
 class TopicsRefusedError(SparkJobError):
-    """Topics are missing, have another number of partitions than the topology says, or cannot be asked for."""
+    """Topics are missing, have another number of partitions than the topology says, or this user may not use them."""
 
 
 class SubmitError(SparkJobError):
-    """What the driver was given does not say which job to run, or the job failed."""
+    """The driver's arguments do not name a job, or the job failed."""
+
+
+class StoppedBetweenBatches(SparkJobError):  # noqa: N818 - it ends a query, and is no failure
+    """Ends a query before a micro-batch; what that would have processed is processed after the next start."""
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without the pages that Spark and Java add to it."""
+    """The message of an error, without the pages that Spark and Java add to it."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "without a message")

@@ -1,21 +1,19 @@
-"""Inits of trees, sent by executors before the tuples that begin them.
+"""Inits of trees, sent by executors before the tuples that begin them; see ADR 23.
 
-The init of a tree must be in the log before anybody can process one of its tuples; see ADR 23. Spark's sink promises no
-order between topics, so a task sends the inits with a producer of its own and waits until they are delivered, before it
-hands its tuples on.
+Spark's sink promises no order between topics, so a task sends the inits with a producer of its own and waits until they
+are delivered, before it hands its tuples on.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from confluent_kafka import KafkaException, Producer
 
 from kafka_clients.client_settings import for_producer
-from spark_jobs.entries import Entries, Record
+from spark_jobs.entries import Entries, Record, record_rows
 from spark_jobs.errors import SparkJobError
 from spark_jobs.packing import Count, Outputs, Packing, without
 from tuple_tree.anchor_columns import AnchorColumns, Rows
@@ -26,7 +24,6 @@ SendInits = Callable[[Sequence[Record]], object]
 """Returns when all records are delivered, and raises if they are not; picklable."""
 
 _DELIVERY_SECONDS: Final = 60.0
-_FILES: Final = ("ssl.ca", "ssl.certificate", "ssl.key")
 _ONCE: Final = {"acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_level": 2}
 
 _producers: Final[dict[str, Producer]] = {}
@@ -50,6 +47,16 @@ class Roots:
         self._send = send
         self.packing = Packing(outputs, self._entries, largest, count)
 
+    def records(self, batches: Iterable[Any], add: Callable[[Any], object]) -> Iterator[Any]:
+        """Adds batches, and yields what may be written as rows of Spark's Kafka sink."""
+        for batch in batches:
+            add(batch)
+            if self.packing.is_full:
+                yield record_rows(self._take())
+        self.packing.end()
+        if records := self._take():
+            yield record_rows(records)
+
     def emit(self, batch: Any, roots: IdColumn, rows: Rows) -> dict[int, str]:
         """Emits rows of a batch, each under its root; returns those that do not fit the stream, and why."""
         none = np.zeros(len(roots), np.uint64)
@@ -59,21 +66,16 @@ class Roots:
         self._entries.add(begun, np.zeros(len(begun), np.uint64))
         return unfit
 
-    def take(self) -> list[Record]:
+    def _take(self) -> list[Record]:
         """Records that may be written now: the inits of their trees are delivered."""
-        inits = self._entries.take()
-        if inits:
+        if inits := self._entries.take():
             self._send(inits)
         return self.packing.take()
 
 
 @dataclass(frozen=True)
 class KafkaInits:
-    """Sends inits to Kafka.
-
-    Attributes:
-        kafka: librdkafka properties, see `for_executors`.
-    """
+    """Sends inits to Kafka, with librdkafka properties from `executor_settings`."""
 
     kafka: Mapping[str, Any] = field(repr=False)
 
@@ -89,13 +91,13 @@ class KafkaInits:
         producer = _producers[key]
         failures: list[Any] = []
 
-        def delivered(error: Any, _message: object) -> None:
+        def on_delivery(error: Any, _message: object) -> None:
             if error is not None:
                 failures.append(error)
 
         try:
             for topic, partition, _, value, _ in records:
-                producer.produce(topic, value, partition=partition, on_delivery=delivered)
+                producer.produce(topic, value, partition=partition, on_delivery=on_delivery)
             left = producer.flush(_DELIVERY_SECONDS)
         except (KafkaException, BufferError) as error:
             failures.append(error)
@@ -103,16 +105,5 @@ class KafkaInits:
         if left or failures:
             # What it still holds may arrive later, and belongs to no tuple.
             del _producers[key]
-            said = failures[0] if failures else f"no answer within {_DELIVERY_SECONDS:g} s"
-            raise SparkJobError(f"inits could not be delivered ({said}): check that executors reach the brokers")
-
-
-def for_executors(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """Kafka's settings with the contents of PEM files, which executors need not have."""
-    settings = dict(kafka)
-    for name in _FILES:
-        path = Path(str(settings.get(f"{name}.location", "")))
-        if f"{name}.location" in settings and path.is_file():
-            del settings[f"{name}.location"]
-            settings.setdefault(f"{name}.pem", path.read_text())
-    return settings
+            why = failures[0] if failures else f"no answer within {_DELIVERY_SECONDS:g} s"
+            raise SparkJobError(f"inits could not be delivered ({why}): check that executors reach the brokers")

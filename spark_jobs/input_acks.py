@@ -10,20 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from spark_jobs.entries import AckLog, Record, record_rows
+from spark_jobs.entries import AckLog, Record, dead_letter, record_rows
 from spark_jobs.packing import Count, not_counted
 from spark_jobs.records_in import InboxDecoder, RecordIn, Sources, records_of
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, anchor_headers
-from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.errors import WireError
 from tuple_tree.ids import IdColumn
-from tuple_tree.names import dead_letters_topic
 
 BATCH_BITS: Final = 20
 """Of a sequence number, below the id of the micro-batch."""
-
-_LARGEST_VALUE: Final = 1_000_000
-"""Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
 
 
 @dataclass(frozen=True)
@@ -101,17 +96,17 @@ class InputAcks:
 
     def _letter(self, record: RecordIn, error: WireError, index: int | None = None) -> Record:
         self.count("dead", 1)
-        headers = dead_letter_headers(
-            self.inbox_topic,
-            record.partition,
-            record.offset,
+        return dead_letter(
+            self.topology,
+            (self.inbox_topic, record.partition, record.offset),
             reason=error.reason,
             detail=error.detail,
             by=f"{self.sources.bolt}/{record.partition}",
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
             index=index,
         )
-        kept = record.value if record.value is not None and len(record.value) <= _LARGEST_VALUE else None
-        return dead_letters_topic(self.topology), 0, record.key, kept, [*record.headers, *headers]
 
 
 class _Entries:

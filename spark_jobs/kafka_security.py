@@ -1,7 +1,7 @@
-"""How to get into Kafka: librdkafka's security settings for Spark's Java client.
+"""TLS and SASL: librdkafka's security settings for Spark's Java client.
 
 Files are read here, on the driver, and handed on as text, so that executors need none of them. What Java does not have,
-or has otherwise, is refused: a setting that was silently left out might be the one that somebody relies on.
+or has otherwise, is refused: a setting that was silently left out might be the one that a user relies on.
 """
 
 import re
@@ -12,7 +12,6 @@ from typing import Any, Final
 from spark_jobs.errors import SparkJobError
 
 PREFIXES: Final = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
-"""How the names begin that are dealt with here."""
 
 _MODULES: Final = {
     "PLAIN": "plain.PlainLoginModule",
@@ -29,11 +28,8 @@ _REFUSED: Final = {
     "ssl.providers": "leave it out",
 }
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
-_CERTIFICATE: Final = "CERTIFICATE"
 _KEY: Final = "PRIVATE KEY"
 _ENCRYPTED_KEY: Final = "ENCRYPTED PRIVATE KEY"
-_DEFAULT_MECHANISM: Final = "GSSAPI"
-_PROBE: Final = "probe"
 _OFF: Final = ("false", "0", "f", "no", "n")
 
 
@@ -55,26 +51,21 @@ def security_options(kafka: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _sasl(kafka: Mapping[str, Any]) -> dict[str, str]:
-    mechanism = str(kafka.get("sasl.mechanism", kafka.get("sasl.mechanisms", _DEFAULT_MECHANISM))).upper()
+    mechanism = str(kafka.get("sasl.mechanism", kafka.get("sasl.mechanisms", "GSSAPI"))).upper()
     if mechanism not in _MODULES:
         raise SparkJobError(
             f"sasl.mechanism {mechanism} cannot be used in Spark: use one of {', '.join(_MODULES)}, or a certificate "
             "(security.protocol=SSL)"
         )
-    said = {}
+    login = ""
     for name in ("username", "password"):
         if not kafka.get(f"sasl.{name}"):
             raise SparkJobError(f"sasl.mechanism {mechanism} needs sasl.{name}: set ACKER_KAFKA__SASL_{name.upper()}")
-        said[name] = _quoted(kafka[f"sasl.{name}"])
-    told = " ".join(f'{name}="{value}"' for name, value in said.items())
+        # As Java's tokenizer reads a quoted string, which ends one at the end of a line.
+        value = str(kafka[f"sasl.{name}"]).replace("\\", "\\\\").replace('"', '\\"')
+        login += f' {name}="{value}"'.replace("\n", "\\n").replace("\r", "\\r")
     module = f"org.apache.kafka.common.security.{_MODULES[mechanism]}"
-    return {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{module} required {told};"}
-
-
-def _quoted(value: object) -> str:
-    """The inside of a quoted string as Java's tokenizer reads it, which ends one at the end of a line."""
-    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return escaped.replace("\n", "\\n").replace("\r", "\\r")
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{module} required{login};"}
 
 
 def _trust(kafka: Mapping[str, Any]) -> dict[str, str]:
@@ -90,19 +81,15 @@ def _trust(kafka: Mapping[str, Any]) -> dict[str, str]:
     algorithm = kafka.get("ssl.endpoint.identification.algorithm")
     if algorithm is not None:
         options["ssl.endpoint.identification.algorithm"] = "" if str(algorithm).lower() == "none" else str(algorithm)
-    if kafka.get("ssl.ca.location") == _PROBE:
+    if kafka.get("ssl.ca.location") == "probe":
         return options
     text = _text(kafka, "ssl.ca")
     if text is not None:
-        options |= {
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.certificates": _certificates(text, "ssl.ca"),
-        }
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _certificates(text, "ssl.ca")}
     return options
 
 
 def _identity(kafka: Mapping[str, Any]) -> dict[str, str]:
-    """The client's own certificate, if it has one."""
     if "ssl.keystore.location" in kafka:
         # PKCS#12 for librdkafka as well; the one file that executors have to have at the same place.
         options = {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": str(kafka["ssl.keystore.location"])}
@@ -130,7 +117,7 @@ def _identity(kafka: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _text(kafka: Mapping[str, Any], name: str) -> str | None:
-    """What stands in `name.pem`, or in the file that `name.location` names."""
+    """The value of `name.pem`, or the contents of the file that `name.location` names."""
     if kafka.get(f"{name}.pem"):
         return str(kafka[f"{name}.pem"])
     location = kafka.get(f"{name}.location")
@@ -149,10 +136,10 @@ def _text(kafka: Mapping[str, Any], name: str) -> str | None:
 
 
 def _certificates(text: str, name: str) -> str:
-    found = [block[0] for block in _BLOCK.finditer(text) if block[1] == _CERTIFICATE]
-    if not found:
+    blocks = [block[0] for block in _BLOCK.finditer(text) if block[1] == "CERTIFICATE"]
+    if not blocks:
         raise SparkJobError(f"{name} has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----")
-    return "\n".join(found)
+    return "\n".join(blocks)
 
 
 def _key(text: str) -> tuple[str, bool]:

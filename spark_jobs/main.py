@@ -1,10 +1,5 @@
 """The driver of a job that `acker spark submit` starts: one component of a topology, until it is stopped.
 
-The topology is whatever `MODULE:TOPOLOGY` names; what runs is what the topology was given for the component:
-
-    builder.set_spout("lines", "a-topic", external=True, streams=[declare({"line": str})])
-    builder.set_bolt("split", transform, external=True, streams=[declare({"word": str})])
-
 SIGTERM, Ctrl-C or the end of its lifeline stop it: it finishes its micro-batch and ends with code 0.
 Kafka's settings come as JSON, from `--kafka-file` or from the file that the variable `ACKER_SPARK_KAFKA_FILE` names,
 never on the command line, which everybody on the machine can read.
@@ -30,13 +25,12 @@ from pyspark.sql import SparkSession
 
 from kafka_clients.access import component_role, remedy
 from spark_jobs.bolt import bolt
-from spark_jobs.declared import HasCode, declared
+from spark_jobs.components import HasCode, declared, source_of
 from spark_jobs.errors import SparkJobError, SubmitError, first_line
 from spark_jobs.kafka_options import check_access
 from spark_jobs.lifeline import stop_with_submitter
 from spark_jobs.packages import session
 from spark_jobs.running_query import RunningQuery
-from spark_jobs.source import source_of
 from spark_jobs.spout import DEFAULT_MAX_ROWS, spout
 from spark_jobs.submit import KAFKA_VARIABLE
 from tuple_tree.manifest import SpoutManifest
@@ -50,23 +44,19 @@ _NOT_ALLOWED: Final = re.compile(
 
 
 def load(reference: str) -> HasCode:
-    """Imports what `module:attribute` names, and calls it if it is a function.
-
-    Raises:
-        SubmitError: if it leads to nothing that has a manifest and factories.
-    """
+    """Imports the topology that `module:attribute` names, and calls it if it is a function."""
     module_name, _, attribute = reference.partition(":")
     if not (module_name and attribute):
         raise SubmitError(f"{reference!r} is no reference: write MODULE:TOPOLOGY")
     try:
-        found = importlib.import_module(module_name)
+        named = importlib.import_module(module_name)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            named = getattr(named, part)
     except (ImportError, AttributeError) as error:
         raise SubmitError(
             f"cannot load {reference!r}: {error}; on a cluster give the module with --py-files"
         ) from error
-    built: Any = found() if callable(found) else found
+    built: Any = named() if callable(named) else named
     if not (hasattr(built, "manifest") and hasattr(built, "factories")):
         raise SubmitError(f"{reference!r} is a {type(built).__name__}: name what TopologyBuilder.build() returned")
     topology: HasCode = built
@@ -74,11 +64,6 @@ def load(reference: str) -> HasCode:
 
 
 def kafka_settings(file: str | None, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Kafka's settings.
-
-    Raises:
-        SubmitError: if there are none, or they cannot be read.
-    """
     try:
         if file is not None:
             return dict(json.loads(Path(file).read_text()))
@@ -95,11 +80,6 @@ def kafka_settings(file: str | None, environment: Mapping[str, str]) -> dict[str
 
 
 def started(spark: SparkSession, topology: HasCode, given: argparse.Namespace, kafka: dict[str, Any]) -> RunningQuery:
-    """Starts the component, with the settings of the command line.
-
-    Raises:
-        SparkJobError: if it cannot be run.
-    """
     component, code = declared(topology, given.component)
     settings: dict[str, Any] = {
         "kafka": kafka,
@@ -125,14 +105,9 @@ def started(spark: SparkSession, topology: HasCode, given: argparse.Namespace, k
 
 
 def run(given: argparse.Namespace) -> None:
-    """Runs the component until it is stopped.
-
-    Raises:
-        SparkJobError: if it cannot be run, or failed.
-    """
     stopping = threading.Event()
     # Before Spark starts, so that a signal in these seconds is not lost.
-    _heed_signals(stopping)
+    _handle_signals(stopping)
     stop_with_submitter(stopping.set, os.environ)
     topology = load(given.topology)
     component, code = declared(topology, given.component)
@@ -145,7 +120,7 @@ def run(given: argparse.Namespace) -> None:
     name = f"{topology.manifest.topology}.{given.component}"
     spark = session(name)
     # PySpark takes Ctrl-C for itself, and would cancel the micro-batch that runs.
-    _heed_signals(stopping)
+    _handle_signals(stopping)
     try:
         query = started(spark, topology, given, kafka)
         if given.metrics is not None:
@@ -173,23 +148,22 @@ def _serve(query: RunningQuery, address: str) -> None:
 
 
 def explained(name: str, error: Exception) -> str:
-    """What ended a job, and what to do."""
-    found = _NOT_ALLOWED.search(str(error))
-    if found:
-        return f"{name} failed: {found[0].strip()}; {remedy(name.partition('.')[2])}, and start it again"
+    """The message for a job that failed, with what to do."""
+    denied = _NOT_ALLOWED.search(str(error))
+    if denied:
+        return f"{name} failed: {denied[0].strip()}; {remedy(name.partition('.')[2])}, and start it again"
     return (
         f"{name} failed: {first_line(error)}; correct what the log says above, and start it again: it goes on from its "
         "checkpoint"
     )
 
 
-def _heed_signals(stopping: threading.Event) -> None:
+def _handle_signals(stopping: threading.Event) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """Reads the command line."""
     parser = argparse.ArgumentParser(prog="spark_jobs.main", description=__doc__.partition("\n")[0])
     parser.add_argument("--topology", required=True, metavar="MODULE:TOPOLOGY")
     parser.add_argument("--component", required=True)
@@ -202,7 +176,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Runs, and ends with a line for a person instead of a traceback where the job cannot be run."""
+    """Runs the job; where that is not possible, prints a line for a person instead of a traceback."""
     # spark-submit puts this file's own directory first, which is no place to import from.
     sys.path[0] = os.getcwd()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

@@ -10,16 +10,15 @@ they were made from: whatever `transform` does, no tree completes without them. 
 is exploded, joined or aggregated is anchored, and nothing has to be known of Spark's plan. See ADR 22.
 """
 
-import inspect
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from pyspark import Accumulator, SparkContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from spark_jobs.components import is_sink
+from spark_jobs.counts import BatchResult, Counts
 from spark_jobs.entries import OUT
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import StreamFrame
@@ -34,69 +33,6 @@ from tuple_tree.names import tuples_topic
 
 Transform = Callable[[DataFrame], DataFrame]
 Sink = Callable[[DataFrame, int], object]
-
-_COUNTED = ("executed", "acked", "acks", "dead", "emitted", "transferred", "failed")
-
-
-@dataclass(frozen=True, slots=True)
-class BatchResult:
-    """What came of a micro-batch.
-
-    Attributes:
-        rows: inputs.
-        tuples: deliveries, one for each recipient of each row.
-        acks: anchors of the inputs, each with an entry in the ack log.
-        failed: rows that `transform` marked, or that could not be encoded.
-        dead: inputs that could not be used.
-        seconds: how long writing took.
-        emitted: rows that were emitted; None where the deliveries do not tell, because some rows have more than others,
-            or none.
-        acked: inputs of a bolt that were acked; None where rows failed, and it is not known how many inputs these are.
-    """
-
-    rows: int
-    tuples: int
-    acks: int
-    failed: int
-    dead: int
-    seconds: float
-    emitted: int | None = None
-    acked: int | None = None
-
-
-class Counts:
-    """What executors count; a task that is tried again may be counted twice.
-
-    Args:
-        spark: of the driver.
-    """
-
-    def __init__(self, spark: SparkContext) -> None:
-        self._counted: dict[str, Accumulator[int]] = {name: spark.accumulator(0) for name in _COUNTED}
-
-    def __call__(self, name: str, more: int) -> None:
-        """On an executor: so many more."""
-        self._counted[name].add(more)
-
-    def values(self) -> dict[str, int]:
-        """On the driver: all so far."""
-        return {name: each.value for name, each in self._counted.items()}
-
-
-def is_sink(function: Any) -> bool:
-    """Whether a function of a bolt is called with rows and the id of the micro-batch, and not with rows alone."""
-    try:
-        parameters = inspect.signature(function)
-    except (TypeError, ValueError):
-        # Some that are written in C have no signature.
-        return False
-    for arguments in (1, 2):
-        try:
-            parameters.bind(*[None] * arguments)
-        except TypeError:
-            continue
-        return arguments == 2
-    return False
 
 
 class BoltBatch:

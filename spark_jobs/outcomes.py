@@ -1,10 +1,10 @@
-"""The open trees of a Spark spout, shared by the query that opens them and the loop that reads what becomes of them."""
+"""The open trees of a Spark spout, shared by the query that opens them and the loop that reads their outcomes."""
 
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -12,18 +12,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from spark_jobs.delivering import SourceRange
-from spark_jobs.errors import SparkJobError
-from spark_jobs.running_query import StoppedBetweenBatches
+from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
 from tuple_tree.ids import IdColumn
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason, NoticeBatch
-from tuple_tree.positions import (
-    ATTEMPT_BITS,
-    MAX_PARTITIONS,
-    OFFSET_BITS,
-    PARTITION_BITS,
-    words_of_roots,
-)
+from tuple_tree.positions import ATTEMPT_BITS, MAX_PARTITIONS, OFFSET_BITS, PARTITION_BITS, words_of_roots
 from tuple_tree.source_positions import Prefix, Replays, SourcePositions
 
 logger = logging.getLogger("spark_jobs.spout")
@@ -57,29 +50,25 @@ class _Notices(NamedTuple):
     offsets: Any
     attempts: Any
     reasons: Any = None
-    messages: Sequence[str] | None = None
+    messages: Any = None
 
     def of(self, rows: Any) -> "_Notices":
-        messages = self.messages
-        return _Notices(
-            self.partitions[rows],
-            self.offsets[rows],
-            self.attempts[rows],
-            None if self.reasons is None else self.reasons[rows],
-            None if messages is None else [messages[row] for row in np.arange(len(self.offsets))[rows].tolist()],
-        )
+        return _Notices(*[None if column is None else column[rows] for column in self])
 
 
 class Outcomes:
     """Which positions are open, and whether there is room for more; thread-safe.
 
     Args:
-        positions: the books.
+        positions: the open ones.
         spout: index of the spout, which its roots must have.
         topic_key: of the source topic.
         ack_partitions: of the topology.
         limit: trees that may be open.
         clock: monotonic seconds.
+
+    Attributes:
+        most: the most trees that were ever open at once, those of an earlier process apart.
     """
 
     def __init__(
@@ -100,32 +89,28 @@ class Outcomes:
         self._complete_latency = LatencyHistogram()
         self._reasons: Counter[str] = Counter()
         self._changed = threading.Condition()
-        # While a micro-batch is written: how far the notices were read before, and those of what is not known yet.
+        # While a micro-batch is written: where the notices were read to before, and those of what is not known yet.
         self._written_from: int | None = None
         self._early: list[_Notices] = []
-        self.acked = 0
-        self.failed = 0
-        self.ignored = 0
-        self.lost = 0
-        self.most = 0
-        """The most trees that were ever open at once, those of an earlier process apart."""
+        self.acked = self.failed = self.ignored = self.lost = self.most = 0
 
-    def recovered(self, found: Iterable[SourceRange], mark: int) -> None:
+    def recovered(self, ranges: Iterable[SourceRange], mark: int) -> None:
         """Opens what an earlier process may have delivered."""
         with self._changed:
-            for each in found:
+            for each in ranges:
                 self._positions.delivered(each.partition, each.offsets, mark)
 
     @contextmanager
     def writing(self, rows: int, mark: Callable[[], int], stopping: Callable[[], bool]) -> Iterator[list[SourceRange]]:
         """Waits until there is room for a micro-batch; within the block it is written, and afterwards it is open.
 
-        What is read of it within the block counts as well: that a tree is open is only known when its task reports.
+        Its notices that are read within the block count as well: that a tree is open is only known when its task
+        reports.
 
         Args:
             rows: of the micro-batch, at most.
-            mark: says how far the notices were read.
-            stopping: says whether to give up.
+            mark: returns the offset before which the notices were read.
+            stopping: returns whether to give up.
 
         Returns:
             A list for what was delivered.
@@ -134,7 +119,7 @@ class Outcomes:
             StoppedBetweenBatches: if it has to stop.
             SparkJobError: if a partition has no positional root.
         """
-        found: list[SourceRange] = []
+        delivered: list[SourceRange] = []
         with self._changed:
             while self._positions.pending and self._positions.pending + rows > self._limit:
                 if stopping():
@@ -142,10 +127,10 @@ class Outcomes:
                 self._changed.wait(_LOOK_SECONDS)
             began, self._written_from = self._clock(), mark()
         try:
-            yield found
+            yield delivered
         finally:
             with self._changed:
-                for each in found:
+                for each in delivered:
                     self._positions.delivered(each.partition, each.offsets, self._written_from, began)
                 self._written_from = None
                 self.most = max(self.most, self._positions.pending)
@@ -153,7 +138,7 @@ class Outcomes:
                 for notices in early:
                     self._apply(notices)
                 self._changed.notify_all()
-        if any(each.partition >= MAX_PARTITIONS for each in found):
+        if any(each.partition >= MAX_PARTITIONS for each in delivered):
             raise SparkJobError(
                 f"the source topic has grown beyond {MAX_PARTITIONS} partitions, which positional roots tell apart: "
                 "copy it to a topic with fewer"
@@ -161,11 +146,7 @@ class Outcomes:
 
     def read(self, batch: NoticeBatch) -> None:
         """Applies notices; those of other spouts, or of what is not open, are ignored."""
-        acked, _ = self._notices(batch.acked_roots)
-        failed, rows = self._notices(batch.failed_roots)
-        failed = failed._replace(
-            reasons=batch.fail_reasons[rows], messages=[batch.fail_messages[row] for row in rows.tolist()]
-        )
+        acked, failed = self._notices(batch.acked_roots), self._notices(batch.failed_roots, batch)
         with self._changed:
             self._apply(acked)
             self._apply(failed)
@@ -180,9 +161,8 @@ class Outcomes:
     def tick(self, now: float) -> None:
         """Gives up what had no outcome for too long."""
         with self._changed:
-            lost = self._positions.tick(now)
-            self.lost += lost
-            if lost:
+            if lost := self._positions.tick(now):
+                self.lost += lost
                 self._reasons[FailReason.LOST.word] += lost
                 logger.warning("%d trees had no outcome for the largest tree age: lost, and delivered again", lost)
                 self._changed.notify_all()
@@ -206,13 +186,8 @@ class Outcomes:
     def counts(self) -> OutcomeCounts:
         """What became of trees up to now."""
         with self._changed:
-            return OutcomeCounts(
-                self.acked,
-                dict(self._reasons),
-                self.ignored,
-                self._positions.pending,
-                dict(self._complete_latency.counts),
-            )
+            latency = dict(self._complete_latency.counts)
+            return OutcomeCounts(self.acked, dict(self._reasons), self.ignored, self._positions.pending, latency)
 
     @property
     def outstanding(self) -> int:
@@ -232,42 +207,44 @@ class Outcomes:
         with self._changed:
             return not (self._positions.pending or self._positions.due)
 
-    def _notices(self, roots: IdColumn) -> tuple[_Notices, Any]:
-        """The positions of this spout's roots, and which of the roots these are; the others are ignored."""
+    def _notices(self, roots: IdColumn, fails: NoticeBatch | None = None) -> _Notices:
+        """The positions of this spout's roots, with the reasons of fails; other roots are ignored."""
         words = words_of_roots(roots, self._key, self._ack_partitions)
 
         def part(shift: int, bits: int) -> Any:
             return (words >> np.uint64(shift) & np.uint64((1 << bits) - 1)).astype(np.int64)
 
-        spouts = words >> np.uint64(PARTITION_BITS + OFFSET_BITS + ATTEMPT_BITS)
-        rows = np.flatnonzero(spouts == self._spout)
-        with self._changed:
-            self.ignored += len(words) - len(rows)
-        found = _Notices(
-            part(OFFSET_BITS + ATTEMPT_BITS, PARTITION_BITS), part(ATTEMPT_BITS, OFFSET_BITS), part(0, ATTEMPT_BITS)
+        notices = _Notices(
+            part(OFFSET_BITS + ATTEMPT_BITS, PARTITION_BITS),
+            part(ATTEMPT_BITS, OFFSET_BITS),
+            part(0, ATTEMPT_BITS),
+            None if fails is None else fails.fail_reasons,
+            None if fails is None else np.array(fails.fail_messages, object),
         )
-        return found.of(rows), rows
+        own = words >> np.uint64(PARTITION_BITS + OFFSET_BITS + ATTEMPT_BITS) == self._spout
+        with self._changed:
+            self.ignored += len(words) - int(own.sum())
+        return notices.of(own)
 
     def _apply(self, notices: _Notices) -> None:
         for partition in np.unique(notices.partitions).tolist():
-            mine = notices.of(np.flatnonzero(notices.partitions == partition))
+            own = notices.of(notices.partitions == partition)
             if self._written_from is not None:
-                is_early = mine.offsets > self._positions.started(partition)
+                is_early = own.offsets > self._positions.started(partition)
                 if is_early.any():
-                    self._early.append(mine.of(np.flatnonzero(is_early)))
-                    mine = mine.of(np.flatnonzero(~is_early))
-            if mine.reasons is None:
-                known, begun = self._positions.done(partition, mine.offsets, mine.attempts)
+                    self._early.append(own.of(is_early))
+                    own = own.of(~is_early)
+            if own.reasons is None:
+                known, begun = self._positions.done(partition, own.offsets, own.attempts)
                 self.acked += known
                 self._measure(begun)
             else:
-                reasons = self._positions.failed(
-                    partition, mine.offsets, mine.attempts, mine.reasons, mine.messages
-                ).tolist()
+                messages = own.messages.tolist()
+                reasons = self._positions.failed(partition, own.offsets, own.attempts, own.reasons, messages).tolist()
                 known = len(reasons)
                 self.failed += known
                 self._reasons.update(FailReason(reason).word for reason in reasons)
-            self.ignored += len(mine.offsets) - known
+            self.ignored += len(own.offsets) - known
 
     def _measure(self, begun: Any) -> None:
         """Takes the latencies of trees; those of a micro-batch began at one moment."""

@@ -1,4 +1,4 @@
-"""What a Spark session needs beyond PySpark: two packages, limits for payloads that nobody vouches for, discretion."""
+"""What a Spark session needs beyond PySpark: two packages, limits for payloads of any sender, redaction of secrets."""
 
 import os
 import sys
@@ -20,11 +20,10 @@ _LONGEST: Final = 16 * 1024 * 1024
 AVRO_LIMITS: Final = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength={_LONGEST}" for what in ("string", "bytes", "collectionItems")
 )
+# A micro-batch is kept and dropped as a whole: throughput counts, not pauses, and this is 15 % of it.
 _EXECUTOR: Final = f"{AVRO_LIMITS} -XX:+UseParallelGC"
-"""Java options. A micro-batch is kept and dropped as a whole: throughput counts, not pauses, and this is 15 % of it."""
-
+# Spark tells a query that was stopped from one that failed by a recursive pattern, which overflows a common stack.
 _DRIVER: Final = f"{_EXECUTOR} -Xss8m"
-"""Spark tells a query that was stopped from one that failed by a recursive pattern, which overflows a common stack."""
 
 REDACTION: Final = r"(?i)secret|password|token|credential|access[.]?key|jaas|keystore[.]key|private key"
 """What Spark blacks out in its UI, its event log and the plans that it explains, by name or by value.
@@ -56,11 +55,6 @@ def required_settings() -> dict[str, str]:
 
 
 def check_session(spark: SparkSession) -> None:
-    """Checks the settings of a session.
-
-    Raises:
-        SparkJobError: if tasks may be run twice at once.
-    """
     if spark.conf.get("spark.speculation", "false") == "true":
         raise SparkJobError(
             "spark.speculation is true: a speculative copy of a task writes its tuples once more, each of which is "

@@ -1,7 +1,7 @@
 """Delivering messages again: read from the source by position, and written under the next attempt.
 
 A round reads one range a partition, from the first position that is due to the last one within reach, and executors
-pick the messages out of it. So the read is Spark's own, and it is bounded however far apart the positions lie.
+select the messages. So the read is Spark's own, and it is bounded however far apart the positions lie.
 """
 
 import json
@@ -27,36 +27,28 @@ REACH: Final = 50_000
 MOST: Final = 10_000
 """Messages of a round, at most."""
 
+_NONE: Final = np.empty(0, np.int64)
+
 
 @dataclass(frozen=True, slots=True)
 class SourceReader:
-    """Reads ranges of the source topic by position.
-
-    Attributes:
-        topic: of the source.
-        options: of Spark's Kafka source.
-    """
+    """Reads ranges of the source topic by position, with these options of Spark's Kafka source."""
 
     spark: SparkSession
     topic: str
     options: Mapping[str, str]
 
     def read(self, ranges: Sequence[Range]) -> DataFrame:
-        """The messages of ranges, one for each partition; what is no longer there is left out."""
-        return (
-            self.spark.read.format("kafka")
-            .options(
-                **{
-                    **self.options,
-                    "includeHeaders": "true",
-                    "failOnDataLoss": "false",
-                    "assign": json.dumps({self.topic: [each.partition for each in ranges]}),
-                    "startingOffsets": json.dumps({self.topic: {str(each.partition): each.start for each in ranges}}),
-                    "endingOffsets": json.dumps({self.topic: {str(each.partition): each.end for each in ranges}}),
-                }
-            )
-            .load()
-        )
+        """The messages of ranges, one for each partition, as far as they are still there."""
+        options = {
+            **self.options,
+            "includeHeaders": "true",
+            "failOnDataLoss": "false",
+            "assign": json.dumps({self.topic: [each.partition for each in ranges]}),
+            "startingOffsets": json.dumps({self.topic: {str(each.partition): each.start for each in ranges}}),
+            "endingOffsets": json.dumps({self.topic: {str(each.partition): each.end for each in ranges}}),
+        }
+        return self.spark.read.format("kafka").options(**options).load()
 
     def offsets(self, ranges: Sequence[Range]) -> list[SourceRange]:
         """Which offsets there are in ranges."""
@@ -65,9 +57,8 @@ class SourceReader:
             return []
         table = self.read(filled).select("partition", "offset").toArrow()
         partitions, offsets = table["partition"].to_numpy(), table["offset"].to_numpy()
-        none = np.empty(0, np.int64)
         return [
-            SourceRange(partition, np.sort(offsets[partitions == partition]), none, 0)
+            SourceRange(partition, np.sort(offsets[partitions == partition]), _NONE, 0)
             for partition in np.unique(partitions).tolist()
         ]
 
@@ -75,17 +66,12 @@ class SourceReader:
 class ReplayRounds:
     """Delivers positions again, round by round; for one thread.
 
-    Args:
-        batch: of the spout.
-        reader: of its source.
-        retry_limit: attempts after the first one.
-
     Attributes:
         on_written: called with what a round has written.
     """
 
     def __init__(self, batch: SpoutBatch, reader: SourceReader, retry_limit: int) -> None:
-        self.on_written: Callable[[Sequence[SourceRange]], object] = lambda _found: None
+        self.on_written: Callable[[Sequence[SourceRange]], object] = lambda _ranges: None
         self._batch = batch
         self._reader = reader
         self._retry_limit = retry_limit
@@ -101,12 +87,11 @@ class ReplayRounds:
         self._round += 1
         ranges = [Range(each.partition, int(each.offsets[0]), int(each.offsets[-1]) + 1) for each in replays]
         wanted = {each.partition: ReplayRequest(each.offsets, each.attempts, self._given_up(each)) for each in replays}
-        found = self._batch.write(self._reader.read(ranges), self._deliveries, wanted)
-        self.on_written(found)
-        alive = {each.partition: np.setdiff1d(each.offsets, each.dead) for each in found}
-        none = np.empty(0, np.int64)
-        finished = [(each.partition, np.setdiff1d(each.offsets, alive.get(each.partition, none))) for each in replays]
-        dead, ended = sum(len(each.dead) for each in found), sum(len(offsets) for _, offsets in finished)
+        written = self._batch.write(self._reader.read(ranges), self._deliveries, wanted)
+        self.on_written(written)
+        alive = {each.partition: np.setdiff1d(each.offsets, each.dead) for each in written}
+        finished = [(each.partition, np.setdiff1d(each.offsets, alive.get(each.partition, _NONE))) for each in replays]
+        dead, ended = sum(len(each.dead) for each in written), sum(len(offsets) for _, offsets in finished)
         logger.info(
             "%s: replay round %d, %d delivered again, %d dead letters, %d no longer there",
             self._batch.outputs.component,
@@ -123,6 +108,6 @@ class ReplayRounds:
         offsets, reasons = replays.offsets[spent].tolist(), replays.reasons[spent].tolist()
         return {
             offset: f"all {self._retry_limit + 1} attempts failed, the last one with reason {FailReason(reason).word}"
-            + (f": {said}" if (said := replays.messages.get(offset)) else "")
+            + (f": {message}" if (message := replays.messages.get(offset)) else "")
             for offset, reason in zip(offsets, reasons, strict=True)
         }

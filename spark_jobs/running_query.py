@@ -1,24 +1,32 @@
-"""A query that runs: its progress, and how it is stopped between two micro-batches."""
+"""A query that runs: its micro-batches, a line in the log about each, and how it is stopped between two of them."""
 
+import json
 import logging
 import math
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from spark_jobs.counts import BatchResult
 from spark_jobs.driver_stats import DriverStats
-from spark_jobs.errors import SparkJobError
-from spark_jobs.metrics import QueryCollector
-from spark_jobs.micro_batch import BatchResult
-from spark_jobs.progress import ProgressListener
+from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
+from spark_jobs.metrics import QueryCollector, unread_records
+
+logger = logging.getLogger("spark_jobs.progress")
 
 _LOOK_SECONDS: Final = 0.05
 _WAIT_SECONDS: Final = 1.0
@@ -27,59 +35,63 @@ _INTERRUPTION_SECONDS: Final = 30.0
 _LAST_SECONDS: Final = 2.0
 _REMEMBERED: Final = 100
 
-RunBatch = Callable[[DataFrame, int, bytes], BatchResult]
+EndOffsets = Mapping[str, Mapping[str, int]]
+"""Topic → partition → offset."""
 
 
-class StoppedBetweenBatches(SparkJobError):  # noqa: N818 - it ends a query, and is no failure
-    """Ends a query before a micro-batch; what that would have processed is processed after the next start."""
-
-
-class BatchRunner:
-    """What Spark calls for each micro-batch.
+class BatchRunner(StreamingQueryListener):
+    """What Spark calls for each micro-batch of a query, and, in a thread of its own, when one has ended.
 
     Args:
         name: of the query, for logs.
-        run: processes a micro-batch.
+        run: processes a micro-batch: its records, its id, the query's id as 16 bytes.
+
+    Attributes:
+        progress: Spark's account of the last micro-batch.
+        outstanding: what a spout waits for, as a part of the line.
+        on_end_offsets: called with where a micro-batch ended.
     """
 
-    def __init__(self, name: str, run: RunBatch) -> None:
+    def __init__(self, name: str, run: Callable[[DataFrame, int, bytes], BatchResult]) -> None:
         self.name = name
         self._run = run
+        self._query_id = ""
+        self._ended = threading.Event()
         self.stopping = threading.Event()
         self.parked = threading.Event()
         self.written: dict[int, BatchResult] = {}
-        self.listener = ProgressListener(name, self.written)
+        self.progress: StreamingQueryProgress | None = None
+        self.outstanding: Callable[[], str | None] = lambda: None
+        self.on_end_offsets: Callable[[EndOffsets], object] = lambda _offsets: None
+
+    def start(
+        self, spark: SparkSession, read: Mapping[str, str], checkpoint: str, trigger: Mapping[str, Any] | None
+    ) -> StreamingQuery:
+        """Starts the query, with these options of Spark's Kafka source."""
+        records = spark.readStream.format("kafka").options(**read).load()
+        writer = records.writeStream.queryName(self.name).option("checkpointLocation", checkpoint)
+        if trigger:
+            writer = writer.trigger(**trigger)
+        self._streams = spark.streams
+        self._streams.addListener(self)
+        try:
+            return writer.foreachBatch(self).start()
+        except BaseException:
+            self._streams.removeListener(self)
+            raise
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
-        """Processes the records of a micro-batch."""
         if self.stopping.is_set():
             self._await_interruption(records)
             raise StoppedBetweenBatches(f"{self.name} was stopped before micro-batch {batch_id}")
-        query_id = self.listener.query_id = query_id_of(records)
-        session = uuid.UUID(query_id).bytes
+        self._query_id = query_id_of(records)
         try:
-            self.written[batch_id] = self._run(records, batch_id, session)
+            self.written[batch_id] = self._run(records, batch_id, uuid.UUID(self._query_id).bytes)
         except StoppedBetweenBatches:
             # It had written nothing yet: as good as held back, and Spark must not take this for a failure either.
             self._await_interruption(records)
             raise
         self.written.pop(batch_id - _REMEMBERED, None)
-
-    def start(self, writer: DataStreamWriter, spark: SparkSession) -> StreamingQuery:
-        """Starts the query."""
-        self._streams = spark.streams
-        self._streams.addListener(self.listener)
-        try:
-            return writer.foreachBatch(self).start()
-        except BaseException:
-            self._streams.removeListener(self.listener)
-            raise
-
-    def end(self) -> None:
-        """Stops to listen, once the last micro-batch is logged; may be called again."""
-        if self.listener.query_id:
-            self.listener.ended.wait(_LAST_SECONDS)
-        self._streams.removeListener(self.listener)
 
     def _await_interruption(self, records: DataFrame) -> None:
         """Holds the micro-batch back until Spark interrupts it, which it does not take for a failure then."""
@@ -89,19 +101,56 @@ class BatchRunner:
             # Only an action of Spark notices the interruption.
             records.sparkSession.range(1).collect()
 
+    def end(self) -> None:
+        """Removes the listener when the last micro-batch is logged; may be called again."""
+        if self._query_id:
+            self._ended.wait(_LAST_SECONDS)
+        self._streams.removeListener(self)
 
-class _Quiet(logging.Filter):
-    """Drops what py4j says of the micro-batch that was interrupted on purpose."""
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - of Spark
+        pass
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        return "executing the Python Proxy" not in record.getMessage()
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - of Spark
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - of Spark
+        if str(event.id) == self._query_id:
+            self._ended.set()
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - of Spark
+        progress = event.progress
+        if str(progress.id) != self._query_id:
+            return
+        self.progress = progress
+        result = self.written.get(progress.batchId)
+        if result is not None and progress.numInputRows:
+            logger.info("%s: batch %d, %s", self.name, progress.batchId, self._line(result, progress))
+        sources = json.loads(progress.json)["sources"]
+        if sources and isinstance(end := sources[0].get("endOffset"), dict):
+            self.on_end_offsets(end)
+
+    def _line(self, result: BatchResult, progress: StreamingQueryProgress) -> str:
+        unread, outstanding = unread_records(progress), self.outstanding()
+        # By all the time that it took, Spark's own bookkeeping included.
+        seconds = progress.durationMs.get("triggerExecution", 0) / 1000 or result.seconds
+        parts = [
+            f"{result.rows:,} rows in",
+            f"{result.rows / max(seconds, 0.001):,.0f} rows/s",
+            *([] if unread is None else [f"{unread:,} unread"]),
+            *([] if outstanding is None else [outstanding]),
+            f"{result.tuples:,} tuples out",
+            *([f"{result.acks:,} acks", f"{result.failed:,} failed"] if outstanding is None else []),
+            f"{result.dead:,} dead letters",
+            f"{result.seconds:.2f} s",
+        ]
+        return ", ".join(parts)
 
 
 def query_id_of(records: DataFrame) -> str:
-    """The id of the streaming query that hands out a micro-batch; it lives in the checkpoint.
+    """The id of the streaming query that a micro-batch belongs to; it lives in the checkpoint.
 
     Raises:
-        SparkJobError: if no streaming query does.
+        SparkJobError: if the DataFrame is no micro-batch.
     """
     query_id = records.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     if not query_id:
@@ -124,11 +173,12 @@ class RunningQuery:
         self._runner = runner
         self._stats = stats
         self.metrics = QueryCollector(stats.topology, stats.counts, lambda: self.progress)
+        stats.start()
 
     @property
     def progress(self) -> StreamingQueryProgress | None:
         """Spark's account of the last micro-batch."""
-        return self._runner.listener.progress or self.query.lastProgress
+        return self._runner.progress or self.query.lastProgress
 
     def written(self, batch_id: int) -> BatchResult | None:
         """What a micro-batch has written, if it was one of the last hundred of this process."""
@@ -138,22 +188,6 @@ class RunningQuery:
         """Finishes the micro-batch that runs, commits it, and stops."""
         self._stop()
         self._end()
-
-    def _end(self) -> None:
-        self._stats.end()
-        self._runner.end()
-
-    def _stop(self) -> None:
-        py4j, quiet = logging.getLogger("py4j.clientserver"), _Quiet()
-        py4j.addFilter(quiet)
-        try:
-            self._runner.stopping.set()
-            # Between two micro-batches either nothing is going on, or the next one is held back.
-            while self.query.isActive:
-                if self._runner.parked.wait(_LOOK_SECONDS) or not self.query.status["isTriggerActive"]:
-                    self.query.stop()
-        finally:
-            py4j.removeFilter(quiet)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until the query has ended.
@@ -176,19 +210,37 @@ class RunningQuery:
             self._end()
         return ended
 
-    def _wait(self, seconds: float | None) -> bool:
+    def _stop(self) -> None:
+        py4j = logging.getLogger("py4j.clientserver")
+        py4j.addFilter(_is_no_interruption)
         try:
-            return self._ended(seconds)
+            self._runner.stopping.set()
+            # Between two micro-batches either nothing runs, or the next one is held back.
+            while self.query.isActive:
+                if self._runner.parked.wait(_LOOK_SECONDS) or not self.query.status["isTriggerActive"]:
+                    self.query.stop()
+        finally:
+            py4j.removeFilter(_is_no_interruption)
+
+    def _end(self) -> None:
+        self._stats.end()
+        self._runner.end()
+
+    def _wait(self, seconds: float | None) -> bool:
+        end = math.inf if seconds is None else time.monotonic() + seconds
+        try:
+            while True:
+                # Java waits without heeding signals, so never for long; it takes fractions.
+                left = max(_SHORTEST_SECONDS, min(_WAIT_SECONDS, end - time.monotonic()))
+                ended = bool(self.query.awaitTermination(left))  # type: ignore[arg-type]
+                if ended or time.monotonic() >= end:
+                    return ended
         except StreamingQueryException:
             if self._runner.stopping.is_set() and StoppedBetweenBatches.__name__ in str(self.query.exception()):
                 return True
             raise
 
-    def _ended(self, seconds: float | None) -> bool:
-        end = math.inf if seconds is None else time.monotonic() + seconds
-        while True:
-            # Java waits without heeding signals, so never for long; it takes fractions.
-            left = max(_SHORTEST_SECONDS, min(_WAIT_SECONDS, end - time.monotonic()))
-            ended = bool(self.query.awaitTermination(left))  # type: ignore[arg-type]
-            if ended or time.monotonic() >= end:
-                return ended
+
+def _is_no_interruption(record: logging.LogRecord) -> bool:
+    """Filters out what py4j logs about the micro-batch that is interrupted on purpose."""
+    return "executing the Python Proxy" not in record.getMessage()

@@ -1,51 +1,37 @@
 """A spout as a Structured Streaming query, with a loop beside it for the outcomes.
 
-Two designs were compared. A driver loop of bounded batch reads, with its own offsets, has one writer and can read any
-ranges at any time; but it needs a log of its plans, or a crash leaves unknown which positions were delivered and the
-batch in flight is only found *lost* after the largest tree age. Structured Streaming has that log: offsets are planned
-in the checkpoint before a micro-batch runs, and it runs again with the same batch id. So new messages come through a
-query, and what its checkpoint plans counts as delivered. Its rate limit is static, so the query asks for half of
-`max_pending` at most and waits, inside `foreachBatch`, until there is room for the batch. Replays cannot come through
-it, because a query without new messages has no micro-batches; the loop reads them by position, in batch reads.
-
-What a crash leaves: a micro-batch that is run again has the same roots, and edges of its own. Its inits are ignored
-where the tree is still open: then the first copy completes it, or it times out, and its message is delivered again
-under the next attempt, a tree of its own. ADR 23 says why no tree is acked that was not processed.
-
-After a restart the open positions are those between the group's offset and the last plan. Notices say which of them
-are acked, and which attempt failed; the next one may have been delivered already, and is so again, for what was said of
-a micro-batch holds for it too. Attempts are thus a function of the notices, and a process that dies again and again
-uses none up. All others are believed to be on their way, and given up as lost if they have no outcome.
+New messages come through a query, whose checkpoint plans offsets before a micro-batch runs, and what it plans counts as
+delivered. Its rate limit is static, so the query asks for half of `max_pending` at most and waits, inside
+`foreachBatch`, until there is room for the batch. Replays cannot come through it, because a query without new messages
+has no micro-batches; the loop reads them by position, in batch reads. See ADR 23, also for what a restart knows.
 """
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_jobs.bolt import HasManifest, component_of, manifest_of, topics_of
 from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
-from spark_jobs.delivering import Deliveries, totals
-from spark_jobs.driver_stats import DriverStats, driver_stats
+from spark_jobs.components import DEFAULT_RETRY_LIMIT, HasManifest, spout_of, topics_of
+from spark_jobs.counts import BatchResult, SpoutTally
+from spark_jobs.delivering import Deliveries, SourceRange, totals
+from spark_jobs.driver_stats import DriverStats
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.kafka_options import check_topics, source_options, topic_id
-from spark_jobs.micro_batch import BatchResult
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.packages import check_session
 from spark_jobs.replays import ReplayRounds, SourceReader
 from spark_jobs.running_query import BatchRunner, RunningQuery
-from spark_jobs.source import DEFAULT_RETRY_LIMIT
-from spark_jobs.spout_batch import TASK, SpoutBatch, spout_batch_of
+from spark_jobs.spout_batch import TASK, SpoutBatch
 from spark_jobs.spout_landing import Landing
 from spark_jobs.spout_loop import SpoutLoop
 from spark_jobs.spout_offsets import Range, SpoutOffsets
-from spark_jobs.tallies import SpoutTally
-from tuple_tree.manifest import Manifest, SpoutManifest
-from tuple_tree.names import component_group, dead_letters_topic
+from tuple_tree.manifest import Manifest
+from tuple_tree.names import component_group
 from tuple_tree.positions import MAX_ATTEMPTS
 from tuple_tree.source_positions import Prefix, SourcePositions
 
@@ -76,19 +62,11 @@ class RunningSpout(RunningQuery):
         self._loop = loop
         self._landing = landing
         self.outcomes = outcomes
-        runner.listener.outstanding = lambda: (
-            f"{outcomes.outstanding:,} outstanding, {outcomes.due:,} to be delivered again"
-        )
+        runner.outstanding = lambda: f"{outcomes.outstanding:,} outstanding, {outcomes.due:,} to be delivered again"
 
     def stop(self) -> None:
         """Finishes the micro-batch that is written, commits, and stops; trees stay open for the next start."""
         super().stop()
-
-    def _stop(self) -> None:
-        if self._landing is not None:
-            self._landing.stop()
-        super()._stop()
-        self._loop.stop()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until the spout has ended.
@@ -105,25 +83,32 @@ class RunningSpout(RunningQuery):
         """
         return super().wait(seconds)
 
+    def _stop(self) -> None:
+        self._stop_landing()
+        super()._stop()
+        self._loop.stop()
+
     def _wait(self, seconds: float | None) -> bool:
         began = time.monotonic()
         try:
             if not super()._wait(seconds):
                 return False
         except StreamingQueryException:
-            if self._landing is not None:
-                self._landing.stop()
+            self._stop_landing()
             self._loop.stop()
             if self._loop.error is None:
                 raise
         self._loop.drain()
         if not self._loop.ended(None if seconds is None else max(0.0, began + seconds - time.monotonic())):
             return False
-        if self._landing is not None:
-            self._landing.stop()
+        self._stop_landing()
         if self._loop.error is not None:
             raise self._loop.error
         return True
+
+    def _stop_landing(self) -> None:
+        if self._landing is not None:
+            self._landing.stop()
 
 
 def spout(
@@ -171,121 +156,89 @@ def spout(
         CheckpointRefusedError: if the checkpoint belongs to something else.
         SparkJobError: if the session runs tasks speculatively.
     """
-    manifest = manifest_of(topology)
-    found = component_of(manifest, name)
-    if not isinstance(found, SpoutManifest):
-        raise ComponentRefusedError(f"{name!r} is a bolt of topology {manifest.topology!r}: name a spout")
+    manifest, component = spout_of(topology, name)
     check_session(spark)
     _check_settings(name, retry_limit, starting_offsets, max_rows)
-    check_topics(kafka, topics_of(manifest, found))
+    check_topics(kafka, topics_of(manifest, component))
     landing: Landing | None = None
     if not isinstance(source, str):
         if fields is not None:
             raise ComponentRefusedError(f"fields of spout {name!r} are for a topic: select them in the DataFrame")
-        landing = Landing(source, manifest, found, kafka, checkpoint)
+        landing = Landing(source, manifest, component, kafka, checkpoint)
         source = landing.topic
     read = {**source_options(kafka), "includeHeaders": "true", "failOnDataLoss": "false", **(options or {})}
     source_id = topic_id(kafka, source)
     empty = spark.read.format("kafka").options(**read).option("subscribe", source).load()
-    batch = spout_batch_of(manifest, found, empty, fields, kafka, source_id)
+    batch = SpoutBatch.of(manifest, component, empty, fields, kafka, source_id)
     group = component_group(manifest.topology, name)
     offsets = SpoutOffsets(kafka, group, source, (batch.spout.topic, TASK))
-    loop: SpoutLoop | None = None
+    close = offsets.close
     try:
         bounds = offsets.bounds()
-        room = found.max_pending // 2
+        room = component.max_pending // 2
         if room < len(bounds):
             raise ComponentRefusedError(
-                f"max_spout_pending of {name!r} is {found.max_pending}, and its source has {len(bounds)} partitions, "
-                f"of each of which a micro-batch may read a message: set it to {2 * len(bounds)} or more"
+                f"max_spout_pending of {name!r} is {component.max_pending}, and its source has {len(bounds)} "
+                f"partitions, of each of which a micro-batch may read a message: set it to {2 * len(bounds)} or more"
             )
-        owner = {
-            "topology": manifest.topology,
-            "component": name,
-            "kind": "spout",
-            "source": source,
-            "topic id": source_id,
-        }
-        claim_checkpoint(spark, checkpoint, owner)
-        lost_after = (manifest.max_tree_age_ms + found.timeout_ms) / 1000
-        positions = SourcePositions(lost_after, time.monotonic())
-        read_as = batch.messages
-        outcomes = Outcomes(positions, read_as.spout, read_as.topic_key, manifest.ack_partitions, found.max_pending)
+        owner = {"topology": manifest.topology, "component": name, "kind": "spout"}
+        claim_checkpoint(spark, checkpoint, {**owner, "source": source, "topic id": source_id})
+        outcomes = Outcomes(
+            SourcePositions((manifest.max_tree_age_ms + component.timeout_ms) / 1000, time.monotonic()),
+            batch.messages.spout,
+            batch.messages.topic_key,
+            manifest.ack_partitions,
+            component.max_pending,
+        )
         # A session of its own: settings of the user's queries must not change how replays are read.
         reader = SourceReader(spark.newSession(), source, read)
-        by = f"{name}/{TASK}"
         replays = ReplayRounds(batch, reader, retry_limit)
-        loop = SpoutLoop(group, kafka, dead_letters_topic(manifest.topology), by, offsets, outcomes, replays)
+        loop = SpoutLoop(kafka, manifest.topology, name, TASK, offsets, outcomes, replays)
+        close = loop.stop
         planned = planned_offsets(spark, checkpoint, source)
         starts = _recover(bounds, planned, offsets, outcomes, loop, reader, starting_offsets, manifest.acking)
-        tally = SpoutTally(found, manifest.acking, outcomes)
-        replays.on_written = tally.add
-        most = min(max_rows, room)
-        runner = _runner(group, batch, outcomes, loop, Deliveries(spark.sparkContext), tally, most, manifest.acking)
-        writer = (
-            spark.readStream.format("kafka")
-            .options(
-                **{
-                    **read,
-                    "subscribe": source,
-                    "startingOffsets": json.dumps({source: starts}),
-                    "maxOffsetsPerTrigger": str(most),
-                }
-            )
-            .load()
-            .writeStream.queryName(group)
-            .option("checkpointLocation", checkpoint)
-        )
+        tally = SpoutTally(component, manifest.acking, outcomes)
+        replays.on_written = lambda written: tally.add(_result(written))
+        deliveries, most = Deliveries(spark.sparkContext), min(max_rows, room)
+
+        def run(records: DataFrame, _batch_id: int, _session: bytes) -> BatchResult:
+            began = time.monotonic()
+            with outcomes.writing(
+                most, lambda: loop.mark, lambda: runner.stopping.is_set() or loop.error is not None
+            ) as delivered:
+                delivered += batch.write(records, deliveries)
+            result = _result(delivered, time.monotonic() - began)
+            tally.add(result)
+            for each in delivered:
+                outcomes.done(each.partition, each.dead if manifest.acking else each.offsets)
+            return result
+
+        runner = BatchRunner(group, run)
         if landing is not None:
             landing.start(trigger)
             loop.check = landing.check
-        if trigger:
-            writer = writer.trigger(**trigger)
-        query = runner.start(writer, spark)
+        new = {
+            "subscribe": source,
+            "startingOffsets": json.dumps({source: starts}),
+            "maxOffsetsPerTrigger": str(most),
+        }
+        query = runner.start(spark, {**read, **new}, checkpoint, trigger)
     except BaseException:
         if landing is not None:
             landing.stop()
-        if loop is not None:
-            loop.stop()
-        else:
-            offsets.close()
+        close()
         raise
     loop.on_error = query.stop
     loop.start()
-    ended = loop.ended
-    stats = driver_stats(
-        kafka, manifest.topology, name, tally.stats, is_running=lambda: bool(query.isActive) or not ended(0)
+    stats = DriverStats(
+        kafka, manifest.topology, name, tally.stats, is_running=lambda: bool(query.isActive) or not loop.ended(0)
     )
-    stats.start()
     return RunningSpout(query, runner, stats, loop, outcomes, landing)
 
 
-def _runner(
-    name: str,
-    batch: SpoutBatch,
-    outcomes: Outcomes,
-    loop: SpoutLoop,
-    deliveries: Deliveries,
-    tally: SpoutTally,
-    most: int,
-    acking: bool,
-) -> BatchRunner:
-    def run(records: DataFrame, _batch_id: int, _session: bytes) -> BatchResult:
-        began = time.monotonic()
-        with outcomes.writing(
-            most, lambda: loop.mark, lambda: runner.stopping.is_set() or loop.error is not None
-        ) as delivered:
-            delivered += batch.write(records, deliveries)
-        tally.add(delivered)
-        for each in delivered:
-            outcomes.done(each.partition, each.dead if acking else each.offsets)
-        rows, dead, tuples = totals(delivered)
-        seconds = time.monotonic() - began
-        return BatchResult(rows, tuples, acks=0, failed=0, dead=dead, seconds=seconds, emitted=rows - dead)
-
-    # `run` asks it whether to stop.
-    runner = BatchRunner(name, run)
-    return runner
+def _result(delivered: Sequence[SourceRange], seconds: float = 0.0) -> BatchResult:
+    rows, dead, tuples = totals(delivered)
+    return BatchResult(rows, tuples, acks=0, failed=0, dead=dead, seconds=seconds, emitted=rows - dead)
 
 
 def _recover(
@@ -323,8 +276,7 @@ def _recover(
     ]
     # Where an operator has set the offsets back, earlier notices count no more.
     mark = end if not marks or _NO_MARK in marks else min(marks)
-    found = reader.offsets(ahead)
-    outcomes.recovered(found, mark)
+    outcomes.recovered(reader.offsets(ahead), mark)
     if acking:
         loop.catch_up(mark, end)
     offsets.commit(Prefix(number, start, mark) for number, start in starts.items() if committed[number] is None)

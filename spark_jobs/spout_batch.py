@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from pyspark.sql import Column, DataFrame
 
@@ -10,8 +10,8 @@ from spark_jobs.delivering import FIELD, Deliver, Deliveries, Messages, ReplayRe
 from spark_jobs.entries import OUT
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import StreamFrame
-from spark_jobs.inits import KafkaInits, for_executors
-from spark_jobs.kafka_options import sink_options
+from spark_jobs.inits import KafkaInits
+from spark_jobs.kafka_options import executor_settings, sink_options
 from spark_jobs.packing import Outputs
 from spark_jobs.results import check_fields, spark_fields
 from tuple_tree.manifest import Manifest, SpoutManifest
@@ -21,10 +21,9 @@ from tuple_tree.positions import MAX_SPOUTS, topic_key
 from tuple_tree.streams import Stream
 
 TASK: Final = 0
-"""The task of the spout that receives all outcomes: one driver keeps the books."""
+"""The task of the spout that receives all outcomes: one driver follows all trees."""
 
 _KAFKAS: Final = ("key", "value", "topic", "partition", "offset", "headers")
-_WHOLE: Final = ("string", "bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +46,65 @@ class SpoutBatch:
     inits: KafkaInits
     sink: Mapping[str, str]
 
+    @classmethod
+    def of(
+        cls,
+        manifest: Manifest,
+        spout: SpoutManifest,
+        records: DataFrame,
+        fields: Mapping[str, Column] | None,
+        kafka: Mapping[str, Any],
+        topic_id: str,
+    ) -> Self:
+        """The batch of a spout.
+
+        Args:
+            manifest: of the topology.
+            spout: one of its spouts.
+            records: any DataFrame of the source's columns.
+            fields: a column for each field.
+            kafka: librdkafka properties.
+            topic_id: of the source topic.
+
+        Raises:
+            ComponentRefusedError: if it cannot have positional roots, or not one stream.
+            TransformRefusedError: if `fields` lacks one, or has another type for it.
+        """
+        index = [each.name for each in manifest.spouts].index(spout.name)
+        if index >= MAX_SPOUTS:
+            raise ComponentRefusedError(
+                f"{spout.name!r} is spout number {index + 1} of topology {manifest.topology!r}, and positional roots "
+                f"tell {MAX_SPOUTS} apart: declare it earlier, or split the topology"
+            )
+        stream = only_stream(spout)
+        frame = StreamFrame(stream)
+        form: Literal["columns", "value", "payload"] = "value" if is_whole_value(stream) else "payload"
+        if fields is not None:
+            form = "columns"
+            chosen: list[Any] = [column.alias(name) for name, column in fields.items()]
+            where = f"fields of spout {spout.name!r}"
+            check_fields(records.select(*chosen).schema, stream.name, spark_fields(frame), where)
+        return cls(
+            Outputs.of(manifest, spout.name),
+            Messages(frame, form, index, topic_key(topic_id), manifest.ack_partitions),
+            fields,
+            spout_task(manifest, spout),
+            KafkaInits(executor_settings(kafka)),
+            sink_options(kafka),
+        )
+
     def write(
         self, records: DataFrame, deliveries: Deliveries, wanted: Mapping[int, ReplayRequest] | None = None
     ) -> list[SourceRange]:
-        """Delivers messages.
+        """Delivers messages, and returns which.
 
         Args:
             records: as Spark's Kafka source gives them, with headers.
             deliveries: where tasks report; for one thread.
             wanted: partition → messages that are delivered again; all others of `records` are skipped.
 
-        Returns:
-            What was delivered.
-
         Raises:
-            SparkJobError: if that is not known.
+            SparkJobError: if it is not known what was delivered.
         """
         types = spark_fields(self.messages.frame)
         fields = [
@@ -76,63 +119,12 @@ class SpoutBatch:
         return deliveries.take(records.rdd.getNumPartitions())
 
 
-def whole_value(stream: Stream) -> bool:
+def is_whole_value(stream: Stream) -> bool:
     """Whether the stream's only field is the whole value of a message, text or bytes."""
-    return len(stream.fields) == 1 and stream.fields[0].type in _WHOLE
-
-
-def spout_batch_of(
-    manifest: Manifest,
-    spout: SpoutManifest,
-    records: DataFrame,
-    fields: Mapping[str, Column] | None,
-    kafka: Mapping[str, Any],
-    topic_id: str,
-) -> SpoutBatch:
-    """The batch of a spout.
-
-    Args:
-        manifest: of the topology.
-        spout: one of its spouts.
-        records: any DataFrame of the source's columns.
-        fields: a column for each field.
-        kafka: librdkafka properties.
-        topic_id: of the source topic.
-
-    Raises:
-        ComponentRefusedError: if it cannot have positional roots, or not one stream.
-        TransformRefusedError: if `fields` lacks one, or has another type for it.
-    """
-    index = [each.name for each in manifest.spouts].index(spout.name)
-    if index >= MAX_SPOUTS:
-        raise ComponentRefusedError(
-            f"{spout.name!r} is spout number {index + 1} of topology {manifest.topology!r}, and positional roots tell "
-            f"{MAX_SPOUTS} apart: declare it earlier, or split the topology"
-        )
-    stream = only_stream(spout)
-    frame = StreamFrame(stream)
-    form: Literal["columns", "value", "payload"] = "value" if whole_value(stream) else "payload"
-    if fields is not None:
-        form = "columns"
-        chosen: list[Any] = [column.alias(name) for name, column in fields.items()]
-        where = f"fields of spout {spout.name!r}"
-        check_fields(records.select(*chosen).schema, stream.name, spark_fields(frame), where)
-    return SpoutBatch(
-        Outputs.of(manifest, spout.name),
-        Messages(frame, form, index, topic_key(topic_id), manifest.ack_partitions),
-        fields,
-        spout_task(manifest, spout),
-        KafkaInits(for_executors(kafka)),
-        sink_options(kafka),
-    )
+    return len(stream.fields) == 1 and stream.fields[0].type in ("string", "bytes")
 
 
 def only_stream(spout: SpoutManifest) -> Stream:
-    """The stream of a spout.
-
-    Raises:
-        ComponentRefusedError: if it has several, or none.
-    """
     if len(spout.streams) != 1:
         raise ComponentRefusedError(
             f"spout {spout.name!r} has {len(spout.streams)} streams: a Spark spout emits exactly one, so declare a "

@@ -1,8 +1,7 @@
 """Landing a streaming source that is no Kafka topic: its rows become messages, which a spout can read by position.
 
-Files, Delta tables or a rate generator cannot be asked for one row again, so their rows are written into a topic of our
-own, `{topology}.replay.{spout}`, by a query of its own with its own checkpoint. From there on it is a Kafka source like
-any other. Spark's sink is at least once, so a landing that is interrupted may land some rows twice.
+Files, Delta tables or a rate generator cannot be asked for one row again, so a query of its own writes their rows into
+`{topology}.replay.{spout}`. Spark's sink is at least once: a landing that is interrupted may land some rows twice.
 """
 
 import logging
@@ -24,15 +23,15 @@ from kafka_clients.forgotten_clients import forgettable
 from spark_jobs.entries import OUT, Record, new_session, record_rows
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.frames import FrameCodec, StreamFrame
-from spark_jobs.kafka_options import check_topics, sink_options
+from spark_jobs.kafka_options import catalogue_of, sink_options
 from spark_jobs.results import check_fields, spark_fields
-from spark_jobs.spout_batch import only_stream, whole_value
+from spark_jobs.spout_batch import is_whole_value, only_stream
 from tuple_tree.manifest import Manifest, SpoutManifest
 
 logger = logging.getLogger("spark_jobs.spout")
 
 PARTITIONS: Final = 4
-"""Of a replay topic that is made here."""
+"""Of a replay topic that is created here."""
 
 _SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.05
@@ -45,13 +44,7 @@ def replay_topic(topology: str, spout: str) -> str:
 
 @dataclass(frozen=True)
 class Land:
-    """Makes messages of rows, one of each, in runs for the partitions in turn; for `mapInArrow`.
-
-    Attributes:
-        topic: of the messages.
-        partitions: of it.
-        frame: of the rows.
-    """
+    """Makes messages of rows, one of each, in runs for the partitions in turn; for `mapInArrow`."""
 
     topic: str
     partitions: int
@@ -70,7 +63,7 @@ class Land:
             yield record_rows(records)
 
     def _values(self, codec: FrameCodec, batch: Any) -> list[bytes | None]:
-        if whole_value(self.frame.stream):
+        if is_whole_value(self.frame.stream):
             values: list[bytes | None] = batch.column(0).cast(pa.binary()).to_pylist()
             return values
         try:
@@ -82,19 +75,14 @@ class Land:
 
 
 class Landing:
-    """A source on its way into a topic.
+    """The query that writes the rows of a streaming DataFrame with the fields of the spout's stream into a topic.
 
-    Args:
-        rows: a streaming DataFrame with the fields of the spout's stream.
-        manifest: of the topology.
-        spout: of it.
-        kafka: librdkafka properties.
-        checkpoint: of the spout; the landing's own lies inside.
+    Its checkpoint lies inside the spout's.
 
     Raises:
         ComponentRefusedError: if the DataFrame is no streaming one.
         TransformRefusedError: if it lacks a field, or has another type for it.
-        TopicsRefusedError: if the topic cannot be made.
+        TopicsRefusedError: if the topic cannot be created.
     """
 
     def __init__(
@@ -109,24 +97,22 @@ class Landing:
         check_fields(rows.schema, frame.stream.name, types, f"the source of spout {spout.name!r}")
         self.topic = replay_topic(manifest.topology, spout.name)
         self.query: StreamingQuery | None = None
-        self._name = f"{manifest.topology}.{spout.name}.landing"
-        self._checkpoint = f"{checkpoint.rstrip('/')}/landing"
-        self._sink = sink_options(kafka)
-        land = Land(self.topic, _made(kafka, self.topic), frame)
+        land = Land(self.topic, _created(kafka, self.topic), frame)
         chosen = [F.col(f"`{name}`").cast(kind).alias(name) for name, kind in types.items()]
-        self._landed = rows.select(*chosen).mapInArrow(land, OUT)
+        self._writer = (
+            rows.select(*chosen)
+            .mapInArrow(land, OUT)
+            .writeStream.format("kafka")
+            .queryName(f"{manifest.topology}.{spout.name}.landing")
+            .options(**sink_options(kafka))
+            .option("checkpointLocation", f"{checkpoint.rstrip('/')}/landing")
+        )
 
     def start(self, trigger: Mapping[str, Any] | None) -> None:
         """Starts landing; with a trigger that ends by itself, waits until all has landed."""
-        writer = (
-            self._landed.writeStream.format("kafka")
-            .queryName(self._name)
-            .options(**self._sink)
-            .option("checkpointLocation", self._checkpoint)
-        )
         if trigger:
-            writer = writer.trigger(**trigger)
-        self.query = writer.start()
+            self._writer = self._writer.trigger(**trigger)
+        self.query = self._writer.start()
         if trigger and {"availableNow", "once"} & trigger.keys():
             self.query.awaitTermination()
 
@@ -137,30 +123,29 @@ class Landing:
             raise error
 
     def stop(self) -> None:
-        """Stops landing."""
         if self.query is not None:
             self.query.stop()
 
 
-def _made(kafka: Mapping[str, Any], topic: str) -> int:
-    """Makes the topic if it is not there, and returns how many partitions it has."""
-    # Says what is wrong with the settings, or that nobody answers.
-    check_topics(kafka, {})
-    admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 2})
-    found = admin.list_topics(timeout=_SECONDS).topics
-    if topic in found:
-        return len(found[topic].partitions)
-    try:
-        admin.create_topics([NewTopic(topic, PARTITIONS, -1, config={"cleanup.policy": "delete"})])[topic].result(
-            _SECONDS
-        )
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise TopicsRefusedError(f"topic {topic} cannot be made: {error.args[0]}; make it beforehand") from error
-    end, pause = time.monotonic() + _SECONDS, threading.Event()
-    while topic not in admin.list_topics(timeout=_SECONDS).topics:
-        if time.monotonic() > end:
-            raise TopicsRefusedError(f"topic {topic} was made, but is not visible after {_SECONDS:g} s: start again")
-        pause.wait(_LOOK_SECONDS)
-    logger.info("made topic %s with %d partitions", topic, PARTITIONS)
-    return PARTITIONS
+def _created(kafka: Mapping[str, Any], topic: str) -> int:
+    """Creates the topic if it does not exist, and returns how many partitions it has."""
+    with catalogue_of(kafka) as catalogue:
+        if (existing := catalogue.topics().get(topic)) is not None:
+            return existing
+        admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 2})
+        created = admin.create_topics([NewTopic(topic, PARTITIONS, -1, config={"cleanup.policy": "delete"})])[topic]
+        try:
+            created.result(_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                message = f"topic {topic} cannot be created: {error.args[0]}; create it beforehand"
+                raise TopicsRefusedError(message) from error
+        end, pause = time.monotonic() + _SECONDS, threading.Event()
+        while topic not in (topics := catalogue.topics()):
+            if time.monotonic() > end:
+                raise TopicsRefusedError(
+                    f"topic {topic} was created, but is not visible after {_SECONDS:g} s: start again"
+                )
+            pause.wait(_LOOK_SECONDS)
+    logger.info("created topic %s with %d partitions", topic, topics[topic])
+    return topics[topic]

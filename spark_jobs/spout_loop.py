@@ -9,12 +9,12 @@ from typing import Any, Final
 from confluent_kafka import Message, Producer
 
 from kafka_clients.client_settings import for_producer
+from spark_jobs.entries import dead_letter
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.replays import MOST, REACH, ReplayRounds
 from spark_jobs.spout_offsets import SpoutOffsets
 from tuple_tree.codec import decode_notice_batch
-from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.errors import VersionError, WireError
 
 logger = logging.getLogger("spark_jobs.spout")
@@ -29,10 +29,10 @@ class SpoutLoop:
     """A thread that owns the spout's consumer, and one for replays, which may take as long as a micro-batch.
 
     Args:
-        name: of the query, for logs.
         kafka: librdkafka properties.
-        dead_letters: topic for notices that cannot be read.
-        by: who says so.
+        topology: its name.
+        spout: its name.
+        task: the one that receives the outcomes.
         offsets: the consumer.
         outcomes: what is open.
         replays: delivers again; used by its thread alone.
@@ -45,23 +45,24 @@ class SpoutLoop:
 
     def __init__(
         self,
-        name: str,
         kafka: Mapping[str, Any],
-        dead_letters: str,
-        by: str,
+        topology: str,
+        spout: str,
+        task: int,
         offsets: SpoutOffsets,
         outcomes: Outcomes,
         replays: ReplayRounds,
     ) -> None:
         self._kafka = kafka
-        self._dead_letters = dead_letters
-        self._by = by
+        self._topology = topology
+        self._by = f"{spout}/{task}"
         self._offsets = offsets
         self._outcomes = outcomes
         self._replays = replays
         self._commit_at = 0.0
         self._stopping = threading.Event()
         self._draining = threading.Event()
+        name = f"{topology}.{spout}"
         self._thread = threading.Thread(target=self._run, name=f"outcomes of {name}", daemon=True)
         self._replaying = threading.Thread(target=self._replay, name=f"replays of {name}", daemon=True)
         self.error: BaseException | None = None
@@ -86,13 +87,12 @@ class SpoutLoop:
                 )
 
     def start(self) -> None:
-        """Starts the threads."""
         self._thread.start()
         self._replaying.start()
 
     @property
     def mark(self) -> int:
-        """How far the notices were read."""
+        """The offset before which the notices were read."""
         return self._offsets.mark
 
     def drain(self) -> None:
@@ -100,7 +100,7 @@ class SpoutLoop:
         self._draining.set()
 
     def stop(self) -> None:
-        """Ends the loop, commits, and lets go of the broker."""
+        """Ends the loop, commits, and closes the consumer."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -108,14 +108,20 @@ class SpoutLoop:
             self._offsets.close()
 
     def ended(self, seconds: float | None) -> bool:
-        """Waits for the end of the loop, and says whether it came."""
+        """Waits for the end of the loop; returns whether it has ended."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:
             while not self._is_over:
-                self._turn()
+                self.check()
+                self._read(_POLL_SECONDS)
+                now = time.monotonic()
+                self._outcomes.tick(now)
+                if now >= self._commit_at:
+                    self._commit_at = now + _COMMIT_SECONDS
+                    self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
             # What is being delivered again has to be known before the last commit.
             self._replaying.join()
             self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
@@ -128,8 +134,7 @@ class SpoutLoop:
     def _replay(self) -> None:
         try:
             while not self._is_over:
-                due = self._outcomes.take_due(MOST, REACH, _POLL_SECONDS)
-                if due:
+                if due := self._outcomes.take_due(MOST, REACH, _POLL_SECONDS):
                     for partition, offsets in self._replays.run(due):
                         self._outcomes.done(partition, offsets)
         except BaseException as error:  # as above
@@ -145,50 +150,37 @@ class SpoutLoop:
         self.error = self.error or error
         self.on_error()
 
-    def _turn(self) -> None:
-        self.check()
-        self._read(_POLL_SECONDS)
-        now = time.monotonic()
-        self._outcomes.tick(now)
-        if now >= self._commit_at:
-            self._commit_at = now + _COMMIT_SECONDS
-            self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
-
     def _read(self, seconds: float) -> bool:
         messages = self._offsets.poll(seconds)
         for message in messages:
+            value = message.value()
+            value = value.encode() if isinstance(value, str) else value
             try:
-                self._outcomes.read(decode_notice_batch(_value(message)))
+                self._outcomes.read(decode_notice_batch(value))
             except VersionError as error:
                 where = f"{message.topic()}[{message.partition()}] offset {message.offset()}"
                 raise SparkJobError(f"{where} cannot be read: {error.detail}") from error
             except WireError as error:
-                self._reject(message, error)
+                self._reject(message, value, error)
         return bool(messages)
 
-    def _reject(self, message: Message, error: WireError) -> None:
-        """Keeps a notice that cannot be read; the trees that it tells of are given up as lost in the end."""
-        topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
-        logger.warning("unreadable notice at offset %d of %s: %s", offset, topic, error)
-        headers: list[tuple[str, str | bytes | None]] = [
-            *dead_letter_headers(topic, partition, offset, reason=error.reason, detail=error.detail, by=self._by)
-        ]
+    def _reject(self, message: Message, value: bytes | None, error: WireError) -> None:
+        """Makes a dead letter of a notice that cannot be read; its trees are given up as lost in the end."""
+        place = message.topic() or "", message.partition() or 0, message.offset() or 0
+        logger.warning("unreadable notice at offset %d of %s: %s", place[2], place[0], error)
+        topic, partition, _, _, headers = dead_letter(
+            self._topology, place, reason=error.reason, detail=error.detail, by=self._by
+        )
         failures: list[Any] = []
         producer = Producer({"log_level": 2, **for_producer(self._kafka), "acks": "all"})
         producer.produce(
-            self._dead_letters,
-            message.value(),
-            partition=0,
-            headers=headers,
+            topic,
+            value,
+            partition=partition,
+            headers=[*headers],
             on_delivery=lambda failure, _message: failures.append(failure) if failure else None,
         )
         if producer.flush(_DELIVERY_SECONDS) or failures:
             raise SparkJobError(
-                f"a dead letter could not be delivered to {self._dead_letters} ({failures or 'no answer'}): check the "
-                "brokers"
+                f"a dead letter could not be delivered to {topic} ({failures or 'no answer'}): check the brokers"
             )
-
-
-def _value(message: Message) -> bytes | None:
-    value = message.value()
-    return value.encode() if isinstance(value, str) else value

@@ -1,8 +1,8 @@
 """What Kafka keeps for a Spark spout: where its source begins and ends, its committed offsets, and its notices.
 
-The acked prefix is the offset of the spout's consumer group, `{topology}.{spout}`, on the source topic, so any Kafka
-tool shows how far a topology really is. The commit's metadata says from where the notices have to be read to learn what
-became of the rest. An operator who resets the group's offsets takes that away, and so asks for a second delivery.
+The acked prefix is the offset of the spout's consumer group, `{topology}.{spout}`, on the source topic. The commit's
+metadata holds the mark: the offset from which the notices have to be read to learn the outcomes of the rest. An
+operator who resets the group's offsets removes it, and so asks for a second delivery.
 """
 
 import logging
@@ -48,6 +48,9 @@ class SpoutOffsets:
         group: the spout's.
         source: topic of the messages.
         notices: topic and partition of the outcomes.
+
+    Attributes:
+        mark: notices before this offset were read.
     """
 
     def __init__(self, kafka: Mapping[str, Any], group: str, source: str, notices: tuple[str, int]) -> None:
@@ -69,7 +72,6 @@ class SpoutOffsets:
             }
         )
         self.mark = 0
-        """Notices before this offset were read."""
         self._committed: dict[int, Prefix] = {}
         self._refresh_at = time.monotonic() + _REFRESH_SECONDS
 
@@ -95,22 +97,22 @@ class SpoutOffsets:
             ) from error
 
     def committed(self, partitions: Iterable[int]) -> dict[int, Prefix | None]:
-        """What the group has committed; a mark of -1 where an operator took it away."""
+        """What the group has committed; with a mark of -1 where an operator has reset it."""
         asked = [TopicPartition(self._source, number) for number in partitions]
-        found: dict[int, Prefix | None] = {}
+        prefixes: dict[int, Prefix | None] = {}
         for each in self._consumer.committed(asked, timeout=_SECONDS):
             if each.error is not None:
                 raise KafkaException(each.error)
-            prefix = None if each.offset == OFFSET_INVALID else Prefix(each.partition, each.offset, mark_of(each))
-            found[each.partition] = prefix
-            if prefix is not None:
-                self._committed[each.partition] = prefix
-        return found
+            prefixes[each.partition] = None
+            if each.offset != OFFSET_INVALID:
+                prefix = Prefix(each.partition, each.offset, mark_of(each))
+                self._committed[each.partition] = prefixes[each.partition] = prefix
+        return prefixes
 
     def commit(self, prefixes: Iterable[Prefix]) -> None:
         """Commits what has changed, and now and then what has not.
 
-        A failure is only logged: the next commit says it again, and until then a restart just delivers more twice.
+        A failure is only logged: the next commit covers it, and until then a restart just delivers more twice.
         """
         changed = [prefix for prefix in prefixes if self._committed.get(prefix.partition) != prefix]
         now = time.monotonic()
@@ -118,14 +120,14 @@ class SpoutOffsets:
             changed = [*{**self._committed, **{prefix.partition: prefix for prefix in changed}}.values()]
         if not changed:
             return
-        offsets = [
-            TopicPartition(self._source, each.partition, each.offset, f"{_VERSION}:{_MARK}{each.mark}")
-            for each in changed
-        ]
         try:
-            for result in self._consumer.commit(offsets=offsets, asynchronous=False) or []:
-                if result.error is not None:
-                    raise KafkaException(result.error)
+            commit(
+                self._consumer,
+                [
+                    TopicPartition(self._source, each.partition, each.offset, f"{_VERSION}:{_MARK}{each.mark}")
+                    for each in changed
+                ],
+            )
         except KafkaException as error:
             logger.warning("the offsets of %s could not be committed: %s", self._source, error)
             return
@@ -134,7 +136,6 @@ class SpoutOffsets:
             self._refresh_at = now + _REFRESH_SECONDS
 
     def notices_end(self) -> int:
-        """The offset of the notice to come."""
         return self._watermarks(*self._notices)[1]
 
     def read_from(self, mark: int) -> None:
@@ -143,8 +144,8 @@ class SpoutOffsets:
         self._consumer.assign([TopicPartition(*self._notices, self.mark)])
 
     def poll(self, seconds: float, most: int = 500) -> list[Message]:
-        """Notices, as they come; `mark` moves behind them."""
-        read = []
+        """Reads notices; `mark` moves behind them."""
+        notices = []
         for message in self._consumer.consume(most, seconds):
             error = message.error()
             if error is not None:
@@ -153,32 +154,38 @@ class SpoutOffsets:
                 logger.warning("reading the notices: %s", error)
                 continue
             self.mark = (message.offset() or 0) + 1
-            read.append(message)
+            notices.append(message)
         if self._monitor.lost:
             raise KafkaException(KafkaError(KafkaError._FATAL, f"reading the notices cannot go on: {LOST}", fatal=True))
-        return read
+        return notices
 
     def close(self) -> None:
-        """Lets go of the broker."""
         self._consumer.close()
 
     def _watermarks(self, topic: str, partition: int) -> tuple[int, int]:
         return watermarks(self._consumer, TopicPartition(topic, partition), _SECONDS)
 
 
+def commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
+    """Commits offsets, and raises `KafkaException` if one of them cannot be committed."""
+    for result in consumer.commit(offsets=offsets, asynchronous=False) or []:
+        if result.error is not None:
+            raise KafkaException(result.error)
+
+
 def mark_of(committed: TopicPartition) -> int:
-    """The notices that a commit has applied, of its metadata; -1 if it is none of a spout in Spark.
+    """The mark in a commit's metadata; -1 if the commit is not one of a spout in Spark.
 
     Raises:
         SparkJobError: if it was written by a version that this one cannot read.
     """
-    version, _, said = str(committed.metadata or "").partition(":")
-    if not said.startswith(_MARK):
+    version, _, mark = str(committed.metadata or "").partition(":")
+    if not mark.startswith(_MARK):
         return -1
     if version != _VERSION:
         raise SparkJobError(
             f"the commit of {committed.topic}[{committed.partition}] has metadata of version {version}, and this spout "
             f"reads version {_VERSION}: run the version that committed it, or a later one"
         )
-    digits = said.removeprefix(_MARK)
+    digits = mark.removeprefix(_MARK)
     return int(digits) if digits.isdigit() else -1

@@ -10,7 +10,7 @@ import sys
 from zipimport import zipimporter
 
 _read: dict[zipimporter, tuple[int, int] | None] = {}
-"""When each finder's archive was changed, and its bytes, as it was read."""
+"""The time of change and the bytes of each finder's archive when it was read."""
 
 _invalidate_caches = zipimporter.invalidate_caches
 
@@ -18,9 +18,8 @@ _invalidate_caches = zipimporter.invalidate_caches
 def read_changed_archives_only() -> None:
     """Makes `importlib.invalidate_caches` leave archives alone that have not changed since they were read."""
     if sys.version_info < (3, 12):
-        for finder in sys.path_importer_cache.values():
-            if isinstance(finder, zipimporter):
-                _read[finder] = _stamp(finder)
+        finders = [each for each in sys.path_importer_cache.values() if isinstance(each, zipimporter)]
+        _read.update({finder: _stamp(finder) for finder in finders})
         zipimporter.invalidate_caches = _invalidate_if_changed  # type: ignore[assignment, method-assign]
 
 
@@ -33,7 +32,7 @@ def _invalidate_if_changed(finder: zipimporter) -> None:
 
 def _stamp(finder: zipimporter) -> tuple[int, int] | None:
     try:
-        found = os.stat(finder.archive)
+        status = os.stat(finder.archive)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size

@@ -264,9 +264,9 @@ FAULTS: Final = (
     ),
     Fault(
         "Spark spout: inits follow their tuples",
-        "spark_jobs/delivering.py",
-        "            if task.packing.is_full:\n                yield record_rows(task.take())",
-        "            if task.packing.is_full:\n                yield record_rows(task.packing.take())",
+        "spark_jobs/inits.py",
+        "            if self.packing.is_full:\n                yield record_rows(self._take())",
+        "            if self.packing.is_full:\n                yield record_rows(self.packing.take())",
         "tests/unit/spark/test_spout_writes.py::test_inits_come_before_their_tuples",
     ),
     Fault(

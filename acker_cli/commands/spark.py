@@ -68,7 +68,7 @@ def submit(
 
     if find_spec("pyspark") is None:
         raise CliError("PySpark is not installed: pip install 'kafka-acker[spark]'")
-    from spark_jobs.declared import declared
+    from spark_jobs.components import declared
     from spark_jobs.submit import Submission, SubmitPlan
 
     topology = load_from_here(reference)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
+from spark_jobs.counts import SpoutTally
 from spark_jobs.delivering import SourceRange
-from spark_jobs.driver_stats import driver_stats
+from spark_jobs.driver_stats import DriverStats
 from spark_jobs.metrics import QueryCollector
 from spark_jobs.outcomes import Outcomes
-from spark_jobs.tallies import SpoutTally
 from spout_sdk.statistics.stats import Stats
 from tests.spark.topologies import manifest_of
 from tests.waiting import eventually
@@ -58,7 +58,7 @@ def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
 
 def test_clients_that_cannot_be_made_end_no_query(caplog: pytest.LogCaptureFixture) -> None:
     kafka = {"bootstrap.servers": "localhost:1", "no.such.thing": 1}
-    stats = driver_stats(kafka, "words", "split", dict, lambda: True)
+    stats = DriverStats(kafka, "words", "split", dict, lambda: True)
     with caplog.at_level(logging.WARNING):
         stats.start()
         eventually(lambda: caplog.records, "what went wrong")

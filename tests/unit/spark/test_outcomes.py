@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spark_jobs.delivering import SourceRange
+from spark_jobs.errors import StoppedBetweenBatches
 from spark_jobs.outcomes import Outcomes
-from spark_jobs.running_query import StoppedBetweenBatches
 from tests.waiting import eventually
 from tuple_tree.messages import FailReason, NoticeBatch
 from tuple_tree.positions import Position, positional_root, topic_key

@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 
 import spark_jobs
+from spark_jobs.components import source_of
 from spark_jobs.main import explained, kafka_settings, load
 from spark_jobs.packages import check_session
-from spark_jobs.source import source_of
 from spark_jobs.submit import KAFKA_VARIABLE, Submission, SubmitPlan
 from tests.pages import ROOT
 from tests.spark import submitted

@@ -1,0 +1,171 @@
+"""The components of a topology that run in Spark, and the code that the topology was given for them."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from spark_jobs.errors import ComponentRefusedError, first_line
+from tuple_tree.errors import InvalidNameError
+from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest
+from tuple_tree.names import acks_topic, check_topic, dead_letters_topic, notices_topic, tuples_topic
+
+DEFAULT_RETRY_LIMIT: Final = 10
+
+
+class HasManifest(Protocol):
+    """A topology as `TopologyBuilder.build` returns it."""
+
+    @property
+    def manifest(self) -> Manifest: ...
+
+
+class HasCode(HasManifest, Protocol):
+    """The same, with the code of its components by name."""
+
+    @property
+    def factories(self) -> Mapping[str, Any]: ...
+
+
+def bolt_of(topology: Manifest | HasManifest, name: str) -> tuple[Manifest, BoltManifest]:
+    """The manifest of a topology, and a bolt of it."""
+    manifest, component = component_of(topology, name)
+    if not isinstance(component, BoltManifest):
+        raise ComponentRefusedError(f"{name!r} is a spout of topology {manifest.topology!r}: name a bolt")
+    return manifest, component
+
+
+def spout_of(topology: Manifest | HasManifest, name: str) -> tuple[Manifest, SpoutManifest]:
+    """The manifest of a topology, and a spout of it."""
+    manifest, component = component_of(topology, name)
+    if not isinstance(component, SpoutManifest):
+        raise ComponentRefusedError(f"{name!r} is a bolt of topology {manifest.topology!r}: name a spout")
+    return manifest, component
+
+
+def component_of(topology: Manifest | HasManifest, name: str) -> tuple[Manifest, Component]:
+    manifest = topology if isinstance(topology, Manifest) else topology.manifest
+    try:
+        return manifest, manifest.component(name)
+    except ValueError as error:
+        raise ComponentRefusedError(f"{error}; name one of these") from None
+
+
+def topics_of(manifest: Manifest, component: Component) -> dict[str, int]:
+    """The topics that a component needs, beside the source of a spout, and how many partitions they have."""
+    topics = {}
+    if isinstance(component, BoltManifest):
+        topics[tuples_topic(manifest.topology, component.name)] = component.tasks
+    elif manifest.acking:
+        topics[notices_topic(manifest.topology, component.name)] = component.tasks
+    for receiver in manifest.bolts:
+        if any(subscription.source == component.name for subscription in receiver.subscriptions):
+            topics[tuples_topic(manifest.topology, receiver.name)] = receiver.tasks
+    if manifest.acking:
+        topics[acks_topic(manifest.topology)] = manifest.ack_partitions
+    return {**topics, dead_letters_topic(manifest.topology): 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The messages of a spout, and the settings that belong to its code; see `spout` for what each means.
+
+        def orders(spark):
+            from pyspark.sql import functions as F
+            from spark_jobs import Source
+
+            return Source("orders", fields={"order": F.col("key").cast("string")}, retry_limit=3)
+
+        builder.set_spout("orders", orders, external=True, streams=[declare({"order": str})])
+
+    The function imports what it needs by itself, so that processes of the SDK import the topology without PySpark.
+
+    Attributes:
+        messages: a topic, or a streaming DataFrame.
+        fields: a column for each field of the stream, made of Kafka's; only for a topic.
+        retry_limit: attempts after the first one, below 64.
+        starting_offsets: `earliest` or `latest`, where nothing is committed yet.
+        options: further options of Spark's Kafka source, such as `minPartitions`.
+    """
+
+    messages: str | DataFrame
+    fields: Mapping[str, Column] | None = None
+    retry_limit: int = DEFAULT_RETRY_LIMIT
+    starting_offsets: str = "earliest"
+    options: Mapping[str, str] | None = None
+
+
+SourceFunction = Callable[[SparkSession], str | DataFrame | Source]
+"""Called once on the driver, before the spout starts."""
+
+
+def declared(topology: HasCode, name: str) -> tuple[Component, Any]:
+    """A component that is to be run in Spark, and its code.
+
+    The code is `transform` or a sink of a bolt, a topic or a `SourceFunction` of a spout.
+
+    Raises:
+        ComponentRefusedError: if there is no such component, or something else runs it.
+    """
+    _, component = component_of(topology, name)
+    if not component.external:
+        raise ComponentRefusedError(f"{name!r} is run by acker run: add it with external=True to run it in Spark")
+    code = topology.factories[name]
+    is_spout = isinstance(component, SpoutManifest)
+    if isinstance(code, str) or (not is_spout and is_sink(code)):
+        return component, code
+    kind, argument = ("spout", "the Spark session") if is_spout else ("bolt", "its rows")
+    try:
+        inspect.signature(code).bind(None)
+    except TypeError as error:
+        raise ComponentRefusedError(
+            f"the function of {kind} {name!r} cannot be called with {argument} alone: {error}; give it one argument"
+        ) from error
+    except ValueError:
+        pass  # functions that are written in C may have no signature
+    return component, code
+
+
+def is_sink(function: Any) -> bool:
+    """Whether a function of a bolt is called with rows and the id of the micro-batch, and not with rows alone."""
+    try:
+        parameters = inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    for arguments in (1, 2):
+        try:
+            parameters.bind(*[None] * arguments)
+        except TypeError:
+            continue
+        return arguments == 2
+    return False
+
+
+def source_of(spark: SparkSession, name: str, given: str | SourceFunction) -> Source:
+    """What a spout reads, of what the topology was given for it.
+
+    Raises:
+        ComponentRefusedError: if the function raises, or returns something else than a source.
+    """
+    try:
+        made: Any = given if isinstance(given, str) else given(spark)
+    except Exception as error:
+        raise ComponentRefusedError(
+            f"the source of spout {name!r} raised {type(error).__name__}: {first_line(error)}; correct the function"
+        ) from error
+    source = made if isinstance(made, Source) else Source(made)
+    messages: Any = source.messages
+    if isinstance(messages, str):
+        try:
+            check_topic(messages)
+        except InvalidNameError as error:
+            raise ComponentRefusedError(f"spout {name!r} reads no topic: {error}") from error
+    elif not isinstance(messages, DataFrame):
+        kind = f"{'Source of a ' if isinstance(made, Source) else ''}{type(messages).__name__}"
+        raise ComponentRefusedError(
+            f"the source of spout {name!r} returns a {kind}: have it return the name of a topic, a streaming "
+            "DataFrame, or a spark_jobs.Source of one of these"
+        )
+    return source
