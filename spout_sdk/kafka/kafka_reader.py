@@ -1,7 +1,6 @@
 """Reading from Kafka: a consumer in a component's group, and what its errors mean."""
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from kafka_clients.bounded_calls import HANG_S, bounded
 from kafka_clients.broker_monitor import LOST, BrokerMonitor
 from kafka_clients.watermarks import watermarks
 from spout_sdk.errors import AccessError, BrokerError, RolledBackError, SpoutSdkError
-from spout_sdk.kafka.group_offsets import GroupOffsets
+from spout_sdk.kafka.group_commits import commit_now
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings
 
 logger = logging.getLogger("spout_sdk.kafka")
@@ -32,7 +31,6 @@ _FINAL: Final = frozenset(
 )
 
 _REGROUPING: Final = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
-_REGROUP_SECONDS: Final = 0.05
 
 Partitions = Callable[[Sequence[int]], None]
 """Called with partition numbers."""
@@ -47,8 +45,8 @@ class KafkaReader:
         group: consumer group.
         from_end: True to start every assigned partition at its high watermark, whatever was committed.
         on_assigned: called with new partitions, before any of their records is returned.
-        on_revoked: called with partitions that go to somebody else; they may still be committed.
-        on_lost: called with partitions that are somebody else's already.
+        on_revoked: called with partitions that go to another member; they may still be committed.
+        on_lost: called with partitions that another member has already.
         on_uncommitted: called when a commit has failed, so that the next includes what it covered.
     """
 
@@ -101,27 +99,14 @@ class KafkaReader:
             self._uncommitted(error.args[0])
 
     def commit_now(self, offsets: dict[int, int], seconds: float) -> bool:
-        """Commits offsets by partition and waits for it; a failure is logged, and what it covers is read again.
+        """Commits offsets by partition, waits, and returns whether it is known that they are committed.
 
-        While other processes join or leave, a commit may carry the group's last generation instead of its new one.
-        The partitions are still ours then, since a cooperative group moves none that was not given up: once the
-        client has heard of the new generation the same commit is accepted.
-
-        Returns:
-            Whether it is known that they are committed.
+        A failure is logged, and what it covers is read again.
         """
-        deadline = time.monotonic() + seconds
-        while offsets:
-            try:
-                with bounded(HANG_S, f"commit() for {self._topic}"):
-                    self._consumer.commit(offsets=self.positions(offsets), asynchronous=False)
-                return True
-            except KafkaException as error:
-                if error.args[0].code() not in _REGROUPING or time.monotonic() >= deadline:
-                    self._uncommitted(error.args[0])
-                    return False
-            time.sleep(_REGROUP_SECONDS)
-        return True
+        error = commit_now(self._consumer, self.positions(offsets), self._topic, seconds) if offsets else None
+        if error is not None:
+            self._uncommitted(error)
+        return error is None
 
     @property
     def place_in_group(self) -> Any:
@@ -131,15 +116,10 @@ class KafkaReader:
     def committed(self, partitions: Sequence[int]) -> list[TopicPartition]:
         """What is committed of partitions, with the metadata; a negative offset where nothing is.
 
-        A transaction that may still commit them is waited for.
-
-        Raises:
-            RolledBackError: if no broker answers in time.
+        A transaction that may still commit them is waited for; `RolledBackError` if no broker answers in time.
         """
         try:
-            found = self._consumer.committed(
-                [TopicPartition(self._topic, partition) for partition in partitions], timeout=ANSWER_SECONDS
-            )
+            found = self._consumer.committed(self._places(partitions), timeout=ANSWER_SECONDS)
         except KafkaException as error:
             raise RolledBackError(
                 f"the committed offsets of {self._topic} are not known: {error.args[0].str()}"
@@ -150,11 +130,7 @@ class KafkaReader:
         return found
 
     def starts(self, partitions: Sequence[int]) -> list[TopicPartition]:
-        """Where reading of partitions begins: what is committed, or the first offset where nothing is.
-
-        Raises:
-            RolledBackError: if no broker answers in time.
-        """
+        """Where reading of partitions begins: what is `committed`, or the first offset where nothing is."""
         found = self.committed(partitions)
         try:
             for each in found:
@@ -166,14 +142,14 @@ class KafkaReader:
 
     def pause(self, partitions: Iterable[int]) -> None:
         """Reads nothing more of partitions until `resume`, or until they are revoked and assigned again."""
-        self._consumer.pause([TopicPartition(self._topic, partition) for partition in partitions])
+        self._consumer.pause(self._places(partitions))
 
     def resume(self, partitions: Iterable[int]) -> None:
-        self._consumer.resume([TopicPartition(self._topic, partition) for partition in partitions])
+        self._consumer.resume(self._places(partitions))
 
     def rewind(self, partitions: Sequence[int]) -> None:
         """Reads partitions that are held once more, from the offsets that are committed."""
-        held = [TopicPartition(self._topic, partition) for partition in partitions]
+        held = self._places(partitions)
         self._consumer.incremental_unassign(held)
         self._consumer.incremental_assign(held)
         self._consumer.resume(held)
@@ -184,9 +160,9 @@ class KafkaReader:
         return self._monitor.unread
 
     @property
-    def group_offsets(self) -> GroupOffsets:
+    def member(self) -> Consumer:
         """Commits for other topics as a member of the group; failures in the background go to `on_uncommitted`."""
-        return GroupOffsets(self._consumer, self._group)
+        return self._consumer
 
     def close(self) -> None:
         """Leaves the group; partitions that are still held are reported as revoked."""
@@ -265,9 +241,12 @@ class KafkaReader:
         self._on_uncommitted()
 
     def positions(self, offsets: Mapping[int, int], metadata: Mapping[int, str] | None = None) -> list[TopicPartition]:
-        """Offsets by partition, as a commit takes them, and what is said beside them."""
-        said = metadata or {}
+        """Offsets and metadata by partition, as a commit takes them."""
+        beside = metadata or {}
         return [
-            TopicPartition(self._topic, partition, offset, said.get(partition, ""))
+            TopicPartition(self._topic, partition, offset, beside.get(partition, ""))
             for partition, offset in offsets.items()
         ]
+
+    def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, partition) for partition in partitions]

@@ -1,4 +1,10 @@
-"""The source of a spout's task on Kafka: a consumer that reads ahead, and one for replays once there are any."""
+"""The source of a spout's task on Kafka: a consumer that reads ahead, and one for replays once there are any.
+
+The members of the spout's group read the notices, and a commit by another consumer is refused while it has members. So
+the reader of the notices commits for the source as well; then the group's generation also fences a process that was
+taken for dead and still runs. Where trees are not followed there are no notices and no members, and the consumer that
+reads the source commits.
+"""
 
 import logging
 import time
@@ -14,7 +20,7 @@ from kafka_clients.broker_monitor import LOST, BrokerMonitor
 from kafka_clients.forgotten_clients import forgettable
 from kafka_clients.watermarks import watermarks
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
-from spout_sdk.kafka.group_offsets import ANSWER_SECONDS, GroupOffsets
+from spout_sdk.kafka.group_commits import commit_now
 from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings, consumer_settings
 from spout_sdk.kafka_spout.position_reader import PositionReader
 from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
@@ -22,14 +28,15 @@ from spout_sdk.records import Record
 
 logger = logging.getLogger("spout_sdk.kafka_spout")
 
+ANSWER_SECONDS: Final = 5.0
 _LOG_SECONDS: Final = 10.0
 
 
 class KafkaSource:
-    """A `Source` on Kafka, for one thread; `offsets` is None where the group has no members."""
+    """A `Source` on Kafka, for one thread; `member` commits, None where the group has no members."""
 
     def __init__(
-        self, kafka: KafkaSettings, group: str, offsets: GroupOffsets | None, on_uncommitted: Callable[[], None]
+        self, kafka: KafkaSettings, group: str, member: Consumer | None, on_uncommitted: Callable[[], None]
     ) -> None:
         self._kafka = kafka
         self._group = group
@@ -46,7 +53,7 @@ class KafkaSource:
                 "on_commit": self._committed,
             }
         )
-        self._offsets = offsets or GroupOffsets(self._consumer, group)
+        self._member = member or self._consumer
         self._started: dict[SourcePartition, int] = {}
         self._by_position: PositionReader | None = None
         self._log_at = 0.0
@@ -55,7 +62,7 @@ class KafkaSource:
         try:
             found = self._consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
         except KafkaException as error:
-            raise BrokerError(f"source topic {topic} cannot be looked up: {_said(error)}; check the brokers") from error
+            raise BrokerError(f"source topic {topic} cannot be looked up: {_text(error)}; check the brokers") from error
         if found.error is not None:
             raise _refused(topic, found.error)
         return len(found.partitions)
@@ -78,20 +85,35 @@ class KafkaSource:
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise _refused(at.topic, error.args[0]) from error
-            raise BrokerError(f"the offsets of {at} cannot be asked for: {_said(error)}; check the brokers") from error
+            raise BrokerError(f"the offsets of {at} cannot be asked for: {_text(error)}; check the brokers") from error
 
     def committed(self, of: Sequence[SourcePartition]) -> dict[SourcePartition, Commit]:
-        return self._offsets.committed(of)
+        try:
+            answers = self._member.committed([TopicPartition(*at) for at in of], timeout=ANSWER_SECONDS)
+        except KafkaException as error:
+            raise self._unreadable_offsets(error.args[0]) from error
+        commits = {}
+        for answer in answers:
+            if answer.error is not None:
+                raise self._unreadable_offsets(answer.error)
+            if answer.offset >= 0:
+                commits[SourcePartition(answer.topic, answer.partition)] = Commit.read(answer.offset, answer.metadata)
+        return commits
 
     def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
+        if not commits:
+            return
         try:
-            self._offsets.commit(commits)
+            self._member.commit(offsets=_positions(commits), asynchronous=True)
         except KafkaException as error:
-            logger.warning("offsets of group %s were not committed yet: %s", self._group, _said(error))
+            logger.warning("offsets of group %s were not committed yet: %s", self._group, _text(error))
             self._on_uncommitted()
 
     def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
-        return self._offsets.commit_now(commits)
+        error = commit_now(self._member, _positions(commits), f"group {self._group}", ANSWER_SECONDS)
+        if error is not None:
+            logger.warning("offsets of group %s were not committed: %s", self._group, error.str())
+        return error is None
 
     def start(self, positions: Mapping[SourcePartition, int]) -> None:
         self._started.update(positions)
@@ -172,6 +194,11 @@ class KafkaSource:
             self._log(f"offsets of group {self._group} were not committed yet: {failed.str()}")
             self._on_uncommitted()
 
+    def _unreadable_offsets(self, error: KafkaError) -> BrokerError:
+        if error.code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+            return AccessError(f"the offsets of group {self._group} may not be read by this user: {remedy()}")
+        return BrokerError(f"the offsets of group {self._group} cannot be read: {error.str()}; check the brokers")
+
     def _log(self, line: str) -> None:
         now = time.monotonic()
         if now >= self._log_at:
@@ -199,6 +226,10 @@ def _refused(topic: str, error: KafkaError) -> BrokerError:
     return BrokerError(f"source topic {topic} cannot be read: {error.str()}; check the brokers and the settings")
 
 
-def _said(error: KafkaException) -> Any:
+def _text(error: KafkaException) -> Any:
     reason = error.args[0]
     return reason.str() if isinstance(reason, KafkaError) else reason
+
+
+def _positions(commits: Mapping[SourcePartition, Commit]) -> list[TopicPartition]:
+    return [TopicPartition(*at, commit.offset, commit.metadata) for at, commit in commits.items()]

@@ -184,9 +184,8 @@ class SpoutLoop:
         logger.info("%s gave up tasks %s", self._component, held)
 
     def _open_source(self, on_uncommitted: Callable[[], None]) -> KafkaSource:
-        offsets = None if self._reader is None else self._reader.group_offsets
-        group = component_group(self._topology.name, self._component)
-        return KafkaSource(self._kafka, group, offsets, on_uncommitted)
+        member = None if self._reader is None else self._reader.member
+        return KafkaSource(self._kafka, component_group(self._topology.name, self._component), member, on_uncommitted)
 
     def _uncommitted(self) -> None:
         for task in self._tasks.values():
