@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Final
 
 from spout_sdk.errors import TopicsError
+from spout_sdk.kafka_spout.settings import FirstPoll
 from spout_sdk.kafka_spout.source import Commit, SourcePartition
 from tuple_tree.offsets import OffsetManager
 from tuple_tree.positions import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
@@ -54,22 +55,31 @@ def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[Sour
     return owned
 
 
+def start_offset(
+    at: SourcePartition, strategy: FirstPoll, committed: Commit | None, bounds: tuple[int, int]
+) -> tuple[int, int]:
+    """The offset to begin at, and how many messages, at most, were deleted between the committed one and it.
+
+    Args:
+        at: the partition.
+        strategy: for what the spout has not committed itself.
+        committed: by the group; None if nothing is.
+        bounds: first offset, and the one after the last.
+    """
+    first, end = bounds
+    ours = committed is not None and committed.next_attempt is not None
+    if committed is None or not (ours or strategy.startswith("uncommitted")):
+        return (first if strategy.endswith("earliest") else end), 0
+    if committed.offset > end:
+        raise TopicsError(
+            f"{at} ends at offset {end}, before offset {committed.offset}, which its group has committed: if the topic "
+            "was made anew, reset the group's offsets"
+        )
+    return max(committed.offset, first), max(0, first - committed.offset)
+
+
 class OwnedPartition:
     """A source partition of a task: what is open, and which attempts may be used."""
-
-    __slots__ = (
-        "_first_attempt",
-        "_reserved",
-        "_word",
-        "at",
-        "committed",
-        "first_word",
-        "is_paused",
-        "key_base",
-        "offsets",
-        "read_to",
-        "topic_key",
-    )
 
     def __init__(
         self, at: SourcePartition, number: int, spout: int, topic_key: int, start: int, first_attempt: int
@@ -77,11 +87,11 @@ class OwnedPartition:
         self.at = at
         self.topic_key = topic_key
         self.key_base = number << KEY_SHIFT
-        self.offsets = OffsetManager()
-        self.read_to = start
-        self.committed: Commit | None = None
+        self.offsets = OffsetManager()  # those that are open
+        self.read_to = start  # behind the last message that was emitted
+        self.committed: Commit | None = None  # what the group is believed to have
         self.is_paused = False
-        self._first_attempt = first_attempt
+        self._first_attempt = first_attempt  # the first one that no earlier owner has used
         self._reserved = RESERVED
         self._word = position_word(Position(spout, number, 0))
         self.first_word = self._word | first_attempt

@@ -1,15 +1,22 @@
 """Messages that failed: how often, when they are due, and reading them again by their positions."""
 
+import heapq
+import logging
 from collections import deque
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from spout_sdk.api.components import Failure
-from spout_sdk.kafka_spout.dead_letters import SourceDeadLetters
+from spout_sdk.emitting.dead_letters import send_dead_letter
+from spout_sdk.errors import DeliveryError
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
-from spout_sdk.kafka_spout.retry import RetryPolicy, RetrySchedule
+from spout_sdk.kafka_spout.settings import RetryPolicy
 from spout_sdk.kafka_spout.source import Fetched, Source, SourcePartition
-from spout_sdk.records import NoRecord, Record
+from spout_sdk.records import NoRecord, Record, Sink
+from spout_sdk.statistics.counters import Counters
 from tuple_tree.errors import WireError
+
+logger = logging.getLogger("spout_sdk.kafka_spout")
 
 ROUND: Final = 200
 """Messages that are read again in one go, at most."""
@@ -19,6 +26,72 @@ REACH: Final = 1_000
 
 AGAIN_SECONDS: Final = 1.0
 """What could not be done is tried again after this time."""
+
+
+_ROUNDING_S: Final = 1e-6
+"""What adding delays to times in floating point may be off."""
+
+
+class SourceDeadLetters:
+    """Sends dead letters of a task; their messages are done once these were delivered."""
+
+    def __init__(self, topic: str, by: str, sink: Sink, counters: Counters, done: Callable[[int], None]) -> None:
+        self._topic = topic
+        self._by = by
+        self._sink = sink
+        self._counters = counters
+        self._done = done
+        self.failure: DeliveryError | None = None  # why the task cannot go on
+
+    def send(self, key: int, record: Record, error: WireError) -> None:
+        """Makes a dead letter of a message, and logs where it lies and why."""
+        self._counters.dead_letters += 1
+        where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
+        logger.warning("%s: %s becomes a dead letter: %s", self._by, where, error)
+
+        def delivered(failure: Any, _message: Any) -> None:
+            if failure is None:
+                self._done(key)
+            else:
+                self.failure = DeliveryError("a dead letter", self._topic, 0, failure)
+
+        send_dead_letter(self._sink, self._topic, record, error, self._by, delivered)
+
+
+class RetrySchedule:
+    """What has to be delivered again, by due time; equal times in the order in which they were scheduled."""
+
+    __slots__ = ("_due_at", "_heap", "_number")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, int]] = []
+        self._due_at: dict[int, tuple[float, int]] = {}
+        self._number = 0
+
+    def put(self, key: int, due_at: float) -> None:
+        """Schedules a key; a key that is scheduled already is moved."""
+        self._number += 1
+        self._due_at[key] = (due_at, self._number)
+        heapq.heappush(self._heap, (due_at, self._number, key))
+
+    def take(self, now: float, limit: int) -> list[int]:
+        """Takes off what is due, the longest due first, `limit` keys at most."""
+        taken: list[int] = []
+        heap = self._heap
+        due = now + _ROUNDING_S
+        while heap and heap[0][0] <= due and len(taken) < limit:
+            due_at, number, key = heapq.heappop(heap)
+            # An entry that was moved or removed is left in the heap until it comes up.
+            if self._due_at.get(key) == (due_at, number):
+                del self._due_at[key]
+                taken.append(key)
+        return taken
+
+    def is_due(self, now: float) -> bool:
+        return bool(self._heap) and self._heap[0][0] <= now + _ROUNDING_S
+
+    def __len__(self) -> int:
+        return len(self._due_at)
 
 
 class Replays:

@@ -1,14 +1,20 @@
-"""What a Kafka spout was given, what its task gives it, and what it says of itself."""
+"""What a `KafkaSpout` is given, and the progress of its task."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from spout_sdk.kafka_spout.first_poll import FirstPoll
-from spout_sdk.kafka_spout.retry import RetryPolicy
-from spout_sdk.kafka_spout.source import Source
-from spout_sdk.records import Clock, Sink
-from spout_sdk.statistics.counters import Counters
+from spout_sdk.errors import TopologyError
+
+FirstPoll = Literal["uncommitted_earliest", "uncommitted_latest", "earliest", "latest"]
+"""Storm's strategies of the first poll.
+
+- `uncommitted_earliest`: at the committed offset; at the beginning where nothing is committed.
+- `uncommitted_latest`: at the committed offset; behind the last message where nothing is committed.
+- `earliest`, `latest`: at the beginning or behind the last message, whatever somebody else has committed for the group,
+  an operator's tool for instance.
+
+What the spout itself has committed always counts: a process that is started again goes on.
+"""
 
 Mode = Literal["at_least_once", "at_most_once", "no_guarantee"]
 """Storm's processing guarantees.
@@ -20,17 +26,56 @@ Mode = Literal["at_least_once", "at_most_once", "no_guarantee"]
 
 
 @dataclass(frozen=True, slots=True)
-class SpoutWorld:
-    """What a Kafka spout needs of its task."""
+class RetryPolicy:
+    """Exponential backoff, as Storm's `KafkaSpoutRetryExponentialBackoff`.
 
-    index: int
-    acking: bool
-    ack_partitions: int
-    dead_letters: str
-    sink: Sink
-    counters: Counters
-    clock: Clock
-    open_source: Callable[[Callable[[], None]], Source]
+    The first failure is retried after `initial_delay`, the n-th after `delay_period * 2 ** (n - 1)`, none later than
+    `max_delay`. It is retried until it is acked; with `max_retries` it becomes a dead letter after so many
+    retries.
+
+    Attributes:
+        initial_delay: seconds.
+        delay_period: seconds.
+        max_delay: seconds.
+        max_retries: deliveries after the first one; None, the default, for no limit.
+
+    Raises:
+        TopologyError: if a number cannot be.
+    """
+
+    initial_delay: float = 0.0
+    delay_period: float = 0.1
+    max_delay: float = 10.0
+    max_retries: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("initial_delay", "delay_period", "max_delay"):
+            seconds = getattr(self, name)
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
+                raise TopologyError(
+                    f"{name} of a RetryPolicy is {seconds!r}: it must be a finite number of seconds, at least 0"
+                )
+        most = self.max_retries
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+            raise TopologyError(
+                f"max_retries of a RetryPolicy is {most!r}: it must be a whole number of at least 0, or None"
+            )
+
+    def delay(self, failures: int) -> float | None:
+        """Seconds from a failure to the next delivery.
+
+        Args:
+            failures: how often the message has failed, this time included.
+
+        Returns:
+            None if it is no longer tried.
+        """
+        if self.max_retries is not None and failures > self.max_retries:
+            return None
+        if failures <= 1:
+            return min(self.initial_delay, self.max_delay)
+        # Two to the power of what would overflow a float is far beyond any cap.
+        return min(self.delay_period * 2.0 ** min(failures - 1, 512), self.max_delay)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,11 @@ from typing import Final
 
 from spout_sdk.api.components import Failure
 from spout_sdk.api.context import TaskContext
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.errors import AccessError, BrokerError, EmitError, InvalidMessageError, TopicsError
-from spout_sdk.kafka_spout.dead_letters import SourceDeadLetters
-from spout_sdk.kafka_spout.first_poll import FirstPoll, start_offset
-from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, owned_numbers
-from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
-from spout_sdk.kafka_spout.settings import SourceProgress, SourceSettings, SpoutWorld
+from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, owned_numbers, start_offset
+from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays, SourceDeadLetters
+from spout_sdk.kafka_spout.settings import FirstPoll, SourceProgress, SourceSettings
 from spout_sdk.kafka_spout.source import Commit, OffsetOutOfRange, SourcePartition
 from spout_sdk.kafka_spout.translation import KafkaTuple, Translate
 from spout_sdk.records import Record
@@ -25,6 +24,7 @@ from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.statistics.repetition import Repetition
 from tuple_tree.errors import WireError
 from tuple_tree.messages import FailReason
+from tuple_tree.names import dead_letters_topic
 from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, root_of_word, roots_of_words, topic_key
 from tuple_tree.streams import DEFAULT_STREAM
 from tuple_tree.trace_context import trace_context
@@ -52,23 +52,29 @@ class SourceTask:
         self,
         settings: SourceSettings,
         translate: Translate,
-        world: SpoutWorld,
+        environment: TaskEnvironment,
         context: TaskContext,
         collector: SpoutCollector,
     ) -> None:
         self._settings = settings
         self._translate = translate
-        self._world = world
+        manifest = context.manifest
+        self._ack_partitions = manifest.ack_partitions
+        self._number = [spout.name for spout in manifest.spouts].index(context.component)
+        self._counters = environment.counters
         self._context = context
         self._collector = collector
-        self._clock = world.clock
+        self._clock = environment.clock
         self._by = f"{context.component}/{context.task}"
         self._tracked = settings.mode == "at_least_once"
-        self._source = world.open_source(self.uncommitted)
+        assert environment.open_source is not None, "attach() checks it"  # noqa: S101 - the SDK's own order of calls
+        self._source = environment.open_source(self.uncommitted)
         self._partitions = OwnedPartitions()
-        self._dead_letters = SourceDeadLetters(world.dead_letters, self._by, world.sink, world.counters, self._done)
+        self._dead_letters = SourceDeadLetters(
+            dead_letters_topic(manifest.topology), self._by, environment.sink, environment.counters, self._done
+        )
         self._replays = Replays(settings.retry, self._partitions, self._source, self._dead_letters)
-        self._raised_before = Repetition(world.clock)
+        self._raised_before = Repetition(environment.clock)
         self._is_started = False
         self._start_at = self._commit_at = self._grow_at = self._hold_until = self._refresh_at = 0.0
         # Each with the root of its tree; 0 where nothing is followed.
@@ -196,7 +202,7 @@ class SourceTask:
             if lost and found is not None:
                 self._skip_deleted(OffsetOutOfRange(at, found.offset, start))
             first_attempt = (found.next_attempt if found is not None else None) or 0
-            added[at] = OwnedPartition(at, number, self._world.index, keys[at.topic], start, first_attempt)
+            added[at] = OwnedPartition(at, number, self._number, keys[at.topic], start, first_attempt)
         # Before anything is emitted: where it begins, and which attempts are taken.
         if not self._source.commit_now({at: each.emitted() for at, each in added.items()}):
             return False
@@ -249,7 +255,7 @@ class SourceTask:
             for each, record in zip(partitions, records, strict=True)
         ]
         keys = [each.topic_key for each in partitions]
-        roots: list[int] = roots_of_words(words, keys, self._world.ack_partitions).tolist()
+        roots: list[int] = roots_of_words(words, keys, self._ack_partitions).tolist()
         return roots
 
     def _hold(self, records: Sequence[Record]) -> None:
@@ -333,7 +339,7 @@ class SourceTask:
         if isinstance(error, InvalidMessageError) or not self._tracked:
             self._dead_letters.send(key, record, WireError("bad-payload", said))
             return
-        self._world.counters.count_error(error)
+        self._counters.count_error(error)
         line = self._raised_before.line(error)
         if line is not None:
             where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
@@ -363,7 +369,7 @@ class SourceTask:
             each.committed = commit
             word = each.word(offset, failures)
         assert word is not None, "attempts were reserved"  # noqa: S101 - what `reserve` is for
-        if not self._emit(record, key, root_of_word(word, each.topic_key, self._world.ack_partitions)):
+        if not self._emit(record, key, root_of_word(word, each.topic_key, self._ack_partitions)):
             return False
         self._context.count("replayed")
         return True

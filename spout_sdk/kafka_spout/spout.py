@@ -4,14 +4,14 @@ import copy
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from spout_sdk.api.components import Failure, Spout
+from spout_sdk.api.components import Failure
 from spout_sdk.api.context import TaskContext
+from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.errors import TopologyError
-from spout_sdk.kafka_spout.first_poll import FirstPoll, check_first_poll
-from spout_sdk.kafka_spout.retry import RetryPolicy
-from spout_sdk.kafka_spout.settings import Mode, SourceProgress, SourceSettings, SpoutWorld
+from spout_sdk.kafka_spout.settings import FirstPoll, Mode, RetryPolicy, SourceProgress, SourceSettings
 from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.kafka_spout.translation import Translate, default_translate
+from spout_sdk.spouts.source_spout import SourceSpout
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.names import check_topic
@@ -21,7 +21,7 @@ from tuple_tree.streams import Stream, declare
 _VALUE = (declare({"value": str}),)
 
 
-class KafkaSpout(Spout):
+class KafkaSpout(SourceSpout):
     """Reads topics, and delivers each message until its tree is acked.
 
         builder.set_spout("lines", KafkaSpout("source-topic"), tasks=2)
@@ -61,7 +61,8 @@ class KafkaSpout(Spout):
     ) -> None:
         self.topics = (topics,) if isinstance(topics, str) else tuple(topics)
         _check_topics(self.topics)
-        check_first_poll(first_poll)
+        if first_poll not in get_args(FirstPoll):
+            raise TopologyError(f"first_poll is {first_poll!r}: it must be one of {', '.join(get_args(FirstPoll))}")
         if mode is not None and mode not in get_args(Mode):
             raise TopologyError(f"mode of a KafkaSpout is {mode!r}: it must be one of {', '.join(get_args(Mode))}")
         if max_uncommitted_offsets < 1:
@@ -72,47 +73,49 @@ class KafkaSpout(Spout):
         self._mode = mode
         self._retry = retry or RetryPolicy()
         self._max_uncommitted_offsets = max_uncommitted_offsets
-        self._world: SpoutWorld | None = None
+        self._environment: TaskEnvironment | None = None
         self._source: SourceTask | None = None
 
     def __call__(self) -> "KafkaSpout":
         """A spout like this one, for a task."""
         return copy.copy(self)
 
-    def attach(self, world: SpoutWorld) -> None:
+    def attach(self, context: TaskContext, environment: TaskEnvironment) -> None:
         """Called by the SDK before `open`."""
-        if world.index >= MAX_SPOUTS:
+        if environment.open_source is None:
+            raise TopologyError(f"component {context.component!r} is a KafkaSpout, and there is no Kafka here")
+        number = 1 + [spout.name for spout in context.manifest.spouts].index(context.component)
+        if number > MAX_SPOUTS:
             raise TopologyError(
-                f"a KafkaSpout is spout number {world.index + 1} of its topology, and positional roots tell "
-                f"{MAX_SPOUTS} apart: declare it earlier, or split the topology"
+                f"a KafkaSpout is spout number {number} of its topology, and positional roots tell {MAX_SPOUTS} apart: "
+                "declare it earlier, or split the topology"
             )
-        if self._mode == "at_least_once" and not world.acking:
+        if self._mode == "at_least_once" and not context.manifest.acking:
             raise TopologyError(
                 "a KafkaSpout with mode at_least_once needs a topology that follows trees: give the topology another "
                 "guarantee than at_most_once, or leave mode out"
             )
-        self._world = world
+        self._environment = environment
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         """Called once, before anything else."""
-        world = self._world
-        if world is None:
+        if self._environment is None:
             raise TopologyError("a KafkaSpout works only as a spout of a topology: give it to set_spout")
         settings = SourceSettings(
             topics=self.topics,
             first_poll=self._first_poll,
-            mode=self._mode or ("at_least_once" if world.acking else "at_most_once"),
+            mode=self._mode or ("at_least_once" if context.manifest.acking else "at_most_once"),
             retry=self._retry,
             max_uncommitted_offsets=self._max_uncommitted_offsets,
         )
-        self._source = SourceTask(settings, self._translate, world, context, collector)
+        self._source = SourceTask(settings, self._translate, self._environment, context, collector)
 
     def next_tuple(self) -> None:
         """Emits a message, if there is one."""
         self._running.emit(1)
 
     def emit(self, most: int) -> None:
-        """Called by the SDK instead: emits so many messages at most."""
+        """See `SourceSpout`."""
         self._running.emit(most)
 
     def ack(self, message_id: Any) -> None:
@@ -120,32 +123,31 @@ class KafkaSpout(Spout):
         self._running.acked((message_id,))
 
     def ack_all(self, message_ids: Sequence[Any]) -> None:
-        """Called by the SDK instead, for several."""
+        """See `SourceSpout`."""
         if type(self).ack is KafkaSpout.ack:
             self._running.acked(message_ids)
-            return
-        for message_id in message_ids:
-            self.ack(message_id)
+        else:
+            super().ack_all(message_ids)
 
     def fail(self, message_id: Any, reason: Failure) -> None:
         """The tree of a message was not fully processed."""
         self._running.failed(message_id, reason)
 
     def tick(self, now: float) -> None:
-        """Called by the SDK every few milliseconds, also while too much is pending."""
+        """See `SourceSpout`; raises `BrokerError` if it cannot go on."""
         self._running.tick(now)
 
     def is_due(self, now: float) -> bool:
-        """Whether there is a message to emit or to read now."""
+        """See `SourceSpout`."""
         return self._running.is_due(now)
 
     def release(self) -> None:
-        """Called by the SDK at a clean end, while the group still accepts commits."""
+        """See `SourceSpout`."""
         if self._source is not None:
             self._source.release()
 
     def uncommitted(self) -> None:
-        """Called by the SDK when a commit in the background has failed."""
+        """See `SourceSpout`."""
         if self._source is not None:
             self._source.uncommitted()
 

@@ -14,10 +14,9 @@ from spout_sdk.emitting.emit_plans import emit_plans
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, TopologyError, UnsupportedVersionError
-from spout_sdk.kafka_spout.settings import SpoutWorld
-from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.records import Record
 from spout_sdk.spouts.pending import Pending, PendingLimit
+from spout_sdk.spouts.source_spout import SourceSpout
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.codec import decode_notice_batch
@@ -93,22 +92,9 @@ class SpoutTask:
         if not isinstance(spout, Spout):
             raise TopologyError(f"component {component!r} makes a {type(spout).__name__}, which is no Spout: derive it")
         self._spout = spout
-        self._kafka_spout = spout if isinstance(spout, KafkaSpout) else None
-        if self._kafka_spout is not None:
-            if environment.open_source is None:
-                raise TopologyError(f"component {component!r} is a KafkaSpout, and there is no Kafka here")
-            self._kafka_spout.attach(
-                SpoutWorld(
-                    index=manifest.spouts.index(declared),
-                    acking=manifest.acking,
-                    ack_partitions=manifest.ack_partitions,
-                    dead_letters=self._dead_letters,
-                    sink=environment.sink,
-                    counters=environment.counters,
-                    clock=environment.clock,
-                    open_source=environment.open_source,
-                )
-            )
+        self._source_spout = spout if isinstance(spout, SourceSpout) else None
+        if self._source_spout is not None:
+            self._source_spout.attach(self._context, environment)
 
     def open_session(self) -> None:
         """Opens a session as this task's writer; it must be delivered before anything is emitted."""
@@ -143,8 +129,8 @@ class SpoutTask:
         before = emitted = counters.emitted
         self._count_throttled()
         try:
-            if self._kafka_spout is not None and len(pending) < limit:
-                self._kafka_spout.emit(min(calls, limit - len(pending)))
+            if self._source_spout is not None and len(pending) < limit:
+                self._source_spout.emit(min(calls, limit - len(pending)))
                 calls = 0
                 self._ack_untracked()
                 emitted = counters.emitted
@@ -205,8 +191,8 @@ class SpoutTask:
         now = self._clock()
         for emitted_at, count in Counter(map(itemgetter(1), trees)).items():
             self._counters.complete_latency.record(now - emitted_at, count)
-        if self._kafka_spout is not None and not (self._hooks or self._collector.is_watched):
-            self._kafka_spout.ack_all([message_id for message_id, _ in trees])
+        if self._source_spout is not None and not (self._hooks or self._collector.is_watched):
+            self._source_spout.ack_all([message_id for message_id, _ in trees])
             return
         for message_id, emitted_at in trees:
             for hook in self._hooks:
@@ -227,8 +213,8 @@ class SpoutTask:
             self._acks.tick(now)
         self._pending.tick(now)
         self._limit.tick(now)
-        if self._kafka_spout is not None:
-            self._call("tick", self._kafka_spout.tick, now)
+        if self._source_spout is not None:
+            self._call("tick", self._source_spout.tick, now)
 
     def flush(self) -> None:
         """Sends all that is buffered, because there is nothing to emit or the task ends."""
@@ -238,13 +224,13 @@ class SpoutTask:
 
     def release(self) -> None:
         """Commits what a `KafkaSpout` has done; before `close`, while the group still accepts it."""
-        if self._kafka_spout is not None:
-            self._kafka_spout.release()
+        if self._source_spout is not None:
+            self._source_spout.release()
 
     def uncommitted(self) -> None:
         """Says that a commit in the background has failed."""
-        if self._kafka_spout is not None:
-            self._kafka_spout.uncommitted()
+        if self._source_spout is not None:
+            self._source_spout.uncommitted()
 
     def close(self) -> None:
         """Closes the spout. An exception is only logged, because the task ends anyway."""
@@ -284,7 +270,7 @@ class SpoutTask:
 
     def is_due(self, now: float) -> bool:
         """Whether a `KafkaSpout` has a message to emit now, and may emit it."""
-        return self._kafka_spout is not None and not self.is_throttled and self._kafka_spout.is_due(now)
+        return self._source_spout is not None and not self.is_throttled and self._source_spout.is_due(now)
 
     @property
     def is_throttled(self) -> bool:

@@ -9,8 +9,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spout_sdk import BrokerError, Record, TopicsError
-from spout_sdk.kafka_spout.kafka_source import KafkaSource
-from spout_sdk.kafka_spout.position_reader import ROUND_SECONDS
+from spout_sdk.kafka_spout.kafka_source import ROUND_SECONDS, KafkaSource
 from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from tests.kafka.sdk_rig import write, write_in_transactions
 from tests.topics import create_topics
