@@ -48,9 +48,6 @@ class TransactionalSink:
         self._step(self._producer.init_transactions, 3 * self.timeout)
         self._begin()
 
-    def for_task(self) -> "TaskSink":
-        return TaskSink(self)
-
     @property
     def is_used(self) -> bool:
         return self._records > 0
@@ -116,13 +113,38 @@ class TransactionalSink:
                     error.args[0].str(),
                 )
 
-    def produce(
+    def send(
         self,
         topic: str,
         partition: int,
         key: bytes | None,
         value: bytes | None,
         headers: Headers,
+        on_undelivered: Delivered,
+    ) -> None:
+        """Sends tuples; only that they were not even taken is reported, since what fails later undoes everything."""
+        refused = self.produce(topic, partition, key, value, headers)
+        if refused is not None:
+            on_undelivered(refused, None)
+
+    def send_reported(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        on_delivery: Delivered,
+    ) -> None:
+        """Sends an ack batch or a dead letter, which is reported at once."""
+        on_delivery(self.produce(topic, partition, key, value, headers), None)
+
+    def flush_acks(self, _seconds: float) -> int:
+        """Everything was reported when it was sent."""
+        return 0
+
+    def produce(
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> KafkaError | None:
         """Adds a record to the transaction; waits while librdkafka's queue is full.
 
@@ -233,39 +255,3 @@ class TransactionalSink:
             self._fatal = self._ended(error)
         else:
             logger.warning("Kafka: %s", error.str())
-
-
-class TaskSink:
-    __slots__ = ("_sink",)
-
-    def __init__(self, sink: TransactionalSink) -> None:
-        self._sink = sink
-
-    def send(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_undelivered: Delivered,
-    ) -> None:
-        """Sends tuples; only that they were not even taken is reported, since what fails later undoes everything."""
-        refused = self._sink.produce(topic, partition, key, value, headers)
-        if refused is not None:
-            on_undelivered(refused, None)
-
-    def send_reported(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_delivery: Delivered,
-    ) -> None:
-        """Sends an ack batch or a dead letter, which is reported at once."""
-        on_delivery(self._sink.produce(topic, partition, key, value, headers), None)
-
-    def flush_acks(self, _seconds: float) -> int:
-        return 0

@@ -58,13 +58,12 @@ class ExactlyOnce:
 
     def environment(self, partition: int) -> TaskEnvironment:
         """One with a sink that takes part in the transactions."""
-        sink = self._sink.for_task()
 
         def inputs(emitted: Callable[[], int]) -> InputOffsets:
             offsets = self._inputs[partition] = TracedOffsets(emitted)
             return offsets
 
-        return replace(self._environment, sink=sink, inputs=inputs)
+        return replace(self._environment, inputs=inputs)
 
     def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
         self._unopened.update(tasks)

@@ -166,7 +166,7 @@ class ComponentRunner:
         guarantee = self._topology.manifest.guarantee
         if guarantee == "exactly_once":
             transactions = TransactionalSink(self._kafka, self._topology.name, self._component, self._slot)
-            return ExactlyOnce(self._environment(transactions.for_task()), transactions, self._component)
+            return ExactlyOnce(self._environment(transactions), transactions, self._component)
         sink = KafkaSink(self._kafka, never_twice=not self._topology.manifest.acking)
         if guarantee == "at_most_once":
             return AtMostOnce(self._environment(sink), sink, self._component)

@@ -71,7 +71,7 @@ def test_a_fenced_producer_ends_the_process(producer: type[Fake], use: Callable[
         sink.poll()
     transactions = TransactionalSink({}, "t", "b", "0")
     for _ in range(2):
-        transactions.for_task().send("t.tuples.c", 0, None, b"x", [], lambda *report: undelivered.append(report))
+        transactions.send("t.tuples.c", 0, None, b"x", [], lambda *report: undelivered.append(report))
     with pytest.raises(BrokerError, match="b was fenced"):
         transactions.poll()
     assert not undelivered
@@ -114,7 +114,7 @@ def test_a_record_that_is_too_large_is_reported(use: Callable[[type[Fake]], None
 
     use(Refusing)
     undelivered: list[Any] = []
-    for sink in (TransactionalSink({}, "t", "b", "0").for_task(), KafkaSink({})):
+    for sink in (TransactionalSink({}, "t", "b", "0"), KafkaSink({})):
         sink.send("t.tuples.c", 0, None, b"x", [], lambda *report: undelivered.append(report))
     assert [str(error) for error, _ in undelivered] == [str(Refusing.refuses_with.args[0])] * 2
 

@@ -23,9 +23,6 @@ class Transactions:
     def is_used(self) -> bool:
         return self.emitted > 0
 
-    def for_task(self) -> MemorySink:
-        return MemorySink()
-
     def poll(self) -> None: ...
 
 
