@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from spout_sdk.errors import BrokerError, DeliveryError
-from spout_sdk.kafka.kafka_sink import KafkaSink
+from spout_sdk.records import Sink
 
 OPEN_SECONDS: Final = 15.0
 """A broker that fails is replaced within this time; and it is less than a process has to stop."""
@@ -23,7 +23,7 @@ class Writer(Protocol):
         ...
 
 
-def open_sessions(sink: KafkaSink, writers: Sequence[Writer]) -> None:
+def open_sessions(sink: Sink, writers: Sequence[Writer]) -> None:
     """Opens the sessions of tasks and waits until that is delivered.
 
     Raises:

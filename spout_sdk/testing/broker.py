@@ -122,11 +122,25 @@ class MemoryBroker:
         log = self._log(topic, partition)
         stamp = (self._time_type.get(topic, _CREATE_TIME), self._now_ms())
         record = MemoryRecord(topic, partition, len(log), value, headers or None, key, stamp)
-        if _size(record) > LARGEST_RECORD:
-            return record, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
-        log.append(record)
-        self.appended += 1
-        return record, None
+        error = self.refusal(topic, partition, key, value, headers)
+        if error is None:
+            log.append(record)
+            self.appended += 1
+        return record, error
+
+    def refusal(
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers | None
+    ) -> KafkaError | None:
+        """Why a record would not be appended, as it is too large; None if it would.
+
+        Raises:
+            SimulationError: if there is no such topic and partition.
+        """
+        if partition != _ANY_PARTITION:
+            self._log(topic, partition)
+        size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+        size += sum(len(name) + len(of or b"") for name, of in headers or ())
+        return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if size > LARGEST_RECORD else None
 
     def fetch(self, topic: str, partition: int, offset: int, limit: int) -> list[MemoryRecord]:
         """The records from an offset on, `limit` at most."""
@@ -167,11 +181,3 @@ class MemoryBroker:
         if logs is None:
             raise SimulationError(f"there is no topic {topic!r}: there is {', '.join(self._logs)}")
         return logs
-
-
-def _size(record: MemoryRecord) -> int:
-    """About as many bytes as Kafka counts."""
-    size = _RECORD_OVERHEAD + len(record.key_ or b"") + len(record.value_ or b"")
-    for name, value in record.headers_ or ():
-        size += len(name) + len(value or b"")
-    return size
