@@ -6,20 +6,19 @@
         cluster.run_until_idle()
         assert cluster.acked("lines") == [0]
 
-Rooms: `cluster`: what tests use, and `completed`, the same in one call; `sources`: mocked spouts and other stand-ins;
-`readable`, `journal`, `dead_letter`: what can be read. Behind it: `broker`, topics in memory; `sink`, what tasks send
-through, and `source_topics`, what a `KafkaSpout` reads; `tasks`, the loops of a process, a turn at a time; `acker`,
-the real fold, fed from memory; `chance`, time and randomness, which repeat; `errors`.
+- `cluster`: what tests use; `sources`: mocked spouts and other stand-ins; `readable`, `journal`: what can be read.
+- `tasks`: the loops of a process, a turn at a time; `acker`: the real fold, fed from memory.
+- `broker`: topics in memory; `sink`: what tasks send and commit through; `source_topics`: what a `KafkaSpout` reads.
+- `chance`: time and randomness, which repeat; `errors`.
 
 It is not imported by `spout_sdk`, because the ledger's compiler takes a second to import.
 """
 
 from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
-from spout_sdk.testing.cluster import SimulatedCluster
-from spout_sdk.testing.completed import complete_topology
-from spout_sdk.testing.dead_letter import DeadLetter
+from spout_sdk.testing.cluster import SimulatedCluster, complete_topology
 from spout_sdk.testing.errors import NotIdleError, SimulationError
 from spout_sdk.testing.journal import Emitted, Outcome
+from spout_sdk.testing.readable import DeadLetter
 from spout_sdk.testing.sources import FixedTuple
 
 __all__ = [

@@ -1,6 +1,7 @@
 """What can be read of a simulated cluster: emitted, executed, acked, failed, and the instances that did it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -8,13 +9,40 @@ from spout_sdk.api.components import Failure
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
 from spout_sdk.testing.chance import SimulatedClock
-from spout_sdk.testing.dead_letter import DeadLetter, dead_letter
 from spout_sdk.testing.errors import SimulationError
 from spout_sdk.testing.journal import Emitted, Journal, Outcome
 from spout_sdk.testing.tasks import RunningBolt, RunningSpout
 from spout_sdk.topologies.topology import Topology
+from tuple_tree.dead_letters import PREFIX
 from tuple_tree.names import component_group, dead_letters_topic, tuples_topic
 from tuple_tree.streams import Values
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record that could not be used.
+
+    Attributes:
+        topic: where it lay.
+        partition: of that topic.
+        offset: in that partition.
+        reason: a short, stable word, such as `bad-payload`.
+        detail: a sentence for a person.
+        by: who could not use it: a component's task, or `acker`.
+        key: its key.
+        value: its value, as it was.
+        headers: its own headers.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    detail: str
+    by: str
+    key: bytes | None
+    value: bytes | None
+    headers: dict[str, Any]
 
 
 class Readable:
@@ -87,7 +115,7 @@ class Readable:
 
     def dead_letters(self) -> list[DeadLetter]:
         """The records that could not be used, in order."""
-        return [dead_letter(record) for record in self.broker.records(dead_letters_topic(self.topology.name))]
+        return [_dead_letter(record) for record in self.broker.records(dead_letters_topic(self.topology.name))]
 
     def records(self, topic: str) -> list[MemoryRecord]:
         """The records of a topic: of a source, or what a `KafkaBolt` has written, which may be nothing."""
@@ -125,3 +153,19 @@ class Readable:
         if not isinstance(running, RunningSpout):
             raise SimulationError(f"{component!r} is a bolt: this is only known of spouts")
         return running
+
+
+def _dead_letter(record: MemoryRecord) -> DeadLetter:
+    headers: dict[str, Any] = dict(record.headers_ or ())
+    said = {name.removeprefix(PREFIX): headers.pop(name).decode() for name in list(headers) if name.startswith(PREFIX)}
+    return DeadLetter(
+        topic=said["topic"],
+        partition=int(said["partition"]),
+        offset=int(said["offset"]),
+        reason=said["reason"],
+        detail=said["detail"],
+        by=said["by"],
+        key=record.key_,
+        value=record.value_,
+        headers=headers,
+    )
