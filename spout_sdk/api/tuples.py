@@ -13,13 +13,11 @@ from tuple_tree.trace_context import TRACEPARENT
 
 
 class InputStream:
-    """What all tuples of one stream have in common.
+    """A stream that a bolt receives.
 
     Attributes:
-        component: who emitted them.
-        stream: to which of its streams.
         fields: field name → position.
-        codec: how records carry them; None for tick tuples.
+        codec: None for tick tuples.
     """
 
     __slots__ = ("codec", "component", "fields", "stream")
@@ -32,15 +30,12 @@ class InputStream:
 
 
 class InputPack:
-    """What all tuples of one record have in common.
+    """A record, as its tuples share it.
 
     Attributes:
-        record: as read.
-        stream: that they were emitted to.
-        offset: of the record.
         size: how many tuples it carries.
         left: how many of them are neither acked nor failed.
-        trace_context: the headers that say which trace they belong to, which tuples anchored to them get as well.
+        trace_context: the headers of their trace, which tuples anchored to them get as well.
         ids: shape `(2 * size,)`: root and edge of each, in turn; None unless each has one of both.
     """
 
@@ -53,6 +48,14 @@ class InputPack:
         self.size = self.left = size
         self.trace_context = trace_context
         self.ids: IdColumn | None = None
+
+    @property
+    def partition(self) -> int:
+        partition = self.record.partition()
+        return -1 if partition is None else partition
+
+    def already_done(self, action: str) -> TupleAlreadyDoneError:
+        return TupleAlreadyDoneError(action, str(self.record.topic()), self.partition, self.offset)
 
 
 class Tuple:
@@ -93,9 +96,9 @@ class Tuple:
 
     @property
     def traceparent(self) -> str | None:
-        """The trace that it belongs to, as the W3C writes it; None if its record does not say."""
-        said: Any = dict(self.pack.trace_context).get(TRACEPARENT)
-        return None if said is None else said.decode(errors="replace")
+        """The trace that it belongs to, as in W3C Trace Context; None if its record has no such header."""
+        value: Any = dict(self.pack.trace_context).get(TRACEPARENT)
+        return None if value is None else value.decode(errors="replace")
 
     def __getitem__(self, field: str | int) -> Any:
         if isinstance(field, str):
@@ -115,14 +118,10 @@ class Tuple:
         return len(self.values)
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{name}={value!r}" for name, value in zip(self.pack.stream.fields, self.values, strict=False)
-        )
-        return f"<Tuple {self.component}/{self.stream} {self.topic}[{self.partition}]@{self._place} {shown}>"
-
-    @property
-    def _place(self) -> str:
-        return str(self.offset) if self.pack.size == 1 else f"{self.offset}.{self.index}"
+        fields = zip(self.pack.stream.fields, self.values, strict=False)
+        shown = ", ".join(f"{name}={value!r}" for name, value in fields)
+        place = str(self.offset) if self.pack.size == 1 else f"{self.offset}.{self.index}"
+        return f"<Tuple {self.component}/{self.stream} {self.topic}[{self.partition}]@{place} {shown}>"
 
     @property
     def component(self) -> str:
@@ -157,8 +156,7 @@ class Tuple:
     @property
     def partition(self) -> int:
         """The partition that it lies in, which is also the task that received it."""
-        partition = self.pack.record.partition()
-        return -1 if partition is None else partition
+        return self.pack.partition
 
     @property
     def timestamp_ms(self) -> int:
@@ -204,14 +202,11 @@ class Tuple:
 
     def already_done(self, action: str) -> TupleAlreadyDoneError:
         """The error that says that it was acked or failed before; for the SDK's use."""
-        return TupleAlreadyDoneError(action, self.topic, self.partition, self.offset)
+        return self.pack.already_done(action)
 
 
 class TracedTuple(Tuple):
-    """A tuple whose record says which trace it belongs to.
-
-    A class of its own, so that emitting anchored to any other tuple has nothing to look for.
-    """
+    """A tuple that belongs to a trace: a class of its own, so that emits anchored to others need no check."""
 
     __slots__ = ()
 
@@ -223,12 +218,11 @@ TICK_STREAM: Final = "__tick"
 _TICKS: Final = InputStream(SYSTEM_COMPONENT, TICK_STREAM, ())
 
 UNKNOWN_STREAM: Final = InputStream("", "", ())
-"""Of records that cannot be read."""
+"""The stream of records that cannot be read."""
 
 NO_OFFSET: Final = -1
 """The offset of a tuple that lies nowhere."""
 
 
 def tick_tuple() -> Tuple:
-    """A new tick tuple; for the SDK's use."""
     return Tuple((), None, 0, None, InputPack(NoRecord(), _TICKS, NO_OFFSET, 1, []), 0)

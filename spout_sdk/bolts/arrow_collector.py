@@ -1,4 +1,4 @@
-"""What an `ArrowBolt` emits, acks and fails through: columns instead of tuples, by the rules of `collectors`."""
+"""The collector of an `ArrowBolt`: columns instead of tuples, by the rules of `collectors`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -6,52 +6,41 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskId
-from spout_sdk.api.tuples import InputPack
 from spout_sdk.bolts.arrow_input import ArrowInput, row_numbers
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.ack_buffer import AckBuffer
-from spout_sdk.emitting.emit_plans import Groupings, receivers
+from spout_sdk.emitting.emit_plans import Groupings, open_packs, unknown_stream
 from spout_sdk.emitting.groupings import choose_rows
 from spout_sdk.emitting.packer import OpenPack
-from spout_sdk.errors import EmitError, TopologyError, TupleAlreadyDoneError
+from spout_sdk.errors import EmitError, TopologyError
 from spout_sdk.records import Entropy
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.anchor_columns import Rows
-from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.column_packs import Columns
 from tuple_tree.column_routing import ChooseRows
 from tuple_tree.ids import IdColumn, random_column
-from tuple_tree.names import tuples_topic
 from tuple_tree.packs import PackCodec
 from tuple_tree.payloads import payload_codec
 from tuple_tree.streams import DEFAULT_STREAM, Stream, Values
 
 
 class ColumnRoute(NamedTuple):
-    """The way of a stream to one of its subscribers; as `emit_plans.Route`, for columns."""
+    """The open packs of a stream for one subscriber; as `emit_plans.Route`, for columns."""
 
     bolt: str
     packs: Sequence[OpenPack]
     choose: ChooseRows
 
 
-class Delivery(NamedTuple):
-    """Some of the rows that were emitted, for one task."""
-
-    route: ColumnRoute
-    task: int
-    rows: Rows | slice
-
-
 class Emission(NamedTuple):
-    """What was emitted with one call."""
+    """What was emitted with one call: a record batch, and which of its rows each task receives."""
 
     codec: PackCodec
     batch: Any
-    deliveries: Sequence[Delivery]
+    deliveries: Sequence[tuple[ColumnRoute, int, Rows | slice]]
 
     def tuples(self) -> Iterator[tuple[Values, tuple[TaskId, ...]]]:
-        """The values of each row, and who receives it."""
+        """The values of each row, and the tasks that receive it."""
         size = self.batch.num_rows
         receivers: list[tuple[TaskId, ...]] = [()] * size
         for route, task, rows in self.deliveries:
@@ -67,7 +56,6 @@ class ColumnOutput:
         context: of the task.
         collector: of the task.
         acks: None where trees are not followed.
-        done: called with a record whose tuples are all settled.
         entropy: returns random bytes.
         groupings: the topology's custom ones.
         max_rows: tuples of a record, at most.
@@ -81,7 +69,6 @@ class ColumnOutput:
         context: TaskContext,
         collector: OutputCollector,
         acks: AckBuffer | None,
-        done: Callable[[InputPack], None],
         entropy: Entropy,
         groupings: Groupings,
         max_rows: int,
@@ -92,44 +79,27 @@ class ColumnOutput:
         self.collector = collector
         self.counters: Counters = collector.metrics
         self.acks = acks
-        self.done = done
         self._entropy = entropy
         self._streams: dict[str, tuple[Stream, PackCodec, list[ColumnRoute]]] = {}
-        manifest = context.manifest
-        component = manifest.component(context.component)
-        for stream in component.streams:
-            codec = pack_codec(component.name, stream)
-            source = (SOURCE_HEADER, f"{component.name}/{stream.name}".encode())
+        manifest, component = context.manifest, context.component
+        for stream in manifest.component(component).streams:
+            codec = pack_codec(component, stream)
             routes = []
-            for bolt, subscription in receivers(manifest, component.name, stream.name):
-                custom = groupings.get((component.name, stream.name, bolt.name))
+            for bolt, subscription, packs in open_packs(manifest, component, stream, codec, max_rows):
+                custom = groupings.get((component, stream.name, bolt))
                 start = int.from_bytes(entropy(4))
-                choose = choose_rows(codec, subscription, bolt.tasks, stream.field_names, start, custom)
-                topic = tuples_topic(manifest.topology, bolt.name)
-                packs = [OpenPack(topic, task, codec, source, max_rows) for task in range(bolt.tasks)]
-                routes.append(ColumnRoute(bolt.name, packs, choose))
+                choose = choose_rows(codec, subscription, len(packs), stream.field_names, start, custom)
+                routes.append(ColumnRoute(bolt, packs, choose))
             self._streams[stream.name] = stream, codec, routes
 
     def emit(self, input_: ArrowInput, data: Any, anchors: Rows | None, stream: str) -> Emission:
-        """Sends rows to every subscriber of a stream.
-
-        Args:
-            input_: what they were made from.
-            data: a table.
-            anchors: for each row, the row of the input whose trees it joins; None for untracked rows.
-            stream: one of the component's.
-
-        Raises:
-            EmitError: as `ArrowCollector.emit`.
-        """
-        found = self._streams.get(stream)
-        if found is None:
-            declared = ", ".join(self._streams) or "none"
-            raise EmitError(self.component, stream, (), f"it declares {declared}; add the stream to its `streams`")
-        declared_stream, codec, routes = found
+        """Sends rows as `ArrowCollector.emit`; anchors are rows of the input, or None for untracked rows."""
+        if stream not in self._streams:
+            raise unknown_stream(self.component, stream, self._streams)
+        declared, codec, routes = self._streams[stream]
 
         def error(detail: str) -> EmitError:
-            return EmitError(self.component, stream, declared_stream.field_names, detail)
+            return EmitError(self.component, stream, declared.field_names, detail)
 
         try:
             batch = codec.batch(data)
@@ -140,7 +110,7 @@ class ColumnOutput:
                 f"{batch.num_rows} rows, and anchors for {len(anchors)}: pass anchors=, the row of the input for each"
             )
         try:
-            deliveries = [Delivery(route, *share) for route in routes for share in route.choose(batch)]
+            deliveries = [(route, *share) for route in routes for share in route.choose(batch)]
         except (TypeError, ValueError) as cause:
             raise error(f"the rows cannot be grouped by ({type(cause).__name__}: {cause})") from cause
         self.counters.emitted += batch.num_rows
@@ -158,7 +128,6 @@ class ColumnOutput:
         return emission
 
     def acked(self, input_: ArrowInput, rows: Rows) -> None:
-        """Rows were processed."""
         input_.settled[rows] = True
         roots, edges, counts = input_.anchors(rows)
         outs = input_.out[rows]
@@ -166,18 +135,17 @@ class ColumnOutput:
             outs = np.repeat(outs, counts)
         if self.acks is not None:
             self.acks.ack_columns(roots, edges ^ outs)
-        pack = input_.pack
-        pack.left -= len(rows)
-        if not pack.left:
-            self.done(pack)
-        self.counters.acked += len(rows)
+        self.collector.settled(input_.pack, len(rows))
         if self.hooks:
             for tuple_ in input_.tuples(rows):
                 for hook in self.hooks:
                     hook.bolt_ack(tuple_)
 
     def _joined(self, input_: ArrowInput, anchors: Rows, size: int) -> tuple[IdColumn, Any]:
-        """Root and edge of each anchor of a delivery's rows, booked with their inputs; and how many each row has."""
+        """Root and new edge of each anchor of a delivery's rows, and how many anchors each row has.
+
+        The edges are XORed into the `out` of their inputs.
+        """
         if not len(anchors):
             return np.empty(0, np.uint64), np.zeros(size, np.intp)
         edges = random_column(size, self._entropy)
@@ -190,12 +158,7 @@ class ColumnOutput:
 
 
 class ArrowCollector:
-    """What an `ArrowBolt` emits, acks and fails through, for the rows of one call; it may be kept.
-
-    Args:
-        output: of the task.
-        input_: what the bolt was called with.
-    """
+    """What an `ArrowBolt` emits, acks and fails through, for the rows of one call; it may be kept."""
 
     __slots__ = ("_began", "_input", "_output")
 
@@ -230,11 +193,13 @@ class ArrowCollector:
             except ValueError as error:
                 raise EmitError(output.component, stream, (), f"anchors are wrong: {error}") from error
         if rows is not None and input_.settled[rows].any():
-            raise self._emitted_late(rows[input_.settled[rows]])
+            # The trees fail, because these children are missing in them.
+            late = [output.collector.late_emit(each) for each in input_.tuples(np.unique(rows[input_.settled[rows]]))]
+            raise late[0]
         output.emit(input_, data, rows, stream)
 
     def ack(self, rows: Any = None) -> None:
-        """Says that rows were processed.
+        """Acks rows: they were processed.
 
         Args:
             rows: positions in the call's batch, or a mask; all that are neither acked nor failed, unless given.
@@ -248,7 +213,7 @@ class ArrowCollector:
             self._output.counters.process_latency.record(self._output.clock() - self._began)
 
     def fail(self, message: str | BaseException = "", rows: Any = None) -> None:
-        """Says that rows could not be processed: their trees fail, with the message.
+        """Fails the trees of rows that could not be processed, with the message.
 
         Args:
             message: why, for people.
@@ -283,30 +248,12 @@ class ArrowCollector:
             return input_.open_rows()
         places = np.unique(row_numbers(rows, len(input_)))
         if input_.settled[places].any():
-            raise self._already_done(action)
+            raise input_.pack.already_done(action)
         return places
-
-    def _already_done(self, action: str) -> TupleAlreadyDoneError:
-        record = self._input.pack.record
-        return TupleAlreadyDoneError(action, str(record.topic()), record.partition() or 0, self._input.pack.offset)
-
-    def _emitted_late(self, rows: Rows) -> TupleAlreadyDoneError:
-        """The error of an emit after the ack; the trees must fail, because these children are missing in them."""
-        error = self._already_done("emit anchored to")
-        acks = self._output.acks
-        if acks is not None:
-            for tuple_ in self._input.tuples(np.unique(rows)):
-                for root, edge in tuple_.edges.items():
-                    acks.fail_acked(root, edge ^ tuple_.out, f"{self._output.component}: {error}")
-        return error
 
 
 def pack_codec(component: str, stream: Stream) -> PackCodec:
-    """The codec of a stream of packs.
-
-    Raises:
-        TopologyError: if it is a stream of another codec.
-    """
+    """The codec of a stream of packs; raises `TopologyError` for a stream of another codec."""
     codec = payload_codec(stream)
     if not isinstance(codec, PackCodec):
         raise TopologyError(

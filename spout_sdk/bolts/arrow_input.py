@@ -1,4 +1,4 @@
-"""The rows of a pack, as an `ArrowBolt` receives them, with their anchors."""
+"""The rows of a pack with their anchors, as an `ArrowBolt` receives them."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from spout_sdk.api.tuples import InputPack, Tuple
 from tuple_tree.anchor_columns import AnchorColumns, Rows
-from tuple_tree.anchors import Edges
 from tuple_tree.ids import IdColumn
 from tuple_tree.packs import PackCodec
 
@@ -17,13 +16,7 @@ class ArrowInput:
 
     Args:
         batch: a record batch, one row a tuple.
-        pack: of the record.
-        codec: of the stream.
-        anchors: of the rows.
-        first: which of the record's tuples the first row is.
-
-    Attributes:
-        batch: as given.
+        first: index of the first row among the record's tuples.
         out: shape `(n,)`: XOR of the edge ids of everything emitted anchored to a row.
         settled: shape `(n,)`: whether it was acked or failed.
     """
@@ -65,15 +58,15 @@ class ArrowInput:
         )
 
     def open_rows(self) -> Rows:
-        """The rows that were neither acked nor failed."""
+        """Those that were neither acked nor failed."""
         return np.flatnonzero(~self.settled)
 
     def tuples(self, rows: Rows) -> list[Tuple]:
         """Some rows as tuples, with the ids of what was emitted anchored to them."""
-        found, _ = self.codec.readable(self.batch.take(rows))
         made = []
-        for values, row in zip(found, rows.tolist(), strict=True):
-            edges = self._edges_of(row)
+        for values, row in zip(self.codec.readable(self.batch.take(rows))[0], rows.tolist(), strict=True):
+            roots, ids, _ = self.anchors(np.array([row]))
+            edges = dict(zip(roots.tolist(), ids.tolist(), strict=True))
             (root, edge), many = (next(iter(edges.items())), None) if len(edges) == 1 else ((None, 0), edges or None)
             tuple_ = Tuple(values, root, edge, many, self.pack, self._first + row)
             tuple_.out = int(self.out[row])
@@ -82,26 +75,14 @@ class ArrowInput:
         return made
 
     def taken_over(self) -> list[Tuple]:
-        """All rows as tuples, which say from now on whether they are settled: here, all are."""
+        """All rows as tuples, which take over their state: here, all are settled from now on."""
         made = self.tuples(np.arange(len(self)))
         self.settled[:] = True
         return made
 
-    def _edges_of(self, row: int) -> Edges:
-        roots, edges, _ = self.anchors(np.array([row]))
-        return dict(zip(roots.tolist(), edges.tolist(), strict=True))
-
 
 def row_numbers(rows: Any, size: int) -> Rows:
-    """Positions of rows, of integers or a mask.
-
-    Args:
-        rows: anything that numpy makes an array of: integers in `[0, size)`, or `size` booleans.
-        size: how many rows there are.
-
-    Raises:
-        ValueError: if they are neither.
-    """
+    """Positions of rows, from integers in `[0, size)` or a mask of `size` booleans; raises `ValueError` for others."""
     array = np.asarray(rows)
     if array.dtype == np.bool_:
         if array.shape != (size,):

@@ -1,4 +1,4 @@
-"""What a `BasicBolt` emits through: everything is anchored to the input, and all ids of a record are made together."""
+"""The collector of a `BasicBolt`: emits are anchored to the input, and a record's ids are drawn together (ADR 25)."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -17,7 +17,7 @@ from tuple_tree.ids import IdColumn, random_column
 from tuple_tree.streams import DEFAULT_STREAM
 
 FEWEST: Final = 8
-"""Tuples of a record from which on columns are cheaper than ids one by one."""
+"""Tuples of a record from which columns are cheaper than ids one by one."""
 
 _NO_PLANS: Final[dict[str, EmitPlan]] = {}
 
@@ -25,19 +25,9 @@ _NO_PLANS: Final[dict[str, EmitPlan]] = {}
 class BasicCollector:
     """What a `BasicBolt` emits through.
 
-    While the tuples of a record are executed together, what they emit has an owner, the number of its input, and no
-    edge yet. `settle` draws the edges, and computes the ack vals from them; a pack that is sent before has its edges
-    drawn then. So no ack val is computed while a child of its input has no edge.
-
-    Args:
-        collector: of the task.
-        plans: of its streams.
-        acks: None where trees are not followed.
-        entropy: returns random bytes.
-
     Attributes:
         input: the tuple that is being executed.
-        done: those of the record that were processed, and are not settled.
+        done: the tuples of the record that were processed and are not settled yet.
     """
 
     __slots__ = (
@@ -136,7 +126,11 @@ class BasicCollector:
             self._collector.reset_timeout(self.input)
 
     def begin(self, pack: InputPack) -> None:
-        """Tuples of a record are executed next; for the SDK's use."""
+        """Called by the SDK: tuples of a record are executed together, until `settle`.
+
+        What they emit has an owner, the index of its input, and no edge yet. Edges are drawn when the pack is sent, or
+        in `settle`, which computes the ack vals then: never while a child of an input has no edge.
+        """
         self._pack = pack
         if self._acks is not None and pack.ids is not None:
             self._roots, self._edges = pack.ids[::2], pack.ids[1::2]
@@ -146,7 +140,7 @@ class BasicCollector:
         self._plans = self._streams
 
     def leave_out(self, tuple_: Tuple) -> bool:
-        """Does not ack a tuple whose execution has raised: it knows its children itself from now on.
+        """Called by the SDK: excludes a tuple that raised from `settle`, and moves the edges of its children into it.
 
         Returns:
             Whether any was processed since the last that was left out.
@@ -158,7 +152,7 @@ class BasicCollector:
         return self._succeeded > before
 
     def settle(self) -> bool:
-        """Acks the tuples of the record that were processed; `begin` comes before the next. Returns as `leave_out`."""
+        """Called by the SDK: acks the tuples of the record that were processed; returns as `leave_out`."""
         self.input = None
         self._plans = _NO_PLANS
         self._assign_all()
@@ -191,7 +185,6 @@ class BasicCollector:
                 self._assign(pack)
 
     def _assign(self, pack: OpenPack) -> None:
-        """Draws the edges of what was added to a pack and has none."""
         owners, pack.owners = pack.owners, []
         self._counters.emitted += len(owners)
         if self._roots is None:

@@ -116,7 +116,6 @@ class BoltTask:
                 self._context,
                 self._collector,
                 self._acks,
-                done,
                 environment.entropy,
                 topology.groupings,
                 topology.pack_tuples,

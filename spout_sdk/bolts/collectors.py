@@ -1,7 +1,4 @@
-"""Collectors: what bolts emit, ack and fail through; that of spouts is `spout_collector`.
-
-A collector belongs to one task and to the thread that runs it.
-"""
+"""The collector of bolts. It belongs to one task and to the thread that runs it."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -70,8 +67,7 @@ class OutputCollector(Emitter):
             TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then, and its trees fail
                 unless they were acked already.
         """
-        plan = self._plans.get(stream)
-        if plan is None:
+        if (plan := self._plans.get(stream)) is None:
             raise unknown_stream(self._component, stream, self._plans)
         route = plan.only_route
         if (
@@ -82,15 +78,15 @@ class OutputCollector(Emitter):
         ):
             row = plan.row(values)
             return self._emit(plan.deliveries(values), row, values, anchors, stream)
-        # The common case, spelled out: one anchor in one tree (none where no trees are followed), and one task that
-        # receives the tuple. A `TracedTuple` takes the other way, because of its class.
+        # The common case, spelled out: one anchor in one tree (none where no trees are followed), one receiving task,
+        # no trace: a `TracedTuple` is of another class.
         row = values if values.__class__ is tuple and plan.is_row(values) else plan.row(values)
         try:
             task = route.choose_one(values)  # type: ignore[misc]  # an only route has it
         except (TypeError, ValueError) as error:
             raise plan.ungrouped(values, error) from error
         if anchors.settled:
-            raise self._emitted_late(anchors)
+            raise self.late_emit(anchors)
         self._counters.emitted += 1
         pack = route.packs[task]
         root = anchors.root
@@ -153,12 +149,12 @@ class OutputCollector(Emitter):
         elif isinstance(anchors, Tuple):
             anchors = (anchors,)
         elif anchors.__class__ is not tuple and anchors.__class__ is not list:
-            # They are gone through once for each recipient: a generator would have none for the second.
+            # They are iterated once for each recipient: a generator would be empty for the second.
             anchors = tuple(anchors)
         trace_context: Headers = []
         for anchor in anchors:
             if anchor.settled:
-                raise self._emitted_late(anchor)
+                raise self.late_emit(anchor)
             trace_context = trace_context or anchor.pack.trace_context
         self._counters.emitted += 1
         next_id = self._next_id
@@ -173,7 +169,7 @@ class OutputCollector(Emitter):
         return targets
 
     def _warn_unanchored(self) -> None:
-        """A forgotten anchor loses tuples silently: a failure downstream is not replayed."""
+        # A forgotten anchor loses tuples silently: a failure downstream is not replayed.
         if self._acks is not None and not self._has_warned:
             self._has_warned = True
             logger.warning(
@@ -183,8 +179,8 @@ class OutputCollector(Emitter):
                 self._context.task,
             )
 
-    def _emitted_late(self, anchor: Tuple) -> TupleAlreadyDoneError:
-        """The error of an emit after the ack; the tree must fail, because this child is missing in it."""
+    def late_emit(self, anchor: Tuple) -> TupleAlreadyDoneError:
+        """Called by the SDK: the error of an emit after the ack. The tree fails, because the child is missing in it."""
         error = anchor.already_done("emit anchored to")
         if self._acks is not None:
             for root, edge in anchor.edges.items():
@@ -192,7 +188,7 @@ class OutputCollector(Emitter):
         return error
 
     def ack(self, tuple_: Tuple) -> None:
-        """Says that a tuple was processed.
+        """Acks a tuple: it was processed.
 
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
@@ -221,16 +217,16 @@ class OutputCollector(Emitter):
                 hook.bolt_ack(tuple_)
 
     def settled(self, pack: InputPack, tuples: int) -> None:
-        """So many tuples of a record were acked, and what the ackers need to know is buffered; for the SDK's use."""
+        """Called by the SDK: so many tuples of a record are acked, and the entries are buffered."""
         self._counters.acked += tuples
         pack.left -= tuples
         if not pack.left:
             self._done(pack)
 
     def ack_emits(self, tuple_: Tuple) -> None:
-        """Called by the SDK: tells the ackers of what was emitted anchored to a tuple, ahead of its ack.
+        """Called by the SDK: acks the edges of a tuple's children ahead of the tuple.
 
-        Whoever reads the tuple again, after the transaction that this is part of, does not know of it.
+        They are part of this transaction, and a later owner that reads the tuple again does not know them.
         """
         for root in tuple_.edges:
             self._add_root(root)
@@ -246,12 +242,12 @@ class OutputCollector(Emitter):
             self._done(pack)
 
     def start_timing(self, tuple_: Tuple, began: float) -> None:
-        """Measures how long it takes until a tuple is acked; for the SDK's use."""
+        """Called by the SDK: measures how long it takes until a tuple is acked."""
         if len(self._timed) < _TIMED:
             self._timed[tuple_] = began
 
     def ack_all(self, tuples: Iterable[Tuple]) -> None:
-        """Says that tuples were processed.
+        """Acks tuples: they were processed.
 
         Raises:
             TupleAlreadyDoneError: if one was acked or failed before; those before it are acked then.
@@ -287,12 +283,11 @@ class OutputCollector(Emitter):
         if tuple_.settled:
             raise tuple_.already_done("write a record for")
         if self._acks is None:
-            # Committed before it was executed: what is not delivered is lost, and must not be sent twice.
+            # The input was committed before: what is not delivered is lost, and must not be sent twice.
             self._sink.send(topic, partition, key, value, list(headers), partial(self._lost.count, 1))
             self.ack(tuple_)
             return
-        written = partial(self._written, tuple_, topic)
-        self._sink.send_reported(topic, partition, key, value, list(headers), written)
+        self._sink.send_reported(topic, partition, key, value, list(headers), partial(self._written, tuple_, topic))
 
     def _written(self, tuple_: Tuple, topic: str, error: Any, message: Any) -> None:
         if tuple_.settled:
@@ -307,11 +302,11 @@ class OutputCollector(Emitter):
             self._acks.give_up(DeliveryError("a record", message.topic(), message.partition(), error))
 
     def fail(self, tuple_: Tuple, message: str | BaseException = "") -> None:
-        """Says that a tuple could not be processed: its trees fail, and their spouts hear the message.
+        """Fails the trees of a tuple that could not be processed; their spouts get the message.
 
         Args:
             tuple_: an input.
-            message: why, for people; of an exception its kind and its text are told.
+            message: why, for people; of an exception its type and its text.
 
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.

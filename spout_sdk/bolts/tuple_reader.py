@@ -1,4 +1,4 @@
-"""What a bolt's task makes of the records of its inbox: tuples, or the reason why one is none."""
+"""The records of a bolt's inbox as tuples or columns; what cannot be read is rejected."""
 
 from collections.abc import Callable, Mapping
 from itertools import count, repeat
@@ -29,23 +29,17 @@ from tuple_tree.trace_context import trace_context
 
 T = TypeVar("T")
 Unpack = Callable[[PayloadCodec, bytes, InputPack, bytes | None, bytes | None], T]
-"""Makes something of codec, payload and anchor headers of a record, and sets the size of the `InputPack`.
-
-Raises `WireError` if it cannot.
-"""
+"""Decodes payload and anchor headers of a record, and sets the size of the `InputPack`; raises `WireError`."""
 
 Reject = Callable[[InputPack, Tuple | None, Edges, WireError], None]
-"""Called with a record that cannot be read, or the one of its tuples; its edges; and what is wrong."""
+"""Called with a record that cannot be read, or one of its tuples; its edges; and what is wrong."""
 
 
 class TupleReader:
-    """Reads the records of a bolt's inbox.
+    """Reads the records of a bolt's inbox, and opens each in `inputs`.
 
     Args:
-        manifest: of the topology.
-        bolt: whose inbox.
-        inputs: where each record is opened.
-        reject: called with what cannot be read; it settles the tuple, too.
+        reject: called with what cannot be read; settles the tuple.
     """
 
     def __init__(self, manifest: Manifest, bolt: str, inputs: InputOffsets, reject: Reject) -> None:
@@ -53,14 +47,17 @@ class TupleReader:
         self._is_tracked = manifest.acking
         self._inputs = inputs
         self._reject = reject
-        self._sources = _sources(manifest, bolt)
+        # `source` header → how to read the payload, and the stream.
+        self._sources: dict[Any, tuple[PayloadCodec, InputStream]] = {}
+        for subscription in getattr(manifest.component(bolt), "subscriptions", ()):
+            source, stream = subscription.source, manifest.stream(subscription.source, subscription.stream)
+            codec = payload_codec(stream)
+            input_ = InputStream(source, stream.name, stream.field_names, codec)
+            self._sources[f"{source}/{stream.name}".encode()] = codec, input_
 
     def read(self, record: Record) -> list[Tuple]:
         """The tuples of a record; without those that cannot be read, which are rejected."""
-        found = self._unpacked(record, _tuples)
-        if found is None:
-            return []
-        tuples, errors = found
+        tuples, errors = self._unpacked(record, _tuples) or ([], {})
         for index, error in errors.items():
             rejected = tuples[index]
             self._reject(rejected.pack, rejected, rejected.edges, error)
@@ -88,27 +85,26 @@ class TupleReader:
             anchors = counts = None
         try:
             known = self._sources.get(source)
+            if known is None and source is None:
+                raise WireError("no-source", f"the record has no {SOURCE_HEADER} header")
             if known is None:
-                raise self._unknown(source)
+                received = ", ".join(name.decode() for name in self._sources)
+                raise WireError("unknown-source", f"{self._bolt} does not receive {source!r}: it receives {received}")
             codec, stream = known
             payload = record.value()
             if payload is None:
                 raise WireError("no-payload", "the record has no value")
             pack = InputPack(record, stream, offset, 1, context)
-            found = unpack(codec, payload, pack, anchors, counts)
+            unpacked = unpack(codec, payload, pack, anchors, counts)
         except WireError as error:
             pack = InputPack(record, UNKNOWN_STREAM, offset, 1, context)
             self._inputs.open(pack)
-            self._reject(pack, None, _all_edges(anchors), error)
+            # The edges of all its trees, as far as the header can be read.
+            edges = unpack_anchors(anchors[: len(anchors) // PAIR_BYTES * PAIR_BYTES]) if anchors else {}
+            self._reject(pack, None, edges, error)
             return None
         self._inputs.open(pack)
-        return found
-
-    def _unknown(self, source: bytes | None) -> WireError:
-        if source is None:
-            return WireError("no-source", f"the record has no {SOURCE_HEADER} header")
-        known = ", ".join(name.decode() for name in self._sources)
-        return WireError("unknown-source", f"{self._bolt} does not receive {source!r}: it receives {known}")
+        return unpacked
 
 
 def _columns(codec: Any, payload: bytes, pack: InputPack, anchors: bytes | None, counts: bytes | None) -> ArrowInput:
@@ -145,20 +141,3 @@ def _anchored(rows: list[Values], anchors: bytes | None, counts: bytes | None, p
             root, edge = next(iter(edges.items()), (None, 0))
             tuples.append(made(row, root, edge, None, pack, index))
     return tuples
-
-
-def _all_edges(anchors: bytes | None) -> Edges:
-    """The edges of all trees that a record belongs to, as far as its header can be read."""
-    return unpack_anchors(anchors[: len(anchors) // PAIR_BYTES * PAIR_BYTES]) if anchors else {}
-
-
-def _sources(manifest: Manifest, bolt: str) -> dict[Any, tuple[PayloadCodec, InputStream]]:
-    """`source` header → how to read the payload, and what its tuples have in common."""
-    sources: dict[Any, tuple[PayloadCodec, InputStream]] = {}
-    component = manifest.component(bolt)
-    for subscription in getattr(component, "subscriptions", ()):
-        stream = manifest.stream(subscription.source, subscription.stream)
-        codec = payload_codec(stream)
-        input_ = InputStream(subscription.source, stream.name, stream.field_names, codec)
-        sources[f"{subscription.source}/{stream.name}".encode()] = codec, input_
-    return sources

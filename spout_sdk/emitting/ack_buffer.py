@@ -1,7 +1,7 @@
-"""The ack buffer of a task: what it has to tell the ackers, packed into a batch for each of their partitions.
+"""The ack buffer of a task: entries for the ackers, sent as a batch for each of their partitions.
 
-Batches go out when the buffer is full, when its oldest entry has lingered, and at once when the task's input has run
-dry. Entries are shared out among the partitions only then, all in one go, because that is cheaper than one by one.
+Batches are sent when the buffer is full, when its oldest entry has lingered, and when the task's input is idle. Entries
+are shared out among the partitions only then, because all at once is cheaper than one by one.
 """
 
 import logging
@@ -22,97 +22,6 @@ from tuple_tree.codec import encode_ack_batch
 from tuple_tree.ids import ID_MASK, IdColumn
 from tuple_tree.messages import AckBatch, SpoutAddress
 
-_NONE: Final[IdColumn] = np.empty(0, dtype=np.uint64)
-
-Places = NDArray[np.intp]
-"""Positions of entries in a column."""
-
-
-class Entries(NamedTuple):
-    """Entries of ack batches, a column for each thing that is told.
-
-    Attributes:
-        init_roots, init_vals: shape `(n,)`; root, XOR of the edge ids of every recipient.
-        ack_roots, ack_vals: shape `(m,)`; root, ack val.
-        fail_roots: shape `(k,)`.
-        fail_messages: why, one for each of `fail_roots`.
-        reset_roots: shape `(r,)`.
-    """
-
-    init_roots: IdColumn = _NONE
-    init_vals: IdColumn = _NONE
-    ack_roots: IdColumn = _NONE
-    ack_vals: IdColumn = _NONE
-    fail_roots: IdColumn = _NONE
-    fail_messages: tuple[str, ...] = ()
-    reset_roots: IdColumn = _NONE
-
-
-NOTHING: Final = Entries()
-
-
-def split(entries: Entries, partitions: int) -> list[tuple[int, Entries]]:
-    """Shares entries out by root mod P; within a partition they keep their order.
-
-    Args:
-        entries: of all partitions.
-        partitions: P.
-
-    Returns:
-        A share for each partition that there is anything for, partitions rising.
-    """
-    if partitions == 1:
-        return [(0, entries)]
-    inits = _places(entries.init_roots, partitions)
-    acks = _places(entries.ack_roots, partitions)
-    fails = _places(entries.fail_roots, partitions)
-    resets = _places(entries.reset_roots, partitions)
-    shares = []
-    for partition in sorted({*inits, *acks, *fails, *resets}):
-        began, acked = inits.get(partition), acks.get(partition)
-        failed, reset = fails.get(partition), resets.get(partition)
-        shares.append(
-            (
-                partition,
-                Entries(
-                    _taken(entries.init_roots, began),
-                    _taken(entries.init_vals, began),
-                    _taken(entries.ack_roots, acked),
-                    _taken(entries.ack_vals, acked),
-                    _taken(entries.fail_roots, failed),
-                    () if failed is None else tuple(entries.fail_messages[place] for place in failed),
-                    _taken(entries.reset_roots, reset),
-                ),
-            )
-        )
-    return shares
-
-
-def parts(partition: int, entries: Entries, most: int) -> Iterator[tuple[int, Entries]]:
-    """The entries of a partition, so many at most of each kind at a time."""
-    columns: tuple[Any, ...] = entries
-    size = max(map(len, columns))
-    for begin in range(0, size, most):
-        yield partition, Entries(*(column[begin : begin + most] for column in columns))
-
-
-def _places(roots: IdColumn, partitions: int) -> dict[int, Places]:
-    """Partition → where its roots stand."""
-    if not len(roots):
-        return {}
-    owners = (roots % np.uint64(partitions)).astype(np.intp)
-    if len(owners) == 1:
-        return {int(owners[0]): np.zeros(1, dtype=np.intp)}
-    order = np.argsort(owners, kind="stable")
-    ends = np.cumsum(np.bincount(owners, minlength=partitions)).tolist()
-    starts = [0, *ends]
-    return {partition: order[starts[partition] : end] for partition, end in enumerate(ends) if end > starts[partition]}
-
-
-def _taken(column: IdColumn, places: Places | None) -> IdColumn:
-    return _NONE if places is None else column[places]
-
-
 logger = logging.getLogger("spout_sdk.acks")
 
 FULL: Final = 4096
@@ -128,6 +37,20 @@ MAX_MESSAGE: Final = 500
 
 _ENTRY_CHARACTERS: Final = 16
 _WAIT_SECONDS: Final = 1.0
+_NO_IDS: Final[IdColumn] = np.empty(0, dtype=np.uint64)
+_NO_PLACES: Final = np.empty(0, dtype=np.intp)
+
+
+class Entries(NamedTuple):
+    """Columns of an ack batch; see `AckBatch`."""
+
+    init_roots: IdColumn = _NO_IDS
+    init_vals: IdColumn = _NO_IDS
+    ack_roots: IdColumn = _NO_IDS
+    ack_vals: IdColumn = _NO_IDS
+    fail_roots: IdColumn = _NO_IDS
+    fail_messages: tuple[str, ...] = ()
+    reset_roots: IdColumn = _NO_IDS
 
 
 class _Sent:
@@ -152,12 +75,12 @@ class AckBuffer:
         writer: `component/task`.
         session: 16 random bytes, drawn for this owner of the task.
         sink: where to send.
-        inputs: whose records are done when all about their tuples was delivered.
-        spout: who is told the outcome of inits; None for a bolt.
+        inputs: whose records are done when all entries of their tuples are delivered.
+        spout: where notices about inits go; None for a bolt.
 
     Attributes:
         send_children: sends what was emitted and not sent yet; called before each batch, as children go first.
-        add_root, add_val: the two steps of `ack`, for callers on the hot path.
+        add_root, add_val: buffer an ack, the one after the other.
     """
 
     def __init__(
@@ -191,52 +114,41 @@ class AckBuffer:
         self._fail_messages: list[str] = []
         self._reset_roots = array("Q")
         self._covered: list[InputPack] = []
-        self._told = 0  # characters of messages
+        self._characters = 0  # of messages
         self._is_sending = False
-        self.send_children: Callable[[], None] = _nothing
+        self.send_children: Callable[[], None] = lambda: None
         # The arrays live as long as the buffer, so what is called for each ack is looked up once.
         self.add_root = self._ack_roots.append
         self.add_val = self._ack_vals.append
 
     def open(self) -> None:
-        """Sends the batch that opens the session to every partition; nothing else may be sent before it arrived."""
+        """Sends the batch that opens the session to each partition; nothing may be sent before it is delivered."""
         sent = _Sent([], self._partitions)
         self._sent.append(sent)
         for partition in range(self._partitions):
-            self._send(sent, partition, NOTHING, opens=True)
+            self._send(sent, partition, Entries(), opens=True)
 
     def init(self, root: int, val: int) -> None:
-        """A tree begins: the XOR of the edges of every recipient."""
         self._init_roots.append(root)
         self._init_vals.append(val)
         if len(self._init_roots) >= FULL:
             self.flush()
 
     def init_columns(self, roots: IdColumn, vals: IdColumn) -> None:
-        """Trees begin: shape `(n,)` each."""
         self._init_roots.frombytes(roots.tobytes())
         self._init_vals.frombytes(vals.tobytes())
 
     def sticky(self, root: int) -> int:
-        """A root of the partition that is in use until the next flush, made of a random one.
-
-        What a spout emits together is then acked together, in one batch of each bolt's flush instead of P.
-        """
+        """A random root, moved to the ack partition that is in use until the next flush (ADR 20)."""
         sticky = root - root % self._partitions + self._sticky
         return sticky if sticky <= ID_MASK else sticky - self._partitions
 
-    def ack(self, root: int, val: int) -> None:
-        """An input was processed, as far as one of its roots is concerned."""
-        self.add_root(root)
-        self.add_val(val)
-
     def ack_columns(self, roots: IdColumn, vals: IdColumn) -> None:
-        """Inputs were processed: shape `(n,)` each, an entry for each of their roots."""
         self._ack_roots.frombytes(roots.tobytes())
         self._ack_vals.frombytes(vals.tobytes())
 
     def cover(self, pack: InputPack) -> None:
-        """All tuples of a record were acked or failed: it is done once everything so far is delivered."""
+        """All tuples of a record are acked or failed: it is done once everything so far is delivered."""
         if self._size:
             self._covered.append(pack)
             if self._size >= FULL:
@@ -247,11 +159,11 @@ class AckBuffer:
             self._inputs.done((pack,))
 
     def fail(self, root: int, message: str) -> None:
-        """A tree has failed."""
-        told = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
+        if len(message) > MAX_MESSAGE:
+            message = message[: MAX_MESSAGE - 1] + "…"
         self._fail_roots.append(root)
-        self._fail_messages.append(told)
-        self._told += len(told)
+        self._fail_messages.append(message)
+        self._characters += len(message)
         if self._size >= FULL:
             self.flush()
 
@@ -264,7 +176,6 @@ class AckBuffer:
         self.fail(root, message)
 
     def reset(self, root: int) -> None:
-        """A tree is still being worked on."""
         self._reset_roots.append(root)
         if self._size >= FULL:
             self.flush()
@@ -285,10 +196,10 @@ class AckBuffer:
             self.flush()
 
     def flush(self) -> None:
-        """Sends all that is buffered, a batch for each partition that something is buffered for."""
+        """Sends all that is buffered, a batch for each partition."""
         self._since = None
         if self._is_sending:
-            # A batch waits for room, and hears delivery reports meanwhile: what they ack must not overtake it.
+            # A batch waits for room, and delivery reports come meanwhile: what they ack must not overtake it.
             return
         self._is_sending = True
         try:
@@ -313,26 +224,24 @@ class AckBuffer:
 
     @property
     def in_flight(self) -> int:
-        """Batches that were sent and whose delivery is not known yet."""
+        """Batches that were sent and are not delivered yet."""
         return self._in_flight
 
     @property
     def _size(self) -> int:
-        """Entries that are buffered; a message takes the room of several."""
+        """Buffered entries; a message counts as several."""
         roots = len(self._ack_roots) + len(self._init_roots) + len(self._fail_roots) + len(self._reset_roots)
-        return roots + self._told // _ENTRY_CHARACTERS
+        return roots + self._characters // _ENTRY_CHARACTERS
 
     @property
     def failure(self) -> DeliveryError | None:
-        """Why this writer cannot go on; None as long as it can."""
         return self._failure
 
     def give_up(self, failure: DeliveryError) -> None:
-        """Lets the next `tick` raise this: the writer cannot go on."""
+        """Lets the next `tick` raise a failure."""
         self._failure = failure
 
     def _delivered(self, sent: _Sent, partition: int, error: Any, _message: Any) -> None:
-        """The delivery report of a batch."""
         self._in_flight -= 1
         if error is None:
             sent.undelivered -= 1
@@ -344,29 +253,18 @@ class AckBuffer:
         logger.error("%s; %d records stay uncommitted", self._failure, len(sent.covered))
 
     def _send_buffered(self) -> None:
-        entries = Entries(
-            _column(self._init_roots),
-            _column(self._init_vals),
-            _column(self._ack_roots),
-            _column(self._ack_vals),
-            _column(self._fail_roots),
-            tuple(self._fail_messages),
-            _column(self._reset_roots),
-        )
-        covered, self._covered = self._covered, []
-        self._sticky = (self._sticky + 1) % self._partitions
-        self._told = 0
-        for ids in (
-            self._init_roots,
-            self._init_vals,
-            self._ack_roots,
-            self._ack_vals,
-            self._fail_roots,
-            self._reset_roots,
-        ):
+        acks = (self._ack_roots, self._ack_vals)
+        columns = (self._init_roots, self._init_vals, *acks, self._fail_roots, self._reset_roots)
+        init_roots, init_vals, ack_roots, ack_vals, fails, resets = (np.array(ids, np.uint64) for ids in columns)
+        messages = tuple(self._fail_messages)
+        entries = Entries(init_roots, init_vals, ack_roots, ack_vals, fails, messages, resets)
+        for ids in columns:
             del ids[:]
         self._fail_messages.clear()
-        shares = [part for share in split(entries, self._partitions) for part in parts(*share, _LARGEST)]
+        self._characters = 0
+        covered, self._covered = self._covered, []
+        self._sticky = (self._sticky + 1) % self._partitions
+        shares = [part for share in _split(entries, self._partitions) for part in _parts(*share)]
         sent = _Sent(covered, len(shares))
         self._sent.append(sent)
         for partition, share in shares:
@@ -379,13 +277,7 @@ class AckBuffer:
             sequence=self._sequences[partition],
             opens=opens,
             spout=self._spout if len(entries.init_roots) else None,
-            init_roots=entries.init_roots,
-            init_vals=entries.init_vals,
-            ack_roots=entries.ack_roots,
-            ack_vals=entries.ack_vals,
-            fail_roots=entries.fail_roots,
-            fail_messages=entries.fail_messages,
-            reset_roots=entries.reset_roots,
+            **entries._asdict(),
         )
         self._sequences[partition] += 1
         self._in_flight += 1
@@ -393,9 +285,46 @@ class AckBuffer:
         self._sink.send_reported(self._topic, partition, None, encode_ack_batch(batch), [], reported)
 
 
-def _nothing() -> None:
-    """A spout that emits nothing has no children to send."""
+def _split(entries: Entries, partitions: int) -> list[tuple[int, Entries]]:
+    """Entries by partition, root mod P, partitions rising; within a partition they keep their order."""
+    if partitions == 1:
+        return [(0, entries)]
+    inits = _places(entries.init_roots, partitions)
+    acks = _places(entries.ack_roots, partitions)
+    fails = _places(entries.fail_roots, partitions)
+    resets = _places(entries.reset_roots, partitions)
+    shares = []
+    for partition in sorted({*inits, *acks, *fails, *resets}):
+        init, ack = inits.get(partition, _NO_PLACES), acks.get(partition, _NO_PLACES)
+        fail = fails.get(partition, _NO_PLACES)
+        share = Entries(
+            entries.init_roots[init],
+            entries.init_vals[init],
+            entries.ack_roots[ack],
+            entries.ack_vals[ack],
+            entries.fail_roots[fail],
+            tuple(entries.fail_messages[place] for place in fail),
+            entries.reset_roots[resets.get(partition, _NO_PLACES)],
+        )
+        shares.append((partition, share))
+    return shares
 
 
-def _column(ids: "array[int]") -> IdColumn:
-    return np.array(ids, np.uint64)
+def _parts(partition: int, entries: Entries) -> Iterator[tuple[int, Entries]]:
+    """The entries of a partition, in batches that fit a record."""
+    columns: tuple[Any, ...] = entries
+    for begin in range(0, max(map(len, columns)), _LARGEST):
+        yield partition, Entries(*(column[begin : begin + _LARGEST] for column in columns))
+
+
+def _places(roots: IdColumn, partitions: int) -> dict[int, NDArray[np.intp]]:
+    """Partition → positions of its roots."""
+    if not len(roots):
+        return {}
+    owners = (roots % np.uint64(partitions)).astype(np.intp)
+    if len(owners) == 1:
+        return {int(owners[0]): np.zeros(1, dtype=np.intp)}
+    order = np.argsort(owners, kind="stable")
+    ends = np.cumsum(np.bincount(owners, minlength=partitions)).tolist()
+    starts = [0, *ends]
+    return {partition: order[starts[partition] : end] for partition, end in enumerate(ends) if end > starts[partition]}

@@ -1,4 +1,4 @@
-"""Dead letters: records that a task could not use, kept as they were."""
+"""Dead letters: records that a task could not use, as they were."""
 
 import logging
 from collections.abc import Callable
@@ -22,11 +22,7 @@ _TOO_LARGE: Final = 10
 
 
 class RecordOfOne(NoRecord):
-    """One tuple of a record, as a record that carries only this one.
-
-    Args:
-        tuple_: which.
-    """
+    """One tuple of a record, as a record that carries only this one."""
 
     __slots__ = ("_headers", "_timestamp", "_value", "index")
 
@@ -36,38 +32,31 @@ class RecordOfOne(NoRecord):
         payload = record.value()
         self.index = tuple_.index
         self._value = None if payload is None or codec is None else codec.alone(payload, tuple_.index)
-        others = [
-            (name, value)
-            for name, value in record.headers() or ()
-            if name not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)
-        ]
-        self._headers = anchor_headers([tuple_.edges]) + others
+        headers = [each for each in record.headers() or () if each[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)]
+        self._headers = anchor_headers([tuple_.edges]) + headers
         self._timestamp = record.timestamp()
 
     def value(self) -> bytes | None:
-        """The tuple's payload."""
         return self._value
 
     def headers(self) -> Any:
-        """Those of the record, but for the anchors, which are the tuple's."""
         return self._headers
 
     def timestamp(self) -> tuple[int, int]:
-        """That of the record."""
         return self._timestamp
 
 
 def send_dead_letter(sink: Sink, topic: str, record: Record, error: WireError, by: str, on_delivery: Delivered) -> None:
     """Sends a record to the dead letters: key, value and headers as they were, and why.
 
-    Where it does not fit any more with our headers, only these are sent: they say where it lies.
+    Where that is too large with our headers, only these are sent: they have the record's topic, partition and offset.
 
     Args:
         sink: where to send.
         topic: `{topology}.dead-letters`.
         record: as it was read.
         error: what is wrong with it.
-        by: the task that could not use it.
+        by: the task that could not use it, `component/task`.
         on_delivery: called with the delivery report.
     """
     partition, offset = record.partition(), record.offset()
@@ -94,9 +83,6 @@ class BoltDeadLetters:
     """What a bolt's task could not use.
 
     Args:
-        context: of the task.
-        counters: of the process.
-        sink: where to send.
         acks: None where trees are not followed.
         done: called with a record whose tuples are all settled.
 
@@ -124,11 +110,11 @@ class BoltDeadLetters:
         self.kept_to = -1
 
     def keep(self, tuple_: Tuple, error: WireError, delivered: Callable[[], None]) -> None:
-        """Keeps a tuple, and calls `delivered` once it is."""
+        """Makes a dead letter of a tuple, and calls `delivered` once it is."""
         self._send(tuple_.record, tuple_, error, delivered)
 
     def reject(self, pack: InputPack, tuple_: Tuple | None, edges: Edges, error: WireError) -> None:
-        """Keeps a record, or one of its tuples, and fails its trees: they cannot complete."""
+        """Makes a dead letter of a record, or one of its tuples, and fails its trees: they cannot complete."""
         record = pack.record
 
         def delivered() -> None:

@@ -1,4 +1,4 @@
-"""Emit plans: everything about a stream that can be worked out before the first tuple."""
+"""Emit plans: codec, groupings and open packs of a stream, computed before the first tuple."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from spout_sdk.emitting.groupings import Choice, Choose, ChooseOne, CustomFactor
 from spout_sdk.emitting.packer import OpenPack
 from spout_sdk.errors import EmitError
 from tuple_tree.anchors import SOURCE_HEADER
-from tuple_tree.manifest import BoltManifest, Manifest, Subscription
+from tuple_tree.manifest import Manifest, Subscription
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import PayloadCodec, payload_codec
 from tuple_tree.streams import Stream
@@ -18,17 +18,12 @@ Groupings = Mapping[tuple[str, str, str], CustomFactory]
 
 
 class Route:
-    """The way of a stream to one of its subscribers.
-
-    Args:
-        packs: what is not sent yet, for each task.
-        bolt: the subscriber.
-        choose: its grouping.
-        choose_one: the same, if it always picks one task.
+    """The open packs of a stream for one subscriber, one for each of its tasks, and how one of them is picked.
 
     Attributes:
-        ids: its tasks.
-        alone: each of them as the only one that receives a tuple.
+        ids: the subscriber's tasks.
+        alone: each of them as a tuple of one, the result of most emits.
+        choose_one: the same as `choose`, if it always picks one task.
     """
 
     __slots__ = ("alone", "choose", "choose_one", "ids", "packs")
@@ -67,11 +62,7 @@ class EmitPlan:
         self.is_row = codec.is_row
 
     def row(self, values: Sequence[Any]) -> Any:
-        """The values as the stream's codec takes them.
-
-        Raises:
-            EmitError: if they do not fit the stream.
-        """
+        """The values as the stream's codec takes them; raises `EmitError` if they do not fit."""
         if values.__class__ is not tuple and values.__class__ is not list:
             raise self.error(f"values must be a tuple or a list, not {type(values).__name__}: write ({values!r},)")
         if len(values) != self._width:
@@ -79,14 +70,14 @@ class EmitPlan:
         try:
             return self._codec.row(values)
         except Exception as error:  # fastavro raises TypeError, ValueError, OverflowError, AttributeError and more
-            raise self._unfit(values, error) from error
+            types = ", ".join(f"{field.name}: {field.type}" for field in self._stream.fields)
+            raise self.error(
+                f"{_shown(values)} does not fit codec {self._stream.codec} ({type(error).__name__}: {error}): "
+                f"pass what the stream declares, {types}"
+            ) from error
 
     def routed(self, values: Sequence[Any]) -> tuple[Any, int]:
-        """The values as the stream's codec takes them, and the one task that receives them; for an `only_route`.
-
-        Raises:
-            EmitError: if they do not fit the stream, or cannot be grouped.
-        """
+        """`row`, and the one task of the `only_route`; raises `EmitError` if the values cannot be grouped by either."""
         row = values if values.__class__ is tuple and self.is_row(values) else self.row(values)
         try:
             return row, self.only_route.choose_one(values)  # type: ignore[union-attr, misc]  # an only route has it
@@ -94,32 +85,17 @@ class EmitPlan:
             raise self.ungrouped(values, error) from error
 
     def deliveries(self, values: Sequence[Any]) -> list[Delivery]:
-        """Who receives a tuple.
+        """Who receives a tuple; raises `EmitError` if the values cannot be grouped by, or the stream is direct.
 
         All are picked before anything is sent, so that an emit that raises has emitted nothing.
-
-        Raises:
-            EmitError: if the values cannot be grouped by, or the stream is direct.
-        """
-        return [(route, self.choice(route, values)) for route in self.routes]
-
-    def choice(self, route: Route, values: Sequence[Any]) -> Choice:
-        """Key and tasks of a tuple on one route.
-
-        Raises:
-            EmitError: as `deliveries`.
         """
         try:
-            return route.choose(values)
+            return [(route, route.choose(values)) for route in self.routes]
         except (TypeError, ValueError) as error:
             raise self.ungrouped(values, error) from error
 
     def delivery(self, task: TaskId) -> list[Delivery]:
-        """The one delivery of a direct emit.
-
-        Raises:
-            EmitError: if the stream is not direct, or the task no subscriber.
-        """
+        """The delivery of a direct emit; raises `EmitError` if the stream is not direct, or the task no subscriber."""
         if not self._stream.direct:
             raise self.error("it is not direct: use emit, or declare the stream with direct=True")
         for route in self.routes:
@@ -129,22 +105,14 @@ class EmitPlan:
         raise self.error(f"{task!r} does not receive it: its subscribers' tasks are {known}")
 
     def ungrouped(self, values: Sequence[Any], error: Exception) -> EmitError:
-        """The error for values that a grouping has refused."""
-        if isinstance(error, TypeError):  # by a value that no grouping takes, and it says so
+        if isinstance(error, TypeError):  # whose text says all
             return self.error(str(error))
         return self.error(
             f"{_shown(values)} cannot be grouped by ({type(error).__name__}: {error}): pass values that its "
             "subscribers can be chosen by"
         )
 
-    def _unfit(self, values: Sequence[Any], error: Exception) -> EmitError:
-        return self.error(
-            f"{_shown(values)} does not fit codec {self._stream.codec} ({type(error).__name__}: {error}): "
-            f"pass what the stream declares, {_types(self._stream)}"
-        )
-
     def error(self, detail: str) -> EmitError:
-        """An `EmitError` about this stream."""
         return EmitError(self._component, self._stream.name, self._stream.field_names, detail)
 
 
@@ -153,48 +121,37 @@ def _shown(values: Sequence[Any]) -> str:
     return shown if len(shown) <= 200 else shown[:200] + "…"
 
 
-def _types(stream: Stream) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in stream.fields)
-
-
 def emit_plans(
     manifest: Manifest, component: str, next_id: Callable[[], int], groupings: Groupings, max_rows: int
 ) -> dict[str, EmitPlan]:
-    """The plans of a task, by stream.
-
-    Args:
-        manifest: of the topology.
-        component: the task's.
-        next_id: returns random integers, for where shuffles begin.
-        groupings: the topology's custom ones.
-        max_rows: tuples of a record, at most.
-    """
+    """The plans of a task, by stream; `next_id` returns random integers, for where shuffles begin."""
     plans = {}
     for stream in manifest.component(component).streams:
         codec = payload_codec(stream)
-        source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
         routes = []
-        for bolt, subscription in receivers(manifest, component, stream.name):
-            topic = tuples_topic(manifest.topology, bolt.name)
-            custom = groupings.get((component, stream.name, bolt.name))
+        for bolt, subscription, packs in open_packs(manifest, component, stream, codec, max_rows):
+            custom = groupings.get((component, stream.name, bolt))
             start = next_id()
-            choose = choose_for(subscription, bolt.tasks, stream.field_names, start, custom)
-            choose_one = choose_one_for(subscription, bolt.tasks, stream.field_names, start)
-            packs = [OpenPack(topic, task, codec, source, max_rows) for task in range(bolt.tasks)]
-            routes.append(Route(packs, bolt.name, choose, choose_one))
+            choose = choose_for(subscription, len(packs), stream.field_names, start, custom)
+            choose_one = choose_one_for(subscription, len(packs), stream.field_names, start)
+            routes.append(Route(packs, bolt, choose, choose_one))
         plans[stream.name] = EmitPlan(component, stream, codec, routes)
     return plans
 
 
-def receivers(manifest: Manifest, component: str, stream: str) -> Iterator[tuple[BoltManifest, Subscription]]:
-    """The bolts that receive a stream, with their subscriptions."""
+def open_packs(
+    manifest: Manifest, component: str, stream: Stream, codec: PayloadCodec, max_rows: int
+) -> Iterator[tuple[str, Subscription, list[OpenPack]]]:
+    """The bolts that receive a stream, with their subscriptions, and a pack for each task."""
+    source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
     for bolt in manifest.bolts:
         for subscription in bolt.subscriptions:
-            if (subscription.source, subscription.stream) == (component, stream):
-                yield bolt, subscription
+            if (subscription.source, subscription.stream) == (component, stream.name):
+                topic = tuples_topic(manifest.topology, bolt.name)
+                packs = [OpenPack(topic, task, codec, source, max_rows) for task in range(bolt.tasks)]
+                yield bolt.name, subscription, packs
 
 
-def unknown_stream(component: str, stream: str, plans: dict[str, EmitPlan]) -> EmitError:
-    """The error for a stream that the component does not declare."""
+def unknown_stream(component: str, stream: str, plans: Mapping[str, Any]) -> EmitError:
     declared = ", ".join(plans) or "none"
     return EmitError(component, stream, (), f"it declares {declared}; add the stream to its `streams`")

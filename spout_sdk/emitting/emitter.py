@@ -1,4 +1,4 @@
-"""What emitting has in common for spouts and bolts."""
+"""What the collectors of spouts and bolts share."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ NextId = Callable[[], int]
 
 
 class Emitter:
-    """A task's streams, and what it tells of itself; for the collectors.
+    """Base of the collectors: a task's streams, and what it reports.
 
     Attributes:
         packer: what is emitted and not sent yet.
@@ -64,12 +64,11 @@ class Emitter:
         self._counters.count_error(error)
         line = self._reported.line(error)
         if line is not None:
-            said = (self._component, self._context.task, type(error).__name__, error, line.more)
-            logger.error("%s/%d reports an error: %s: %s%s", *said, exc_info=line.traceback)
+            what = (self._component, self._context.task, type(error).__name__, error, line.more)
+            logger.error("%s/%d reports an error: %s: %s%s", *what, exc_info=line.traceback)
 
     def _plan(self, stream: str) -> EmitPlan:
-        plan = self._plans.get(stream)
-        if plan is None:
+        if (plan := self._plans.get(stream)) is None:
             raise unknown_stream(self._component, stream, self._plans)
         return plan
 
@@ -79,15 +78,11 @@ class Emitter:
             self._lost.count(tuples, error, message)
             return
         self._counters.undelivered += tuples
-        text = f"a tuple of {self._component} was not delivered: {_told(error)}"
+        cause = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
+        text = f"a tuple of {self._component} was not delivered: {cause}"
         for root in dict.fromkeys(map(int, roots)):
             self._acks.fail(root, text)
         if message is not None and is_refused(error):
             # Each replay would end like this one.
             what = f"a tuple of {self._component}"
             self._acks.give_up(DeliveryError(what, message.topic(), message.partition(), error))
-
-
-def _told(error: Any) -> str:
-    """What went wrong: an exception by its kind and its text, Kafka's error by its text."""
-    return f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)

@@ -12,14 +12,10 @@ if TYPE_CHECKING:
     from spout_sdk.kafka_spout.source import Source
 
 OpenSource = Callable[[Callable[[], None]], "Source"]
-"""Makes the connection of a spout's task to its source; given what to call when a commit has failed."""
+"""Makes the connection of a spout's task to its source; the argument is called when a commit has failed."""
 
 Inputs = Callable[[Callable[[], int]], InputOffsets]
-"""Makes what keeps the open offsets of a task; given what returns how many tuples it has emitted."""
-
-
-def _inputs(_emitted: Callable[[], int]) -> InputOffsets:
-    return InputOffsets()
+"""Makes the open offsets of a task; the argument returns how many tuples the task has emitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +24,9 @@ class TaskEnvironment:
 
     Attributes:
         sink: where to send.
-        counters: what the process has done; shared by its tasks.
-        clock: monotonic seconds.
-        entropy: returns random bytes.
+        counters: of the process, shared by its tasks.
         open_source: for spouts that read Kafka topics; None where there is no Kafka.
-        inputs: makes what keeps the open offsets of a bolt's task; given how many tuples it has emitted.
+        inputs: makes the open offsets of a bolt's task.
         kafka: librdkafka properties; empty where there is no Kafka.
     """
 
@@ -41,5 +35,5 @@ class TaskEnvironment:
     clock: Clock
     entropy: Entropy
     open_source: OpenSource | None = None
-    inputs: Inputs = field(default=_inputs)
+    inputs: Inputs = field(default=lambda _emitted: InputOffsets())
     kafka: Mapping[str, Any] = field(default_factory=dict)

@@ -16,12 +16,7 @@ _SLICE_SECONDS: Final = 0.001
 
 
 class FlushTiming:
-    """How long a loop waits for more input before it flushes.
-
-    Args:
-        clock: monotonic seconds.
-        in_flight: returns how many records are sent and not yet delivered.
-    """
+    """How long a loop waits for more input before it flushes; `in_flight` returns how many records are undelivered."""
 
     def __init__(self, clock: Clock, in_flight: Callable[[], int]) -> None:
         self._clock = clock
@@ -30,17 +25,13 @@ class FlushTiming:
         self._count = 0
 
     def flushed(self, count: int) -> None:
-        """Records a flush.
-
-        Args:
-            count: tuples that the loop has handled so far.
-        """
+        """Records a flush, after so many tuples of the loop."""
         self._flushed_at, self._count = self._clock(), count
 
     def wait_seconds(self, count: int) -> float:
-        """Returns for how many seconds to wait for input before asking again, or 0 if the loop should flush now.
+        """For how many seconds to wait for input before asking again; 0 if the loop should flush now.
 
-        After 32 tuples a flush waits for 5 ms in any case: where processes wait for cores, an input runs dry each time
+        After 32 tuples a flush waits for 5 ms in any case: where processes wait for cores, an input is idle each time
         its process has run, and more comes soon.
 
         Args:

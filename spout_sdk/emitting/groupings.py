@@ -1,4 +1,4 @@
-"""Groupings: which tasks of a bolt receive a tuple."""
+"""Groupings: which tasks of a bolt receive a tuple, or the rows of a record batch."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -18,7 +18,6 @@ Choice = tuple[bytes | None, tuple[int, ...]]
 
 Choose = Callable[[Sequence[Any]], Choice]
 """Picks the tasks for the values of a tuple; raises `TypeError` for values that cannot be grouped by."""
-
 
 ChooseOne = Callable[[Sequence[Any]], int]
 """Picks the only task, for groupings that always have one; raises as `Choose`."""
@@ -53,19 +52,93 @@ CustomFactory = Callable[[], CustomGrouping]
 """Makes the instance of a task that emits: a class, or anything that is called without arguments."""
 
 
-def shuffle(tasks: int, start: int) -> Choose:
-    """In turn, from a start that differs between senders, so that many senders do not march in step."""
-    turns: list[Choice] = [(None, (task,)) for task in range(tasks)]
-    following = islice(cycle(turns), start % tasks, None).__next__
+def choose_for(
+    subscription: Subscription,
+    tasks: int,
+    field_names: tuple[str, ...],
+    start: int,
+    factory: CustomFactory | None = None,
+) -> Choose:
+    """The grouping of a subscription.
 
-    def choose(_values: Sequence[Any]) -> Choice:
-        return following()
+    Args:
+        subscription: from the manifest.
+        tasks: how many the subscribed bolt has.
+        field_names: of the stream.
+        start: where a shuffle begins; differs between senders, so that many do not send to the same task at a time.
+        factory: what makes a custom grouping.
+    """
+    positions = tuple(field_names.index(name) for name in subscription.fields)
+    match subscription.grouping:
+        case "fields":
+            return _fields(tasks, positions)
+        case "partial_key":
+            return _partial_key(tasks, positions)
+        case "global":
+            return lambda _values: (None, (0,))
+        case "all":
+            choice: Choice = (None, tuple(range(tasks)))
+            return lambda _values: choice
+        case "direct":
+            return _direct
+        case "custom":
+            if factory is None:
+                raise ValueError("a custom grouping lives in the topology's code, and this one is not there")
+            return _custom(factory(), tasks, field_names)
+        case "shuffle" | "local_or_shuffle" | "none":
+            turns: list[Choice] = [(None, (task,)) for task in range(tasks)]
+            following = islice(cycle(turns), start % tasks, None).__next__
+            return lambda _values: following()
 
-    return choose
+
+def choose_one_for(
+    subscription: Subscription, tasks: int, field_names: tuple[str, ...], start: int
+) -> ChooseOne | None:
+    """The same as `choose_for`, without the key, for groupings that always pick one task; None for others."""
+    positions = tuple(field_names.index(name) for name in subscription.fields)
+    match subscription.grouping:
+        case "shuffle" | "local_or_shuffle" | "none":
+            # The second argument of a call of `next` is what it returns at the end, and there is none.
+            return partial(next, islice(cycle(range(tasks)), start % tasks, None))
+        case "global":
+            return lambda _values: 0
+        case "fields" if len(positions) == 1:
+            return _one_by_field(tasks, positions[0])
+        case "fields":
+            return lambda values: fields_task(grouping_key([values[position] for position in positions]), tasks)
+        case _:
+            return None
 
 
-def fields(tasks: int, positions: tuple[int, ...]) -> Choose:
-    """Equal values of the fields always reach the same task."""
+def choose_rows(
+    codec: PackCodec,
+    subscription: Subscription,
+    tasks: int,
+    field_names: tuple[str, ...],
+    start: int,
+    factory: CustomFactory | None = None,
+) -> ChooseRows:
+    """The same as `choose_for`, for the rows of a record batch."""
+    known = choose_rows_for(codec, subscription, tasks, field_names, start)
+    if known is not None:
+        return known
+    if subscription.grouping == "direct":
+
+        def refuse(_batch: Any) -> list[Share]:
+            raise TypeError("it is direct: an ArrowBolt cannot name each row's task; use a Bolt or a BatchBolt")
+
+        return refuse
+    choose = choose_for(subscription, tasks, field_names, start, factory)
+
+    def choose_each(batch: Any) -> list[Share]:
+        chosen = [choose(values)[1] for values in codec.rows(batch)]
+        receivers = sorted({task for each in chosen for task in each})
+        return [(task, np.array([row for row, each in enumerate(chosen) if task in each])) for task in receivers]
+
+    return choose_each
+
+
+def _fields(tasks: int, positions: tuple[int, ...]) -> Choose:
     single = [(task,) for task in range(tasks)]
     if len(positions) == 1:
         (position,) = positions
@@ -85,47 +158,6 @@ def fields(tasks: int, positions: tuple[int, ...]) -> Choose:
     return choose
 
 
-def partial_key(tasks: int, positions: tuple[int, ...]) -> Choose:
-    """Equal values of the fields reach one of two tasks, that to which this sender has sent less."""
-    sent = [0] * tasks
-
-    def choose(values: Sequence[Any]) -> Choice:
-        key = grouping_key([values[position] for position in positions])
-        first, second = partial_key_tasks(key, tasks)
-        task = first if sent[first] <= sent[second] else second
-        sent[task] += 1
-        return key, (task,)
-
-    return choose
-
-
-def fixed(tasks: tuple[int, ...]) -> Choose:
-    """Always the same tasks: the lowest for a global grouping, every one for an all grouping."""
-    choice: Choice = (None, tasks)
-
-    def choose(_values: Sequence[Any]) -> Choice:
-        return choice
-
-    return choose
-
-
-def choose_one_for(
-    subscription: Subscription, tasks: int, field_names: tuple[str, ...], start: int
-) -> ChooseOne | None:
-    """The same as `choose_for`, without the key, for groupings that always pick one task; None for others."""
-    positions = tuple(field_names.index(name) for name in subscription.fields)
-    match subscription.grouping:
-        case "shuffle" | "local_or_shuffle" | "none":
-            # The second argument of a call of `next` is what it returns at the end, and there is none.
-            return partial(next, islice(cycle(range(tasks)), start % tasks, None))
-        case "global":
-            return lambda _values: 0
-        case "fields":
-            return _one_by_field(tasks, positions[0]) if len(positions) == 1 else _one_by_fields(tasks, positions)
-        case _:
-            return None
-
-
 def _one_by_field(tasks: int, position: int) -> ChooseOne:
     known: dict[str, int] = {}
 
@@ -143,15 +175,20 @@ def _one_by_field(tasks: int, position: int) -> ChooseOne:
     return choose
 
 
-def _one_by_fields(tasks: int, positions: tuple[int, ...]) -> ChooseOne:
-    def choose(values: Sequence[Any]) -> int:
-        return fields_task(grouping_key([values[position] for position in positions]), tasks)
+def _partial_key(tasks: int, positions: tuple[int, ...]) -> Choose:
+    sent = [0] * tasks
+
+    def choose(values: Sequence[Any]) -> Choice:
+        key = grouping_key([values[position] for position in positions])
+        first, second = partial_key_tasks(key, tasks)
+        task = first if sent[first] <= sent[second] else second
+        sent[task] += 1
+        return key, (task,)
 
     return choose
 
 
-def custom(grouping: CustomGrouping, tasks: int, field_names: tuple[str, ...]) -> Choose:
-    """What somebody's own grouping says, checked."""
+def _custom(grouping: CustomGrouping, tasks: int, field_names: tuple[str, ...]) -> Choose:
     grouping.tasks, grouping.fields = tasks, field_names
     grouping.prepare()
     name = type(grouping).__name__
@@ -168,74 +205,5 @@ def custom(grouping: CustomGrouping, tasks: int, field_names: tuple[str, ...]) -
     return choose
 
 
-def direct() -> Choose:
-    """The one who emits names the task, so nothing is left to choose."""
-
-    def choose(_values: Sequence[Any]) -> Choice:
-        raise TypeError("it is direct: use emit_direct, and say which task receives the tuple")
-
-    return choose
-
-
-def choose_for(
-    subscription: Subscription,
-    tasks: int,
-    field_names: tuple[str, ...],
-    start: int,
-    factory: CustomFactory | None = None,
-) -> Choose:
-    """The grouping of a subscription.
-
-    Args:
-        subscription: from the manifest.
-        tasks: how many the subscribed bolt has.
-        field_names: of the stream.
-        start: where a shuffle begins.
-        factory: what makes a custom grouping.
-    """
-    positions = tuple(field_names.index(name) for name in subscription.fields)
-    match subscription.grouping:
-        case "fields":
-            return fields(tasks, positions)
-        case "partial_key":
-            return partial_key(tasks, positions)
-        case "global":
-            return fixed((0,))
-        case "all":
-            return fixed(tuple(range(tasks)))
-        case "direct":
-            return direct()
-        case "custom":
-            if factory is None:
-                raise ValueError("a custom grouping lives in the topology's code, and this one is not there")
-            return custom(factory(), tasks, field_names)
-        case "shuffle" | "local_or_shuffle" | "none":
-            return shuffle(tasks, start)
-
-
-def choose_rows(
-    codec: PackCodec,
-    subscription: Subscription,
-    tasks: int,
-    field_names: tuple[str, ...],
-    start: int,
-    factory: CustomFactory | None = None,
-) -> ChooseRows:
-    """The grouping of a subscription; arguments as those of `groupings.choose_for`."""
-    found = choose_rows_for(codec, subscription, tasks, field_names, start)
-    if found is not None:
-        return found
-    if subscription.grouping == "direct":
-
-        def refuse(_batch: Any) -> list[Share]:
-            raise TypeError("it is direct: an ArrowBolt cannot name each row's task; use a Bolt or a BatchBolt")
-
-        return refuse
-    choose = choose_for(subscription, tasks, field_names, start, factory)
-
-    def choose_each(batch: Any) -> list[Share]:
-        chosen = [choose(values)[1] for values in codec.rows(batch)]
-        receivers = sorted({task for each in chosen for task in each})
-        return [(task, np.array([row for row, each in enumerate(chosen) if task in each])) for task in receivers]
-
-    return choose_each
+def _direct(_values: Sequence[Any]) -> Choice:
+    raise TypeError("it is direct: use emit_direct, and say which task receives the tuple")

@@ -1,4 +1,4 @@
-"""Which offset of a task's input may be committed: the one behind all records whose tuples are settled and reported."""
+"""The open records of a task's input, which of its offsets may be committed, and how long a record may stay open."""
 
 import logging
 from collections import deque
@@ -12,8 +12,16 @@ if TYPE_CHECKING:
     from spout_sdk.api.tuples import InputPack
 
 
+logger = logging.getLogger("spout_sdk.bolt")
+
+_MARK_SECONDS: Final = 1.0
+
+
 class InputOffsets:
-    """The records of one input partition that are not done."""
+    """The records of one input partition that are not done.
+
+    A record is done when all its tuples were acked or failed, and the ack batches about them were delivered.
+    """
 
     def __init__(self) -> None:
         self._offsets = OffsetManager()
@@ -21,23 +29,18 @@ class InputOffsets:
         self._tuples = 0
 
     def open(self, pack: "InputPack") -> None:
-        """Opens a record; offsets must come in rising order.
-
-        Raises:
-            ValueError: if its offset is not above all that were opened.
-        """
+        """Opens a record; raises `ValueError` if its offset is not above all that were opened."""
         self._offsets.start(pack.offset)
         self._open[pack.offset] = pack
         self._tuples += pack.size
 
     def done(self, packs: "Sequence[InputPack]") -> None:
-        """All tuples of these records were acked or failed, and the ack batches about them were delivered."""
         for pack in packs:
             self._forget(pack.offset)
         self._offsets.all_done([pack.offset for pack in packs])
 
     def settle_to(self, offset: int) -> list[int]:
-        """Closes all open records up to an offset, whatever they wait for; returns their offsets."""
+        """Closes all open records up to an offset, and returns their offsets."""
         stale = self._offsets.open_to(offset)
         for each in stale:
             self._forget(each)
@@ -56,48 +59,28 @@ class InputOffsets:
 
     @property
     def oldest_open(self) -> int | None:
-        """The first record that is not done; None if all are."""
         return self._offsets.oldest_open
 
     @property
     def last_opened(self) -> int:
-        """The last offset that was opened; -1 if none was."""
+        """-1 if none was."""
         return self._offsets.last_started
-
-    @property
-    def uncommitted_count(self) -> int:
-        """How many records lie behind `committable`, whether they are done or not."""
-        return self._offsets.uncommitted_count
 
     @property
     def weight(self) -> int:
         """Tuples of records that are not done, and records that are done behind one that is not."""
-        return self.uncommitted_count - self.open_count + self._tuples
+        return self._offsets.uncommitted_count - self.open_count + self._tuples
 
     @property
     def open_count(self) -> int:
-        """How many records are not done."""
         return self._offsets.open_count
 
 
-logger = logging.getLogger("spout_sdk.bolt")
-
-_MARK_SECONDS: Final = 1.0
-
-
 class InputExpiry:
-    """Expires the inputs of one task, which one forgotten ack would otherwise keep uncommitted for ever.
+    """Settles inputs of one task that are open for longer than any tree: one forgotten ack would block its commits.
 
-    Once a second it marks the last offset that was started. All inputs up to a mark of `max_age` ago are too old: their
-    trees have failed, and were replayed.
-
-    Args:
-        inputs: of the task.
-        max_age: in seconds, longer than any tree stays open.
-        bolt: the bolt's name.
-        topic: its inbox.
-        task: the task, and the inbox's partition.
-        now: on the task's clock.
+    Once a second it marks the last offset that was started. All inputs up to a mark of `max_age` seconds ago are too
+    old: their trees have failed, and were replayed.
     """
 
     def __init__(self, inputs: InputOffsets, max_age: float, bolt: str, topic: str, task: int, now: float) -> None:
@@ -110,7 +93,7 @@ class InputExpiry:
         self._marks: deque[tuple[float, int]] = deque()
 
     def expire(self, now: float) -> int:
-        """Settles what is too old, logs the first of it, and returns how many inputs it settled."""
+        """Settles and logs what is too old, and returns how many inputs that were."""
         if now < self._mark_at:
             return 0
         self._mark_at = now + _MARK_SECONDS

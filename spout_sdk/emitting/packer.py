@@ -1,6 +1,6 @@
 """The tuples that a task has emitted and not yet sent, packed into a record for each task and stream.
 
-A pack goes out when it is full, when its oldest tuple has lingered, and at once when the task's input has run dry.
+A pack is sent when it is full, when its oldest tuple has lingered, and at once when the task's input is idle.
 """
 
 from array import array
@@ -21,7 +21,6 @@ LINGER_SECONDS: Final = 0.005
 _FIRST_LIMIT: Final = 64
 _GROWTH: Final = 4
 
-
 Undelivered = Callable[[Sequence[int], int, Any, Any], None]
 """Called with the roots of tuples that are not delivered, how many these are, the error, and the message, if any."""
 
@@ -38,8 +37,8 @@ class OpenPack:
         counts: how many anchors each tuple has; None as long as each has one.
         limit: how many rows make it full, at the moment; 1 if a record carries one tuple.
         key: of its last tuple; that of the record, where the codec has one tuple a record.
-        trace_context: headers that say which trace the tuples belong to.
-        is_special: whether `counts` or `trace_context` say anything.
+        trace_context: headers of the trace that the tuples belong to.
+        is_special: whether there are `counts` or a `trace_context`.
     """
 
     __slots__ = (
@@ -81,21 +80,21 @@ class OpenPack:
 class Packer:
     """Packs and sends what a task emits.
 
-    Attributes:
-        before_send: called before a pack is sent.
-        assign_edges: draws the edges of the tuples of a pack that have none.
-
     Args:
         sink: where to send.
         counters: of the process.
-        undelivered: called when tuples were not delivered, or turn out not to fit their stream.
+        undelivered: called when tuples were not delivered, or do not fit their stream.
+
+    Attributes:
+        before_send: called before a pack is sent.
+        assign_edges: draws the edges of the tuples of a pack that have none.
     """
 
     def __init__(self, sink: Sink, counters: Counters, undelivered: Undelivered) -> None:
         self._counters = counters
         self._send = sink.send
         self._undelivered = undelivered
-        self.before_send: Callable[[], None] = _nothing
+        self.before_send: Callable[[], None] = lambda: None
         self.assign_edges: Callable[[OpenPack], None] = _no_owners
         # Those with tuples, in order; and some that were sent because they were full.
         self._open: dict[OpenPack, None] = {}
@@ -103,15 +102,7 @@ class Packer:
         self._since: float | None = None
 
     def add(self, pack: OpenPack, row: Any, edges: Edges, key: bytes | None, trace_context: Headers) -> None:
-        """Adds a tuple to a pack.
-
-        Args:
-            pack: of its stream and receiver.
-            row: as its codec made it.
-            edges: root → edge of this delivery.
-            key: of the record, where a record carries one tuple.
-            trace_context: headers that all tuples of a pack share.
-        """
+        """Adds a tuple, as its codec made it, with root → edge of this delivery and the record's key and headers."""
         if pack.owners:
             self.assign_edges(pack)
         anchors = len(edges)
@@ -130,7 +121,7 @@ class Packer:
         self.added(pack)
 
     def add_one(self, pack: OpenPack, row: Any, root: int, edge: int) -> None:
-        """Adds a tuple of one tree, which belongs to no trace; as `add`."""
+        """As `add`, for a tuple of one tree and no trace."""
         if pack.is_special:
             self.add(pack, row, {root: edge}, None, [])
             return
@@ -143,7 +134,7 @@ class Packer:
             self.added(pack)
 
     def add_untracked(self, pack: OpenPack, row: Any) -> None:
-        """Adds a tuple of a topology that follows no trees, which belongs to no trace; as `add`."""
+        """As `add`, for a tuple of no tree and no trace."""
         if pack.is_special:
             self.add(pack, row, {}, None, [])
             return
@@ -154,7 +145,7 @@ class Packer:
             self.added(pack)
 
     def add_columns(self, pack: OpenPack, columns: Columns, trace_context: Headers) -> None:
-        """Adds the tuples of a record batch to a pack; the task adds no others to it."""
+        """Adds the tuples of a record batch to a pack that has no others."""
         if pack.batches and trace_context != pack.trace_context:
             self.send(pack)
         pack.trace_context = trace_context
@@ -165,13 +156,13 @@ class Packer:
             self.send(pack)
 
     def open(self, pack: OpenPack) -> None:
-        """Makes a pack ready for tuples without edges, which the caller appends: of one tree each, and no trace."""
+        """Makes a pack ready for tuples of one tree each and no trace, which the caller appends without edges."""
         if pack.is_special:
             self.send(pack)
         self._open[pack] = None
 
     def added(self, pack: OpenPack) -> None:
-        """Takes note of a pack's first tuple, and sends it if it is full; need not be called after others."""
+        """To be called after the first tuple of a pack, and after that which makes it full: then it is sent."""
         rows = len(pack.rows)
         if rows >= pack.limit:
             self.send(pack)
@@ -179,7 +170,6 @@ class Packer:
             self._open[pack] = None
 
     def tick(self, now: float) -> None:
-        """Sends what has lingered."""
         if not self._open:
             self._since = None
         elif self._since is None:
@@ -188,10 +178,9 @@ class Packer:
             self.flush()
 
     def flush(self) -> None:
-        """Sends all that is not sent yet."""
         self._since = None
         while self._open:
-            # A send may report deliveries, and what is acked then flushes all that is not sent yet, before its batch.
+            # A send may report deliveries, and an ack then flushes all that is not sent yet, before its batch.
             pack = next(iter(self._open))
             del self._open[pack]
             if pack.rows or pack.batches:
@@ -199,11 +188,9 @@ class Packer:
 
     @property
     def emitted(self) -> int:
-        """How many tuples were added so far."""
         return self._sent + sum(len(pack.rows) + pack.batched for pack in self._open)
 
     def send(self, pack: OpenPack) -> None:
-        """Sends a pack."""
         if pack.owners:
             self.assign_edges(pack)
         self.before_send()
@@ -261,7 +248,3 @@ class Packer:
 
 def _no_owners(_pack: OpenPack) -> None:
     raise AssertionError("a tuple without an edge where each is given one when it is emitted")
-
-
-def _nothing() -> None:
-    """Nothing has to be sent before a pack."""

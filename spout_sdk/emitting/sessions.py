@@ -11,24 +11,16 @@ OPEN_SECONDS: Final = 15.0
 
 
 class Writer(Protocol):
-    """A task, as far as its session goes."""
+    """A task of a bolt or a spout."""
 
-    def open_session(self) -> None:
-        """Sends the opening batches."""
-        ...
+    def open_session(self) -> None: ...
 
     @property
-    def failure(self) -> DeliveryError | None:
-        """Why they were not delivered."""
-        ...
+    def failure(self) -> DeliveryError | None: ...
 
 
 def open_sessions(sink: Sink, writers: Sequence[Writer]) -> None:
-    """Opens the sessions of tasks and waits until that is delivered.
-
-    Raises:
-        BrokerError: if it is not, in time.
-    """
+    """Opens the sessions of tasks; raises `BrokerError` if that is not delivered in time."""
     for writer in writers:
         writer.open_session()
     left = sink.flush_acks(OPEN_SECONDS)

@@ -1,7 +1,4 @@
-"""The collector of spouts: what they emit through.
-
-It belongs to one task and to the thread that runs it.
-"""
+"""The collector of spouts. It belongs to one task and to the thread that runs it."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -41,7 +38,7 @@ class SpoutCollector(Emitter):
         super().__init__(context, plans, environment, next_id, acks)
         self._pending = pending
         self._clock = environment.clock
-        self._sticky = _as_drawn if acks is None else acks.sticky
+        self._sticky = acks.sticky if acks is not None else lambda root: root
         self._entropy = environment.entropy
         self.packer.assign_edges = self._assign
         self._packs: list[OpenPack] = []
@@ -75,17 +72,14 @@ class SpoutCollector(Emitter):
         Raises:
             EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
         """
-        plan = self._plans.get(stream)
-        if plan is None:
+        if (plan := self._plans.get(stream)) is None:
             raise unknown_stream(self._component, stream, self._plans)
         route = plan.only_route
         acks = self._acks
         is_plain = acks is None or message_id is not None
         if route is None or not is_plain or trace_context or self._hooks:
-            # Values that do not fit are found out before they are grouped by.
             row = plan.row(values)
-            deliveries = plan.deliveries(values)
-            return self._emit(deliveries, row, values, message_id, stream, root, trace_context or [])
+            return self._emit(plan.deliveries(values), row, values, message_id, stream, root, trace_context or [])
         # The common case, spelled out: a tuple that one task receives, with a tree unless no trees are followed.
         row, task = plan.routed(values)
         self._counters.emitted += 1
@@ -102,12 +96,12 @@ class SpoutCollector(Emitter):
         return route.alone[task]
 
     def begin(self, roots: Sequence[int]) -> bool:
-        """Whether tracked tuples with these roots may be emitted with `add`, until `settle`; for the SDK's use."""
+        """Called by the SDK: whether tracked tuples with these roots may be emitted with `add`, until `settle`."""
         alone = self._acks is None or bool(self._hooks) or self.is_watched
         return not alone and self._pending.has_none(roots)
 
     def add(self, values: Sequence[Any], message_id: Any, stream: str, root: int) -> None:
-        """Emits a tracked tuple, as `emit`, together with others: their edges are drawn together."""
+        """Called by the SDK: emits a tracked tuple together with others, whose edges are drawn together."""
         plan = self._plans.get(stream)
         if plan is None or plan.only_route is None:
             self.emit(values, message_id=message_id, stream=stream, root=root)
@@ -126,7 +120,7 @@ class SpoutCollector(Emitter):
             self.packer.send(pack)
 
     def settle(self) -> None:
-        """Begins the trees of the tuples that were added."""
+        """Called by the SDK: begins the trees of the tuples that were added."""
         packs, self._packs = self._packs, []
         for pack in packs:
             if pack.owners:
@@ -138,7 +132,7 @@ class SpoutCollector(Emitter):
             self._roots, self._message_ids = [], []
 
     def _assign(self, pack: OpenPack) -> None:
-        """Draws the edges of what was added to a pack and has none; each is the only one of its tree so far."""
+        """Draws the edges of added tuples; each is the only one of its tree so far, so they are the inits, too."""
         ids = np.empty(2 * len(pack.owners), np.uint64)
         ids[::2] = pack.owners
         ids[1::2] = random_column(len(pack.owners), self._entropy)
@@ -175,7 +169,7 @@ class SpoutCollector(Emitter):
         return self._emit(plan.delivery(task), row, values, message_id, stream, None, trace_context or [])
 
     def _begin(self, message_id: Any, chosen: int | None) -> int:
-        """The root of a new tree, which is pending now."""
+        """Makes a tree pending and returns its root."""
         root = self._sticky(self._next_id()) if chosen is None else chosen
         now = self._clock()
         while not self._pending.put(root, message_id, now):
@@ -203,7 +197,7 @@ class SpoutCollector(Emitter):
                     self._add(route.packs[task], row, {}, key, trace_context)
                     sent.append(route.ids[task])
             if message_id is not None:
-                # Not acked from here: the spout may not have written down yet what it has just emitted.
+                # Acked after `next_tuple`: the spout may store what it emits only after emitting it.
                 self.untracked.append(message_id)
         else:
             next_id = self._next_id
@@ -219,7 +213,3 @@ class SpoutCollector(Emitter):
         for hook in self._hooks:
             hook.emit(EmitInfo(values, stream, targets, message_id))
         return targets
-
-
-def _as_drawn(root: int) -> int:
-    return root
