@@ -1,109 +1,95 @@
 """One task of a bolt, without I/O: records in, tuples and ack batches out."""
 
 import logging
-from typing import Final
+from typing import Final, NamedTuple
 
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt
-from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import InputPack, tick_tuple
 from spout_sdk.bolts.arrow_collector import ColumnOutput, pack_codec
 from spout_sdk.bolts.basic_collector import BasicCollector
-from spout_sdk.bolts.bolt_progress import BoltProgress
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
 from spout_sdk.bolts.executor import Executor
 from spout_sdk.bolts.tuple_reader import TupleReader
-from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.dead_letters import BoltDeadLetters
-from spout_sdk.emitting.emit_plans import emit_plans
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputExpiry
-from spout_sdk.errors import (
-    ComponentError,
-    DeliveryError,
-    TopologyError,
-)
+from spout_sdk.emitting.task import Task
+from spout_sdk.errors import DeliveryError, TopologyError
+from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadata
 from spout_sdk.topologies.topology import DEFAULT_OPTIONS, Topology, checked_interval
-from tuple_tree.ids import random_ids
-from tuple_tree.messages import SESSION_BYTES
-from tuple_tree.names import acks_topic, tuples_topic
-
-logger = logging.getLogger("spout_sdk.bolt")
+from tuple_tree.names import tuples_topic
 
 EXPIRED_INPUTS: Final = "expired inputs"
-"""Counts inputs that were settled because nothing acked or failed them in time."""
+"""The counter of inputs that were neither acked nor failed in time, and so were settled."""
+
+_READ: Final = "read"
 
 _MOST_UNCOMMITTED: Final = 1_000_000
-"""Records and tuples of a task that are open, or done behind an open one; so many take some hundred megabytes."""
+"""Records and tuples of a task that are open, or done behind an open one; they take some hundred megabytes."""
 
 
-class BoltTask:
-    """Executes the records of one partition of a bolt's inbox.
-
-    In order: `open_session`, wait until that was delivered, `prepare`, then `read` for each record, `execute` for its
-    tuples and `tick` now and then, `flush` when the input has run dry, `cleanup` at the end. Whatever `committable`
-    says may be committed.
-
-    Args:
-        topology: whose.
-        component: the bolt's name.
-        task: which of its tasks.
-        environment: the world around it.
+class BoltProgress(NamedTuple):
+    """What is committed beside the offset of a bolt whose inputs stay open for longer than a transaction.
 
     Attributes:
-        read: the tuples of a record; what cannot be read is a dead letter.
-        read_columns: the same for an `ArrowBolt`.
+        read: the last offset that was read, whether its tuples were executed or not.
+        windows: of `WindowFold.progress`; empty for other bolts.
+    """
+
+    read: int
+    windows: str = ""
+
+    @property
+    def metadata(self) -> str:
+        return commit_metadata(_READ, f"{self.read}:{self.windows}")
+
+    @classmethod
+    def of(cls, offset: int, metadata: str | None) -> "BoltProgress | None":
+        """None where another program has committed; raises `UnsupportedVersionError` as `read_commit_metadata`."""
+        text = read_commit_metadata(_READ, offset, metadata)
+        if text is None:
+            return None
+        read, _, windows = text.partition(":")
+        return cls(int(read), windows)
+
+
+class BoltTask(Task):
+    """Executes the records of one partition of a bolt's inbox.
+
+    In order: `open_session`, wait until that is delivered, `prepare`, then `read` for each record, `execute` for its
+    tuples and `tick` now and then, `flush` when the input is idle, `cleanup` at the end. `committable` may be committed
+    at any time.
+
+    Attributes:
+        read, read_columns: decode a record; see `TupleReader`.
         execute, execute_batch, execute_columns: execute what was read; see `Executor`.
     """
 
+    _logger = logging.getLogger("spout_sdk.bolt")
+    _collector: OutputCollector
+
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         manifest = topology.manifest
-        self._component = component
-        self._task = task
-        self._counters = environment.counters
-        self._context = TaskContext(
-            manifest, component, task, environment.counters, environment.clock, environment.kafka
-        )
-        self._inbox = tuples_topic(manifest.topology, component)
         self._inputs = environment.inputs(lambda: self._collector.packer.emitted)
-        self._acks: AckBuffer | None = None
-        if manifest.acking:
-            self._acks = AckBuffer(
-                acks_topic(manifest.topology),
-                manifest.ack_partitions,
-                f"{component}/{task}",
-                environment.entropy(SESSION_BYTES),
-                environment.sink,
-                self._inputs,
-            )
-        done = self._done if self._acks is None else self._acks.cover
-        self._dead_letters = BoltDeadLetters(self._context, environment.counters, environment.sink, self._acks, done)
+        super().__init__(topology, component, task, environment, self._inputs)
+
+        def done_at_once(pack: InputPack) -> None:
+            self._inputs.done((pack,))
+
+        done = done_at_once if self._acks is None else self._acks.cover
+        self._dead_letters = BoltDeadLetters(self._context, self._counters, environment.sink, self._acks, done)
         reader = TupleReader(manifest, component, self._inputs, self._dead_letters.reject)
         self.read = reader.read
         self.read_columns = reader.read_columns
-        self._clock = environment.clock
-        self._hooks = self._context.hooks
-        self._hook_factories = topology.hooks
-        next_id = random_ids(environment.entropy).__next__
-        plans = emit_plans(manifest, component, next_id, topology.groupings, topology.pack_tuples)
-        self._collector = OutputCollector(self._context, plans, environment, next_id, self._acks, done)
+        self._collector = OutputCollector(self._context, self._plans, environment, self._next_id, self._acks, done)
         self._options = topology.options.get(component, DEFAULT_OPTIONS)
-        failures = ExecuteFailures(
-            component,
-            task,
-            self._options,
-            self._collector,
-            environment.counters,
-            self._dead_letters,
-            environment.clock,
-        )
+        failures = ExecuteFailures(self._context, self._options, self._collector, self._dead_letters)
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
         input_age = (manifest.max_tree_age_ms + slowest_ms) / 1000
-        self._expiry = InputExpiry(self._inputs, input_age, component, self._inbox, task, environment.clock())
-        try:
-            bolt = topology.factory(component)()
-        except Exception as error:
-            raise self._broken("__init__", error) from error
+        inbox = tuples_topic(manifest.topology, component)
+        self._expiry = InputExpiry(self._inputs, input_age, component, inbox, task, self._clock())
+        bolt = self._make(topology)
         if not isinstance(bolt, AnyBolt):
             raise TopologyError(f"component {component!r} makes a {type(bolt).__name__}, which is no bolt: derive it")
         self._bolt: AnyBolt = bolt
@@ -112,40 +98,25 @@ class BoltTask:
         if isinstance(bolt, ArrowBolt):
             for subscription in getattr(manifest.component(component), "subscriptions", ()):
                 pack_codec(subscription.source, manifest.stream(subscription.source, subscription.stream))
+            groupings, max_rows = topology.groupings, topology.pack_tuples
             self.columns = columns = ColumnOutput(
-                self._context,
-                self._collector,
-                self._acks,
-                environment.entropy,
-                topology.groupings,
-                topology.pack_tuples,
+                self._context, self._collector, self._acks, environment.entropy, groupings, max_rows
             )
         self._executor = Executor(
             bolt,
             self._context,
             self._collector,
-            BasicCollector(self._collector, plans, self._acks, environment.entropy),
+            BasicCollector(self._collector, self._plans, self._acks, environment.entropy),
             columns,
             failures,
-            environment.counters.load(task),
-            environment.clock,
-            manifest.acking,
+            self._clock,
         )
         self.execute = self._executor.execute
         self.execute_batch = self._executor.execute_batch
         self.execute_columns = self._executor.execute_columns
 
-    def open_session(self) -> None:
-        """Opens a session as this task's writer; it must be delivered before anything is executed."""
-        if self._acks is not None:
-            self._acks.open()
-
     def prepare(self) -> None:
-        """Prepares the bolt.
-
-        Raises:
-            ComponentError: if it raised.
-        """
+        """Prepares the bolt; raises `ComponentError` if it raised."""
         try:
             for make in self._hook_factories:
                 self._context.add_hook(make())
@@ -163,23 +134,18 @@ class BoltTask:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether tuples are executed with `execute_batch` instead of one by one."""
         return isinstance(self._bolt, BatchBolt)
 
     @property
     def takes_columns(self) -> bool:
-        """Whether rows of a record are executed together, as columns."""
         return isinstance(self._bolt, ArrowBolt)
 
-    def _done(self, pack: InputPack) -> None:
-        self._inputs.done((pack,))
-
     def tick(self, now: float) -> None:
-        """Sends what has lingered, and tells the bolt that time has passed.
+        """Sends what has lingered, expires inputs, and executes a tick tuple if one is due.
 
         Raises:
             DeliveryError: if an ack batch or a dead letter was not delivered; the task cannot go on.
-            ComponentError: as `execute`.
+            ComponentError: as `Executor.execute`.
         """
         if self._dead_letters.failure is not None:
             raise self._dead_letters.failure
@@ -189,57 +155,41 @@ class BoltTask:
         if stale := self._expiry.expire(now):
             self._context.count(EXPIRED_INPUTS, stale)
         if self._tick_interval is not None and now >= self._tick_at:
-            # Counted from now: ticks that were missed are not made up for.
+            # Counted from now: missed ticks are skipped.
             self._tick_at = now + self._tick_interval
             ticked = tick_tuple()
             self._executor.call(ticked, (ticked,))
 
-    def flush(self) -> None:
-        """Sends all that is buffered, because the input has run dry or the task ends."""
-        self._collector.packer.flush()
-        if self._acks is not None:
-            self._acks.flush()
-
     def cleanup(self) -> None:
-        """Cleans the bolt up; it may still ack. An exception is only logged, because the task ends anyway."""
-        for clean in (self._bolt.cleanup, *(hook.cleanup for hook in self._hooks)):
-            try:
-                clean()
-            except Exception:  # whatever a user's bolt raises
-                logger.exception("%s/%d: cleanup() raised", self._component, self._task)
+        """Cleans the bolt up, which may still ack."""
+        self._end("cleanup", self._bolt.cleanup)
 
     @property
     def bolt(self) -> AnyBolt:
-        """The user's instance."""
         return self._bolt
 
     @property
     def collector(self) -> OutputCollector:
-        """What the bolt emits, acks and fails through."""
         return self._collector
 
     @property
     def folds(self) -> bool:
-        """Whether offsets may be committed whichever inputs the bolt holds, with `progress` beside them."""
+        """Whether offsets may be committed whatever inputs the bolt holds, with `progress` beside them."""
         return self._holding is not None
 
     @property
     def progress(self) -> str:
-        """What is committed with the offset, for `resume`; empty where there is nothing to say."""
+        """What is committed beside the offset, for `resume`; empty unless `folds`."""
         if self._holding is None:
             return ""
         read = max(self._inputs.last_opened, self._dead_letters.kept_to)
         return BoltProgress(read, self._holding._window_progress).metadata
 
     def resume(self, offset: int, metadata: str | None) -> None:
-        """Goes on where another task was, before the first record is read.
-
-        Args:
-            offset: that was committed.
-            metadata: what stands beside it.
+        """Goes on from a committed offset and its metadata, before the first record is read.
 
         Raises:
-            UnsupportedVersionError: if that was written by a version that this one cannot read.
+            UnsupportedVersionError: if a version that this one cannot read has committed it.
         """
         if self._holding is not None and (progress := BoltProgress.of(offset, metadata)):
             self._dead_letters.kept_to = progress.read
@@ -253,23 +203,17 @@ class BoltTask:
 
     @property
     def committable(self) -> int | None:
-        """The input offset that may be committed; None if nothing was executed yet."""
+        """The input offset that may be committed; None before the first record."""
         return self._inputs.committable
 
     @property
     def is_full(self) -> bool:
-        """Whether so many inputs are open, or done behind an open one, that no more should be read."""
+        """Whether no more should be read, because so many inputs are open or done behind an open one."""
         return self._inputs.weight >= _MOST_UNCOMMITTED
 
     @property
     def open_inputs(self) -> int:
-        """How many records are not done."""
         return self._inputs.open_count
 
     def oldest_input(self, now: float) -> tuple[float, str]:
-        """The input that is open for longest: for how many seconds, to within one, and where it lies."""
         return self._expiry.oldest(now)
-
-    def _broken(self, method: str, error: Exception) -> ComponentError:
-        logger.exception("%s/%d: %s() raised", self._component, self._task, method)
-        return ComponentError(self._component, self._task, method, error)

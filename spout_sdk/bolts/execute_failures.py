@@ -1,16 +1,15 @@
-"""What becomes of tuples whose `execute` has raised: the bolt's options say so."""
+"""What becomes of tuples whose `execute` raised, by the bolt's options."""
 
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.dead_letters import BoltDeadLetters
 from spout_sdk.errors import ComponentError, FailTupleError, HeldTuplesError, SpoutSdkError, TooManyFailuresError
-from spout_sdk.records import Clock
-from spout_sdk.statistics.counters import Counters
 from spout_sdk.statistics.repetition import Repetition
 from spout_sdk.topologies.topology import BoltOptions
 from tuple_tree.anchors import Edges
@@ -24,48 +23,32 @@ _SHOWN_TUPLES: Final = 3
 class ExecuteFailures:
     """Fails the tuples of a call that raised, makes dead letters of them, or ends the task.
 
-    Args:
-        component: the bolt's name.
-        task: which of its tasks.
-        options: of the bolt.
-        collector: of the task.
-        counters: of the process.
-        dead_letters: of the task.
-        clock: monotonic seconds.
-
     Attributes:
         in_a_row: how many calls have raised since the last one that did not.
     """
 
     def __init__(
         self,
-        component: str,
-        task: int,
+        context: TaskContext,
         options: BoltOptions,
         collector: OutputCollector,
-        counters: Counters,
         dead_letters: BoltDeadLetters,
-        clock: Clock,
     ) -> None:
-        self._component = component
-        self._task = task
+        self._component = context.component
+        self._task = context.task
         self._options = options
         self._collector = collector
-        self._counters = counters
+        self._counters = collector.metrics
         self._dead_letters = dead_letters
-        self._repetition = Repetition(clock)
+        self._repetition = Repetition(context.now)
         self.in_a_row = 0
 
     def handle(self, tuples: Sequence[Tuple], error: Exception) -> None:
-        """Settles the tuples of a call that raised.
-
-        Raises:
-            ComponentError: if the options, or the number of failures, say that the task ends.
-        """
+        """Settles the tuples of a call that raised; raises `ComponentError` if that ends the task."""
         if isinstance(error, HeldTuplesError):
             if error.earlier is not None:
                 self.handle((), error.earlier)
-            # Calls that only put a tuple aside are no success, so the bolt counts itself.
+            # A call that only holds a tuple is no success, so the bolt counts its failures itself.
             self.in_a_row = error.before
             tuples, error = error.tuples, error.error
         if isinstance(error, FailTupleError):
@@ -112,7 +95,7 @@ class ExecuteFailures:
                 self._settle(partial(self._collector.fail, tuple_, message))
 
     def _settle(self, settle: Callable[[], None]) -> None:
-        """Settles a tuple of a call that has failed already: what a hook raises now is logged, and ends nothing."""
+        """Settles a tuple of a call that has failed already: what a hook raises now is only logged."""
         try:
             settle()
         except SpoutSdkError:
@@ -122,7 +105,7 @@ class ExecuteFailures:
             logger.exception("%s/%d: a hook raised for a tuple whose execute had failed", self._component, self._task)
 
     def _keep(self, tuple_: Tuple, error: Exception) -> None:
-        """Makes a dead letter of a tuple; once that is delivered, its trees go on without it."""
+        """Makes a dead letter of a tuple, which is acked once that is delivered."""
 
         def delivered() -> None:
             if not tuple_.settled:

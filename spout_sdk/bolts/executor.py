@@ -1,4 +1,4 @@
-"""How a bolt is called: for each tuple, for the tuples of a record together, for batches, and for columns."""
+"""Calls a bolt: for each tuple, for the tuples of a record together, for batches, and for columns."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -15,25 +15,14 @@ from spout_sdk.bolts.basic_collector import FEWEST, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
 from spout_sdk.records import Clock
-from spout_sdk.statistics.counters import SAMPLE, TaskLoad
+from spout_sdk.statistics.counters import SAMPLE
 
 _FAST_SECONDS: Final = 0.0001
-"""Of a tuple that is executed together with others between two looks at the clock."""
+"""Of a tuple; below, the clock is read once for many tuples."""
 
 
 class Executor:
-    """Calls the bolt of a task, takes the time, and handles what it raises.
-
-    Args:
-        bolt: the user's instance.
-        context: of the task.
-        collector: of the task.
-        basic: what a `BasicBolt` emits through.
-        columns: what an `ArrowBolt` emits through; None of another bolt.
-        failures: handles what the bolt raises.
-        load: of the task.
-        clock: monotonic seconds.
-        is_tracked: whether trees are followed.
+    """Calls the bolt of a task, measures latencies, and handles what it raises.
 
     Attributes:
         always_timed: whether each call is timed by itself, for hooks.
@@ -47,9 +36,7 @@ class Executor:
         basic: BasicCollector,
         columns: ColumnOutput | None,
         failures: ExecuteFailures,
-        load: TaskLoad,
         clock: Clock,
-        is_tracked: bool,
     ) -> None:
         self.always_timed = False
         self._hooks = context.hooks
@@ -57,9 +44,9 @@ class Executor:
         self._collector = collector
         self._basic = basic
         self._failures = failures
-        self._load = load
+        self._load = collector.metrics.load(context.task)
         self._clock = clock
-        self._is_tracked = is_tracked
+        self._is_tracked = context.manifest.acking
         self._is_basic = isinstance(bolt, BasicBolt)
         self._stride = 1
         self._untimed = 0
@@ -68,21 +55,16 @@ class Executor:
         if self._is_basic:
             self._run = self._execute_basic
         elif columns is not None:
-            self._output = columns
-            self._run = self._execute_arrow
+            self._run = lambda rows: self._user_execute(rows.batch, ArrowCollector(columns, rows))
 
     def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
-        """Executes tuples, one at a time.
-
-        Args:
-            tuples: of one record, from `read`; those that are executed are taken from it.
-            until: a time on the task's clock; about then it stops.
+        """Executes tuples of one record, one at a time, until about a time of the task's clock.
 
         Returns:
-            Whether none is left.
+            Whether none is left in `tuples`.
 
         Raises:
-            ComponentError: if the bolt raised, and its options or the number of failures say that it stops then.
+            ComponentError: if the bolt raised, and its options or the number of failures end the task.
         """
         several = list(islice(tuples, self._stride))
         together = bool(several) and self._is_together(several[0].pack)
@@ -115,7 +97,7 @@ class Executor:
         return True
 
     def _is_together(self, pack: InputPack) -> bool:
-        """Whether the tuples of a record, one tree each, are executed by a `BasicBolt` and acked together."""
+        """Whether a `BasicBolt` executes the tuples of a record, one tree each, and acks them together (ADR 25)."""
         return (
             self._is_basic
             and pack.size >= FEWEST
@@ -141,7 +123,7 @@ class Executor:
             self._execute_timed(tuple_, (tuple_,))
 
     def _execute_sampled(self, tuples: list[Tuple]) -> None:
-        """Executes tuples, and times one in `SAMPLE` of them."""
+        """Times one in `SAMPLE` tuples."""
         self._untimed -= len(tuples)
         if self._untimed < 0:
             self._untimed = SAMPLE - len(tuples)
@@ -158,21 +140,13 @@ class Executor:
                 self._failures.in_a_row = 0
 
     def execute_batch(self, tuples: Sequence[Tuple]) -> None:
-        """Executes tuples that were read together, with one call of the bolt.
-
-        Raises:
-            ComponentError: as `execute`.
-        """
+        """Executes tuples with one call of the bolt; raises as `execute`."""
         self._counters.executed += len(tuples)
         self._load.executed += len(tuples)
         self._load.busy_seconds += self._execute_timed(tuples, tuples)
 
     def execute_columns(self, rows: ArrowInput) -> None:
-        """Executes rows of a record, with one call of the bolt.
-
-        Raises:
-            ComponentError: as `execute`.
-        """
+        """Executes rows of a record with one call of the bolt; raises as `execute`."""
         self._counters.executed += len(rows)
         failures = self._failures.in_a_row
         began = self._clock()
@@ -190,12 +164,7 @@ class Executor:
             self._call_executed_hooks(rows.tuples(np.arange(len(rows))), seconds, failures)
 
     def call(self, given: Any, tuples: Sequence[Tuple]) -> None:
-        """Calls the bolt, as `execute`, without taking the time.
-
-        Args:
-            given: what it is called with.
-            tuples: all that it is given.
-        """
+        """Calls the bolt with `given`, which consists of these tuples, and takes no time."""
         try:
             self._run(given)
         except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
@@ -204,7 +173,7 @@ class Executor:
             self._failures.in_a_row = 0
 
     def _execute_timed(self, given: Any, tuples: Sequence[Tuple]) -> float:
-        """Calls the bolt, and takes the time: of the first tuple, if there are several. Returns the seconds."""
+        """As `call`, and records the latencies, that until the ack for the first tuple only; returns the seconds."""
         failures = self._failures.in_a_row
         began = self._clock()
         self._collector.start_timing(tuples[0], began)
@@ -220,7 +189,7 @@ class Executor:
                 for tuple_ in tuples:
                     hook.bolt_execute(tuple_, seconds)
         except Exception as error:  # noqa: BLE001 - whatever a user's hook raises
-            # One failure, whether the bolt has raised as well or not.
+            # It counts as one failure, even if the bolt has raised as well.
             self._failures.in_a_row = failures
             self._failures.handle(tuples, error)
 
@@ -232,6 +201,3 @@ class Executor:
         finally:
             basic.input = None
         self._collector.ack(tuple_)
-
-    def _execute_arrow(self, rows: ArrowInput) -> None:
-        self._user_execute(rows.batch, ArrowCollector(self._output, rows))

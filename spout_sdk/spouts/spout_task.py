@@ -7,12 +7,10 @@ from operator import itemgetter
 from typing import Any, Final
 
 from spout_sdk.api.components import Failure, Spout
-from spout_sdk.api.context import TaskContext
-from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.emitting.dead_letters import send_dead_letter
-from spout_sdk.emitting.emit_plans import emit_plans
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
+from spout_sdk.emitting.task import Task
 from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, TopologyError, UnsupportedVersionError
 from spout_sdk.records import Record
 from spout_sdk.spouts.pending import Pending, PendingLimit
@@ -21,74 +19,48 @@ from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import VersionError, WireError
-from tuple_tree.ids import random_ids
 from tuple_tree.manifest import SpoutManifest
-from tuple_tree.messages import SESSION_BYTES, FailReason, SpoutAddress
-from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
-
-logger = logging.getLogger("spout_sdk.spout")
+from tuple_tree.messages import FailReason, SpoutAddress
+from tuple_tree.names import dead_letters_topic, notices_topic
 
 LOST_MARGIN_TIMEOUTS: Final = 1
 """How many message timeouts beyond the largest tree age a tree is kept before it counts as lost."""
 
 
-class SpoutTask:
-    """Asks a spout for tuples, and hands it the outcomes of their trees.
+class SpoutTask(Task):
+    """Calls a spout for tuples, and with the outcomes of their trees.
 
-    In order: `open_session`, wait until that was delivered, `open`, then `emit` and `tick` again and again,
-    `handle` for each record of the notices topic, `flush` when there is nothing to emit, `close` at the end.
-
-    Args:
-        topology: whose.
-        component: the spout's name.
-        task: which of its tasks.
-        environment: the world around it.
+    In order: `open_session`, wait until that is delivered, `open`, then `emit` and `tick` again and again, `handle` for
+    each record of the notices topic, `flush` when there is nothing to emit, `close` at the end.
     """
+
+    _logger = logging.getLogger("spout_sdk.spout")
+    _collector: SpoutCollector
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         manifest = topology.manifest
         declared = manifest.component(component)
         if not isinstance(declared, SpoutManifest):
             raise TopologyError(f"component {component!r} is no spout: run it as a bolt")
-        self._component = component
-        self._task = task
-        self._limit = PendingLimit(declared.max_pending, declared.timeout_ms / 1000, environment.clock())
+        address = SpoutAddress(notices_topic(manifest.topology, component), task, declared.timeout_ms)
+        super().__init__(topology, component, task, environment, InputOffsets(), address)
+        now = self._clock()
+        self._limit = PendingLimit(declared.max_pending, declared.timeout_ms / 1000, now)
         self._sink = environment.sink
-        self._counters = environment.counters
-        self._clock = environment.clock
         self._dead_letters = dead_letters_topic(manifest.topology)
         self._failure: DeliveryError | None = None
         lost_after_ms = manifest.max_tree_age_ms + LOST_MARGIN_TIMEOUTS * declared.timeout_ms
-        self._pending = Pending(lost_after_ms / 1000, environment.clock(), self._lost)
-        self._acks: AckBuffer | None = None
-        if manifest.acking:
-            self._acks = AckBuffer(
-                acks_topic(manifest.topology),
-                manifest.ack_partitions,
-                f"{component}/{task}",
-                environment.entropy(SESSION_BYTES),
-                environment.sink,
-                InputOffsets(),
-                SpoutAddress(notices_topic(manifest.topology, component), task, declared.timeout_ms),
-            )
-        self._context = TaskContext(
-            manifest, component, task, environment.counters, environment.clock, environment.kafka
-        )
-        self._hooks = self._context.hooks
-        self._hook_factories = topology.hooks
+        self._pending = Pending(lost_after_ms / 1000, now, self._lost)
         self._throttled_since: float | None = None
-        next_id = random_ids(environment.entropy).__next__
-        plans = emit_plans(manifest, component, next_id, topology.groupings, topology.pack_tuples)
-        self._collector = SpoutCollector(self._context, plans, environment, next_id, self._acks, self._pending)
+        self._collector = SpoutCollector(
+            self._context, self._plans, environment, self._next_id, self._acks, self._pending
+        )
         if self._acks is not None and topology.acks_ahead:
             # A bolt in Spark, or one with windows, sends entries of children before that of their input. No tuple may
             # reach it before the init: entries without one expire, and the input's could complete the tree (ADR 23).
-            self._acks.send_children = _nothing
+            self._acks.send_children = lambda: None
             self._collector.packer.before_send = self._acks.deliver
-        try:
-            spout = topology.factory(component)()
-        except Exception as error:
-            raise self._broken("__init__", error) from error
+        spout = self._make(topology)
         if not isinstance(spout, Spout):
             raise TopologyError(f"component {component!r} makes a {type(spout).__name__}, which is no Spout: derive it")
         self._spout = spout
@@ -96,17 +68,8 @@ class SpoutTask:
         if self._source_spout is not None:
             self._source_spout.attach(self._context, environment)
 
-    def open_session(self) -> None:
-        """Opens a session as this task's writer; it must be delivered before anything is emitted."""
-        if self._acks is not None:
-            self._acks.open()
-
     def open(self) -> None:
-        """Opens the spout.
-
-        Raises:
-            ComponentError: if it raised.
-        """
+        """Opens the spout; raises `ComponentError` if it raised."""
         for make in self._hook_factories:
             self._call("prepare", lambda: self._context.add_hook(make()))  # noqa: B023 - called at once
         self._call("open", self._spout.open, self._context, self._collector)
@@ -151,7 +114,7 @@ class SpoutTask:
         return emitted != before
 
     def handle(self, record: Record) -> None:
-        """Hands the outcomes in a record of the notices topic to the spout; what it does not hold is ignored.
+        """Calls the spout with the outcomes in a record of the notices topic; those of unknown roots are ignored.
 
         Raises:
             ComponentError: if the spout raised.
@@ -187,7 +150,7 @@ class SpoutTask:
         self._ack_untracked()
 
     def _acked(self, trees: Sequence[tuple[Any, float]]) -> None:
-        """Hands over what was fully processed: message id and time of the emit of each."""
+        """Acks trees, each with its message id and the time of its emit."""
         now = self._clock()
         for emitted_at, count in Counter(map(itemgetter(1), trees)).items():
             self._counters.complete_latency.record(now - emitted_at, count)
@@ -200,7 +163,7 @@ class SpoutTask:
             self._spout.ack(message_id)
 
     def tick(self, now: float) -> None:
-        """Sends what has lingered, and gives up the trees of which nothing was heard for too long.
+        """Sends what has lingered, and fails as lost the trees that had no outcome for too long.
 
         Raises:
             DeliveryError: if an ack batch or a dead letter was not delivered; the task cannot go on.
@@ -216,39 +179,26 @@ class SpoutTask:
         if self._source_spout is not None:
             self._call("tick", self._source_spout.tick, now)
 
-    def flush(self) -> None:
-        """Sends all that is buffered, because there is nothing to emit or the task ends."""
-        self._collector.packer.flush()
-        if self._acks is not None:
-            self._acks.flush()
-
     def release(self) -> None:
-        """Commits what a `KafkaSpout` has done; before `close`, while the group still accepts it."""
+        """Commits for a `KafkaSpout`; before `close`, while the group still accepts it."""
         if self._source_spout is not None:
             self._source_spout.release()
 
     def uncommitted(self) -> None:
-        """Says that a commit in the background has failed."""
+        """To be called when a commit in the background has failed."""
         if self._source_spout is not None:
             self._source_spout.uncommitted()
 
     def close(self) -> None:
-        """Closes the spout. An exception is only logged, because the task ends anyway."""
         self._count_throttled()
-        for close in (self._spout.close, *(hook.cleanup for hook in self._hooks)):
-            try:
-                close()
-            except Exception:  # whatever a user's spout raises
-                logger.exception("%s/%d: close() raised", self._component, self._task)
+        self._end("close", self._spout.close)
 
     @property
     def spout(self) -> Spout:
-        """The user's instance."""
         return self._spout
 
     @property
     def collector(self) -> SpoutCollector:
-        """What the spout emits through."""
         return self._collector
 
     @property
@@ -258,14 +208,12 @@ class SpoutTask:
 
     @property
     def failure(self) -> DeliveryError | None:
-        """Why the task cannot go on; None as long as it can."""
         if self._failure is None and self._acks is not None:
             return self._acks.failure
         return self._failure
 
     @property
     def pending(self) -> int:
-        """How many trees are open."""
         return len(self._pending)
 
     def is_due(self, now: float) -> bool:
@@ -274,7 +222,7 @@ class SpoutTask:
 
     @property
     def is_throttled(self) -> bool:
-        """Whether as many trees are open as may be: `max_spout_pending`, or fewer while trees time out."""
+        """Whether `max_spout_pending` trees are open, or fewer while trees time out."""
         return len(self._pending) >= self._limit.value
 
     def _lost(self, message_id: Any) -> None:
@@ -283,7 +231,7 @@ class SpoutTask:
     def _failed(self, message_id: Any, failure: Failure) -> None:
         self._counters.count_failed(failure.reason)
         if failure.reason is not FailReason.FAILED and self._limit.timed_out(len(self._pending)):
-            logger.warning(
+            self._logger.warning(
                 "%s/%d: trees time out, so it keeps %d open for now instead of max_spout_pending, %d: the topology "
                 "completes no more within a message timeout",
                 self._component,
@@ -310,9 +258,11 @@ class SpoutTask:
             self._throttled_since = None
 
     def _reject(self, record: Record, error: WireError) -> None:
-        """Keeps a notice that cannot be read as a dead letter; its trees are given up as lost in the end."""
+        """Makes a dead letter of a notice that cannot be read; its trees fail as lost in the end."""
         self._counters.dead_letters += 1
-        logger.warning("%s/%d: unreadable notice at offset %s: %s", self._component, self._task, record.offset(), error)
+        self._logger.warning(
+            "%s/%d: unreadable notice at offset %s: %s", self._component, self._task, record.offset(), error
+        )
 
         def delivered(failure: Any, _message: Any) -> None:
             if failure is not None:
@@ -327,11 +277,3 @@ class SpoutTask:
             raise
         except Exception as error:
             raise self._broken(method, error) from error
-
-    def _broken(self, method: str, error: Exception) -> ComponentError:
-        logger.exception("%s/%d: %s() raised", self._component, self._task, method)
-        return ComponentError(self._component, self._task, method, error)
-
-
-def _nothing() -> None:
-    """Inits are sent before the tuples, so nothing is to be sent before them."""

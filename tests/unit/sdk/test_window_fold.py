@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spout_sdk import Tuple, Window, WindowSpec, sliding, tumbling
 from spout_sdk.api.tuples import InputPack, InputStream
-from spout_sdk.bolts.bolt_progress import BoltProgress
+from spout_sdk.bolts.bolt_task import BoltProgress
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.records import NoRecord
 from spout_sdk.windows.fold import WindowFold, fold_of
