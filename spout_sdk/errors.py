@@ -1,20 +1,20 @@
 """Errors of the SDK.
 
 SpoutSdkError
-├── TopologyError            a topology that cannot be, or a reference that does not lead to one
+├── TopologyError            an invalid topology, or a reference that leads to none
 ├── EmitError                values, a stream or an anchor that cannot be emitted
 ├── TupleAlreadyDoneError    a tuple that was acked or failed before
 ├── InvalidMessageError      raised by *your* `translate`: the message becomes a dead letter
 ├── FailTupleError           raised by *your* bolt: fails the input with a message, without a traceback in the log
-├── HeldTuplesError          within the SDK: what `execute` raised concerns tuples that the bolt held
+├── HeldTuplesError          within the SDK: a bolt raised for tuples that it held
 ├── ComponentError           your spout or bolt raised where its process cannot go on
 │   └── TooManyFailuresError     `execute` raised too often in a row
 ├── HeldBackError            a bolt's inputs are open for longer than a transaction may be
-├── RolledBackError          what was not committed is done again; raised and caught in here
+├── RolledBackError          within the SDK: what was not committed is read again
 ├── BrokerError              Kafka does not do what it must
-│   ├── BrokerUnreachableError   nobody answers at bootstrap.servers
+│   ├── BrokerUnreachableError   no broker answers at bootstrap.servers
 │   ├── TopicsError              a topic is missing, has the wrong number of partitions, or may not be used
-│   ├── AccessError              the user is not let in, or may not join the group of the component
+│   ├── AccessError              authentication failed, or the user may not join the group of the component
 │   └── DeliveryError            an ack batch or a dead letter was not delivered
 ├── UnsupportedVersionError  a notice or a commit of a version that this one cannot read
 └── ProcessError             a process of a component could not be started
@@ -33,7 +33,7 @@ _TOPIC_AUTHORIZATION_FAILED: Final = 29
 
 
 def is_refused(failure: object) -> bool:
-    """Whether a delivery report says that this user may not write the topic."""
+    """Whether a delivery report is TOPIC_AUTHORIZATION_FAILED."""
     code = getattr(failure, "code", None)
     return code is not None and code() == _TOPIC_AUTHORIZATION_FAILED
 
@@ -43,7 +43,7 @@ class SpoutSdkError(Exception):
 
 
 class TopologyError(SpoutSdkError):
-    """A topology that cannot be; the message says what to change."""
+    """An invalid topology; the message says what to change."""
 
 
 class EmitError(SpoutSdkError):
@@ -94,23 +94,15 @@ class FailTupleError(SpoutSdkError):
 
 
 class HeldTuplesError(SpoutSdkError):
-    """Raised out of `execute` by a bolt of the SDK's that holds tuples: something was raised that concerns these.
-
-    It never reaches users: the task treats what was raised as it would if these tuples had been executed.
+    """Raised in `execute` by bolts that hold tuples: the task treats `error` as if these tuples had been executed.
 
     Attributes:
-        tuples: which the bolt holds no longer.
-        error: what was raised.
-        before: how often that happened in a row before.
-        earlier: what was raised before it in the same call.
+        before: how many errors there were in a row before.
+        earlier: raised before this in the same call.
     """
 
     def __init__(
-        self,
-        tuples: "Sequence[Tuple]",
-        error: Exception,
-        before: int,
-        earlier: "HeldTuplesError | None" = None,
+        self, tuples: "Sequence[Tuple]", error: Exception, before: int, earlier: "HeldTuplesError | None" = None
     ) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
         self.earlier = earlier
@@ -171,7 +163,7 @@ class HeldBackError(SpoutSdkError):
 
 
 class RolledBackError(SpoutSdkError):
-    """What was read since the last commit has to be read again, by tasks that know nothing of it."""
+    """What was read since the last commit has to be read again, by new tasks."""
 
 
 class BrokerError(SpoutSdkError):
@@ -179,7 +171,7 @@ class BrokerError(SpoutSdkError):
 
 
 class BrokerUnreachableError(BrokerError):
-    """Nobody answers at `bootstrap.servers`."""
+    """No broker answers at `bootstrap.servers`."""
 
 
 class TopicsError(BrokerError):
@@ -187,7 +179,7 @@ class TopicsError(BrokerError):
 
 
 class AccessError(BrokerError):
-    """Kafka does not let this user in, or not do what the component has to."""
+    """Authentication failed, or this user may not do what the component has to."""
 
 
 class DeliveryError(BrokerError):

@@ -1,6 +1,6 @@
-"""What tasks need of the world around them: records in, a sink out, a clock and randomness.
+"""The I/O of tasks, which they are given: records in, a sink out, a clock and randomness.
 
-Tasks hold the logic and do no I/O. Kafka's loops, the tests and the simulated cluster each bring their own.
+Kafka's loops, the tests and the simulated cluster each have their own.
 """
 
 from collections.abc import Callable
@@ -24,41 +24,28 @@ class Record(Protocol):
 
     def topic(self) -> str | None:
         """The topic that it lies in."""
-        ...
 
     def partition(self) -> int | None:
         """The partition that it lies in."""
-        ...
 
     def offset(self) -> int | None:
         """Its offset in the partition."""
-        ...
 
     def key(self) -> bytes | None:
         """Its key."""
-        ...
 
     def value(self) -> bytes | None:
         """Its value."""
-        ...
 
     def headers(self) -> Any:
         """Its headers: a list of name and value pairs, or None."""
-        ...
 
     def timestamp(self) -> tuple[int, int]:
         """Type and milliseconds since the epoch."""
-        ...
 
 
 class NoRecord:
-    """Stands for a record that there is not, or not any more: only where it lay may be known.
-
-    Args:
-        topic: where it lay.
-        partition: of that topic.
-        offset: in that partition.
-    """
+    """Stands for a record that does not exist, or not any more: at most its topic, partition and offset are known."""
 
     __slots__ = ("_at",)
 
@@ -66,32 +53,25 @@ class NoRecord:
         self._at = (topic, partition, offset)
 
     def topic(self) -> str | None:
-        """Where it lay."""
         return self._at[0]
 
     def partition(self) -> int | None:
-        """Where it lay."""
         return self._at[1]
 
     def offset(self) -> int | None:
-        """Where it lay."""
         return self._at[2]
 
     def key(self) -> bytes | None:
-        """None."""
         return None
 
     def value(self) -> bytes | None:
-        """None."""
         return None
 
     def headers(self) -> Any:
-        """None."""
         return None
 
     def timestamp(self) -> tuple[int, int]:
-        """None that is available, as Kafka's client says it."""
-        return (0, -1)
+        return (0, -1)  # not available, as in Kafka's client
 
 
 class Sink(Protocol):
@@ -107,7 +87,6 @@ class Sink(Protocol):
         on_undelivered: Delivered,
     ) -> None:
         """Sends a record with tuples. Only a failure is reported."""
-        ...
 
     def send_reported(
         self,
@@ -119,8 +98,6 @@ class Sink(Protocol):
         on_delivery: Delivered,
     ) -> None:
         """Sends an ack batch or a dead letter; success and failure are reported."""
-        ...
 
     def flush_acks(self, seconds: float) -> int:
         """Waits until what `send_reported` took is delivered or has failed; returns how many records are neither."""
-        ...

@@ -1,4 +1,4 @@
-"""What a task knows about itself and about the topology around it."""
+"""What a task knows about itself and its topology; hooks that are called when it emits, executes, acks or fails."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,10 @@ from spout_sdk.records import Clock
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.manifest import Manifest
 from tuple_tree.streams import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from spout_sdk.api.components import Failure
+    from spout_sdk.api.tuples import Tuple
 
 
 class TaskId(NamedTuple):
@@ -24,11 +28,6 @@ class TaskId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.component}/{self.task}"
-
-
-if TYPE_CHECKING:
-    from spout_sdk.api.components import Failure
-    from spout_sdk.api.tuples import Tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,10 @@ class EmitInfo:
 
 
 class TaskHook:
-    """Derive from it, and override what you want to hear of."""
+    """Code of yours that is called when a task emits, executes, acks or fails: override what you need.
+
+    A hook belongs to one task and runs in its thread; what it raises counts as raised by the component.
+    """
 
     def prepare(self, context: "TaskContext") -> None:
         """The task begins; called when the hook is added."""
@@ -122,11 +124,11 @@ class TaskContext:
     def count(self, name: str, n: int = 1) -> None:
         """Adds to a counter of your own, which appears in the stats under `counters`."""
         users = self._counters.users
-        # An integer of numpy is none for JSON, in which the stats are told.
+        # JSON, the format of the stats, takes no integer of numpy.
         users[name] = users.get(name, 0) + int(n)
 
     def add_hook(self, hook: TaskHook) -> None:
-        """Lets a hook hear of what this task does from now on."""
+        """Calls a hook from now on."""
         hook.prepare(self)
         self.hooks.append(hook)
 

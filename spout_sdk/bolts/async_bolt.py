@@ -1,7 +1,7 @@
 """`AsyncBolt`: many inputs at a time, for work that waits for others.
 
-Its coroutines run in an event loop in a thread of its own. They touch nothing of the task: what a coroutine emits is
-kept until it has ended, goes back through a thread-safe queue, and is emitted and acked in the task's thread.
+Its coroutines run in an event loop in a thread of its own and touch nothing of the task: when one has ended, its emits
+go through a thread-safe queue to the task's thread, which emits and acks.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
@@ -17,7 +18,8 @@ from spout_sdk.api.components import Bolt
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.errors import FailTupleError, HeldTuplesError, TopologyError
+from spout_sdk.bolts.execute_failures import HeldFailures
+from spout_sdk.errors import FailTupleError, TopologyError
 from tuple_tree.streams import DEFAULT_STREAM
 
 _FINISH_SECONDS: Final = 5.0
@@ -26,8 +28,6 @@ _LOOK_SECONDS: Final = 0.005
 
 class AsyncCollector:
     """What an `AsyncBolt` emits through: everything is anchored to the input, and sent when its coroutine has ended.
-
-    It belongs to the event loop's thread.
 
     Attributes:
         input: the tuple.
@@ -87,8 +87,6 @@ class AsyncBolt(Bolt):
     tick_interval: float | None = _LOOK_SECONDS
 
     _holds_inputs = True
-    _raised: HeldTuplesError | None = None
-    _failures_in_a_row = 0
     _running = 0
 
     async def prepare_async(self, context: TaskContext) -> None:
@@ -108,17 +106,14 @@ class AsyncBolt(Bolt):
         """
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        """Called by the SDK: starts the event loop.
-
-        Raises:
-            TopologyError: if `concurrency` is no number of inputs.
-        """
+        """Called by the SDK: starts the event loop."""
         if not isinstance(self.concurrency, int) or self.concurrency < 1:
             raise TopologyError(f"concurrency of an AsyncBolt is {self.concurrency!r}: it must be at least 1")
         # Without Kafka time is simulated, and does not wait for threads.
         self._limit = self.concurrency if context.kafka else 1
         self._in_order = context.manifest.guarantee == "exactly_once"
         self._collector = collector
+        self._failures = HeldFailures()
         self._begun: deque[AsyncCollector] = deque()
         self._ended: SimpleQueue[AsyncCollector] = SimpleQueue()
         self._resets: deque[Tuple] = deque()
@@ -142,12 +137,14 @@ class AsyncBolt(Bolt):
                 self._begun.append(work)
             self._loop.call_soon_threadsafe(self._begin, work)
             while self._running >= self._limit:
-                self._hear(self._ended.get())
-        self._hear_all()
+                self._finish(self._ended.get())
+        while self._resets:
+            self._collector.reset_timeout(self._resets.popleft())
+        with suppress(Empty):
+            while True:
+                self._finish(self._ended.get_nowait())
         self._settle_in_order()
-        raised, self._raised = self._raised, None
-        if raised is not None:
-            raise raised from raised.error
+        self._failures.raise_all()
 
     def cleanup(self) -> None:
         """Called by the SDK: waits for what is being executed, and ends the event loop."""
@@ -156,12 +153,12 @@ class AsyncBolt(Bolt):
         end = time.monotonic() + _FINISH_SECONDS
         while self._running and (left := end - time.monotonic()) > 0:
             try:
-                self._hear(self._ended.get(timeout=left))
+                self._finish(self._ended.get(timeout=left))
             except Empty:
                 break
         self._settle_in_order()
-        # What raised stays open, and is read again: there is nobody left to fail it.
-        self._raised = None
+        # What raised stays open and is read again: nothing can fail it any more.
+        self._failures.clear()
         try:
             self._await(self._cancel(), _FINISH_SECONDS)
             self._await(self.cleanup_async(), _FINISH_SECONDS)
@@ -189,23 +186,13 @@ class AsyncBolt(Bolt):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _hear_all(self) -> None:
-        while self._resets:
-            self._collector.reset_timeout(self._resets.popleft())
-        try:
-            while True:
-                self._hear(self._ended.get_nowait())
-        except Empty:
-            return
-
-    def _hear(self, work: AsyncCollector) -> None:
-        """An input has ended."""
+    def _finish(self, work: AsyncCollector) -> None:
         self._running -= 1
         if not self._in_order:
             self._settle(work)
 
     def _settle_in_order(self) -> None:
-        """All of a record, and all before it: what lies behind may be read again, and must have had no effect."""
+        """Settles whole records, in order: what lies behind may be read again, and must have had no effect."""
         while (inputs := self._whole_record()) is not None:
             for _ in range(inputs):
                 self._settle(self._begun.popleft())
@@ -233,11 +220,10 @@ class AsyncBolt(Bolt):
             except Exception as refused:  # noqa: BLE001 - what does not fit, or whatever a user's hook raises
                 error = refused
         if error is None:
-            self._failures_in_a_row = 0
+            self._failures.succeeded()
             self._collector.ack(input_)
         else:
-            self._raised = HeldTuplesError((input_,), error, self._failures_in_a_row, self._raised)
-            self._failures_in_a_row += not isinstance(error, FailTupleError)
+            self._failures.add((input_,), error)
 
     def _await(self, coroutine: Coroutine[Any, Any, None], seconds: float | None = None) -> None:
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)

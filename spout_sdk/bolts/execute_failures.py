@@ -20,6 +20,29 @@ logger = logging.getLogger("spout_sdk.bolt")
 _SHOWN_TUPLES: Final = 3
 
 
+class HeldFailures:
+    """What bolts that hold tuples raise about these, after the tuple of the call is in its place."""
+
+    def __init__(self) -> None:
+        self._raised: HeldTuplesError | None = None
+        self._in_a_row = 0
+
+    def succeeded(self) -> None:
+        self._in_a_row = 0
+
+    def add(self, tuples: Sequence[Tuple], error: Exception) -> None:
+        self._raised = HeldTuplesError(tuples, error, self._in_a_row, self._raised)
+        self._in_a_row += not isinstance(error, FailTupleError)
+
+    def clear(self) -> HeldTuplesError | None:
+        raised, self._raised = self._raised, None
+        return raised
+
+    def raise_all(self) -> None:
+        if (raised := self.clear()) is not None:
+            raise raised from raised.error
+
+
 class ExecuteFailures:
     """Fails the tuples of a call that raised, makes dead letters of them, or ends the task.
 

@@ -63,11 +63,7 @@ class KafkaBolt(Bolt):
             self._value = value[0]
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
-        """Finds out how to encode the streams that it receives.
-
-        Raises:
-            TopologyError: if one of them lacks a field, or has none that the codec takes.
-        """
+        """Called by the SDK: raises `TopologyError` if a stream that it receives lacks a field."""
         self._collector = collector
         self._codecs: dict[tuple[str, str], tuple[PayloadCodec, list[int]]] = {}
         for subscription in getattr(context.manifest.component(context.component), "subscriptions", ()):
@@ -86,7 +82,7 @@ class KafkaBolt(Bolt):
                 self._codecs[subscription.source, stream.name] = made, places
 
     def execute(self, tuple_: Tuple) -> None:
-        """Writes a record, and acks the tuple when it is delivered."""
+        """Called by the SDK: writes a record, and acks the tuple when it is delivered."""
         if tuple_.is_tick:
             return
         topic = self._topic(tuple_) if callable(self._topic) else self._topic

@@ -1,4 +1,4 @@
-"""The open trees of a spout task."""
+"""The open trees of a spout task, and how many there may be."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -12,15 +12,10 @@ _BUCKETS: Final = 3
 
 
 class Pending:
-    """Message id and emit time of each open tree, and the safety net under the ackers.
+    """Message id and emit time of each open tree; the safety net under the ackers.
 
-    A tree of which nothing was heard for `lost_after` seconds, and half as long again at most, is given up by the
-    spout itself.
-
-    Args:
-        lost_after: seconds.
-        now: monotonic seconds.
-        on_lost: called with the message id of a tree that is given up.
+    A tree without an outcome for `lost_after` seconds, and half as long again at most, is removed, and `on_lost` is
+    called with its message id.
     """
 
     __slots__ = ("_count", "_on_lost", "_period", "_rotate_at", "_trees")
@@ -33,37 +28,30 @@ class Pending:
         self._count = 0
 
     def put(self, root: int, message_id: Any, now: float) -> bool:
-        """Holds a new tree.
-
-        Returns:
-            False if a tree of this root is held already; nothing has changed then.
-        """
+        """Adds a tree; returns False, and changes nothing, if there is one of this root."""
         if self._trees.add(root, (message_id, now)):
             self._count += 1
             return True
         return False
 
     def has_none(self, roots: Sequence[int]) -> bool:
-        """Whether all these roots are different, and no tree of one is held."""
+        """Whether all these roots are different, and none is of an open tree."""
         return len(set(roots)) == len(roots) and self._trees.has_none(roots)
 
     def put_all(self, roots: Sequence[int], message_ids: Sequence[Any], now: float) -> None:
-        """Holds new trees, of roots that `has_none`."""
+        """Adds trees of roots that `has_none`."""
         self._trees.update(zip(roots, zip(message_ids, repeat(now)), strict=False))
         self._count += len(roots)
 
     def pop(self, root: int) -> tuple[Any, float] | None:
-        """Message id and emit time of a tree that has an outcome now, or None if it is not held."""
+        """Removes a tree, and returns message id and emit time; None if it is not open."""
         tree = self._trees.remove(root)
         if tree is not None:
             self._count -= 1
         return tree
 
     def tick(self, now: float) -> None:
-        """Gives up what is due.
-
-        A process that was stopped for long gives up one cohort at most before it has heard what came meanwhile.
-        """
+        # At most one cohort a call: a process that was stopped for long reads its notices before it gives up the next.
         if now >= self._rotate_at:
             self._rotate_at = now + self._period
             lost = self._trees.rotate()
@@ -93,6 +81,11 @@ _MARKS: Final = 8
 class PendingLimit:
     """The limit of one task: `max_spout_pending`, and less from when trees time out until that many complete again.
 
+    A topology with more open trees than it completes within a message timeout does not recover by itself: every tree
+    times out before it is processed, and its replay lies behind tuples of trees that have failed. The time that a tree
+    takes is the number of open trees over the rate at which they complete (Little, 1961), so once trees time out there
+    are no more than have completed in half a timeout.
+
     Args:
         most: `max_spout_pending`.
         timeout: of a tree without progress, in seconds.
@@ -113,25 +106,19 @@ class PendingLimit:
         """How many were acked at the times up to a timeout ago."""
 
     def tick(self, now: float) -> None:
-        """To be called now and then."""
         if now >= self._mark_at:
             self._mark_at = now + self._every
             self._marks.append(self._acked)
 
     def acked(self, trees: int) -> None:
-        """So many trees were acked."""
         self._acked += trees
         if self.value < self.most:
             self.value = max(self.value, min(self.most, self.value + trees, self._sustained))
 
     def timed_out(self, still_open: int) -> bool:
-        """A tree has timed out, or was lost.
+        """A tree has timed out, or was lost, while others are open; returns whether the limit falls below `most` now.
 
-        Args:
-            still_open: how many trees are open beside it; if they are few, they are not the reason.
-
-        Returns:
-            Whether the limit was `most` and is less now.
+        If few others are open, they are not the reason, and the limit stays.
         """
         before, sustained = self.value, self._sustained
         if still_open >= sustained:

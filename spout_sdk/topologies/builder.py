@@ -1,4 +1,4 @@
-"""How a topology is put together; everything that can be wrong with it is found here, before anything runs."""
+"""The builder of topologies, which rejects invalid ones before anything runs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, get_args
@@ -145,7 +145,7 @@ class TopologyBuilder:
             1,000 unless given; with `exactly_once` 100, as a bolt must execute a record within a transaction.
 
     Raises:
-        TopologyError: for a bad name or a number that cannot be.
+        TopologyError: for an invalid name or number.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class TopologyBuilder:
             streams: what an external spout emits, as its source does not say so; one stream if that is a topic.
 
         Raises:
-            TopologyError: if the spout cannot be.
+            TopologyError: if the spout is invalid.
         """
         self._add(name, factory)
         declared, made = _declared(name, factory, (Spout,), external, streams)
@@ -218,19 +218,15 @@ class TopologyBuilder:
             self._kafka_sources[name] = made.topics
         if external:
             check_source(name, factory, declared)
+        default = self._max_pending or (_MAX_PENDING_EXTERNAL if external else _MAX_PENDING)
         self._spouts[name] = SpoutManifest(
             name=name,
             tasks=at_least_one(f"tasks of spout {name!r}", tasks),
             streams=declared,
             timeout_ms=self._timeout_ms if message_timeout is None else millis("message_timeout", message_timeout),
-            max_pending=self._pending(max_spout_pending, external),
+            max_pending=at_least_one("max_spout_pending", default if max_spout_pending is None else max_spout_pending),
             external=external,
         )
-
-    def _pending(self, given: int | None, external: bool) -> int:
-        if given is not None:
-            return at_least_one("max_spout_pending", given)
-        return self._max_pending or (_MAX_PENDING_EXTERNAL if external else _MAX_PENDING)
 
     def set_bolt(
         self,
@@ -265,7 +261,7 @@ class TopologyBuilder:
             What says which streams the bolt receives.
 
         Raises:
-            TopologyError: if the bolt cannot be.
+            TopologyError: if the bolt is invalid.
         """
         self._add(name, factory)
         if external:
@@ -284,10 +280,10 @@ class TopologyBuilder:
         return declarer
 
     def build(self) -> Topology:
-        """Checks the whole and returns it.
+        """Checks and returns the topology.
 
         Raises:
-            TopologyError: if it does not fit together; the message says what to change.
+            TopologyError: if the topology is invalid; the message says what to change.
         """
         if not self._spouts:
             raise TopologyError(f"topology {self._name!r} has no spout: add one with set_spout()")
@@ -298,10 +294,9 @@ class TopologyBuilder:
                     f"bolt {name!r} receives nothing: call shuffle_grouping() or another grouping on "
                     f"what set_bolt({name!r}, ...) returns"
                 )
+            subscriptions = declarer.subscriptions
             bolts.append(
-                BoltManifest(
-                    name=name, tasks=tasks, streams=streams, subscriptions=declarer.subscriptions, external=external
-                )
+                BoltManifest(name=name, tasks=tasks, streams=streams, subscriptions=subscriptions, external=external)
             )
         spouts = tuple(self._spouts.values())
         slowest = max(spout.timeout_ms for spout in spouts)
@@ -351,7 +346,7 @@ def _checked_name(kind: str, name: str) -> None:
 def _declared(
     name: str, factory: AnyFactory | str, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
 ) -> tuple[tuple[Stream, ...], Any]:
-    """The streams, and the class or the instance that says so; None of an external component."""
+    """The streams, and the class or instance that declares them; None of an external component."""
     if external:
         return _checked_streams(name, tuple(streams or ())), None
     if not callable(factory):
@@ -369,8 +364,8 @@ def _streams_of(name: str, factory: AnyFactory, kinds: tuple[type, ...]) -> tupl
     made_by: Any = factory
     while hasattr(made, "func"):  # functools.partial
         made = made.func
-    # Only a function hides what it makes; it is called once to see, as Storm makes components at submission. So is a
-    # KafkaSpout, whose streams are given to it.
+    # What a function makes is known only by calling it, as Storm makes components at submission; and the streams of a
+    # KafkaSpout are arguments.
     made = made if isinstance(made, type) and not issubclass(made, KafkaSpout) else made_by()
     cls = made if isinstance(made, type) else type(made)
     if not issubclass(cls, kinds):

@@ -1,4 +1,4 @@
-"""What `build()` checks of numbers, groupings, tick intervals and the streams of external components."""
+"""Checks of the builder: numbers, groupings, tick intervals, guarantees, external components."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil, isfinite
@@ -25,11 +25,7 @@ def default_tick_ms(spouts: Sequence[SpoutManifest]) -> int:
 
 
 def millis(setting: str, seconds: float) -> int:
-    """Seconds as whole milliseconds.
-
-    Raises:
-        TopologyError: if they are no finite number, or less than a millisecond.
-    """
+    """Seconds as whole milliseconds; raises `TopologyError` below one millisecond."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not isfinite(seconds):
         raise TopologyError(f"{setting} is {seconds!r}: it must be a finite number of seconds")
     millis = round(seconds * 1000)
@@ -39,11 +35,6 @@ def millis(setting: str, seconds: float) -> int:
 
 
 def at_least_one(setting: str, number: int) -> int:
-    """Returns the number.
-
-    Raises:
-        TopologyError: if it is no whole number of at least 1.
-    """
     if isinstance(number, bool) or not isinstance(number, int):
         raise TopologyError(f"{setting} is {number!r}: it must be a whole number")
     if number < 1:
@@ -52,7 +43,7 @@ def at_least_one(setting: str, number: int) -> int:
 
 
 def check_ticks(bolt: str, made: Any, tick_interval: float | None) -> None:
-    """Rejects an interval where nothing would be called with the tick tuples, or a window would lose its own."""
+    """Rejects a tick interval for bolts that take no tick tuples or set their own interval."""
     made = made if isinstance(made, type) else type(made)
     if issubclass(made, WindowedBolt) and tick_interval is not None:
         raise TopologyError(
@@ -77,21 +68,16 @@ def _is_groupable(type_: Any) -> bool:
 
 
 def check_groupable(manifest: Manifest, bolt: BoltManifest) -> None:
-    """Checks that a bolt groups by fields whose values have one form in every language.
-
-    Raises:
-        TopologyError: if it does not.
-    """
+    """Rejects groupings by fields whose values do not have one form in every language."""
     for subscription in bolt.subscriptions:
         types: Mapping[str, Any] = {
             field.name: field.type for field in manifest.stream(subscription.source, subscription.stream).fields
         }
         for field in subscription.fields:
-            type_ = types[field]
-            if not _is_groupable(type_):
+            if not _is_groupable(types[field]):
                 raise TopologyError(
-                    f"bolt {bolt.name!r} groups {subscription.source!r} by {field!r}, whose type is {type_}: group by "
-                    "text, bytes, an integer, a boolean, or one of these or null"
+                    f"bolt {bolt.name!r} groups {subscription.source!r} by {field!r}, whose type is {types[field]}: "
+                    "group by text, bytes, an integer, a boolean, or one of these or null"
                 )
 
 
@@ -103,11 +89,7 @@ SHORTEST_TIMEOUT_MS: Final = SESSION_MS + TRANSACTION_MS + _MARGIN_MS
 
 
 def check_guarantee(manifest: Manifest) -> None:
-    """Checks that the guarantee of a topology can be kept.
-
-    Raises:
-        TopologyError: if it cannot; the message says what to change.
-    """
+    """Rejects an `exactly_once` topology with short message timeouts, or with an external bolt that is not the last."""
     if manifest.guarantee != "exactly_once":
         return
     for spout in manifest.spouts:
@@ -119,7 +101,8 @@ def check_guarantee(manifest: Manifest) -> None:
                 "out; a tree that fails meanwhile is replayed, and its outputs are there twice"
             )
     for bolt in manifest.bolts:
-        if bolt.external and (receivers := _receivers(manifest, bolt)):
+        receivers = [each.name for each in manifest.bolts if any(s.source == bolt.name for s in each.subscriptions)]
+        if bolt.external and receivers:
             raise TopologyError(
                 f"bolt {bolt.name!r} does not run in this SDK, and what Spark writes again after a failure is there "
                 f"twice: with exactly_once it cannot emit to {', '.join(receivers)}. Make it the last one, or build "
@@ -127,20 +110,8 @@ def check_guarantee(manifest: Manifest) -> None:
             )
 
 
-def _receivers(manifest: Manifest, source: BoltManifest) -> list[str]:
-    return [
-        bolt.name
-        for bolt in manifest.bolts
-        if any(subscription.source == source.name for subscription in bolt.subscriptions)
-    ]
-
-
 def check_source(name: str, source: Any, streams: tuple[Stream, ...]) -> None:
-    """Checks what an external spout was declared with.
-
-    Raises:
-        TopologyError: if it cannot be.
-    """
+    """Checks what an external spout was declared with: a topic, or a function that is never called here."""
     if not isinstance(source, str):
         _check_function("spout", name, source, "the name of a topic, or a function, source(spark) in Spark")
     else:
@@ -160,11 +131,6 @@ def check_source(name: str, source: Any, streams: tuple[Stream, ...]) -> None:
 
 
 def check_transform(name: str, transform: Any) -> None:
-    """Checks what an external bolt was declared with.
-
-    Raises:
-        TopologyError: if it cannot be.
-    """
     _check_function("bolt", name, transform, "a function, transform(rows) in Spark")
 
 

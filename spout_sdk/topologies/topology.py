@@ -1,4 +1,4 @@
-"""A topology as built: its manifest, and the code behind each component."""
+"""A topology as built: its manifest, the code behind each component, and the options of bolts."""
 
 import importlib
 import sys
@@ -26,13 +26,7 @@ OnException = Literal["fail", "crash", "dead_letter"]
 
 @dataclass(frozen=True, slots=True)
 class BoltOptions:
-    """How the tasks of a bolt behave.
-
-    Attributes:
-        on_exception: what becomes of a tuple whose `execute` raised.
-        max_consecutive_failures: so many exceptions in a row stop the component; None for no limit.
-        tick_interval: seconds between tick tuples; None for what the bolt's class says.
-    """
+    """Options of `set_bolt`; a `tick_interval` of None is that of the bolt's class."""
 
     on_exception: OnException = "fail"
     max_consecutive_failures: int | None = None
@@ -43,11 +37,7 @@ DEFAULT_OPTIONS: Final = BoltOptions()
 
 
 def checked_options(bolt: str, options: BoltOptions) -> BoltOptions:
-    """Returns the options if they can be.
-
-    Raises:
-        TopologyError: if they cannot.
-    """
+    """Returns the options; raises `TopologyError` if they are invalid."""
     if options.on_exception not in get_args(OnException):
         raise TopologyError(
             f"on_exception of bolt {bolt!r} is {options.on_exception!r}: it must be one of "
@@ -63,11 +53,7 @@ def checked_options(bolt: str, options: BoltOptions) -> BoltOptions:
 
 
 def checked_interval(bolt: str, seconds: float | None) -> float | None:
-    """Returns the seconds between ticks if they can be.
-
-    Raises:
-        TopologyError: if they cannot.
-    """
+    """Returns the seconds between ticks; raises `TopologyError` if they are invalid."""
     if seconds is None:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0.001 <= seconds < float("inf"):
@@ -87,8 +73,8 @@ class Topology:
 
     Attributes:
         manifest: what it is, without code.
-        factories: component name → what makes the instance of a task; for an external component, what it was declared
-            with, which is for whatever runs it.
+        factories: component name → what makes the instance of a task; of an external component, what it was declared
+            with.
         options: of the bolts for which any were given.
         groupings: the custom ones.
         hooks: what makes the hooks that every task has.
@@ -113,18 +99,15 @@ class Topology:
 
     @property
     def sources(self) -> dict[str, str | tuple[str, ...] | None]:
-        """What spouts read, as far as the topology says so.
-
-        Of an external spout the topic, or None where a function decides; of a `KafkaSpout` its topics.
-        """
-        found: dict[str, str | tuple[str, ...] | None] = {}
+        """What spouts read: the topics of a `KafkaSpout`; the topic of an external spout, or None for a function."""
+        sources: dict[str, str | tuple[str, ...] | None] = {}
         for spout in self.manifest.spouts:
             given = self.factories[spout.name]
             if spout.external:
-                found[spout.name] = given if isinstance(given, str) else None
+                sources[spout.name] = given if isinstance(given, str) else None
             elif spout.name in self.kafka_sources:
-                found[spout.name] = self.kafka_sources[spout.name]
-        return found
+                sources[spout.name] = self.kafka_sources[spout.name]
+        return sources
 
     def factory(self, component: str) -> Factory:
         """What makes the instance of a task of this component.
@@ -160,37 +143,34 @@ def load_topology(reference: str) -> Topology:
             f"{reference!r} is no reference: write MODULE:TOPOLOGY, such as examples.word_count:topology"
         )
     try:
-        found: Any = importlib.import_module(module_name)
+        named: Any = importlib.import_module(module_name)
     except Exception as error:  # a module may raise anything while it is imported
         raise TopologyError(_why_not_imported(error, module_name, reference)) from error
     for part in attribute.split("."):
         try:
-            found = getattr(found, part)
+            named = getattr(named, part)
         except AttributeError:
             raise TopologyError(
                 f"module {module_name!r} has no {attribute!r}: name the variable that holds the topology"
             ) from None
-    if not isinstance(found, Topology) and callable(found):
-        found = found()
-    if not isinstance(found, Topology):
+    if not isinstance(named, Topology) and callable(named):
+        named = named()
+    if not isinstance(named, Topology):
         raise TopologyError(
-            f"{reference!r} is a {type(found).__name__}, not a Topology: name what TopologyBuilder.build() returned"
+            f"{reference!r} is a {type(named).__name__}, not a Topology: name what TopologyBuilder.build() returned"
         )
-    return found
+    return named
 
 
 def _why_not_imported(error: Exception, module: str, reference: str) -> str:
-    said = f"cannot import {module!r} of {reference!r}: {type(error).__name__}: {error}"
+    text = f"cannot import {module!r} of {reference!r}: {type(error).__name__}: {error}"
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing is not None and (module == missing or module.startswith(f"{missing}.")):
-        return f"{said}; is the name right, and is its directory on the Python path?"
+        return f"{text}; is the name right, and is its directory on the Python path?"
     # The last line that is neither the import system's nor ours.
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen ")]
     is_known = len(frames) > 2 and not isinstance(error, SyntaxError)  # which says it itself
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if is_known else ""
-    remedy = (
-        ""
-        if missing is None
-        else f"; install it where acker runs: {sys.executable} -m pip install {missing.split('.')[0]}"
-    )
-    return f"{said}{where}{remedy}"
+    if missing is None:
+        return f"{text}{where}"
+    return f"{text}{where}; install it where acker runs: {sys.executable} -m pip install {missing.split('.')[0]}"

@@ -1,4 +1,4 @@
-"""The bolt that is handed windows."""
+"""`WindowedBolt`, and the effects of its windows."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -8,17 +8,18 @@ from spout_sdk.api.components import Bolt
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.errors import FailTupleError, HeldTuplesError, TopologyError
+from spout_sdk.bolts.execute_failures import HeldFailures
+from spout_sdk.errors import TopologyError
 from spout_sdk.windows.fold import WindowFold, fold_of
 from spout_sdk.windows.policies import SECOND, Window
 from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.streams import DEFAULT_STREAM
 
 UNSEEN: Final = "in no window"
-"""The counter, among the user's own, of tuples that left without having been in any window."""
+"""The user counter of tuples that left without having been in any window."""
 
 LATE: Final = "late tuples"
-"""The counter, among the user's own, of tuples that came when all their windows had closed."""
+"""The user counter of tuples that came when all their windows had closed."""
 
 
 class WindowCollector:
@@ -28,7 +29,7 @@ class WindowCollector:
 
     def __init__(self, collector: OutputCollector) -> None:
         self._collector = collector
-        self._tuples: Sequence[Tuple] = ()
+        self._tuples: Sequence[Tuple] = ()  # of the window that is being executed
 
     def emit(
         self,
@@ -54,10 +55,6 @@ class WindowCollector:
         """Restarts the clock of all trees of the window: it is still being worked on."""
         for tuple_ in self._tuples:
             self._collector.reset_timeout(tuple_)
-
-    def use(self, tuples: Sequence[Tuple]) -> None:
-        """Whose trees are joined by default; for the SDK's use."""
-        self._tuples = tuples
 
 
 class WindowedBolt(Bolt):
@@ -112,7 +109,7 @@ class WindowedBolt(Bolt):
         self._fold = fold_of(self.window, self._effects, sources, self._clock())
 
     def execute(self, tuple_: Tuple) -> None:
-        """Puts the tuple into its windows, and closes those that are due; not for you to define."""
+        """Called by the SDK: puts the tuple into its windows, and closes those that are due."""
         fold = self._fold
         if fold is None:
             raise TopologyError("the bolt has no windows: its prepare() must call super().prepare(context, collector)")
@@ -120,7 +117,7 @@ class WindowedBolt(Bolt):
             fold.tick(self._clock())
         else:
             fold.take(tuple_, self._clock())
-        self._effects.raise_held()
+        self._effects.failures.raise_all()
 
     def _clock(self) -> int:
         return int(self._now() * SECOND)
@@ -136,7 +133,7 @@ class WindowedBolt(Bolt):
 
 
 class _Effects:
-    """What becomes of windows and tuples: see `fold.Effects`."""
+    """See `fold.Effects`."""
 
     def __init__(self, bolt: WindowedBolt, collector: OutputCollector) -> None:
         context, event_time = bolt.context, bolt.window.event_time
@@ -148,43 +145,32 @@ class _Effects:
         self._late_fields: Sequence[str] = ()
         if self._late_stream is not None:
             self._late_fields = context.manifest.stream(context.component, self._late_stream).field_names
-        self._raised: HeldTuplesError | None = None
-        self._failures_in_a_row = 0
+        self.failures = HeldFailures()
         self.ack = collector.ack
         self.skip = collector.skip_settled
 
-    def raise_held(self) -> None:
-        """Raises what `execute_window` has raised, now that the tuple that came is where it belongs."""
-        raised, self._raised = self._raised, None
-        if raised is not None:
-            raise raised from raised.error
-
     def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
-        """Hands the window to the bolt."""
-        self._bolt.collector.use(window.tuples)
+        self._bolt.collector._tuples = window.tuples
         try:
             self._bolt.execute_window(window)
         except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
-            self._raised = HeldTuplesError(held(), error, self._failures_in_a_row, self._raised)
-            self._failures_in_a_row += not isinstance(error, FailTupleError)
+            self.failures.add(held(), error)
         else:
-            self._failures_in_a_row = 0
+            self.failures.succeeded()
         finally:
-            self._bolt.collector.use(())
+            self._bolt.collector._tuples = ()
 
     def fired(self, window: Window) -> None:
-        """Tells the ackers of what was emitted for tuples that are in another window: only here is it known."""
+        """Acks the edges of children whose parents are in another window, too: a later owner does not know them."""
         if self._carries:
             for tuple_ in window.tuples:
                 if tuple_.out and not tuple_.settled:
                     self._collector.ack_emits(tuple_)
 
     def unseen(self, count: int) -> None:
-        """Counts tuples that were in no window."""
         self._context.count(UNSEEN, count)
 
     def late(self, tuple_: Tuple) -> None:
-        """Emits a late tuple to its stream, if there is one, and acks it."""
         self._context.count(LATE)
         if self._late_stream is not None:
             values = [tuple_[field] for field in self._late_fields]

@@ -1,4 +1,4 @@
-"""What is wrong with windows is found when the topology is built."""
+"""Checks of windows when a topology is built."""
 
 import logging
 from collections.abc import Mapping
@@ -15,15 +15,10 @@ _INTEGERS: Final = ("int", "long")
 
 
 def check_windows(manifest: Manifest, factories: Mapping[str, Any]) -> bool:
-    """Checks the windows of every bolt against the spouts whose tuples reach it.
+    """Checks the windows of every bolt against the spouts whose tuples reach it; raises `TopologyError`.
 
     Returns:
         Whether some of them ack what is emitted for a tuple before they ack the tuple (ADR 26).
-
-    Raises:
-        TopologyError: if a bolt declares no windows, holds tuples until they time out, takes its time from a field that
-            its inputs do not have, or has windows that are not the same after a restart in a topology that is
-            `exactly_once`.
     """
     acks_ahead = False
     for bolt in manifest.bolts:
@@ -50,7 +45,7 @@ def check_windows(manifest: Manifest, factories: Mapping[str, Any]) -> bool:
 def _spec(name: str, factory: Any) -> WindowSpec | None:
     """The windows of what the factory makes; None if that is no `WindowedBolt`.
 
-    They may depend on arguments, so one is made to see; of other classes none is.
+    They may depend on arguments, so an instance is made, but not of other classes.
     """
     made: Any = factory
     while hasattr(made, "func"):  # functools.partial
@@ -76,7 +71,6 @@ def _spec(name: str, factory: Any) -> WindowSpec | None:
 
 
 def _spouts_upstream(manifest: Manifest, bolt: str) -> list[SpoutManifest]:
-    """The spouts whose trees may reach the bolt."""
     seen = {bolt}
     ahead = [bolt]
     while ahead:
@@ -89,7 +83,6 @@ def _spouts_upstream(manifest: Manifest, bolt: str) -> list[SpoutManifest]:
 
 
 def _check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec, time: EventTime) -> None:
-    """Checks the fields that event time needs of a bolt's inputs."""
     late: tuple[str, ...] = ()
     if time.late_stream is not None:
         streams = {stream.name: stream.field_names for stream in bolt.streams}
@@ -129,10 +122,9 @@ def _check_timeout(bolt: str, spec: WindowSpec, spout: SpoutManifest) -> None:
 
 
 def _warn_if_never_full(manifest: Manifest, bolt: str, spec: WindowSpec, spouts: list[SpoutManifest]) -> None:
-    """Says that a window by count is larger than what spouts may have open, where that can be told.
+    """Warns of a window by count that is larger than what spouts may have open, if only spouts feed the bolt.
 
-    It can where only spouts feed the bolt: each open tree has one tuple for a task then. It is no error even so: tuples
-    that are not tracked are not counted as open.
+    Then each open tree has one tuple for a task. It is no error, because untracked tuples are not counted as open.
     """
     fed_by = {subscription.source for subscription in getattr(manifest.component(bolt), "subscriptions", ())}
     if spec.count is None or spec.flush_after is not None or fed_by != {spout.name for spout in spouts}:

@@ -1,8 +1,8 @@
-"""The windows of a task as a fold over its inputs, in the order of its inbox: no clock, no I/O.
+"""The windows of a task as a fold over its inputs, in the order of its inbox: no clock, no I/O (ADR 26).
 
-What the fold has done is said in a few numbers (`progress`). A new instance that is given them, and reads again what
-was not committed, comes to the same state without doing anything twice (`resume`): of the inputs that it reads again,
-up to the last that was taken, those that are in no further window were settled, and all others were held.
+`progress` is a few numbers, from which a new instance that reads again what was not committed comes to the same state
+(`resume`) without doing anything twice: of the inputs that it reads again, up to the last that was taken, those that
+are in no further window were settled, and all others were held.
 """
 
 import json
@@ -24,19 +24,14 @@ Position = tuple[int, int]
 NOWHERE: Final[Position] = (-1, 0)
 """Before the first."""
 
-
 Source = tuple[str, str]
 """A stream that the bolt receives: component and stream."""
 
 
 class Watermark:
-    """How far event time has come: the least of the streams' greatest timestamps, less the lag.
+    """The least of the streams' greatest timestamps, less the lag, in nanoseconds.
 
     As in Storm, there is none before each stream has had a tuple.
-
-    Args:
-        sources: the streams.
-        lag: in nanoseconds.
     """
 
     def __init__(self, sources: Iterable[Source], lag: int) -> None:
@@ -44,24 +39,23 @@ class Watermark:
         self._latest: dict[Source, int | None] = dict.fromkeys(sources)
 
     def see(self, source: Source, at: int) -> None:
-        """A tuple of a stream has this timestamp, in nanoseconds."""
         latest = self._latest.get(source)
         if latest is None or at > latest:
             self._latest[source] = at
 
     @property
     def now(self) -> int | None:
-        """The watermark, in nanoseconds; None if there is none yet."""
+        """None if there is none yet."""
         seen = [at for at in self._latest.values() if at is not None]
         return min(seen) - self._lag if len(seen) == len(self._latest) else None
 
     @property
     def latest(self) -> dict[str, int]:
-        """`component/stream` → its greatest timestamp, in nanoseconds."""
+        """`component/stream` → its greatest timestamp."""
         return {"/".join(source): at for source, at in self._latest.items() if at is not None}
 
     def resume(self, latest: Mapping[str, int]) -> None:
-        """Takes over what another instance has seen, of the streams that there are still."""
+        """Goes on from the `latest` of another instance, for the streams that still exist."""
         for source in self._latest:
             at = latest.get("/".join(source))
             if at is not None:
@@ -73,36 +67,25 @@ class Effects(Protocol):
 
     def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
         """A window closes; `held` takes back its tuples, and is called if it fails."""
-        ...
 
     def fired(self, window: Window) -> None:
         """After `fire`, and after the acks of the tuples that were in their last window."""
-        ...
 
     def ack(self, tuple_: Tuple) -> None:
         """A tuple is in no further window."""
-        ...
 
     def late(self, tuple_: Tuple) -> None:
         """A tuple came when all its windows had closed."""
-        ...
 
     def skip(self, tuple_: Tuple) -> None:
         """A tuple was settled before it was read again."""
-        ...
 
     def unseen(self, count: int) -> None:
         """So many tuples were in no window."""
-        ...
 
 
 class WindowFold(ABC):
-    """What windows by arrival and by event time have in common.
-
-    Args:
-        spec: which windows.
-        effects: what is done.
-    """
+    """Base of the folds of windows by arrival and by event time."""
 
     def __init__(self, spec: WindowSpec, effects: Effects) -> None:
         self._spec = spec
@@ -118,7 +101,6 @@ class WindowFold(ABC):
         """A tuple has come, the next in the order of the inbox."""
 
     def tick(self, now: int) -> None:
-        """Time has passed."""
         if not self._is_behind:
             self._tick(now)
 
@@ -128,41 +110,41 @@ class WindowFold(ABC):
         last = self._resumed_at if self._last is None else (self._last.offset, self._last.index)
         if last == NOWHERE:
             return ""
-        said: dict[str, Any] = {"windows": str(self._spec), "last": last, **self._clock()}
+        state: dict[str, Any] = {"windows": str(self._spec), "last": last, **self._clock()}
         if self._manager is not None:
-            said |= {"gone": self._manager.gone, "trigger": self._manager.trigger.state}
-        return json.dumps(said, separators=(",", ":"))
+            state |= {"gone": self._manager.gone, "trigger": self._manager.trigger.state}
+        return json.dumps(state, separators=(",", ":"))
 
     def resume(self, progress: str, offset: int, now: int) -> None:
-        """Goes on where another instance was, before the first tuple is taken.
+        """Goes on from the `progress` of another instance, before the first tuple is taken.
 
         Args:
-            progress: of that.
+            progress: of the other instance.
             offset: where reading begins; all before it is settled.
-            now: the time.
+            now: in nanoseconds of the task's clock.
         """
-        said = json.loads(progress) if progress else None
-        if said is None:
+        if not progress:
             return
-        if said["windows"] != str(self._spec):
+        state = json.loads(progress)
+        if state["windows"] != str(self._spec):
             logger.warning(
                 "the windows were %s when offsets were committed, and are %s: they begin anew with what is not "
                 "committed, and some of these tuples may have been in windows before",
-                said["windows"],
+                state["windows"],
                 self._spec,
             )
             return
-        self._set_clock(said)
-        if "trigger" in said:
-            self._manager = self._resumed(said["trigger"], now)
-            self._manager.gone = None if said["gone"] is None else tuple(said["gone"])
-        last, index = said["last"]
+        self._set_clock(state)
+        if "trigger" in state:
+            self._manager = self._resumed(state["trigger"], now)
+            self._manager.gone = None if state["gone"] is None else tuple(state["gone"])
+        last, index = state["last"]
         self._resumed_at = last, index
-        # Windows close only when all is there again that was held: until then, the fold does nothing.
+        # Windows close only when all that was held is held again: until then, the fold does nothing.
         self._is_behind = last >= offset
 
     def _was_taken(self, tuple_: Tuple, now: int) -> bool:
-        """Whether a tuple was taken by the instance before."""
+        """Whether the instance before took a tuple; then it is held again, or skipped if it was settled."""
         at = tuple_.offset, tuple_.index
         if at <= self._resumed_at:
             if self._is_gone(tuple_):
@@ -175,7 +157,7 @@ class WindowFold(ABC):
         return at <= self._resumed_at
 
     def _close(self, manager: WindowManager, now: int) -> None:
-        """Closes all windows that are due, and lets go of what is in no further one."""
+        """Closes all windows that are due, and acks what is in no further one."""
         effects = self._effects
         while (window := manager.due(now)) is not None:
             effects.fire(window, manager.clear)
@@ -199,33 +181,30 @@ class WindowFold(ABC):
     def _restore(self, tuples: Iterable[Tuple], now: int) -> None:
         """Holds tuples again that were held before."""
 
-    @abstractmethod
     def _clock(self) -> dict[str, Any]:
-        """What `progress` says of the time."""
+        """The time, for `progress`: none by arrival, as the clocks of two processes have nothing in common."""
+        return {}
+
+    def _set_clock(self, state: Mapping[str, Any]) -> None: ...
 
     @abstractmethod
-    def _set_clock(self, said: Mapping[str, Any]) -> None:
-        """Goes on from there."""
-
-    @abstractmethod
-    def _resumed(self, state: int, now: int) -> WindowManager:
-        """A manager whose trigger was as far."""
+    def _resumed(self, trigger: int, now: int) -> WindowManager:
+        """A manager whose trigger goes on from a state."""
 
 
 class ArrivalFold(WindowFold):
-    """Windows by the task's clock and by count: a tuple's time is that at which it comes."""
+    """Windows by the task's clock and by count: a tuple's time is when it comes."""
 
     def __init__(self, spec: WindowSpec, effects: Effects, now: int) -> None:
         super().__init__(spec, effects)
         self._manager: WindowManager = WindowManager.of(spec, now)
 
     def take(self, tuple_: Tuple, now: int) -> None:
-        """See `WindowFold`."""
         if self._is_behind and self._was_taken(tuple_, now):
             return
         self._last = tuple_
         manager = self._manager
-        # First what ended before this tuple came, so that a tick that is late moves no tuple into another window.
+        # First what ended before this tuple came, so that a late tick moves no tuple into another window.
         self._close(manager, now)
         manager.add(tuple_, now)
         self._close(manager, now)
@@ -242,16 +221,10 @@ class ArrivalFold(WindowFold):
         for tuple_ in tuples:
             self._manager.add(tuple_, now, again=True)
 
-    def _clock(self) -> dict[str, Any]:
-        return {}
-
-    def _set_clock(self, said: Mapping[str, Any]) -> None:
-        """The clocks of two processes have nothing in common."""
-
-    def _resumed(self, state: int, now: int) -> WindowManager:
+    def _resumed(self, trigger: int, now: int) -> WindowManager:
         manager = WindowManager.of(self._spec, now)
         if self._spec.every_count is not None:
-            manager.trigger.state = state
+            manager.trigger.state = trigger
         return manager
 
 
@@ -261,12 +234,6 @@ class EventFold(WindowFold):
     Tuples that the watermark has not reached wait in a heap. Those that it has go to the manager in the order of their
     time, which is the manager's clock. A tuple that comes when the watermark has passed it is put into its windows that
     have not closed, and is late if all have.
-
-    Args:
-        spec: which windows.
-        effects: what is done.
-        event_time: of the spec.
-        sources: the streams that the bolt receives.
     """
 
     def __init__(self, spec: WindowSpec, effects: Effects, event_time: EventTime, sources: Iterable[Source]) -> None:
@@ -279,7 +246,6 @@ class EventFold(WindowFold):
         self._look_at = 0
 
     def take(self, tuple_: Tuple, now: int) -> None:
-        """See `WindowFold`."""
         if self._is_behind and self._was_taken(tuple_, now):
             return
         self._last = tuple_
@@ -296,7 +262,7 @@ class EventFold(WindowFold):
         self._tick(now)
 
     def _tick(self, now: int) -> None:
-        """Moves the watermark on, if it is time to."""
+        """Moves the watermark on, once in an interval."""
         if now < self._look_at:
             return
         self._look_at = now + self._interval
@@ -334,18 +300,17 @@ class EventFold(WindowFold):
     def _clock(self) -> dict[str, Any]:
         return {"at": self._at, "latest": self._watermark.latest}
 
-    def _set_clock(self, said: Mapping[str, Any]) -> None:
-        self._at = said["at"]
-        self._watermark.resume(said["latest"])
+    def _set_clock(self, state: Mapping[str, Any]) -> None:
+        self._at = state["at"]
+        self._watermark.resume(state["latest"])
 
-    def _resumed(self, state: int, _now: int) -> WindowManager:
+    def _resumed(self, trigger: int, _now: int) -> WindowManager:
         manager = WindowManager.of(self._spec, self._at)
-        manager.trigger.state = state
+        manager.trigger.state = trigger
         return manager
 
 
 def fold_of(spec: WindowSpec, effects: Effects, sources: Iterable[Source], now: int) -> WindowFold:
-    """The fold of such windows, over tuples of these streams."""
     if spec.event_time is None:
         return ArrivalFold(spec, effects, now)
     return EventFold(spec, effects, spec.event_time, sources)

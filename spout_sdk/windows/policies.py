@@ -1,4 +1,4 @@
-"""When a window closes, and who is in it: Storm's trigger and eviction policies, without a clock and without I/O.
+"""When a window closes, and what is in it: Storm's trigger and eviction policies, without a clock and without I/O.
 
 Times are integer nanoseconds, so that the end of a window is exactly the start of the next. A window is half open: a
 tuple that came at its end belongs to the next.
@@ -11,7 +11,7 @@ which holds those of a tumbling window twice as long.
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.windows.specs import WindowSpec
@@ -57,56 +57,12 @@ SECOND: Final = 1_000_000_000
 _NONE: Final[tuple[Tuple, ...]] = ()
 
 
-class TriggerPolicy(Protocol):
-    """When windows close.
+class CountTrigger:
+    """A window closes after so many tuples, or when one has waited for longer than `flush_after`.
 
     Attributes:
-        to_come: how many tuples must come at least before the next window closes.
-        state: all that it knows: `to_come`, or when the next window ends.
+        to_come: how many tuples must come before the next window closes.
     """
-
-    to_come: int
-    state: int
-
-    def count(self) -> None:
-        """A tuple has come."""
-        ...
-
-    def is_due(self, now: int, oldest: int | None, /) -> bool:
-        """Whether a window closes now; `oldest` is when the first tuple that is held came."""
-        ...
-
-    def earliest(self, now: int, /) -> int:
-        """The earliest end of the next window."""
-        ...
-
-    def closed(self) -> None:
-        """The window that was due has closed."""
-        ...
-
-    def passed(self, now: int, /) -> None:
-        """What was due held nothing, so it is skipped, and all that is due besides."""
-        ...
-
-
-class EvictionPolicy(Protocol):
-    """Which tuples leave."""
-
-    def leaves(self, times: Sequence[int], trigger: TriggerPolicy, now: int, /) -> bool:
-        """Whether the oldest of the tuples that came at these times is in no further window."""
-        ...
-
-    def is_over(self, at: int, trigger: TriggerPolicy, now: int, /) -> bool:
-        """Whether all windows that may hold a tuple of this time have closed."""
-        ...
-
-    def start(self, times: Sequence[int], end: int, /) -> int:
-        """Where the window that ends here began."""
-        ...
-
-
-class CountTrigger:
-    """A window closes after so many tuples, or when one has waited too long."""
 
     def __init__(self, every: int, flush_after: int | None = None) -> None:
         self._every = every
@@ -115,7 +71,7 @@ class CountTrigger:
 
     @property
     def state(self) -> int:
-        """See `TriggerPolicy`."""
+        """What a later instance goes on with."""
         return self.to_come
 
     @state.setter
@@ -123,55 +79,51 @@ class CountTrigger:
         self.to_come = to_come
 
     def count(self) -> None:
-        """A tuple has come."""
         self.to_come -= 1
 
     def is_due(self, now: int, oldest: int | None) -> bool:
-        """Whether the last of them came, or the first waited for the others long enough."""
+        """Whether a window closes now; `oldest` is when the first tuple came that is held."""
         if self.to_come <= 0:
             return True
         return self._flush_after is not None and oldest is not None and now - oldest >= self._flush_after
 
     def earliest(self, now: int) -> int:
-        """Just behind now: a tuple that comes now is in it."""
+        """The earliest end of the next window: just behind now, as a tuple that comes now is in it."""
         return now + 1
 
     def closed(self) -> None:
-        """Counts from the start again."""
         self.to_come = self._every
 
-    def passed(self, _now: int) -> None:
-        """Counts from the start again."""
+    def skip(self, _now: int) -> None:
+        """Skips windows that are due and hold nothing."""
         self.to_come = self._every
 
 
 class TimeTrigger:
-    """A window closes at every multiple of an interval."""
+    """A window closes at every multiple of an interval; as `CountTrigger`."""
 
     to_come = 0
 
     def __init__(self, every: int, now: int) -> None:
         self._every = every
-        self.passed(now)
+        self.skip(now)
 
-    def count(self) -> None:
-        """Tuples don't matter."""
+    def count(self) -> None: ...
 
     def is_due(self, now: int, _oldest: int | None) -> bool:
-        """Whether the time has come."""
         return now >= self.state
 
     def earliest(self, _now: int) -> int:
-        """The next multiple."""
         return self.state
 
     def closed(self) -> None:
-        """On to the next multiple, which may be due as well."""
-        self.state += self._every
+        self.state += self._every  # which may be due as well
 
-    def passed(self, now: int) -> None:
-        """On to the first multiple that is not due."""
+    def skip(self, now: int) -> None:
         self.state = (now // self._every + 1) * self._every
+
+
+Trigger = CountTrigger | TimeTrigger
 
 
 class CountEviction:
@@ -180,35 +132,35 @@ class CountEviction:
     def __init__(self, count: int) -> None:
         self._count = count
 
-    def leaves(self, times: Sequence[int], trigger: TriggerPolicy, _now: int) -> bool:
-        """Whether those that came, or must come, before the next window fill it without the oldest."""
+    def leaves(self, times: Sequence[int], trigger: Trigger, _now: int) -> bool:
+        """Whether the oldest of the tuples that came at these times is in no further window.
+
+        It is not, if those that came, or must come, before the next window fill it without the oldest.
+        """
         return len(times) > max(0, self._count - trigger.to_come)
 
-    def is_over(self, _at: int, _trigger: TriggerPolicy, _now: int) -> bool:
-        """What is older than those that left, alone, is in no further window."""
+    def is_over(self, _at: int, _trigger: Trigger, _now: int) -> bool:
+        """Whether all windows that may hold a tuple of this time have closed; by count, time decides nothing."""
         return False
 
     def start(self, times: Sequence[int], _end: int) -> int:
-        """When its first tuple came."""
+        """Where the window that ends here began: when its first tuple came."""
         return times[0]
 
 
 class TimeEviction:
-    """A window holds the tuples of so long a time."""
+    """A window holds the tuples of so long a time; as `CountEviction`."""
 
     def __init__(self, length: int) -> None:
         self._length = length
 
-    def leaves(self, times: Sequence[int], trigger: TriggerPolicy, now: int) -> bool:
-        """Whether the oldest came before the earliest start of the next window."""
+    def leaves(self, times: Sequence[int], trigger: Trigger, now: int) -> bool:
         return len(times) > 0 and self.is_over(times[0], trigger, now)
 
-    def is_over(self, at: int, trigger: TriggerPolicy, now: int) -> bool:
-        """Whether it lies before the earliest start of the next window."""
+    def is_over(self, at: int, trigger: Trigger, now: int) -> bool:
         return at < trigger.earliest(now) - self._length
 
     def start(self, _times: Sequence[int], end: int) -> int:
-        """As long before its end as a window is."""
         return end - self._length
 
 
@@ -217,23 +169,22 @@ Key = tuple[int, int, int]
 
 
 def key_of(tuple_: Tuple, at: int) -> Key:
-    """The key of a tuple that came at a time."""
     return at, tuple_.offset, tuple_.index
 
 
 class WindowManager:
     """The tuples of a task that are in a window or wait for one.
 
-    For each tuple that comes: `due` until there is None, `add`, then `due` again; and `left` after each. On a tick the
-    same without `add`. Each call costs the same whatever is held, but for handing over a window, and adding a tuple
-    whose time lies before that of others.
+    For each tuple that comes: `due` until it returns None, `add`, then `due` again; and `left` after each. On a tick
+    the same without `add`. Each call takes constant time, but for a window that closes, and a tuple whose time lies
+    before that of others.
 
-    Args:
-        trigger: when windows close.
-        eviction: who leaves.
+    Attributes:
+        unseen: how many tuples left without having been in any window.
+        gone: the last tuple that left; whatever lies before it is in no further window.
     """
 
-    def __init__(self, trigger: TriggerPolicy, eviction: EvictionPolicy) -> None:
+    def __init__(self, trigger: Trigger, eviction: CountEviction | TimeEviction) -> None:
         self.trigger = trigger
         self._eviction = eviction
         self._tuples: deque[Tuple] = deque()
@@ -243,14 +194,11 @@ class WindowManager:
         self._inserted: set[Tuple] = set()
         self._expired: list[Tuple] = []
         self.unseen = 0
-        """How many tuples left without having been in any window."""
         self.gone: Key | None = None
-        """The last tuple that left; whatever lies before it is in no further window."""
 
     @classmethod
     def of(cls, spec: WindowSpec, now: int) -> "WindowManager":
-        """The manager of such windows, from now on."""
-        trigger: TriggerPolicy
+        trigger: Trigger
         if spec.every_count is not None:
             flush_after = None if spec.flush_after is None else round(spec.flush_after * SECOND)
             trigger = CountTrigger(spec.every_count, flush_after)
@@ -261,7 +209,7 @@ class WindowManager:
         return cls(trigger, TimeEviction(round((spec.seconds or 0) * SECOND)))
 
     def add(self, tuple_: Tuple, at: int, *, again: bool = False) -> None:
-        """A tuple has come; nothing that ended before it may be due. If it came before, it is not counted again."""
+        """Adds a tuple when nothing is due that ended before it; one that came before is not counted `again`."""
         times = self._times
         if times and at < times[-1]:
             self._insert(tuple_, at)
@@ -282,7 +230,7 @@ class WindowManager:
         self._times.insert(place, at)
 
     def is_over(self, key: Key, now: int) -> bool:
-        """Whether a tuple is in no further window: it was, or would be, let go of."""
+        """Whether a tuple is in no further window."""
         if self.gone is not None and key <= self.gone:
             return True
         return self._eviction.is_over(key[0], self.trigger, now)
@@ -294,7 +242,7 @@ class WindowManager:
         if not trigger.is_due(now, times[0] if times else None):
             return None
         if not times:
-            trigger.passed(now)
+            trigger.skip(now)
             return None
         end = trigger.earliest(now)
         start = self._eviction.start(times, end)
@@ -310,7 +258,7 @@ class WindowManager:
         return window
 
     def left(self, now: int) -> Sequence[Tuple]:
-        """Lets go of the tuples that can be in no further window; each is told once, the oldest first."""
+        """Removes and returns the tuples that can be in no further window, the oldest first."""
         times = self._times
         leaves = self._eviction.leaves
         if not leaves(times, self.trigger, now):
@@ -334,7 +282,7 @@ class WindowManager:
         return gone
 
     def clear(self) -> Sequence[Tuple]:
-        """Lets go of everything, as if nothing had come before."""
+        """Removes and returns everything, as if nothing had come before."""
         gone = list(self._tuples)
         if gone:
             self.gone = key_of(gone[-1], self._times[-1])
@@ -344,8 +292,3 @@ class WindowManager:
         self._inserted.clear()
         self._expired = []
         return gone
-
-    @property
-    def held(self) -> int:
-        """How many tuples are held."""
-        return len(self._times)

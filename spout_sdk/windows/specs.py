@@ -11,7 +11,6 @@ _SHORTEST_TICK_SECONDS: Final = 0.01
 _LONGEST_TICK_SECONDS: Final = 1.0
 _TICKS_A_STEP: Final = 10
 
-
 MILLISECOND: Final = 1_000_000
 """In nanoseconds."""
 
@@ -36,19 +35,17 @@ class EventTime:
     interval: float = 1.0
 
     def __str__(self) -> str:
-        said = self.timestamp
-        name = repr(said) if isinstance(said, str) else getattr(said, "__qualname__", type(said).__name__)
-        text = f".with_timestamp_{'field' if isinstance(said, str) else 'extractor'}({name})"
+        source = self.timestamp
+        if isinstance(source, str):
+            text = f".with_timestamp_field({source!r})"
+        else:
+            text = f".with_timestamp_extractor({getattr(source, '__qualname__', type(source).__name__)})"
         return text + (f".with_lag({self.lag:g})" if self.lag else "")
 
     def of(self, tuple_: Tuple) -> int:
-        """When a tuple happened, in nanoseconds since the epoch.
-
-        Raises:
-            TypeError: if its timestamp is no whole number.
-        """
-        said = self.timestamp
-        millis = tuple_[said] if isinstance(said, str) else said(tuple_)
+        """The time of a tuple, in nanoseconds since the epoch; raises `TypeError` if it is no whole number."""
+        source = self.timestamp
+        millis = tuple_[source] if isinstance(source, str) else source(tuple_)
         if not isinstance(millis, int):
             raise TypeError(f"the timestamp of {tuple_!r} is {millis!r}: it must be milliseconds, a whole number")
         return millis * MILLISECOND
@@ -113,7 +110,7 @@ class WindowSpec:
         return self._with_time("with_late_tuple_stream", late_stream=stream)
 
     def with_watermark_interval(self, seconds: float) -> "WindowSpec":
-        """How often it is looked whether windows have ended, in seconds of the task's clock; 1 unless set.
+        """How often windows are checked for their end, in seconds of the task's clock; 1 unless set.
 
         Raises:
             TopologyError: without event time, or for less than a millisecond.
@@ -136,7 +133,7 @@ class WindowSpec:
 
     @property
     def tick_interval(self) -> float | None:
-        """How often, in seconds, the clock has to be looked at; None if no time matters."""
+        """Seconds between tick tuples; None if windows close by count only."""
         if self.event_time is not None:
             return self.event_time.interval
         times = [time for time in (self.seconds, self.every_seconds, self.flush_after) if time is not None]
