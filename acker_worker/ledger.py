@@ -102,7 +102,6 @@ class Outcomes:
         return len(self.roots)
 
     def first(self, count: int) -> "Outcomes":
-        """A copy of the first `count` outcomes."""
         return Outcomes(self.roots[:count].copy(), self.spouts[:count].copy(), self.kinds[:count].copy())
 
 
@@ -285,7 +284,6 @@ class Ledger:
         self._remembered_spouts = max(_IDLE_SPOUTS, 2 * len(self._spout_index))
 
     def spout(self, index: int) -> SpoutAddress:
-        """The spout task behind an index in `Outcomes.spouts`."""
         spout = self._spouts[index]
         if spout is None:
             raise LedgerError(f"spout index {index} names no spout: only orphans have it")
@@ -329,7 +327,6 @@ class Ledger:
 
     @property
     def table_bytes(self) -> int:
-        """Size of the table in bytes."""
         return int(self._table.nbytes)
 
     def _apply_alone(self, rule: int, roots: IdColumn, vals: IdColumn | None = None, spout: int = 0) -> Outcomes:
@@ -347,7 +344,6 @@ class Ledger:
             self._rebuild(max(int(GROWTH * self._capacity), int(needed / MAX_LOAD) + 1), kernels.SPARE)
 
     def _fit(self) -> None:
-        """Gives memory back when most of the table is empty."""
         if self._capacity >= _SMALLEST_SHRUNK and len(self) < MIN_LOAD * self._capacity:
             self._rebuild(max(SMALLEST, int(2 * len(self) / MAX_LOAD)), kernels.SPARE)
 

@@ -47,7 +47,6 @@ class WorkerCollector(Collector):
         self._latest = latest
 
     def collect(self) -> Iterator[Metric]:
-        """One family for each metric."""
         workers = self._latest()
         families: _Families = {}
         for field, metric in _OF_WORKER:
@@ -75,7 +74,6 @@ class ServingCollector(Collector):
         self._serving = serving
 
     def collect(self) -> Iterator[Metric]:
-        """The one family."""
         help_ = "1 while the topology's worker is at work, 0 while it cannot be."
         family = GaugeMetricFamily(SERVING, help_, labels=["topology"])
         for topology, serving in self._serving().items():

@@ -82,7 +82,6 @@ class Notifier:
         self._forward()
 
     def reject(self, partition: int, rejected: Rejected) -> None:
-        """Sends a record of the ack log to the dead letters."""
         record = rejected.record
         _log.error(
             "%s[%d] offset %d cannot be used and goes to %s: %s",

@@ -29,7 +29,6 @@ class Owned:
 
     @property
     def ahead(self) -> bool:
-        """Whether there is progress to commit."""
         return not self.fold.rebuilding and self.fold.progress != self.committed
 
     @property

@@ -92,7 +92,6 @@ class PublishedTopologies:
         return [change for message in messages for change in self._read(message)]
 
     def close(self) -> None:
-        """Stops reading."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None

@@ -36,8 +36,6 @@ MakeWorker = Callable[[Manifest, OnStats], Worker]
 
 
 class _Run:
-    """A worker in its thread."""
-
     def __init__(self, manifest: Manifest, make: MakeWorker, on_stats: OnStats, now: float) -> None:
         self.manifest = manifest
         self.began = now
@@ -100,7 +98,6 @@ class Served:
 
     @property
     def serving(self) -> bool:
-        """Whether a worker is at work, or starting."""
         return self._run is not None and not self._run.over
 
     @property
@@ -141,7 +138,6 @@ class Served:
         _log.error("topology %s cannot be served as it was published: %s", self._topology, why)
 
     def withdraw(self) -> None:
-        """Stops serving it: it was deleted."""
         self.problem = ""
         self._end(f"topology {self._topology} was withdrawn: its worker stops", logging.INFO)
 

@@ -58,7 +58,6 @@ class Sessions:
             self._writers.put(writer, _Writer(sessions[0], superseded=list(sessions[1:]), openings=[opening]))
 
     def judge(self, writer: str, session: bytes, sequence: int, *, opens: bool, offset: int) -> Standing:
-        """What the batch at `offset` is; it is remembered."""
         known = self._writers.get(writer) or _Writer()
         self._writers.put(writer, known)
         session = session[:_KEY_BYTES]

@@ -42,7 +42,6 @@ class Stage:
 
     @property
     def full(self) -> bool:
-        """Whether it is worth while to apply it."""
         return self.entries >= FULL
 
     def add(self, rule: int, roots: IdColumn, vals: IdColumn | None = None, spout: int = 0) -> None:

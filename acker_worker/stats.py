@@ -152,7 +152,6 @@ class WorkerStats:
 
     @property
     def duplicate_batches(self) -> int:
-        """Batches that were dropped, for whichever reason."""
         return self.repeated_batches + self.superseded_batches
 
     @property
@@ -166,11 +165,9 @@ class WorkerStats:
         return dataclasses.replace(self, **held, stalled_by="", by_partition=())
 
     def to_dict(self) -> dict[str, Any]:
-        """The snapshot as an object for JSON."""
         return dataclasses.asdict(self)
 
     def to_json(self) -> str:
-        """The snapshot as one JSON object on one line."""
         return json.dumps(self.to_dict(), separators=(",", ":"))
 
     @classmethod

@@ -167,7 +167,6 @@ class AckerWorker:
         )
 
     def _stalled(self, now: float) -> tuple[float, str]:
-        """For how long nothing was done though there was something to do, in seconds, and what that is."""
         stalls = [(one.stalled_s(now), f"{self._topic}[{number}] is not read") for number, one in self._owned.items()]
         if self._undrained_since is not None:
             stalls.append((now - self._undrained_since, "notices are not acknowledged"))

@@ -173,7 +173,6 @@ def acker_role(manifest: Manifest) -> Role:
 
 
 def component_role(manifest: Manifest, name: str, source: Source = None) -> Role:
-    """A spout or a bolt."""
     sources = (source,) if isinstance(source, str) else tuple(source or ())
     component = manifest.component(name)
     topology = manifest.topology

@@ -41,11 +41,9 @@ class BrokerMonitor:
 
     @property
     def lost(self) -> bool:
-        """Whether it knows of none, for good."""
         return self._without >= _SURE
 
     def on_stats(self, statistics: str) -> None:
-        """Takes librdkafka's statistics, as JSON."""
         said = json.loads(statistics)
         known = [broker for broker in said["brokers"].values() if broker["source"] not in _NO_BROKERS]
         self._without = 0 if known else self._without + 1

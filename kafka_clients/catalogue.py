@@ -64,7 +64,6 @@ class Catalogue:
             pass
 
     def topics(self, contact_s: float | None = None) -> dict[str, int]:
-        """All topics with their numbers of partitions."""
         with self._contact():
             metadata = self._admin.list_topics(timeout=contact_s or self._contact_s)
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
@@ -151,7 +150,6 @@ class Catalogue:
         return short_retention(manifest, config)
 
     def watched(self, topics: list[str]) -> TopicWatch:
-        """Watches topics, without ever waiting for an answer."""
         return TopicWatch(self._admin, topics)
 
     def stats_publisher(self, topology: str, producer: Producer, now: float) -> StatsPublisher:

@@ -50,8 +50,6 @@ _JVM_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class _Kafka:
-    """What a broker is started from."""
-
     java: Java
     distribution: Distribution
     prepared: Prepared

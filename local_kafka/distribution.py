@@ -44,7 +44,6 @@ class Distribution:
 
     @property
     def classpath(self) -> str:
-        """The class path for `java -cp`."""
         return str(self.directory / "*")
 
     @property

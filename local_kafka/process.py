@@ -65,7 +65,6 @@ class BrokerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the broker's process is there, whether or not it answers."""
         return self._guardian.poll() is None
 
     @property

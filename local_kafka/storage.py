@@ -91,7 +91,6 @@ class Storage:
 
     @property
     def log_size(self) -> int:
-        """The log's length in bytes."""
         try:
             return self.log_path.stat().st_size
         except FileNotFoundError:

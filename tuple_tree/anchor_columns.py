@@ -48,12 +48,10 @@ class AnchorColumns(NamedTuple):
 
     @classmethod
     def none(cls, tuples: int) -> "AnchorColumns":
-        """Those of tuples without anchors."""
         nothing = np.empty(0, np.uint64)
         return cls(nothing, nothing, np.zeros(tuples + 1, np.intp))
 
     def part(self, begin: int, end: int) -> "AnchorColumns":
-        """Those of the tuples from `begin` up to `end`."""
         if self.starts is None:
             return AnchorColumns(self.roots[begin:end], self.edges[begin:end], None)
         starts = self.starts[begin : end + 1]

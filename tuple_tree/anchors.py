@@ -28,14 +28,12 @@ _one_pair: Final = struct.Struct(">QQ")
 
 
 class Anchor(Protocol):
-    """What a tuple must have to be anchored to."""
+    """What is used of a tuple that a child is anchored to: `edges` is root id → edge id of its delivery."""
 
     out: int
 
     @property
-    def edges(self) -> Edges:
-        """Root id → edge id of its delivery."""
-        ...
+    def edges(self) -> Edges: ...
 
 
 def new_child(anchors: Iterable[Anchor], next_edge: Callable[[], int]) -> Edges:
@@ -66,14 +64,6 @@ def ack_vals(anchor: Anchor) -> list[tuple[int, int]]:
     return [(root, edge ^ out) for root, edge in anchor.edges.items()]
 
 
-pack_anchor: Final = _one_pair.pack
-"""The value of the `anchors` header of one root and one edge: 16 bytes."""
-
-
-unpack_anchor: Final = _one_pair.unpack
-"""Root and edge of such a value."""
-
-
 def pack_anchors(edges: Edges) -> bytes:
     """The value of the `anchors` header: `16 * len(edges)` bytes."""
     return b"".join(_one_pair.pack(root, edge) for root, edge in edges.items())
@@ -88,13 +78,17 @@ def unpack_anchors(header: bytes) -> Edges:
         root, edge = _one_pair.unpack(header)
         return {root: edge}
     if len(header) % PAIR_BYTES:
-        raise WireError(
-            "ragged-anchors", f"the anchors header has {len(header)} bytes, which is no multiple of {PAIR_BYTES}"
-        )
+        raise _ragged(header)
     edges: Edges = {}
     for root, edge in _one_pair.iter_unpack(header):
         edges[root] = edges.get(root, 0) ^ edge
     return edges
+
+
+def _ragged(anchors: bytes) -> WireError:
+    return WireError(
+        "ragged-anchors", f"the anchors header has {len(anchors)} bytes, which is no multiple of {PAIR_BYTES}"
+    )
 
 
 def pack_counts(counts: Sequence[int]) -> bytes:
@@ -123,9 +117,7 @@ def edges_of_tuples(anchors: bytes, counts: bytes | None) -> list[Edges]:
     """
     pairs, odd = divmod(len(anchors), PAIR_BYTES)
     if odd:
-        raise WireError(
-            "ragged-anchors", f"the anchors header has {len(anchors)} bytes, which is no multiple of {PAIR_BYTES}"
-        )
+        raise _ragged(anchors)
     if counts is None:
         return [unpack_anchors(anchors[at : at + PAIR_BYTES]) for at in range(0, len(anchors), PAIR_BYTES)]
     if len(counts) % 2:

@@ -112,12 +112,11 @@ def _packed(column: IdColumn) -> bytes:
 
 
 def _texts(messages: Sequence[str]) -> list[str]:
-    # What a bolt says may hold half a surrogate pair, from a file name for example, which UTF-8 cannot carry.
+    # A bolt's message may hold half a surrogate pair, from a file name for example, which UTF-8 cannot carry.
     return [message.encode(errors="backslashreplace").decode() for message in messages]
 
 
 def encode_ack_batch(batch: AckBatch) -> bytes:
-    """The batch as the value of a record of `{topology}.acks`."""
     spout = batch.spout
     return ACK_BATCH.encode(
         {
@@ -173,7 +172,6 @@ def decode_ack_batch(value: bytes | None) -> AckBatch:
 
 
 def encode_notice_batch(batch: NoticeBatch) -> bytes:
-    """The batch as the value of a record of `{topology}.notices.{spout}`."""
     return NOTICE_BATCH.encode(
         {
             "acks_partition": batch.acks_partition,
@@ -195,9 +193,9 @@ def notice_headers(batch: NoticeBatch) -> list[tuple[str, bytes]]:
 
 
 def failed_by_of(headers: Mapping[str, Any], fails: int) -> tuple[str, ...]:
-    """Which task failed each tree of a notice batch, by its headers; empty where that is not said."""
-    said = headers.get(_FAILED_BY)
-    lines = said.decode(errors="replace").split("\n") if isinstance(said, bytes) else []
+    """Which task failed each tree of a notice batch, by its headers; empty where they do not name it."""
+    value = headers.get(_FAILED_BY)
+    lines = value.decode(errors="replace").split("\n") if isinstance(value, bytes) else []
     return tuple(lines) if len(lines) == fails else ("",) * fails
 
 

@@ -23,7 +23,6 @@ class Columns(NamedTuple):
     counts: NDArray[np.intp] | None
 
     def part(self, begin: int, end: int) -> "Columns":
-        """The rows from `begin` up to `end`."""
         counts = self.counts
         if counts is None:
             return Columns(self.rows[begin:end], self.ids[2 * begin : 2 * end], None)
@@ -32,7 +31,6 @@ class Columns(NamedTuple):
 
 
 def concatenated(several: Sequence[Columns]) -> Columns:
-    """Columns below each other."""
     if len(several) == 1:
         return several[0]
     rows = pa.concat_batches([each.rows for each in several])

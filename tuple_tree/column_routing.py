@@ -66,7 +66,6 @@ def by_partial_key(codec: PackCodec, tasks: int, positions: tuple[int, ...]) -> 
 
 
 def fixed(tasks: tuple[int, ...]) -> ChooseRows:
-    """All rows to the same tasks."""
     shares: list[Share] = [(task, _ALL) for task in tasks]
     return lambda _batch: shares
 
@@ -108,7 +107,6 @@ def _keys(codec: PackCodec, batch: Any, positions: tuple[int, ...]) -> tuple[Row
 
 
 def _shares(tasks: Rows) -> Iterator[Share]:
-    """The rows of each task that receives any, in their order."""
     if not len(tasks):
         return
     order = np.argsort(tasks, kind="stable")

@@ -5,13 +5,13 @@ The record's own headers come first and unchanged; these follow, all UTF-8 text:
 | header | value |
 |---|---|
 | `dead-letter.topic`, `.partition`, `.offset` | where it lay |
-| `dead-letter.index` | which of the tuples of the record that lay there, from 0; if it is one of several |
+| `dead-letter.index` | the index of its tuple in the record that lay there, if it had several |
 | `dead-letter.reason` | a short, stable word, such as `truncated` |
 | `dead-letter.detail` | a sentence for a person |
 | `dead-letter.by` | who could not use it: a component's task, or `acker` |
 
-That one was replayed is told by a record after it: without key and value, its one header `dead-letter.replayed` names
-the offset of the dead letter. Retention deletes a log from its beginning, so it outlives what it tells of.
+When one is replayed, a record is appended without key and value, whose one header `dead-letter.replayed` is the offset
+of the dead letter. Retention deletes a log from its beginning, so this marker outlives its dead letter.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ def dead_letter_headers(
 
     What UTF-8 cannot carry, half of a surrogate pair in the name of a file for instance, is escaped as Python shows it.
     """
-    said = {
+    values = {
         "topic": topic,
         "partition": str(partition),
         "offset": str(offset),
@@ -39,9 +39,8 @@ def dead_letter_headers(
         "by": by,
         **({} if index is None else {"index": str(index)}),
     }
-    return [(PREFIX + name, text.encode(errors="backslashreplace")) for name, text in said.items()]
+    return [(PREFIX + name, text.encode(errors="backslashreplace")) for name, text in values.items()]
 
 
 def replay_marker(offset: int) -> Headers:
-    """The headers of the record that says that a dead letter was replayed."""
     return [(REPLAYED, str(offset).encode())]

@@ -164,7 +164,6 @@ class Manifest(_Frozen):
 
     @property
     def acking(self) -> bool:
-        """Whether trees are followed."""
         return self.guarantee != "at_most_once"
 
     @property
@@ -174,7 +173,6 @@ class Manifest(_Frozen):
 
     @property
     def bolts(self) -> tuple[BoltManifest, ...]:
-        """The bolts, in order."""
         return tuple(component for component in self.components if isinstance(component, BoltManifest))
 
     def component(self, name: str) -> Component:
@@ -200,7 +198,6 @@ class Manifest(_Frozen):
         raise ValueError(f"component {component!r} has no stream {stream!r}: it declares {declared}")
 
     def to_json(self) -> bytes:
-        """The manifest as the value of a record of `acker.topologies`."""
         return self.model_dump_json().encode()
 
     @classmethod

@@ -14,33 +14,24 @@ _TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 
 
 def check_name(kind: str, name: str) -> str:
-    """Returns the name if a topology, component or stream may have it.
-
-    Raises `InvalidNameError` otherwise, saying what is allowed.
-    """
-    if not _NAME.fullmatch(name):
-        raise InvalidNameError(
-            f"{kind} name {name!r} cannot be used: it must start with a letter and go on with letters, digits, "
-            "'_' or '-', 80 characters at most"
-        )
-    return name
+    """Returns the name if a topology, component or stream may have it. Raises `InvalidNameError` otherwise."""
+    rule = "it must start with a letter and go on with letters, digits, '_' or '-', 80 characters at most"
+    return _check(_NAME, kind, name, rule)
 
 
 def check_field(name: str) -> str:
     """Returns the name if a field may have it (Avro's rule). Raises `InvalidNameError` otherwise."""
-    if not _FIELD.fullmatch(name):
-        raise InvalidNameError(
-            f"field name {name!r} cannot be used: it must be letters, digits and '_', no digit first"
-        )
-    return name
+    return _check(_FIELD, "field", name, "it must be letters, digits and '_', no digit first")
 
 
 def check_topic(name: str) -> str:
     """Returns the name if a topic may have it (Kafka's rule). Raises `InvalidNameError` otherwise."""
-    if not _TOPIC.fullmatch(name):
-        raise InvalidNameError(
-            f"topic name {name!r} cannot be used: Kafka takes letters, digits, '.', '_' and '-', 1 to 249 characters"
-        )
+    return _check(_TOPIC, "topic", name, "Kafka takes letters, digits, '.', '_' and '-', 1 to 249 characters")
+
+
+def _check(pattern: re.Pattern[str], kind: str, name: str, rule: str) -> str:
+    if not pattern.fullmatch(name):
+        raise InvalidNameError(f"{kind} name {name!r} cannot be used: {rule}")
     return name
 
 
@@ -50,27 +41,23 @@ def tuples_topic(topology: str, bolt: str) -> str:
 
 
 def acks_topic(topology: str) -> str:
-    """Where all inits, acks, fails and resets of a topology go."""
     return f"{topology}.acks"
 
 
 def notices_topic(topology: str, spout: str) -> str:
-    """Where the ackers tell a spout's tasks the outcome of their trees, one partition a task."""
+    """The outcomes of a spout's trees, one partition a task."""
     return f"{topology}.notices.{spout}"
 
 
 def dead_letters_topic(topology: str) -> str:
-    """Where records go that could not be used."""
     return f"{topology}.dead-letters"
 
 
 def stats_topic(topology: str) -> str:
-    """Where the processes of a topology say once a second what they have done."""
     return f"{topology}.stats"
 
 
 def acker_group(topology: str) -> str:
-    """The consumer group of a topology's acker workers."""
     return f"{topology}.acker"
 
 
@@ -85,11 +72,11 @@ def transactional_prefix(topology: str, component: str) -> str:
 
 
 def transactional_id(topology: str, component: str, slot: str) -> str:
-    """The transactional id of a process of a bolt; who has the same slot later puts an end to its transactions."""
+    """The transactional id of a process of a bolt; a later process of the same slot fences it."""
     return f"{transactional_prefix(topology, component)}{slot}"
 
 
 TOPOLOGIES_TOPIC: Final = "acker.topologies"
 
 CATALOGUE_GROUP: Final = "acker.catalogue"
-"""In whose name topics are read by those who have no group of their own; nobody joins it."""
+"""The group of readers that have no group of their own; it is not joined."""

@@ -67,7 +67,6 @@ class OffsetManager:
             self.done(offset)
 
     def _pass(self, first: int) -> None:
-        """All before this entry are done."""
         self._committable = self._open[first - 1] + 1
         if first >= _COMPACT and 2 * first >= len(self._open):
             del self._open[:first]
@@ -89,7 +88,6 @@ class OffsetManager:
         return self._open[self._first] if self._first < len(self._open) else None
 
     def open_to(self, offset: int) -> list[int]:
-        """The open offsets up to this one, in rising order."""
         open_ = self._open
         behind = bisect_right(open_, offset, self._first)
         return [each for each in open_[self._first : behind] if each not in self._ahead]
@@ -106,7 +104,6 @@ class OffsetManager:
 
     @property
     def open_count(self) -> int:
-        """How many offsets are started and not done."""
         return len(self._open) - self._first - len(self._ahead)
 
     @property

@@ -225,7 +225,6 @@ class PackCodec:
         return self.readable(self.decode_batch(payload))
 
     def readable(self, batch: Any) -> tuple[list[Values], Mapping[int, WireError]]:
-        """The values of each row of a batch, and what is wrong with those that cannot be read, by their index."""
         try:
             return self.rows(batch), {}
         except Exception:  # noqa: BLE001 - of fastavro, and of Arrow, for dates that Python does not have
@@ -239,7 +238,6 @@ class PackCodec:
         return list(zip(*(self.column(batch, position) for position in range(len(self._columns))), strict=True))
 
     def column(self, batch: Any, position: int) -> list[Any]:
-        """The values of one field; raises as `rows`."""
         return self._columns[position].values(batch.column(position))
 
     def embedded(self, position: int, values: Sequence[Any]) -> Any:

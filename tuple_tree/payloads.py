@@ -13,7 +13,7 @@ import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import fastavro
 
@@ -21,70 +21,40 @@ from tuple_tree.errors import WireError
 from tuple_tree.packs import PackCodec
 from tuple_tree.streams import Stream, Values
 
-NO_ERRORS: Final[Mapping[int, WireError]] = {}
-
-
-class PayloadCodec(Protocol):
-    """Turns rows into the payload of a record, and back."""
-
-    max_rows: int
-
-    def row(self, values: Sequence[Any]) -> Any:
-        """What `encode` takes for the values of a tuple, which may change afterwards.
-
-        Raises `ValueError`, `TypeError` or another error if the values do not fit the stream.
-        """
-        ...
-
-    def is_row(self, values: Values) -> bool:
-        """Whether `encode` takes these values, as many as the stream has fields, as they are."""
-        ...
-
-    def encode(self, rows: Sequence[Any]) -> bytes:
-        """The payload of a record with these rows.
-
-        Raises `ValueError`, `TypeError` or another error if a value does not fit after all.
-        """
-        ...
-
-    def decode(self, payload: bytes) -> tuple[list[Values], Mapping[int, WireError]]:
-        """The values of each tuple, and what is wrong with those that cannot be read, by their index.
-
-        Raises `WireError` if the payload is not one of the stream's.
-        """
-        ...
-
-    def alone(self, payload: bytes, index: int) -> bytes:
-        """The payload of a record that carries only one of the tuples of this one.
-
-        Raises `WireError` if the payload is not one of the stream's.
-        """
-        ...
+_NO_ERRORS: Final[Mapping[int, WireError]] = {}
 
 
 class _SingleCodec(ABC):
-    """A codec of one tuple a record, which is encoded when it is emitted."""
+    """A codec of one tuple a record, which is encoded when it is emitted; `PackCodec` describes the methods."""
 
     max_rows = 1
 
     def __init__(self, stream: Stream) -> None:
         self._names = stream.field_names
 
-    def is_row(self, values: Values) -> bool:  # noqa: ARG002 - it takes payloads
+    @abstractmethod
+    def row(self, values: Sequence[Any]) -> bytes: ...
+
+    def is_row(self, values: Values) -> bool:  # noqa: ARG002 - `encode` takes payloads
         return False
 
-    def encode(self, rows: Sequence[bytes]) -> bytes:
+    def encode(self, rows: Sequence[Any]) -> bytes:
+        payload: bytes
         (payload,) = rows
         return payload
 
     def decode(self, payload: bytes) -> tuple[list[Values], Mapping[int, WireError]]:
-        return [self._values(payload)], NO_ERRORS
+        return [self._values(payload)], _NO_ERRORS
 
     def alone(self, payload: bytes, index: int) -> bytes:  # noqa: ARG002 - there is only one
         return payload
 
     @abstractmethod
     def _values(self, payload: bytes) -> Values: ...
+
+
+PayloadCodec = PackCodec | _SingleCodec
+"""Turns rows into the payload of a record, and back."""
 
 
 class _AvroCodec(_SingleCodec):
@@ -110,9 +80,9 @@ class _AvroCodec(_SingleCodec):
 
 class _JsonCodec(_SingleCodec):
     def row(self, values: Sequence[Any]) -> bytes:
-        # Not-a-number and infinity are Python's words, and no JSON.
-        said = dict(zip(self._names, values, strict=True))
-        return json.dumps(said, separators=(",", ":"), allow_nan=False).encode()
+        # NaN and infinity are no JSON.
+        record = dict(zip(self._names, values, strict=True))
+        return json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
 
     def _values(self, payload: bytes) -> Values:
         try:
@@ -142,7 +112,6 @@ _CODECS: Final[dict[str, Callable[[Stream], PayloadCodec]]] = {
 
 
 def payload_codec(stream: Stream) -> PayloadCodec:
-    """The codec of a stream's payloads."""
     return _CODECS[stream.codec](stream)
 
 

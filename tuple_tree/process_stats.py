@@ -1,4 +1,4 @@
-"""What a process of a topology says about itself once a second, as a record of `{topology}.stats`.
+"""The statistics of a process of a topology, sent once a second as a record of `{topology}.stats`.
 
 Counts are since the start of the process, so a reader takes differences, and a record that is lost costs nothing.
 """
@@ -38,24 +38,16 @@ class StatsRecord:
 
     @property
     def process(self) -> str:
-        """Where it runs: `host/pid`."""
         return f"{self.host}/{self.pid}"
 
     @property
     def key(self) -> bytes:
-        """The key of its records."""
         return f"{self.kind}/{self.name}/{self.host}/{self.pid}".encode()
 
     def to_json(self) -> bytes:
         """The value of the record; the rest stands in its key and its timestamp."""
-        said = {
-            "v": VERSION,
-            "run": self.run,
-            "uptime_ms": self.uptime_ms,
-            "ended": self.ended,
-            "stats": self.stats,
-        }
-        return json.dumps(said, separators=(",", ":")).encode()
+        members = {"v": VERSION, "run": self.run, "uptime_ms": self.uptime_ms, "ended": self.ended, "stats": self.stats}
+        return json.dumps(members, separators=(",", ":")).encode()
 
     @classmethod
     def of(cls, key: bytes | None, value: bytes | None, at_ms: int) -> "StatsRecord":
@@ -68,36 +60,28 @@ class StatsRecord:
         """
         try:
             kind, name, host, pid = (key or b"").decode().split("/")
-            said = json.loads(value or b"")
-            if kind not in ("component", "acker") or said["v"] != VERSION or not isinstance(said["stats"], dict):
-                raise ValueError(f"kind {kind!r}, version {said['v']!r}")
-            return cls(
-                "acker" if kind == "acker" else "component",
-                name,
-                host,
-                int(pid),
-                str(said["run"]),
-                int(said["uptime_ms"]),
-                bool(said["ended"]),
-                said["stats"],
-                at_ms,
-            )
+            values = json.loads(value or b"")
+            if kind not in ("component", "acker") or values["v"] != VERSION or not isinstance(values["stats"], dict):
+                raise ValueError(f"kind {kind!r}, version {values['v']!r}")
+            run, uptime_ms, ended = str(values["run"]), int(values["uptime_ms"]), bool(values["ended"])
+            kind_: Kind = "acker" if kind == "acker" else "component"
+            return cls(kind_, name, host, int(pid), run, uptime_ms, ended, values["stats"], at_ms)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise StatsRecordError(
                 f"not a record of stats ({error!r}), its key is {key!r}: do all processes run the same version?"
             ) from error
 
 
-def filter_known_fields(said: Mapping[str, Any], empty: object) -> dict[str, Any]:
+def filter_known_fields(values: Mapping[str, Any], empty: object) -> dict[str, Any]:
     """The members of an object that a snapshot has as well; others are of another version, and skipped.
 
     Raises `ValueError` if one is of another kind.
     """
     found = {}
     for field_ in fields(empty):  # type: ignore[arg-type]
-        if field_.name not in said:
+        if field_.name not in values:
             continue
-        value, like = said[field_.name], getattr(empty, field_.name)
+        value, like = values[field_.name], getattr(empty, field_.name)
         if isinstance(like, int | float) and not isinstance(value, int | float):
             raise ValueError(f"{field_.name} is {value!r}")
         if isinstance(like, str) and not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What became of the messages of a source that can be read again by position, as columns.
+"""The state of the messages of a source that can be read again by position, as columns.
 
 No payload is kept: only which offsets are open, since when, and under which attempt. An open position is *pending*
 (delivered, no outcome yet) or *due* (to be delivered again). It is closed by an ack of any of its attempts, because
@@ -109,7 +109,6 @@ class _Partition:
         return places, (self.offsets[places] == offsets) & (self.states[places] != _DONE)
 
     def trim(self) -> None:
-        """Drops what is done before the first open position."""
         is_open = self.states != _DONE
         first = int(is_open.argmax()) if is_open.any() else len(is_open)
         if first:
@@ -189,8 +188,8 @@ class SourcePositions:
     ) -> NDArray[np.uint8]:
         """Makes positions due under the attempt after the one that failed.
 
-        A failure of an attempt that was given up before is stale. One of an attempt that was never heard of is that of
-        an earlier process, which had given up more than the notices tell.
+        A failure of an attempt that was given up before is stale. One of a later attempt is that of an
+        earlier process, which had given up more than the notices tell.
 
         Returns the reasons of those that it made due.
 
@@ -251,8 +250,9 @@ class SourcePositions:
                 continue
             places = places[found.offsets[places] < found.offsets[places[0]] + span]
             offsets = found.offsets[places]
-            said = {at: found.messages[at] for at in offsets.tolist() if at in found.messages} if found.messages else {}
-            taken.append(Replays(partition, offsets, found.attempts[places], found.reasons[places], said))
+            held = found.messages
+            messages = {at: held[at] for at in offsets.tolist() if at in held} if held else {}
+            taken.append(Replays(partition, offsets, found.attempts[places], found.reasons[places], messages))
             self._forget(found, places)
             found.states[places] = _PENDING
             found.periods[places] = self._period
@@ -263,7 +263,7 @@ class SourcePositions:
         return taken
 
     def prefixes(self, mark: int) -> list[Prefix]:
-        """How far each partition is done."""
+        """How far each partition is done; `mark`, how far the notices were read, is that of those with nothing open."""
         prefixes = []
         for number, found in self._partitions.items():
             found.trim()
@@ -284,7 +284,6 @@ class SourcePositions:
         found.attempts[places] = attempts
 
     def _forget(self, found: _Partition, places: NDArray[np.intp]) -> None:
-        """Forgets what was said of positions."""
         if found.messages:
             for offset in found.offsets[places].tolist():
                 found.messages.pop(offset, None)

@@ -1,10 +1,10 @@
-"""Noticing that there is work of which nothing is done, though every loop turns."""
+"""Work without progress, though every loop turns."""
 
 from collections.abc import Hashable
 from typing import Final
 
 BROKERS: Final = "no broker has answered"
-"""What is said of a process whose questions about its topics have no answer."""
+"""Why a process is stalled whose requests about its topics have no answer."""
 
 
 class Stall:
@@ -20,11 +20,7 @@ class Stall:
         self._since: float | None = None
 
     def seconds(self, now: float, done: Hashable, *, has_work: bool = True) -> float:
-        """Seconds since something was done last, without the patience; 0 where there is no work.
-
-        Args:
-            has_work: whether there is any.
-        """
+        """Seconds since `done` changed last, without the patience; 0 where there is no work."""
         if self._since is None or not has_work or done != self._done:
             self._since, self._done = now, done
         return max(0.0, now - self._since - self._patience_s)

@@ -82,11 +82,9 @@ class Stream(BaseModel):
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """The names of the fields, in order."""
         return tuple(field.name for field in self.fields)
 
     def avro_schema(self) -> dict[str, Any]:
-        """The Avro schema of the payload."""
         return {
             "type": "record",
             "name": "Tuple",
@@ -103,7 +101,7 @@ def declare(
 ) -> Stream:
     """Declares a stream the short way.
 
-    Raises `ValueError` if the stream cannot be.
+    Raises `ValueError` if it is invalid.
 
     Args:
         fields: names with their types (`str`, `int`, `float`, `bool`, `bytes`, or an Avro type), or names alone, or one
@@ -117,9 +115,7 @@ def declare(
         pairs = list(fields.items())
     else:
         pairs = [(field, bytes if codec == "bytes" else str) for field in fields]
-    declared = tuple(Field(name=field, type=_AVRO_TYPES.get(_hashable(kind), kind)) for field, kind in pairs)
+    declared = tuple(
+        Field(name=field, type=_AVRO_TYPES.get(kind, kind) if isinstance(kind, type) else kind) for field, kind in pairs
+    )
     return Stream(name=name, fields=declared, codec=cast(Codec, codec), direct=direct)
-
-
-def _hashable(kind: Any) -> object:
-    return kind if isinstance(kind, type) else None

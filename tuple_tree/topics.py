@@ -16,7 +16,7 @@ from tuple_tree.names import (
 
 _HOUR_MS: Final = 3_600_000
 _SHORT_RETENTION_MS: Final = 24 * _HOUR_MS
-# Who is silent, and for how long, is told by the broker's time: the clocks of many hosts do not agree.
+# Heartbeat ages are counted by the broker's time: the clocks of many hosts do not agree.
 _STATS: Final = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
 _STATS_CONFIG: Final = {
     **_STATS,
@@ -54,10 +54,10 @@ def acks_spec(manifest: Manifest) -> TopicSpec:
 
 
 def short_retention(manifest: Manifest, config: Mapping[str, str | None]) -> str | None:
-    """What is to be said of an ack log that forgets before its trees have ended; None if it does not.
+    """A warning about an ack log whose retention is shorter than trees may live; None if it is not.
 
-    Somebody may want it that way for a while, to save a disk, so it is no reason not to start: what is forgotten times
-    out, and is replayed.
+    A user may want it for a while, to save a disk, so it is no reason not to start: such trees time out, and are
+    replayed.
     """
     least, topic = least_retention_ms(manifest), acks_topic(manifest.topology)
     # By size it may be any time, so none is promised.
