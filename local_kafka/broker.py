@@ -25,7 +25,7 @@ from local_kafka.prepared import Prepared, prepare
 from local_kafka.process import BrokerProcess
 from local_kafka.properties import broker_properties, check_overrides, open_listeners, render
 from local_kafka.security import Security, secured_listeners
-from local_kafka.storage import Storage
+from local_kafka.storage import Storage, keep_log, log_tail
 
 _LOG4J_CONFIG = Path(__file__).parent / "log4j2.properties"
 _PORT_ATTEMPTS = 5
@@ -177,7 +177,8 @@ class LocalKafka:
         try:
             self._start(_Kafka(java, distribution, prepared), self._open_storage(), time.monotonic() + timeout)
         except BaseException as error:
-            self._keep_log(error)
+            if isinstance(error, BrokerStartError) and self._remove_temporary is not None:
+                error.log_path = keep_log(error.log_path)
             self._forget_temporary()
             raise
 
@@ -231,8 +232,7 @@ class LocalKafka:
                 _wait_until_ready(process, storage, self._admin_settings(port), deadline)
             except BaseException as error:
                 process.kill()
-                # Between choosing a port and the broker's listening there, another process may take it. Nothing can
-                # hand Java an open socket, so all there is to do is to choose again.
+                # Another process may take the port before the broker listens there; then another one is chosen.
                 taken = isinstance(error, BrokerStartError) and any(_PORT_TAKEN in line for line in error.log_tail)
                 if not taken or attempt == _PORT_ATTEMPTS:
                     raise
@@ -281,16 +281,6 @@ class LocalKafka:
             os.close(lock)
         return process
 
-    def _keep_log(self, error: BaseException) -> None:
-        """Save the log that an error points at from going with the temporary directory."""
-        if not isinstance(error, BrokerStartError) or self._remove_temporary is None:
-            return
-        descriptor, kept = tempfile.mkstemp(prefix="kafka-acker-", suffix=".log")
-        os.close(descriptor)
-        with suppress(OSError):
-            shutil.copyfile(error.log_path, kept)
-        error.log_path = Path(kept)
-
 
 def _check_free(port: int) -> None:
     if not is_free(port):
@@ -307,15 +297,9 @@ def _run_once(java: Java, distribution: Distribution, root: Path, prepared: Prep
 
 
 def _wait_until_ready(process: BrokerProcess, storage: Storage, settings: Mapping[str, Any], deadline: float) -> None:
-    admin = AdminClient(
-        {
-            **settings,
-            "reconnect.backoff.ms": 20,
-            "reconnect.backoff.max.ms": 100,
-            # That nobody listens there yet is no news.
-            "log_level": 0,
-        }
-    )
+    # At first, all connections are refused: no reason for a log line.
+    quick = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "log_level": 0}
+    admin = AdminClient({**settings, **quick})
     cluster_id = storage.cluster_id
     while process.is_running and time.monotonic() < deadline:
         with suppress(KafkaException):
@@ -331,15 +315,14 @@ def _wait_until_ready(process: BrokerProcess, storage: Storage, settings: Mappin
     raise BrokerStartError(
         f"{reason}; the last lines of its log:",
         log_path=storage.log_path,
-        log_tail=storage.log_tail(process.log_start),
+        log_tail=log_tail(storage.log_path, process.log_start),
     )
 
 
 def _wake_group_coordinator(admin: AdminClient) -> None:
-    """Have the broker create the topic of the groups' offsets now.
+    """Have the broker create the topic of the groups' offsets before the first consumer needs it.
 
-    It would do so when first asked for a group, and clients that are told to come back wait seconds: the first
-    consumer of a new broker has its first record after 0.7 s with this, 3.6 s without.
+    The first consumer of a new broker has its first record after 0.7 s with this, 3.6 s without.
     """
-    with suppress(KafkaException):  # Which group, and that the coordinator is still loading, is of no interest.
+    with suppress(KafkaException):  # The coordinator may still be loading.
         admin.describe_consumer_groups(["none"], request_timeout=_WAKE_SECONDS)["none"].result()

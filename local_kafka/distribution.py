@@ -31,7 +31,7 @@ _IVY_SETTINGS = _HERE / "ivysettings.xml"
 _MANIFEST = "jars.json"
 _DOWNLOAD_MEGABYTES = 43
 _FETCHED = "[SUCCESSFUL ]"
-# What Ivy says when it does not reach the server at all; it would go on to try the other jars, one time-out each.
+# Ivy does not reach the server at all; it would go on to try the other jars, one time-out each.
 _UNREACHABLE = re.compile(r"server access error|host \S+ not found|you probably access", re.IGNORECASE)
 _CAUSE = re.compile(r"server access error|host \S+ not found|not found|download failed|invalid|error", re.IGNORECASE)
 
@@ -76,7 +76,7 @@ def cache_root(environ: Mapping[str, str]) -> Path:
 def provide_distribution(java: Java, console: Console, environ: Mapping[str, str] | None = None) -> Distribution:
     """Take Kafka's jars from the cache; fetch them first where they are missing or damaged.
 
-    Raises `DownloadError`, they could not be fetched or stored.
+    Settings are those of the environment of this process unless given. Raises `DownloadError`.
     """
     environ = os.environ if environ is None else environ
     root = cache_root(environ).absolute()
@@ -110,13 +110,21 @@ def locked(directory: Path, console: Console) -> Iterator[int]:
         yield file.fileno()
 
 
-def _fetch(distribution: Distribution, java: Java, console: Console, lock: int, *, settings: str | None) -> None:
-    target = distribution.directory
-    # Only the holder of the lock makes such directories: what is there was left behind by a process that was killed.
-    for leftover in target.parent.glob(f"{target.name}.tmp-*"):
+@contextmanager
+def workspace(target: Path, leftovers: str) -> Iterator[Path]:
+    """A directory in which the holder of the lock makes `target`; `leftovers` matches those of killed processes."""
+    for leftover in target.parent.glob(leftovers):
         shutil.rmtree(leftover, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=f"{target.name}.tmp-", dir=target.parent))
     try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _fetch(distribution: Distribution, java: Java, console: Console, lock: int, *, settings: str | None) -> None:
+    target = distribution.directory
+    with workspace(target, f"{target.name}.tmp-*") as work:
         jars = work / "jars"
         _run_ivy(java, console, lock, settings=settings, cache=work / "ivy", jars=jars)
         sizes = {jar.name: jar.stat().st_size for jar in jars.glob("*.jar")}
@@ -126,15 +134,13 @@ def _fetch(distribution: Distribution, java: Java, console: Console, lock: int, 
         if target.exists():
             target.rename(work / "damaged")
         jars.rename(target)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _run_ivy(java: Java, console: Console, lock: int, *, settings: str | None, cache: Path, jars: Path) -> None:
     command = [str(java.executable), "-jar", str(_ivy_jar()), "-verbose"]
     command += ["-settings", settings or str(_IVY_SETTINGS), "-cache", str(cache), "-ivy", str(_IVY_FILE)]
     command += ["-confs", "default", "-retrieve", str(jars / "[artifact]-[revision].[ext]")]
-    said: list[str] = []
+    output: list[str] = []
     unreachable = False
     started = time.monotonic()
     # Ivy inherits the lock: should this process be killed, the next one waits until nothing writes there any more.
@@ -152,7 +158,7 @@ def _run_ivy(java: Java, console: Console, lock: int, *, settings: str | None, c
     ):
         try:
             for line in ivy.stdout or ():
-                said.append(line.strip())
+                output.append(line.strip())
                 if _FETCHED in line:
                     advance()
                 elif settings is None and _UNREACHABLE.search(line):
@@ -163,12 +169,12 @@ def _run_ivy(java: Java, console: Console, lock: int, *, settings: str | None, c
             ivy.kill()
             raise
     if unreachable or ivy.returncode != 0:
-        raise DownloadError(_explain(said, settings))
+        raise DownloadError(_explain(output, settings))
     console.print(f"Fetched Apache Kafka {KAFKA_VERSION} in {time.monotonic() - started:.0f} s.", highlight=False)
 
 
-def _explain(said: list[str], settings: str | None) -> str:
-    cause = next((line for line in said if _CAUSE.search(line)), said[-1] if said else "Ivy said nothing")
+def _explain(output: list[str], settings: str | None) -> str:
+    cause = next((line for line in output if _CAUSE.search(line)), output[-1] if output else "Ivy printed nothing")
     source = f"the repositories of {settings}" if settings else "Maven Central"
     return (
         f"Apache Kafka {KAFKA_VERSION} could not be fetched from {source}: {cause}. It is fetched once "
@@ -191,10 +197,7 @@ def _ivy_jar() -> Path:
 
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[], None]]:
-    """Show how many jars have come: a bar on a terminal, a line now and then elsewhere.
-
-    Yields what to call for each jar.
-    """
+    """Show how many jars have come, a bar on a terminal and lines elsewhere; yields what to call for each jar."""
     total = len(jar_names())
     title = f"Fetching Apache Kafka {KAFKA_VERSION}, once ({_DOWNLOAD_MEGABYTES} MB)"
     if console.is_terminal:

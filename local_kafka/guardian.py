@@ -1,4 +1,4 @@
-"""The process between us and the broker, which sees to it that the broker never outlives whoever started it.
+"""The process between us and the broker, which ends the broker when the process that started it has ended.
 
 It starts the command it is given, prints its process id on standard output, and ends with the command's exit status.
 Standard input is the line to the parent: `stop` asks the command to end, `kill` ends it, and the end of the input,

@@ -13,7 +13,7 @@ from local_kafka.errors import JavaNotFoundError, JavaTooOldError
 MIN_VERSION = 17
 """The oldest Java that Kafka 4's broker runs on."""
 
-_VERSION = re.compile(r'version "(?P<version>[^"]+)"')
+_VERSION = re.compile(r'version "((?P<feature>\d+)(?:\D+(?P<minor>\d+))?[^"]*)"')
 _BUILD = re.compile(r"^\s*java\.vm\.version = (?P<build>.+?)\s*$", re.MULTILINE)
 _HOME = re.compile(r"^\s*java\.home = (?P<home>.+?)\s*$", re.MULTILINE)
 _REMEDY = (
@@ -24,32 +24,24 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime."""
+    """A Java runtime.
+
+    Attributes:
+        executable: The `java` command.
+        version: Its feature release: 17 for 17.0.15.
+        build: Its exact version, with characters that a file name may have.
+    """
 
     executable: Path
     version: int
     build: str
 
 
-def parse_version(output: str) -> int | None:
-    """Read the feature release out of what `java -version` prints.
-
-    Returns 8 for `1.8.0_392`, 17 for `17.0.15`, 25 for `25-ea`; None where there is no version.
-    """
-    found = _VERSION.search(output)
-    if found is None:
-        return None
-    numbers = re.findall(r"\d+", found["version"])
-    if not numbers:
-        return None
-    return int(numbers[1]) if numbers[0] == "1" and len(numbers) > 1 else int(numbers[0])
-
-
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
     """Find a Java runtime that is new enough: that of `JAVA_HOME` first, then the one on `PATH`.
 
-    Raises `JavaNotFoundError`, there is none, or none that runs; `JavaTooOldError`, all there are older than Kafka
-    needs.
+    Looks in the environment of this process unless given. Raises `JavaNotFoundError` if there is none, or none that
+    runs, and `JavaTooOldError` if all are older than Kafka needs.
     """
     environ = os.environ if environ is None else environ
     seen: list[str] = []
@@ -94,14 +86,15 @@ def _ask(executable: str) -> Java | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    version = parse_version(answer.stdout)
-    if answer.returncode != 0 or version is None:
+    exact = _VERSION.search(answer.stdout)
+    if answer.returncode != 0 or exact is None:
         return None
-    # `java` may be a version manager's script, which would stand between us and the process we have to end: take the
-    # runtime's own binary.
+    # 8 for `1.8.0_392`, 17 for `17.0.15`, 25 for `25-ea`.
+    first, second = exact["feature"], exact["minor"]
+    version = int(second if first == "1" and second else first)
+    # `java` may be a version manager's script, which would be ended in place of Java: take the runtime's own binary.
     home = _HOME.search(answer.stdout)
     binary = Path(home["home"]) / "bin" / "java" if home else None
     runtime = binary if binary is not None and binary.is_file() else Path(executable)
-    exact = _BUILD.search(answer.stdout) or _VERSION.search(answer.stdout)
-    assert exact is not None  # noqa: S101 - parse_version found one
-    return Java(runtime, version, re.sub(r"[^\w.+-]", "_", exact[1]))
+    build = (_BUILD.search(answer.stdout) or exact)[1]
+    return Java(runtime, version, re.sub(r"[^\w.+-]", "_", build))

@@ -24,9 +24,9 @@ def is_free(port: int) -> bool:
 
 
 def free_port(taken: Iterable[int] = ()) -> int:
-    """Choose a free port at random. Raises `OSError`, None of a hundred candidates was free."""
-    candidates = random.SystemRandom().sample(_RANGE, 100)
-    for port in candidates:
-        if port not in set(taken) and is_free(port):
+    """Choose a free port at random, none of those `taken`. Raises `OSError` if none of a hundred was free."""
+    excluded = set(taken)
+    for port in random.SystemRandom().sample(_RANGE, 100):
+        if port not in excluded and is_free(port):
             return port
     raise OSError(f"no free port found between {_RANGE.start} and {_RANGE.stop} on {HOST}")

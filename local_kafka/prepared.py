@@ -1,14 +1,13 @@
-"""What makes a broker start quickly: made once for a version of Kafka and of Java, and kept beside the jars.
+"""A formatted directory and an archive of Java classes, made once for a version of Kafka and of Java, beside the jars.
 
-Formatting a directory takes a Java program of its own, and most of the CPU time of a broker's start is Java's, which
-loads and verifies thousands of classes. So one broker is formatted, started and stopped: every later one copies the
-formatted directory, and takes the classes from an archive (Java's application class-data sharing). Measured on one
-core: a start takes 2.5 s instead of 6.
+Formatting takes a Java program of its own, and most of the CPU time of a broker's start is Java's, which loads and
+verifies thousands of classes. So one broker is formatted, started and stopped: every later one copies the formatted
+directory, and takes the classes from an archive (Java's application class-data sharing). Measured on one core: a start
+takes 2.5 s instead of 6.
 """
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,12 +15,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from local_kafka.distribution import KAFKA_VERSION, Distribution, locked
+from local_kafka.distribution import KAFKA_VERSION, Distribution, locked, workspace
 from local_kafka.errors import BrokerStartError, LocalKafkaError
 from local_kafka.java import Java
 from local_kafka.ports import free_port
 from local_kafka.properties import broker_properties, open_listeners, render
-from local_kafka.storage import log_tail
+from local_kafka.storage import keep_log, log_tail
 
 _FORMAT_SECONDS = 60
 _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -30,7 +29,7 @@ _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What was made."""
+    """The directory of what was made."""
 
     directory: Path
 
@@ -50,48 +49,38 @@ class Prepared:
         return (f"-XX:SharedArchiveFile={self.classes}",) if self.classes.is_file() else ()
 
 
-def prepare(
-    java: Java, distribution: Distribution, console: Console, run: Callable[[Path, Prepared, tuple[str, ...]], None]
-) -> Prepared:
-    """Make what a start needs, unless it is there. Raises `BrokerStartError`, kafka could not format a directory."""
+Run = Callable[[Path, Prepared, tuple[str, ...]], None]
+"""Starts and stops a broker: its data directory, what is prepared so far, and options for Java."""
+
+
+def prepare(java: Java, distribution: Distribution, console: Console, run: Run) -> Prepared:
+    """Make what a start needs, unless it is there. Raises `BrokerStartError` if Kafka could not format a directory."""
     made = Prepared(distribution.directory / f"prepared-{java.build}")
     if made.formatted.is_dir():
         return made
     with locked(distribution.directory, console):
         if not made.formatted.is_dir():  # Otherwise another process made it while we waited.
-            # Only the holder of the lock makes such directories: these were left behind by processes that were killed.
-            for leftover in distribution.directory.glob("prepared-*.tmp-*"):
-                shutil.rmtree(leftover, ignore_errors=True)
             console.print(f"Preparing Apache Kafka {KAFKA_VERSION}, once …", highlight=False)
-            work = Path(tempfile.mkdtemp(prefix=f"{made.directory.name}.tmp-", dir=distribution.directory))
-            try:
-                _make(java, distribution, Prepared(work / "made"), work / "broker", run)
+            with workspace(made.directory, "prepared-*.tmp-*") as work:
+                unfinished = Prepared(work / "made")
+                _format(java, distribution, unfinished)
+                with suppress(LocalKafkaError):  # Without an archive, every start just takes longer.
+                    run(work / "broker", unfinished, (f"-XX:ArchiveClassesAtExit={unfinished.classes}",))
                 shutil.rmtree(made.directory, ignore_errors=True)
-                (work / "made").rename(made.directory)
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
+                unfinished.directory.rename(made.directory)
     return made
 
 
-def _make(
-    java: Java,
-    distribution: Distribution,
-    made: Prepared,
-    root: Path,
-    run: Callable[[Path, Prepared, tuple[str, ...]], None],
-) -> None:
-    made.directory.mkdir()
-    _format(java, distribution, made)
-    with suppress(LocalKafkaError):  # Without an archive, every start just takes longer.
-        run(root, made, (f"-XX:ArchiveClassesAtExit={made.classes}",))
-
-
 def _format(java: Java, distribution: Distribution, made: Prepared) -> None:
+    made.directory.mkdir()
     port = free_port()
-    listeners, controller_port = open_listeners(port, free_port(taken=[port])), free_port(taken=[port])
+    controller_port = free_port(taken=[port])
     config, log = made.directory / "format.properties", made.directory / "format.log"
     properties = broker_properties(
-        listeners=listeners, controller_port=controller_port, log_dir=made.formatted, overrides={}
+        listeners=open_listeners(port, controller_port),
+        controller_port=controller_port,
+        log_dir=made.formatted,
+        overrides={},
     )
     config.write_text(render(properties), encoding="ascii")
     command = [str(java.executable), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", distribution.classpath]
@@ -99,20 +88,12 @@ def _format(java: Java, distribution: Distribution, made: Prepared) -> None:
     try:
         with log.open("wb") as output:
             subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                check=True,
-                timeout=_FORMAT_SECONDS,
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True, timeout=_FORMAT_SECONDS
             )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        descriptor, kept = tempfile.mkstemp(prefix="kafka-acker-", suffix=".log")
-        with open(descriptor, "wb") as copy:
-            copy.write(log.read_bytes())
         raise BrokerStartError(
             "Kafka could not format a directory; the last lines of its log:",
-            log_path=Path(kept),
+            log_path=keep_log(log),
             log_tail=log_tail(log),
         ) from error
     config.unlink()

@@ -1,4 +1,4 @@
-"""The broker's process, seen from the one that started it: always through its guardian."""
+"""The broker's process, which is started and ended through its guardian."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from local_kafka import guardian
 from local_kafka.errors import BrokerStartError
-from local_kafka.storage import Storage
+from local_kafka.storage import Storage, log_tail
 
 ORPHAN_GRACE_SECONDS = 5.0
 _KILL_SECONDS = 10.0
@@ -21,15 +21,17 @@ class BrokerProcess:
     """A running broker and its guardian.
 
     Attributes:
+        pid: The process id of the broker's Java.
         log_start: The offset in the log, in bytes, from which on it is this broker's.
     """
 
     def __init__(self, command: Sequence[str], *, storage: Storage, lock: int, remove_when_orphaned: bool) -> None:
-        """Start the broker.
-
-        Raises `BrokerStartError`, the command could not be run at all.
+        """Start the broker. Raises `BrokerStartError` if the command could not be run at all.
 
         Args:
+            command: Starts it.
+            storage: Its files; its output is appended to the log there.
+            lock: The descriptor that holds the lock of the files; the broker holds it from now on.
             remove_when_orphaned: Whether the guardian removes the files when this process dies.
         """
         self._storage = storage
@@ -59,7 +61,7 @@ class BrokerProcess:
             raise BrokerStartError(
                 f"{command[0]} could not be started; the last lines of the log:",
                 log_path=storage.log_path,
-                log_tail=storage.log_tail(self.log_start),
+                log_tail=log_tail(storage.log_path, self.log_start),
             )
         self.pid = int(line)
 

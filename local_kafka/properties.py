@@ -1,5 +1,6 @@
-"""The broker's properties: what development wants, and how a properties file is written."""
+"""The broker's properties: defaults for development, and the format of a properties file."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,7 +9,7 @@ NODE_ID = 1
 DEVELOPMENT: Mapping[str, str] = {
     # A misspelt topic is an error, not a new topic with one partition.
     "auto.create.topics.enable": "false",
-    # There is one broker to keep a copy.
+    # There is one broker for replicas.
     "default.replication.factor": "1",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
@@ -19,10 +20,10 @@ DEVELOPMENT: Mapping[str, str] = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "share.coordinator.state.topic.num.partitions": "4",
-    # A group forms at once, and one may notice in a second, not in six, that a member has died.
+    # A group forms at once, and may have a session timeout of one second, not of six.
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    # A transaction of a process that stands still is looked for every 10 s unless set, besides its own time-out.
+    # The broker looks for transactions that have timed out every 10 s unless set.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # A broker that was killed may not register again before its last session has ended: 9 s unless set.
     "broker.session.timeout.ms": "2000",
@@ -35,7 +36,7 @@ DEVELOPMENT: Mapping[str, str] = {
     "num.io.threads": "4",
     "background.threads": "2",
 }
-"""Defaults for development; whoever starts the broker may override each."""
+"""Defaults for development; a user's properties may override each."""
 
 FIXED = frozenset(
     {
@@ -55,11 +56,11 @@ FIXED = frozenset(
         "metadata.log.dir",
     }
 )
-"""What makes the broker a local one with a known address and directory: not to be overridden."""
+"""What `LocalKafka` sets itself: a user's properties may not override it."""
 
 
 def open_listeners(port: int, controller_port: int) -> Mapping[str, str]:
-    """The properties of a listener that lets everybody in, on 127.0.0.1."""
+    """The properties of a listener without authentication, on 127.0.0.1."""
     return {
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
@@ -71,10 +72,7 @@ def open_listeners(port: int, controller_port: int) -> Mapping[str, str]:
 def broker_properties(
     *, listeners: Mapping[str, str], controller_port: int, log_dir: Path, overrides: Mapping[str, str]
 ) -> dict[str, str]:
-    """Put together the properties of a broker that is its own controller.
-
-    Raises `ValueError`, an override is one of `FIXED`.
-    """
+    """The properties of a broker that is its own controller. Raises as `check_overrides`."""
     check_overrides(overrides)
     return {
         **DEVELOPMENT,
@@ -89,10 +87,7 @@ def broker_properties(
 
 
 def check_overrides(overrides: Mapping[str, str]) -> None:
-    """Refuse overrides that would make the broker something else than a local one.
-
-    Raises `ValueError`, an override is one of `FIXED`.
-    """
+    """Raises `ValueError` if an override is one of `FIXED`."""
     refused = sorted(FIXED.intersection(overrides))
     if refused:
         raise ValueError(
@@ -102,24 +97,15 @@ def check_overrides(overrides: Mapping[str, str]) -> None:
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """Write properties in the format of `java.util.Properties`, which reads back exactly these keys and values."""
-    return "".join(f"{_escape(key, is_key=True)}={_escape(value)}\n" for key, value in properties.items())
+    """Properties in the format of `java.util.Properties`, which reads back exactly these keys and values."""
+    return "".join(f"{_KEY.sub(_escaped, key)}={_VALUE.sub(_escaped, value)}\n" for key, value in properties.items())
 
 
-def _escape(text: str, *, is_key: bool = False) -> str:
-    escaped: list[str] = []
-    for index, char in enumerate(text):
-        if char == "\\" or (is_key and char in "=:#! ") or (char == " " and index == 0):
-            escaped.append("\\" + char)
-        elif char in _CONTROL:
-            escaped.append(_CONTROL[char])
-        elif " " <= char <= "~":
-            escaped.append(char)
-        else:
-            # Beyond the Basic Multilingual Plane Java counts in UTF-16 units.
-            units = char.encode("utf-16-be")
-            escaped.extend(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
-    return "".join(escaped)
+_KEY = re.compile(r"[^!-~]|[\\=:#!]")
+_VALUE = re.compile(r"[^ -~]|\\|^ ")
 
 
-_CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
+def _escaped(match: re.Match[str]) -> str:
+    # Java counts in UTF-16 units.
+    units = match[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

@@ -1,14 +1,16 @@
-"""The directory of a broker: its configuration, its log, its partitions, and the lock that keeps others out."""
+"""The directory of a broker: its configuration, its log, its partitions, and its lock."""
 
 import base64
 import errno
 import fcntl
 import os
+import re
 import shutil
+import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from local_kafka.errors import DataDirInUseError
@@ -32,13 +34,12 @@ class Storage:
     def lock(self) -> int:
         """Lock the directory, waiting a moment for a broker that is just ending.
 
-        Returns the descriptor that holds the lock; whoever inherits it holds the lock as well. Raises
-        `DataDirInUseError`, A broker runs here.
+        Returns the descriptor that holds the lock, as does each process that inherits it. Raises `DataDirInUseError`.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         self.temporary_dir.mkdir(exist_ok=True)
         descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        if _poll(lambda: _try_lock(descriptor), time.monotonic() + _RELEASE_SECONDS):
+        if _lock_within(descriptor, _RELEASE_SECONDS):
             return descriptor
         owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
         os.close(descriptor)
@@ -49,18 +50,18 @@ class Storage:
         )
 
     def name_owner(self, descriptor: int, owner: str) -> None:
-        """Write down who holds the lock, for the error message of whoever wants it too."""
+        """Write down who holds the lock, for the error of another process that wants it."""
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, owner.encode(), 0)
 
     def wait_until_released(self, timeout: float) -> bool:
-        """Wait until nobody holds the lock, which says that the broker is gone and its files are at rest."""
+        """Wait until no process holds the lock: then the broker is gone, and its files are at rest."""
         try:
             descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return True
         try:
-            return _poll(lambda: _try_lock(descriptor), time.monotonic() + timeout)
+            return _lock_within(descriptor, timeout)
         finally:
             os.close(descriptor)
 
@@ -82,11 +83,10 @@ class Storage:
         shutil.rmtree(unfinished, ignore_errors=True)
         shutil.copytree(formatted, unfinished)
         meta = unfinished / "meta.properties"
-        lines = meta.read_text(encoding="utf-8").splitlines()
-        own = {"cluster.id", "directory.id"}
-        keys = [line.partition("=")[0] for line in lines]
-        with_own = [f"{key}={_random_id()}" if key in own else line for key, line in zip(keys, lines, strict=True)]
-        meta.write_text("\n".join(with_own) + "\n", encoding="utf-8")
+        text = re.sub(
+            r"(?m)^(cluster|directory)\.id=.*$", lambda id_: f"{id_[1]}.id={_random_id()}", meta.read_text("utf-8")
+        )
+        meta.write_text(text, encoding="utf-8")
         unfinished.rename(self.log_dir)
 
     @property
@@ -96,17 +96,9 @@ class Storage:
         except FileNotFoundError:
             return 0
 
-    def log_tail(self, since: int = 0) -> list[str]:
-        """The last lines of the log.
-
-        Args:
-            since: Offset in bytes from which on to look.
-        """
-        return log_tail(self.log_path, since)
-
 
 def log_tail(path: Path, since: int = 0) -> list[str]:
-    """The last lines of a log, of what lies behind an offset in bytes; none where there is no such file."""
+    """The last lines of a log, from an offset in bytes on; none where there is no such file."""
     try:
         with path.open("rb") as log:
             log.seek(since)
@@ -116,6 +108,15 @@ def log_tail(path: Path, since: int = 0) -> list[str]:
     return text.splitlines()[-LOG_TAIL_LINES:]
 
 
+def keep_log(path: Path) -> Path:
+    """Copy a log whose directory will be removed to a temporary file."""
+    descriptor, kept = tempfile.mkstemp(prefix="kafka-acker-", suffix=".log")
+    os.close(descriptor)
+    with suppress(OSError):
+        shutil.copyfile(path, kept)
+    return Path(kept)
+
+
 def _random_id() -> str:
     # Kafka's ids are UUIDs in base64, and a leading dash would look like an option.
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
@@ -123,20 +124,17 @@ def _random_id() -> str:
     return text
 
 
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            return False
-        raise
-    return True
-
-
-def _poll(condition: Callable[[], bool], deadline: float) -> bool:
+def _lock_within(descriptor: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
     pause = threading.Event()
-    while not condition():
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise
+        else:
+            return True
         if time.monotonic() >= deadline:
             return False
         pause.wait(_POLL_SECONDS)
-    return True
