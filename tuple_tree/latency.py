@@ -22,6 +22,7 @@ class LatencyHistogram:
         self._counts: dict[int, int] = dict(counts or {})
 
     def record(self, seconds: float, times: int = 1) -> None:
+        """Adds a duration, once or several times."""
         micros = int(seconds * 1e6) if seconds > 0 else 0
         if micros >= _SUB:
             shift = micros.bit_length() - 1 - _SUB_BITS
@@ -32,10 +33,12 @@ class LatencyHistogram:
         counts[bucket] = counts.get(bucket, 0) + times
 
     def merge(self, other: "LatencyHistogram") -> None:
+        """Adds all durations of another."""
         for bucket, count in other._counts.items():
             self._counts[bucket] = self._counts.get(bucket, 0) + count
 
     def merged(self, other: "LatencyHistogram") -> Self:
+        """A new histogram of all durations of both."""
         both = self.copy()
         both.merge(other)
         return both
@@ -47,6 +50,7 @@ class LatencyHistogram:
         return type(self)({bucket: count for bucket, count in added.items() if count > 0})
 
     def copy(self) -> Self:
+        """An independent copy."""
         return type(self)(self._counts)
 
     @property
@@ -56,6 +60,7 @@ class LatencyHistogram:
 
     @property
     def total(self) -> int:
+        """How many durations there are."""
         return sum(self._counts.values())
 
     def quantile(self, q: float) -> float:

@@ -82,9 +82,11 @@ class Stream(BaseModel):
 
     @property
     def field_names(self) -> tuple[str, ...]:
+        """The names of the fields, in order."""
         return tuple(field.name for field in self.fields)
 
     def avro_schema(self) -> dict[str, Any]:
+        """The Avro schema of the payload."""
         return {
             "type": "record",
             "name": "Tuple",
