@@ -22,8 +22,7 @@ class Point(TypedDict):
     complete_p99: float | None
     execute_p50: float | None  # execute latency in milliseconds; None if nothing was executed
     execute_p99: float | None
-    # share of the time, from 0 to 1, for which the busiest process executed tuples; None if nobody says it
-    busy: float | None
+    busy: float | None  # share of the time, from 0 to 1, for which the busiest process executed tuples
 
 
 class History(TypedDict):

@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from types import TracebackType
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
 from confluent_kafka import Message, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -17,7 +16,6 @@ from inspection.group_commits import GroupCommits, commits_of
 from inspection.moments import show_time
 from inspection.previews import Previews
 from inspection.trace.families import checksum
-from inspection.trace.oldest import OpenRoot, oldest_open
 from inspection.trace.records import RootRecords
 from inspection.trace.roots import place_of_tuple, positions_of_message, show_root
 from inspection.trace.sightings import Sightings, outcomes_of
@@ -29,13 +27,21 @@ from kafka_clients.log_reader import LogReader, Place, Progress, Stretch, bytes_
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, edges_of_tuples
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import WireError
-from tuple_tree.manifest import Manifest
+from tuple_tree.manifest import BoltManifest, Manifest
 from tuple_tree.names import acker_group, acks_topic, component_group, notices_topic, tuples_topic
 from tuple_tree.positions import positional_root, topic_key
 
 _AT_ONCE: Final = 500
 CLOCK_MS: Final = 30_000
 """How far the clock of a component may be from the brokers' without its tuples being missed, in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRoot:
+    """A tree that is open, and when the ledger received its first entry, to within a tick."""
+
+    root: int
+    born_ms: int
 
 
 class TraceReader:
@@ -54,22 +60,21 @@ class TraceReader:
                 "TopologyBuilder(guarantee='at_least_once') it would have"
             )
         self._manifest = manifest
-        self._scan = LogReader(kafka, progress)
+        self._log = LogReader(kafka, progress)
         self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
         self._commits = GroupCommits(kafka)
         self._catalogue = Catalogue(kafka)
         self._now_ms = now_ms
         self._acks = acks_topic(manifest.topology)
 
-    def __enter__(self) -> "TraceReader":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._scan.__exit__(kind, error, at)
+    def __exit__(self, *_: object) -> None:
+        self._log.close()
 
     @property
     def now_ms(self) -> int:
-        """The time, in milliseconds since the epoch."""
         return self._now_ms()
 
     def begun_since_ms(self, ended_ms: int) -> int:
@@ -100,8 +105,8 @@ class TraceReader:
         places = [(self._acks, partition) for partition in chosen]
         # Before the end of the log, or a commit made in between would lie behind it, as if the topic were another.
         commits = self._commits.of({acker_group(topology): places}).get(acker_group(topology), {})
-        whole = self._scan.stretches(places)
-        recent = self._scan.stretches(places, since_ms)
+        whole = self._log.stretches(places)
+        recent = self._log.stretches(places, since_ms)
         folds: dict[int, PartitionFold] = {}
         stretches: dict[Place, Stretch] = {}
         clocks: dict[int, int] = {}
@@ -115,18 +120,18 @@ class TraceReader:
         waiting: dict[int, list[LogRecord]] = {partition: [] for partition in folds}
 
         def fold(message: Message) -> None:
-            records = waiting[message.partition() or 0]
-            records.append(LogRecord(message.offset() or 0, message.timestamp()[1], bytes_of(message.value())))
-            if len(records) >= _AT_ONCE:
-                folds[message.partition() or 0].apply(records)
-                records.clear()
+            partition, offset, at_ms, value = _record(message)
+            waiting[partition].append(LogRecord(offset, at_ms, value))
+            if len(waiting[partition]) >= _AT_ONCE:
+                folds[partition].apply(waiting[partition])
+                waiting[partition].clear()
 
-        self._scan.read(f"the ledgers of {topology}", stretches, fold)
+        self._log.read(f"the ledgers of {topology}", stretches, fold)
         found = []
         for partition, each in folds.items():
             each.apply(waiting[partition])
             each.advance(max(each.clock_ms, clocks[partition]))
-            found += oldest_open(each, count, settings.tick_ms)
+            found += [OpenRoot(root, tick * settings.tick_ms) for root, tick in each.ledger.oldest(count)]
         return sorted(found, key=lambda root: root.born_ms)[:count]
 
     def last_failed(self, count: int, since_ms: int) -> dict[int, int]:
@@ -142,8 +147,7 @@ class TraceReader:
                 if reason is not None:
                     failed[root] = max(message.timestamp()[1], failed.get(root, 0))
 
-        stretches = self._scan.stretches(self._notice_places(), since_ms)
-        self._scan.read("notices", stretches, take)
+        self._log.read("notices", self._log.stretches(self._notice_places(), since_ms), take)
         return dict(sorted(failed.items(), key=lambda item: -item[1])[:count])
 
     def oldest_trees(self, count: int, since_ms: int, partitions: Iterable[int] | None = None) -> list[Tree]:
@@ -185,17 +189,17 @@ class TraceReader:
         bolt, task, offset, index = place_of_tuple(text, self._manifest)
         place = (tuples_topic(self._manifest.topology, bolt), task)
         found: list[Message] = []
-        kept = self._scan.stretches([place])[place]
+        kept = self._log.stretches([place])[place]
         if kept.start <= offset < kept.end:
-            self._scan.read("the tuple", {place: Stretch(offset, offset + 1)}, found.append)
+            self._log.read("the tuple", {place: Stretch(offset, offset + 1)}, found.append)
         if not found:
             raise RootFormError(
                 f"{place[0]}[{task}] holds no record at offset {offset}: its offsets are {kept.start} to {kept.end - 1}"
             )
         headers: Any = found[0].headers()
         try:
-            said = dict(headers or ())
-            edges = edges_of_tuples(said.get(ANCHORS_HEADER) or b"", said.get(ANCHOR_COUNTS_HEADER))
+            named = dict(headers or ())
+            edges = edges_of_tuples(named.get(ANCHORS_HEADER) or b"", named.get(ANCHOR_COUNTS_HEADER))
         except WireError as error:
             raise RootFormError(f"tuple {text} has no readable anchors: {error}") from error
         if index is not None and edges and index >= len(edges):
@@ -215,42 +219,26 @@ class TraceReader:
         # before, and whoever acks has sent the children before. What is newer than the log is open in it.
         committed = self._bolts_committed()
         sightings = Sightings(wanted, self._manifest.ack_partitions)
-        log = self._scan.stretches([(self._acks, partition) for partition in sightings.ack_partitions], since_ms)
-        self._scan.read(
-            "the ack log",
-            log,
-            lambda message: sightings.see_batch(
-                message.partition() or 0, message.offset() or 0, message.timestamp()[1], bytes_of(message.value())
-            ),
-        )
+        log = self._log.stretches([(self._acks, partition) for partition in sightings.ack_partitions], since_ms)
+        self._log.read("the ack log", log, lambda message: sightings.see_batch(*_record(message)))
         found = [sightings.found[root] for root in wanted if sightings.found[root].entries]
         if len(found) < (1 if any_of else len(wanted)):
             missing = next(root for root in wanted if not sightings.found[root].entries)
             raise self._not_found(called or _named(wanted if any_of else [missing]), since_ms, log)
         begins = min(entry.at_ms for records in found for entry in records.entries) - CLOCK_MS
-        self._read_notices(sightings, begins)
+        self._log.read(
+            "notices",
+            self._log.stretches(self._notice_places(), begins),
+            lambda message: sightings.see_notice(message.topic() or "", *_record(message)),
+        )
         self._read_inboxes(sightings, found, begins)
         spouts = [spout.name for spout in self._manifest.spouts]
         return [build_tree(records, committed, spouts) for records in found]
 
-    def _read_notices(self, sightings: Sightings, since_ms: int) -> None:
-        self._scan.read(
-            "notices",
-            self._scan.stretches(self._notice_places(), since_ms),
-            lambda message: sightings.see_notice(
-                message.topic() or "",
-                message.partition() or 0,
-                message.offset() or 0,
-                message.timestamp()[1],
-                bytes_of(message.value()),
-            ),
-        )
-
     def _read_inboxes(self, sightings: Sightings, found: list[RootRecords], since_ms: int) -> None:
         previews = Previews(self._manifest)
-        bolts = {tuples_topic(self._manifest.topology, bolt.name): bolt.name for bolt in self._reachable(found)}
-        tasks = {bolt.name: bolt.tasks for bolt in self._manifest.bolts}
-        places = [(topic, task) for topic, bolt in bolts.items() for task in range(tasks[bolt])]
+        bolts = {tuples_topic(self._manifest.topology, bolt.name): bolt for bolt in self._reachable(found)}
+        places = [(topic, task) for topic, bolt in bolts.items() for task in range(bolt.tasks)]
         ends = [_end_ms(records) for records in found]
         until = None if None in ends else max(end for end in ends if end is not None) + CLOCK_MS
 
@@ -258,16 +246,17 @@ class TraceReader:
             headers: Any = message.headers()
             if not headers:
                 return
-            bolt = bolts[message.topic() or ""]
-            task, offset = message.partition() or 0, message.offset() or 0
-            for records, delivery in sightings.see_tuple(bolt, task, offset, message.timestamp()[1], headers):
-                preview = previews.of(delivery.source, delivery.stream, bytes_of(message.value()), delivery.index)
+            task, offset, at_ms, payload = _record(message)
+            for records, delivery in sightings.see_tuple(
+                bolts[message.topic() or ""].name, task, offset, at_ms, headers
+            ):
+                preview = previews.of(delivery.source, delivery.stream, payload, delivery.index)
                 records.deliveries.append(replace(delivery, preview=preview))
 
-        self._scan.read("inboxes", self._scan.stretches(places, since_ms, until), take)
+        self._log.read("inboxes", self._log.stretches(places, since_ms, until), take)
 
-    def _reachable(self, found: list[RootRecords]) -> list[Any]:
-        """The bolts that tuples of the trees' spouts can come to."""
+    def _reachable(self, found: list[RootRecords]) -> list[BoltManifest]:
+        """The bolts that tuples of the trees' spouts can reach."""
         topics = {entry.spout.topic for records in found for entry in records.entries if entry.spout is not None}
         begun = all(any(entry.spout for entry in records.entries) for records in found)
         reached = {
@@ -275,16 +264,14 @@ class TraceReader:
             for spout in self._manifest.spouts
             if not begun or notices_topic(self._manifest.topology, spout.name) in topics
         }
-        bolts: list[Any] = []
-        before = -1
-        while len(bolts) != before:
-            before = len(bolts)
-            bolts = [
-                bolt
-                for bolt in self._manifest.bolts
-                if any(subscription.source in reached for subscription in bolt.subscriptions)
-            ]
-            reached |= {bolt.name for bolt in bolts}
+        bolts: list[BoltManifest] = []
+        while more := [
+            bolt
+            for bolt in self._manifest.bolts
+            if bolt not in bolts and any(subscription.source in reached for subscription in bolt.subscriptions)
+        ]:
+            bolts += more
+            reached |= {bolt.name for bolt in more}
         return bolts
 
     def _notice_places(self) -> list[Place]:
@@ -297,13 +284,13 @@ class TraceReader:
     def _bolts_committed(self) -> dict[tuple[str, int], int]:
         """Bolt and task → committed offset; without those that keep their offsets to themselves."""
         topology = self._manifest.topology
-        groups = {component_group(topology, bolt.name): bolt for bolt in self._manifest.bolts}
+        bolts = {component_group(topology, bolt.name): bolt for bolt in self._manifest.bolts}
         inboxes = {
             group: [(tuples_topic(topology, bolt.name), task) for task in range(bolt.tasks)]
-            for group, bolt in groups.items()
+            for group, bolt in bolts.items()
         }
         return {
-            (groups[group].name, task): commit.offset
+            (bolts[group].name, task): commit.offset
             for group, commits in self._commits.of(inboxes).items()
             for (_, task), commit in commits.items()
         }
@@ -322,6 +309,11 @@ class TraceReader:
         )
 
 
+def _record(message: Message) -> tuple[int, int, int, bytes | None]:
+    """Partition, offset, timestamp and value."""
+    return message.partition() or 0, message.offset() or 0, message.timestamp()[1], bytes_of(message.value())
+
+
 def _named(roots: list[int]) -> str:
     return f"root {show_root(roots[0])}" if len(roots) == 1 else f"{len(roots)} roots, from {show_root(roots[0])} on,"
 
@@ -336,7 +328,7 @@ def _reached(commit: TopicPartition | None, log: Stretch) -> Committed | None:
 
 
 def _end_ms(records: RootRecords) -> int | None:
-    """When the tree was over, by what the ackers were told and said; None if it is not."""
+    """When the tree ended, by the ack log and the notices; None if it is open."""
     applied = [entry for entry in records.entries if not entry.dropped]
     is_complete = any(entry.kind == "init" for entry in applied) and checksum(applied) == 0
     if not (is_complete or records.outcomes):

@@ -1,23 +1,23 @@
-"""A running topology as its processes tell it: records in, a snapshot and a history out. No Kafka, no clock."""
+"""A running topology: statistics of its processes in, a snapshot and a history out. No Kafka, no clock."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypedDict
+from typing import Final, TypedDict, cast
 
 from acker_worker.stats import WorkerStats
-from inspection.flows import Edge, edges_of, flows
 from inspection.history import History, Points, milliseconds
-from inspection.loads import TaskLoad, busiest, skew, task_loads
-from inspection.tracks import WINDOW_MS, Track
+from inspection.tracks import WINDOW_MS, TaskLoad, Track, busiest, rounded, skew, task_loads
 from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.manifest import BoltManifest, Component, Manifest
 from tuple_tree.process_stats import StatsRecord
 
 KEPT_MS: Final = 7_200_000
-"""How long the totals of a process are kept after it was heard last."""
+"""How long the totals of a process are kept after its last record."""
 
 Process = tuple[bytes, str]
 """The key of a process, and its run."""
+Edge = tuple[str, str, str]
+"""Source, stream, target."""
 
 
 class Latency(TypedDict):
@@ -28,7 +28,7 @@ class Latency(TypedDict):
 
 
 class Totals(TypedDict):
-    """What was counted since the start of the processes that are known; None where one of them does not count it."""
+    """Counts since the start of the known processes; None where one of them does not report it."""
 
     emitted: int | None
     transferred: int | None
@@ -37,13 +37,13 @@ class Totals(TypedDict):
 
 
 class ComponentView(TypedDict):
-    """A spout or a bolt."""
+    """A spout or a bolt. What something else than the SDK runs, such as Spark, may lack some counts, or all."""
 
     name: str
     kind: str
-    tasks: int  # that it has by the manifest
-    owned_tasks: int  # that a process works at
-    processes: int  # that are at work
+    tasks: int
+    owned_tasks: int  # tasks that a process has
+    processes: int
     emitted_per_second: float | None
     transferred_per_second: float | None
     executed_per_second: float | None
@@ -51,24 +51,21 @@ class ComponentView(TypedDict):
     failed_per_second: float | None
     totals: Totals
     failed: dict[str, int]  # totals by reason
-    # open trees of a spout; of a bolt, inputs that are neither acked nor failed. None if nobody says it.
-    pending: int | None
+    pending: int | None  # open trees of a spout; a bolt's inputs that are neither acked nor failed
     oldest_input: str  # of a bolt, the input open for longest, as `topic[partition] offset N`; empty if none is open
-    oldest_input_seconds: float  # for how long
-    lag: int | None  # records that wait in a bolt's inbox; None for a spout, and where it is not known
-    # share of the time, from 0 to 1, in which the busiest process of a bolt executed tuples; None where not known
-    busy: float | None
-    skew: float | None  # how many times the mean of a bolt's tasks the busiest one gets; None where that says nothing
-    loads: list[TaskLoad]  # of each task of a bolt
+    oldest_input_seconds: float
+    lag: int | None  # of a bolt's inbox; None for a spout, and where it is not known
+    busy: float | None  # share of the time, from 0 to 1, in which the busiest process of a bolt executed tuples
+    skew: float | None  # the rate of a bolt's busiest task, over the mean; None where that means nothing
+    loads: list[TaskLoad]
     sources: list[str]  # topics that a `KafkaSpout` reads
-    execute_latency: Latency | None  # None where nothing was measured lately
+    execute_latency: Latency | None  # None where nothing was measured lately, like the next two
     process_latency: Latency | None
     complete_latency: Latency | None
     errors: int
     last_error: str
     dead_letters: int
     undelivered: int
-    # whether something else than the SDK runs it, such as Spark: then some counts may not be known, or all
     external: bool
 
 
@@ -118,7 +115,7 @@ class Snapshot(TypedDict):
 
 
 class TopologyView:
-    """What is known of a topology."""
+    """The state of a topology: `newest_ms` is the time of the last record, `unreadable` counts those in another format."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
@@ -131,22 +128,20 @@ class TopologyView:
         self._task_lags: Mapping[str, Mapping[int, int | None]] = {}
         self._dead_letters: int | None = None
         self.newest_ms: int | None = None
-        """When anything was heard last, in milliseconds since 1970; None if nothing was."""
         self.unreadable = 0
-        """Records whose counts could not be read."""
 
     def feed(self, records: Iterable[StatsRecord]) -> None:
-        """Takes what processes said, those of each process in order."""
+        """Takes statistics, those of each process in order."""
         for record in records:
             try:
-                said = WorkerStats.of(record.stats) if record.kind == "acker" else Stats.of(record.stats)
+                stats = WorkerStats.of(record.stats) if record.kind == "acker" else Stats.of(record.stats)
             except (ValueError, TypeError, KeyError, AttributeError):
                 self.unreadable += 1
                 continue
-            if isinstance(said, WorkerStats):
-                self._feed_worker(record, said)
+            if isinstance(stats, WorkerStats):
+                self._feed_worker(record, stats)
             else:
-                self._feed_component(record, said)
+                self._feed_component(record, stats)
             self.newest_ms = max(record.at_ms, self.newest_ms or 0)
 
     def feed_lags(
@@ -155,46 +150,48 @@ class TopologyView:
         dead_letters: int | None,
         task_lags: Mapping[str, Mapping[int, int | None]] | None = None,
     ) -> None:
-        """Takes what waits now."""
+        """Takes the lags now, as `topology_status.Waiting` has them."""
         self._lags = dict(lags)
         self._task_lags = task_lags or {}
         self._dead_letters = dead_letters
 
     def snapshot(self, now_ms: int) -> Snapshot:
-        """The topology now, in the form of its JSON."""
+        """The topology now, in the form of its JSON; a clock that is behind the brokers is not believed."""
         now_ms = max(now_ms, self.newest_ms or 0)
-        self._forget(now_ms)
+        for tracks in (self._components, self._workers):
+            for process in [each for each, track in tracks.items() if track.silent_ms(now_ms) > KEPT_MS]:
+                del tracks[process]
         components = [self._component(component, now_ms) for component in self._manifest.components]
+        workers = [track for track in self._workers.values() if track.is_alive(now_ms)]
         return {
             "topology": self._manifest.topology,
             "at": now_ms,
             "window_seconds": WINDOW_MS / 1000,
             "components": components,
             "edges": self._edges(components),
-            "acker": self._partitions(now_ms),
+            "acker": self._partitions(workers),
             "workers": [
                 {
                     "name": track.record.process,
                     "partitions": sorted(one.partition for one in track.last.by_partition),
-                    "entries_per_second": _rounded(track.rate(lambda stats: stats.entries)),
+                    "entries_per_second": round(track.rate(lambda stats: stats.entries), 3),
                     "seen_seconds_ago": track.silent_ms(now_ms) / 1000,
                 }
-                for track in self._alive_workers(now_ms)
+                for track in sorted(workers, key=lambda track: track.record.process)
             ],
             "dead_letters": self._dead_letters,
         }
 
     def history(self, component: str | None = None) -> History:
-        """One point each five seconds."""
+        """One point each five seconds; of the topology, which is what its spouts did, unless a component is named."""
         points = self._points if component is None else self._component_points[component]
         return {"topology": self._manifest.topology, "component": component, "points": points.points()}
 
     def _feed_component(self, record: StatsRecord, stats: Stats) -> None:
         process = record.key, record.run
-        track = self._components.get(process)
+        track, before = self._components.get(process), None
         if track is None:
             track = self._components[process] = Track(record, stats)
-            before = None
             if not track.saw_start:
                 return
         else:
@@ -207,17 +204,11 @@ class TopologyView:
             own.add(record.at_ms, process, before, stats)
 
     def _feed_worker(self, record: StatsRecord, stats: WorkerStats) -> None:
-        process = record.key, record.run
-        track = self._workers.get(process)
+        track = self._workers.get((record.key, record.run))
         if track is None:
-            self._workers[process] = Track(record, stats)
+            self._workers[record.key, record.run] = Track(record, stats)
         else:
             track.add(record, stats)
-
-    def _forget(self, now_ms: int) -> None:
-        for tracks in (self._components, self._workers):
-            for process in [each for each, track in tracks.items() if track.silent_ms(now_ms) > KEPT_MS]:
-                del tracks[process]
 
     def _component(self, component: Component, now_ms: int) -> ComponentView:
         tracks = [track for track in self._components.values() if track.record.name == component.name]
@@ -226,20 +217,23 @@ class TopologyView:
         total = Stats(component.name)
         for track in sorted(tracks, key=lambda each: each.record.at_ms):
             total = total.merge(track.last)
-        known = bool(tracks) or not component.external
+        is_known = bool(tracks) or not component.external
         is_bolt = isinstance(component, BoltManifest)
 
-        def is_said(name: str, by: Iterable[Track[Stats]]) -> bool:
-            return known and all(name in track.record.stats for track in by)
+        def is_reported(name: str, by: Iterable[Track[Stats]]) -> bool:
+            return is_known and all(name in track.record.stats for track in by)
 
         def rate(name: str) -> float | None:
-            if not is_said(name, heard):
+            if not is_reported(name, heard):
                 return None
-            return _rounded(sum(track.rate(lambda stats: int(getattr(stats, name))) for track in heard))
+            return rounded(sum(track.rate(lambda stats: int(getattr(stats, name))) for track in heard))
+
+        def count(name: str) -> int | None:
+            return int(getattr(total, name)) if is_reported(name, tracks) else None
 
         loads = task_loads(component.tasks, alive, heard, self._task_lags.get(component.name, {})) if is_bolt else []
         oldest = max(alive, key=lambda track: track.last.oldest_input_seconds, default=None)
-        failed = _rounded(sum(track.rate(lambda stats: sum(stats.failed.values())) for track in heard))
+        failed = rounded(sum(track.rate(lambda stats: sum(stats.failed.values())) for track in heard))
         return {
             "name": component.name,
             "kind": component.kind,
@@ -250,15 +244,15 @@ class TopologyView:
             "transferred_per_second": rate("transferred"),
             "executed_per_second": rate("executed"),
             "acked_per_second": rate("acked"),
-            "failed_per_second": failed if known else None,
+            "failed_per_second": failed if is_known else None,
             "totals": {
-                "emitted": total.emitted if is_said("emitted", tracks) else None,
-                "transferred": total.transferred if is_said("transferred", tracks) else None,
-                "executed": total.executed if is_said("executed", tracks) else None,
-                "acked": total.acked if is_said("acked", tracks) else None,
+                "emitted": count("emitted"),
+                "transferred": count("transferred"),
+                "executed": count("executed"),
+                "acked": count("acked"),
             },
             "failed": dict(total.failed),
-            "pending": sum(track.last.pending for track in alive) if is_said("pending", alive) else None,
+            "pending": sum(track.last.pending for track in alive) if is_reported("pending", alive) else None,
             "oldest_input": oldest.last.oldest_input if oldest else "",
             "oldest_input_seconds": round(oldest.last.oldest_input_seconds, 1) if oldest else 0.0,
             "lag": self._lags.get(component.name) if is_bolt else None,
@@ -283,28 +277,29 @@ class TopologyView:
                 sent[component["name"]] = component["transferred_per_second"]
             if component["executed_per_second"] is not None and component["kind"] == "bolt":
                 taken[component["name"]] = component["executed_per_second"]
-        found: Mapping[Edge, float | None] = flows(self._manifest, sent, taken)
+        groupings: dict[Edge, str] = {
+            (subscription.source, subscription.stream, bolt.name): subscription.grouping
+            for bolt in self._manifest.bolts
+            for subscription in bolt.subscriptions
+        }
+        rates = _flows([*groupings], sent, taken)
         return [
             {
-                "source": source,
-                "stream": stream,
-                "target": target,
+                "source": edge[0],
+                "stream": edge[1],
+                "target": edge[2],
                 "grouping": grouping,
-                "tuples_per_second": _maybe_rounded(found[source, stream, target]),
+                "tuples_per_second": rounded(rates[edge]),
             }
-            for (source, stream, target), grouping in edges_of(self._manifest).items()
+            for edge, grouping in groupings.items()
         ]
 
-    def _alive_workers(self, now_ms: int) -> list[Track[WorkerStats]]:
-        alive = [track for track in self._workers.values() if track.is_alive(now_ms)]
-        return sorted(alive, key=lambda track: track.record.process)
-
-    def _partitions(self, now_ms: int) -> list[PartitionView]:
+    def _partitions(self, workers: list[Track[WorkerStats]]) -> list[PartitionView]:
         if not self._manifest.acking:
             return []
         found: dict[int, PartitionView] = {}
-        # A worker that was killed still seems to own its partitions; its successor was heard later.
-        for track in sorted(self._alive_workers(now_ms), key=lambda each: each.record.at_ms):
+        # The latest record wins: a worker that was killed still seems to own its partitions.
+        for track in sorted(workers, key=lambda each: each.record.at_ms):
             for one in track.last.by_partition:
                 found[one.partition] = {
                     "partition": one.partition,
@@ -316,20 +311,31 @@ class TopologyView:
                     "rebuilding": one.rebuilding,
                     "rebuild_left": max(0, one.committed - one.position) if one.rebuilding else 0,
                 }
-        return [found.get(number, _unowned(number)) for number in range(self._manifest.ack_partitions)]
+        nothing = dict.fromkeys(PartitionView.__annotations__)
+        return [
+            found.get(number, cast(PartitionView, {**nothing, "partition": number}))
+            for number in range(self._manifest.ack_partitions)
+        ]
 
 
-def _unowned(partition: int) -> PartitionView:
-    return {
-        "partition": partition,
-        "owner": None,
-        "pending": None,
-        "orphans": None,
-        "oldest_seconds": None,
-        "clock_lag_seconds": None,
-        "rebuilding": None,
-        "rebuild_left": None,
-    }
+def _flows(edges: list[Edge], sent: Mapping[str, float], taken: Mapping[str, float]) -> dict[Edge, float | None]:
+    """Tuples a second along each edge; None where the counts of the components do not tell the edges apart.
+
+    A component counts what it sends on all edges together, and a bolt what it takes from all. An edge that is alone at
+    one of its ends is known by that end; what is left of the others is then shared by fewer.
+    """
+    found: dict[Edge, float | None] = dict.fromkeys(edges)
+    settled = True
+    while settled:
+        settled = False
+        for counts, end in ((sent, 0), (taken, 2)):
+            for name, total in counts.items():
+                own = [edge for edge in edges if edge[end] == name]
+                unknown = [edge for edge in own if found[edge] is None]
+                if len(unknown) == 1:
+                    found[unknown[0]] = max(0.0, total - sum(found[edge] or 0.0 for edge in own))
+                    settled = True
+    return found
 
 
 def _latency(tracks: Iterable[Track[Stats]], name: str) -> Latency | None:
@@ -342,11 +348,3 @@ def _latency(tracks: Iterable[Track[Stats]], name: str) -> Latency | None:
     if not together.total:
         return None
     return {"p50": milliseconds(together.quantile(0.5)), "p99": milliseconds(together.quantile(0.99))}
-
-
-def _rounded(rate: float) -> float:
-    return round(rate, 3)
-
-
-def _maybe_rounded(rate: float | None) -> float | None:
-    return None if rate is None else _rounded(rate)

@@ -1,4 +1,4 @@
-"""Finding roots in batches of the ack log, in notices and in the headers of tuples."""
+"""Finds roots in batches of the ack log, in notices and in the headers of tuples."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from acker_worker.sessions import Sessions, Standing
-from inspection.trace.records import Delivery, Dropped, LogEntry, Outcome, RootRecords, header_text
+from inspection.trace.records import Delivery, Dropped, Kind, LogEntry, Outcome, RootRecords
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER, edges_of_tuples
 from tuple_tree.codec import decode_ack_batch, decode_notice_batch
 from tuple_tree.errors import WireError
@@ -39,7 +39,7 @@ class Sightings:
 
     @property
     def ack_partitions(self) -> set[int]:
-        """The partitions of the ack log that speak of these roots."""
+        """The partitions of the ack log that have entries of these roots."""
         return {acker_partition(root, self._partitions) for root in self.found}
 
     def see_batch(self, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
@@ -69,16 +69,10 @@ class Sightings:
     def see_tuple(
         self, bolt: str, task: int, offset: int, at_ms: int, headers: Sequence[tuple[str, Any]]
     ) -> list[tuple[RootRecords, Delivery]]:
-        """Takes the headers of a record of an inbox."""
-        anchors = source = b""
-        counts = None
-        for name, value in headers:
-            if name == ANCHORS_HEADER:
-                anchors = value or b""
-            elif name == SOURCE_HEADER:
-                source = value or b""
-            elif name == ANCHOR_COUNTS_HEADER:
-                counts = value
+        """The tuples of a record of an inbox that belong to the roots, without previews, each with its root's records."""
+        # As for a bolt, the last of a name counts.
+        named = dict(headers)
+        anchors: bytes = named.get(ANCHORS_HEADER) or b""
         if len(anchors) == PAIR_BYTES:
             # The common case, and nearly always of another root.
             if anchors[:ID_BYTES] not in self._bytes:
@@ -86,11 +80,11 @@ class Sightings:
         elif not self._mentions(anchors):
             return []
         try:
-            edges = edges_of_tuples(anchors, counts)
+            edges = edges_of_tuples(anchors, named.get(ANCHOR_COUNTS_HEADER))
         except WireError:
             return []
-        component, _, stream = source.decode(errors="replace").partition("/")
-        traceparent = header_text(headers, TRACEPARENT)
+        component, _, stream = (named.get(SOURCE_HEADER) or b"").decode(errors="replace").partition("/")
+        traceparent = (named.get(TRACEPARENT) or b"").decode(errors="replace")
         return [
             (
                 self.found[root],
@@ -112,31 +106,27 @@ class Sightings:
         return any(root in value for root in self._bytes)
 
     def _take_batch(self, batch: AckBatch, at: tuple[int, int, int], dropped: Dropped) -> None:
-        writer = batch.writer
+        def add(roots: IdColumn, row: int, kind: Kind, **more: Any) -> None:
+            entry = LogEntry(kind, *at, batch.writer, **{"dropped": dropped, **more})
+            self.found[int(roots[row])].entries.append(entry)
+
         for row in self._rows(batch.init_roots):
             root = int(batch.init_roots[row])
             # A second init of an open root is ignored.
-            said: Dropped = dropped or ("duplicate" if root in self._begun else "")
+            ignored: Dropped = dropped or ("duplicate" if root in self._begun else "")
             if not dropped:
                 self._begun.add(root)
-            self._add(root, LogEntry("init", *at, writer, int(batch.init_vals[row]), "", batch.spout, said))
+            val = int(batch.init_vals[row])
+            add(batch.init_roots, row, "init", val=val, spout=batch.spout, dropped=ignored)
         for row in self._rows(batch.ack_roots):
-            self._add(
-                int(batch.ack_roots[row]), LogEntry("ack", *at, writer, int(batch.ack_vals[row]), dropped=dropped)
-            )
+            add(batch.ack_roots, row, "ack", val=int(batch.ack_vals[row]))
         for row in self._rows(batch.fail_roots):
-            entry = LogEntry("fail", *at, writer, message=batch.fail_messages[row], dropped=dropped)
-            self._add(int(batch.fail_roots[row]), entry)
+            add(batch.fail_roots, row, "fail", message=batch.fail_messages[row])
         for row in self._rows(batch.reset_roots):
-            self._add(int(batch.reset_roots[row]), LogEntry("reset", *at, writer, dropped=dropped))
+            add(batch.reset_roots, row, "reset")
 
     def _rows(self, roots: IdColumn) -> list[int]:
-        if not len(roots):
-            return []
-        return [int(row) for row in np.flatnonzero(np.isin(roots.astype(np.uint64), self._wanted))]
-
-    def _add(self, root: int, entry: LogEntry) -> None:
-        self.found[root].entries.append(entry)
+        return np.flatnonzero(np.isin(roots.astype(np.uint64), self._wanted)).tolist() if len(roots) else []
 
 
 def outcomes_of(batch: NoticeBatch) -> list[tuple[int, FailReason | None, str]]:
