@@ -64,7 +64,6 @@ class _Look:
 
 
 def look_at_machine() -> MachineFacts:
-    """Looks at this machine."""
     try:
         return MachineFacts(find_java().version)
     except LocalKafkaError as error:
@@ -247,7 +246,6 @@ class _Gathering:
         return bounds
 
     def _backlogs(self, first: _Look, second: _Look) -> dict[str, list[Backlog]]:
-        """Topology → its backlogs."""
         seconds = second.at_s - first.at_s
         found: dict[str, list[Backlog]] = {}
         positions: dict[Place, int] = {}
@@ -291,7 +289,6 @@ class _Gathering:
 
 
 def _of_topic(before: TopicStatus | None, after: TopicStatus, seconds: float) -> Iterator[tuple[Backlog, int]]:
-    """The backlogs of a topic's partitions, each with the position of its group."""
     earlier = {} if before is None else {one.partition: one for one in before.partitions}
     for one in after.partitions:
         then = earlier.get(one.partition)

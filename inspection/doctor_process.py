@@ -53,7 +53,6 @@ def findings_of(
 
 
 def main() -> None:
-    """Reads what is asked, and prints the findings."""
     asked = json.load(sys.stdin)
     topology = asked["topology"]
     facts = look_at_all(asked["kafka"], topology, None, asked["watch_s"], lambda _line: None, with_machine=False)

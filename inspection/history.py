@@ -11,8 +11,6 @@ POINTS: Final = 720
 
 
 class Point(TypedDict):
-    """Five seconds."""
-
     at: int  # their end, in milliseconds since 1970
     emitted_per_second: float  # of a topology, of the trees of all spouts
     executed_per_second: float
@@ -69,7 +67,6 @@ class Points:
         self._made: dict[int, Point] = {}
 
     def add(self, at_ms: int, process: Hashable, before: Stats | None, now: Stats) -> None:
-        """Adds what a process did since it was last heard."""
         number = at_ms // POINT_MS
         self._made.pop(number, None)
         found = self._sums.get(number)

@@ -56,12 +56,10 @@ class Observer:
             self._poll(_POLL_S)
 
     def snapshot(self) -> Snapshot:
-        """The topology now."""
         return self.view.snapshot(self._broker_clock.now_ms(_local_ms()))
 
     @property
     def silence(self) -> str:
-        """The message where no process is at work."""
         newest = self.view.newest_ms
         ago = 0 if newest is None else max(0, self._broker_clock.now_ms(_local_ms()) - newest)
         last = "" if newest is None else f", the last one {ago / 1000:.0f} s ago"
@@ -71,7 +69,6 @@ class Observer:
         )
 
     def close(self) -> None:
-        """Stops reading."""
         self._log.close()
 
     def _poll(self, seconds: float) -> None:

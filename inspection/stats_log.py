@@ -71,7 +71,6 @@ class StatsLog:
                 raise BrokerUnreachableError(f"{self._topic} could not be read for {silence_s:g} s: check the brokers")
 
     def close(self) -> None:
-        """Stops reading."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None

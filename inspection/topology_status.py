@@ -34,8 +34,6 @@ _PAUSE_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """A partition of a topology's topic."""
-
     partition: int
     begin: int  # the first offset that is there
     end: int  # the offset that comes next
@@ -46,8 +44,6 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """A topic of a topology."""
-
     name: str
     expected_partitions: int  # that the manifest says
     group: str | None  # which consumer group reads it; None if none does
@@ -64,14 +60,11 @@ class TopicStatus:
 
     @property
     def lag(self) -> int | None:
-        """Records that its group has not done, over all partitions; None where no group says."""
         return _sum_known(one.lag for one in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyStatus:
-    """A topology on a cluster."""
-
     manifest: Manifest  # as published
     topics: tuple[TopicStatus, ...]  # all of its own, in the manifest's order
     # consumer group → its members; None if that may not be asked
@@ -79,12 +72,10 @@ class TopologyStatus:
 
     @property
     def missing(self) -> list[str]:
-        """Topics that do not exist."""
         return [topic.name for topic in self.topics if not topic.partitions]
 
     @property
     def ackers(self) -> int | None:
-        """Acker workers that serve it."""
         return self.members.get(acker_group(self.manifest.topology))
 
     @property

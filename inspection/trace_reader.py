@@ -45,8 +45,6 @@ class OpenRoot:
 
 
 class TraceReader:
-    """Finds the trees of a topology; read-only."""
-
     def __init__(
         self,
         kafka: KafkaSettings,
@@ -213,7 +211,6 @@ class TraceReader:
     def trees(
         self, roots: Iterable[int], since_ms: int, *, any_of: bool = False, called: str | None = None
     ) -> list[Tree]:
-        """The trees of roots, in the same order."""
         wanted = list(dict.fromkeys(roots))
         # In this order, the picture of a tree that is alive is right: what a group has committed was acked in the log
         # before, and whoever acks has sent the children before. What is newer than the log is open in it.
@@ -310,7 +307,6 @@ class TraceReader:
 
 
 def _record(message: Message) -> tuple[int, int, int, bytes | None]:
-    """Partition, offset, timestamp and value."""
     return message.partition() or 0, message.offset() or 0, message.timestamp()[1], bytes_of(message.value())
 
 

@@ -76,7 +76,6 @@ class Track(Generic[Counts]):
         return None if uptime_ms <= first_ms else ((uptime_ms - first_ms) / 1000, first, now)
 
     def rate(self, count: Callable[[Counts], int]) -> float:
-        """The rise of a count, a second, over the window."""
         window = self.window()
         if window is None:
             return 0.0
@@ -85,8 +84,6 @@ class Track(Generic[Counts]):
 
 
 class TaskLoad(TypedDict):
-    """A task of a bolt."""
-
     task: int
     process: str | None  # its owner, as `host/pid`; None if there is none
     executed_per_second: float | None  # None if no process reports it

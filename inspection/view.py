@@ -21,8 +21,6 @@ Edge = tuple[str, str, str]
 
 
 class Latency(TypedDict):
-    """Quantiles in milliseconds."""
-
     p50: float
     p99: float
 
@@ -93,8 +91,6 @@ class PartitionView(TypedDict):
 
 
 class WorkerView(TypedDict):
-    """An acker worker that is at work."""
-
     name: str
     partitions: list[int]
     entries_per_second: float
@@ -115,7 +111,7 @@ class Snapshot(TypedDict):
 
 
 class TopologyView:
-    """The state of a topology: `newest_ms` is the time of the last record, `unreadable` counts those in another format."""
+    """The state of a topology. `newest_ms` is the time of the last record; `unreadable` counts invalid records."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest

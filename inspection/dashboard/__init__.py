@@ -4,13 +4,10 @@
 |---|---|
 | `source` | the protocol behind which the figures come |
 | `kafka_source` | the figures of a cluster, followed in Kafka |
-| `recent` | the last records of topics, and what they say: failures, dead letters |
-| `source_messages` | which message of its source a tree of a `KafkaSpout` belongs to |
-| `findings` | what the doctor found last |
+| `recent` | failures and dead letters, from the ends of their topics |
 | `tree_searches` | one tree, found in Kafka within bounds |
-| `access` | who may look: the method, the name that was asked for, the token; and what every answer tells the browser |
-| `pages` | the JSON, the events and the files |
-| `questions` | asking what blocks, without waiting for it in the end |
+| `access` | who may look: method, host name and token; the security headers of every answer |
+| `pages`, `questions` | the JSON, the events and the files; blocking requests in threads |
 | `server` | a thread that serves them |
 | `static/` | the page: HTML, CSS and JavaScript as they are served |
 """

@@ -44,8 +44,6 @@ _SECURITY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may look."""
-
     token: str = field(repr=False)  # what they must know
     names: frozenset[str] = frozenset()  # by which this machine may be asked for, beside `localhost` and addresses
 
@@ -65,15 +63,12 @@ class Access:
 
 
 class Guard:
-    """The layer."""
-
     def __init__(self, app: ASGIApp, access: Access, page: str) -> None:
         self._app = app
         self._access = access
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request itself, or lets it through."""
         if scope["type"] != "http":
             return
         request = Request(scope)
@@ -111,12 +106,10 @@ class Guard:
         return None
 
     def _opens(self, request: Request) -> bool:
-        """Whether the address has the token in it."""
         given = request.query_params.get("token") if request.url.path == self._page else None
         return self._access.knows_token(given)
 
     def _shut(self, request: Request) -> Response | None:
-        """The answer to who does not know the token."""
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._access.knows_token(bearer.strip()):
             return None

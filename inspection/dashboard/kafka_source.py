@@ -1,6 +1,7 @@
 """The figures of a cluster's topologies, each followed in a thread from when it is first asked for."""
 
 import logging
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -8,11 +9,10 @@ from contextlib import closing
 from typing import Any, Final
 
 from acker_worker.intervals import Interval
-from inspection.dashboard.findings import Findings
-from inspection.dashboard.recent import RecentDeadLetters, RecentFailures
+from inspection.dashboard.recent import RecentDeadLetters, RecentFailures, SourceMessages
 from inspection.dashboard.source import Shown
-from inspection.dashboard.source_messages import SourceMessages
 from inspection.dashboard.tree_searches import TreeSearches
+from inspection.doctor_process import findings_of
 from inspection.observer import Observer
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerUnreachableError, ClusterError
@@ -20,6 +20,8 @@ from tuple_tree.manifest import Manifest
 
 _log = logging.getLogger(__name__)
 
+EVERY_S: Final = 30.0
+"""Between two runs of the doctor, as long as findings are requested."""
 HOUR_S: Final = 3_600.0
 IDLE_S: Final = 120.0
 """After so long without a question a topology is not followed any more; what it did meanwhile lies in Kafka."""
@@ -37,8 +39,6 @@ _FIRST_S: Final = 30.0
 
 
 class KafkaSource:
-    """Implements `Source` on a cluster."""
-
     def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._kafka = dict(kafka)
         self._clock = clock
@@ -48,39 +48,30 @@ class KafkaSource:
         self._closed = False
 
     def topologies(self) -> Sequence[str]:
-        """Those whose manifests can be read."""
         return sorted(name for name, it in Catalogue(self._kafka).manifests().items() if isinstance(it, Manifest))
 
     def snapshot(self, topology: str) -> Shown:
-        """The latest; a second old at most, as long as the cluster answers."""
         return self._of(topology).snapshot()
 
     def history(self, topology: str, component: str | None) -> Shown:
-        """Of the last hour."""
         return self._of(topology).history(component)
 
     def findings(self, topology: str) -> Shown:
-        """Of the doctor, who looks again every now and then as long as they are asked for."""
-        return self._of(topology).findings()
+        return self._of(topology).doctor.read()
 
     def failures(self, topology: str) -> Sequence[Shown]:
-        """Those that the last notices tell of."""
         return self._of(topology).failures()
 
     def dead_letters(self, topology: str) -> Sequence[Shown]:
-        """The last of them."""
-        return self._of(topology).dead_letters()
+        return self._of(topology).dead_letters.read()
 
     def trace(self, topology: str, root: int, ended_ms: int | None) -> Shown:
-        """Found in the ack log, the notices and the inboxes."""
         return self._searches.find(Catalogue(self._kafka).manifest(topology), root, ended_ms)
 
     def oldest(self, topology: str, partition: int) -> Shown:
-        """Found by folding the partition's ledger."""
         return self._searches.oldest(Catalogue(self._kafka).manifest(topology), partition)
 
     def close(self) -> None:
-        """Ends the threads."""
         self._searches.close()
         with self._lock:
             self._closed = True
@@ -103,7 +94,6 @@ class KafkaSource:
             found = self._followed.get(topology)
             if found is None or not found.is_asked():
                 found = self._followed[topology] = _Followed(self._kafka, manifest, self._clock)
-                found.start()
             return found
 
 
@@ -124,17 +114,15 @@ class _Followed:
         self._problem: ClusterError | None = None
         self._failures = _Cached(RecentFailures(kafka, manifest).read, clock)
         self._messages = SourceMessages(kafka, manifest, clock)
-        self._findings = Findings(kafka, manifest.topology, clock)
-        self._dead_letters = _Cached(RecentDeadLetters(kafka, manifest).read, clock)
+        self.doctor = Findings(kafka, manifest.topology, clock)
+        self.dead_letters = _Cached(RecentDeadLetters(kafka, manifest).read, clock)
         self._thread = threading.Thread(target=self._run, name=f"dashboard {manifest.topology}", daemon=True)
-
-    def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
         self._stop.set()
-        self._findings.close()
-        self._tell(problem=ClusterError(_STOPPING))
+        self.doctor.close()
+        self._publish(problem=ClusterError(_STOPPING))
 
     def join(self) -> None:
         # It may be asking a broker that does not answer; nothing is lost with it.
@@ -162,9 +150,6 @@ class _Followed:
         nothing: Shown = {"topology": self._topology, "component": component, "points": []}
         return self._histories.get(component, nothing)
 
-    def findings(self) -> Shown:
-        return self._findings.read()
-
     def failures(self) -> Sequence[Shown]:
         sources = {component["name"]: component["sources"] for component in self.snapshot()["components"]}
         return [
@@ -173,19 +158,18 @@ class _Followed:
             for spout in [failure["spout"]]
         ]
 
-    def dead_letters(self) -> Sequence[Shown]:
-        return self._dead_letters.read()
-
     def _run(self) -> None:
         while not self._stop.is_set() and not self._has_ended():
             try:
                 self._follow()
             except ClusterError as error:
-                self._tell(problem=error)
+                self._publish(problem=error)
                 self._stop.wait(_AGAIN_S)
-            except Exception:  # noqa: BLE001 - whoever looks is told, and it may pass
+            except Exception:  # noqa: BLE001 - browsers show it, and it may pass
                 _log.exception("the figures of %s cannot be followed; trying again", self._topology)
-                self._tell(problem=ClusterError(f"{self._topology} cannot be followed; the dashboard's log says why"))
+                self._publish(
+                    problem=ClusterError(f"{self._topology} cannot be followed; the dashboard's log says why")
+                )
                 self._stop.wait(_AGAIN_S)
 
     def _follow(self) -> None:
@@ -195,30 +179,77 @@ class _Followed:
             observer.open(HOUR_S)
             names = [None, *(component.name for component in self._manifest.components)]
             while not self._stop.is_set() and not self._has_ended():
-                self._tell(observer.snapshot(), {name: observer.view.history(name) for name in names})
+                self._publish(observer.snapshot(), {name: observer.view.history(name) for name in names})
                 observer.follow(_TURN_S, self._stop.is_set)
                 if self._stop.is_set():
                     return
                 if looks.due() and Catalogue(self._kafka).manifest(self._topology) != self._manifest:
-                    # The next question begins anew, with what it is now.
-                    self._end()
+                    # The next question begins anew, with the new manifest.
+                    with self._news:
+                        self._ended = True
 
-    def _tell(self, snapshot: Any = None, histories: Any = None, problem: ClusterError | None = None) -> None:
+    def _publish(self, snapshot: Any = None, histories: Any = None, problem: ClusterError | None = None) -> None:
         with self._news:
             if snapshot is not None:
                 self._snapshot, self._histories = snapshot, histories
             self._problem = problem
             self._news.notify_all()
 
-    def _end(self) -> None:
-        with self._news:
-            self._ended = True
-
     def _has_ended(self) -> bool:
         with self._news:
             # Whoever found it ended has begun another.
             self._ended = self._ended or self._clock() - self._asked > IDLE_S
             return self._ended
+
+
+class Findings:
+    """The doctor's last findings on a topology; if they are old, it runs again, and `read` returns them meanwhile."""
+
+    def __init__(self, kafka: KafkaSettings, topology: str, clock: Callable[[], float]) -> None:
+        self._kafka = kafka
+        self._topology = topology
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._is_running = False
+        self._closed = False
+        self._process: subprocess.Popen[str] | None = None
+        self._due_at: float | None = None
+        self._at: int | None = None
+        self._found: Sequence[Shown] = ()
+        self._problem: str | None = None
+
+    def read(self) -> Shown:
+        with self._lock:
+            is_due = self._due_at is None or self._clock() >= self._due_at
+            if is_due and not self._is_running and not self._closed:
+                self._is_running = True
+                threading.Thread(target=self._examine, name="dashboard doctor", daemon=True).start()
+            return {"at": self._at, "findings": list(self._found), "problem": self._problem}
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            if self._process is not None:
+                self._process.kill()
+
+    def _examine(self) -> None:
+        found, problem = None, None
+        try:
+            found = findings_of(self._kafka, self._topology, self._started)
+        except (ClusterError, OSError) as error:
+            problem = str(error)
+        with self._lock:
+            self._is_running, self._process = False, None
+            self._due_at = self._clock() + EVERY_S
+            self._problem = problem
+            if found is not None:
+                self._at, self._found = int(time.time() * 1000), found
+
+    def _started(self, process: "subprocess.Popen[str]") -> None:
+        with self._lock:
+            self._process = process
+            if self._closed:
+                process.kill()
 
 
 class _Cached:

@@ -65,15 +65,12 @@ _Named = Callable[[str], Any]
 
 
 class Pages:
-    """The pages over a source."""
-
     def __init__(self, source: Source, chosen: str | None = None) -> None:
         self._source = source
         self._chosen = chosen
         self._questions = Questions()
 
     def guarded(self, access: Access) -> ASGIApp:
-        """The application."""
         source = self._source
         app = Starlette(
             routes=[

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -27,7 +28,6 @@ class Questions:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing more is asked."""
         return self._closing.is_set()
 
     def close(self) -> None:
@@ -35,12 +35,11 @@ class Questions:
         self._closing.set()
 
     async def pause(self, seconds: float) -> None:
-        """Waits so long, or until it is closed."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), seconds)
 
     async def ask(self, question: Callable[[], T]) -> T:
-        """Calls this in a thread."""
+        """Calls this in a thread; raises what it raises, or `ClosingError` if closed before there is an answer."""
         asking = asyncio.create_task(self._asked(question))
         closing = asyncio.create_task(self._closing.wait())
         try:
@@ -54,22 +53,15 @@ class Questions:
 
     async def _asked(self, question: Callable[[], T]) -> T:
         async with self._room:
-            loop = asyncio.get_running_loop()
-            answer: asyncio.Future[T] = loop.create_future()
-
-            def settle(give: Callable[[], None]) -> None:
-                # Nobody may wait any more, or the loop be gone.
-                with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(lambda: None if answer.done() else give())
+            answer: Future[T] = Future()
+            # From now on it cannot be cancelled, only abandoned.
+            answer.set_running_or_notify_cancel()
 
             def work() -> None:
                 try:
-                    found = question()
+                    answer.set_result(question())
                 except BaseException as error:  # noqa: BLE001 - it is raised where it was asked
-                    raised = error
-                    settle(lambda: answer.set_exception(raised))
-                else:
-                    settle(lambda: answer.set_result(found))
+                    answer.set_exception(error)
 
             threading.Thread(target=work, name="dashboard question", daemon=True).start()
-            return await answer
+            return await asyncio.wrap_future(answer)

@@ -1,6 +1,6 @@
-"""The last records of topics, and what they say: which trees failed, and what could not be used.
+"""The trees that failed last, with their messages, and the latest dead letters.
 
-Both topics may be long, so only their ends are read, and what was read once is not read again.
+Their topics may be long, so only the ends are read, and no record twice.
 """
 
 import logging
@@ -15,13 +15,15 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from inspection.dashboard.source import Shown
 from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parsed
-from kafka_clients.catalogue import KafkaSettings
+from kafka_clients.catalogue import Catalogue, KafkaSettings
+from kafka_clients.errors import ClusterError
 from kafka_clients.log_reader import LogReader, Place, Stretch, bytes_of, place_of
 from tuple_tree.codec import decode_notice_batch, failed_by_of
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason
 from tuple_tree.names import dead_letters_topic, notices_topic
+from tuple_tree.positions import MAX_PARTITIONS, position_of, topic_key
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +37,8 @@ _PREVIEW: Final = 200
 _READ_S: Final = 5.0
 """How long one read may take; what it did not reach is read by the next."""
 _POLL_S: Final = 0.1
+_KNOWN_S: Final = 60.0
+"""How long the id of a topic is kept."""
 
 
 class Tail:
@@ -56,7 +60,6 @@ class Tail:
         self._next: dict[Place, int] = {}
 
     def read(self) -> None:
-        """Takes the records since the last time; raises a `ClusterError` if they cannot be read."""
         if not self._places:
             return
         with closing(LogReader(self._kafka)) as reader:
@@ -91,7 +94,6 @@ class RecentFailures:
         self._tail = Tail(kafka, tasks if manifest.acking else (), NOTICE_RECORDS, self._take)
 
     def read(self) -> list[Shown]:
-        """They, the latest first; raises what `Tail.read` does."""
         self._tail.read()
         return [failure for *_, failure in sorted(self._found, reverse=True)]
 
@@ -124,8 +126,6 @@ class RecentFailures:
 
 
 class RecentDeadLetters:
-    """The latest dead letters of a topology."""
-
     def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
         self._previews = LetterPreviews(manifest)
         self._found: deque[DeadLetter] = deque(maxlen=KEPT)
@@ -133,7 +133,6 @@ class RecentDeadLetters:
         self._tail = Tail(kafka, [(dead_letters_topic(manifest.topology), 0)], LETTER_RECORDS, self._take)
 
     def read(self) -> list[Shown]:
-        """They, the latest first; raises what `Tail.read` does."""
         self._tail.read()
         if self._found:
             # A note comes after its letter, so none is missed of those that are shown.
@@ -161,6 +160,43 @@ class RecentDeadLetters:
             "value": None if letter.value is None else self._previews.of(letter, _PREVIEW),
             "replayed": self._replayed.get(letter.offset),
         }
+
+
+class SourceMessages:
+    """The messages of a `KafkaSpout` behind the roots of trees: a root contains its message's position."""
+
+    def __init__(self, kafka: KafkaSettings, manifest: Manifest, clock: Callable[[], float] = time.monotonic) -> None:
+        self._catalogue = Catalogue(kafka)
+        self._manifest = manifest
+        self._clock = clock
+        self._topics: dict[str, tuple[float, str | None, int]] = {}
+        self._spouts = [spout.name for spout in manifest.spouts]
+
+    def of(self, spout: str, root: int, topics: Sequence[str]) -> str | None:
+        """The message as `TOPIC[PARTITION] offset N`; None if the root is of none, or no broker answers."""
+        for index, topic in enumerate(topics):
+            identity, partitions = self._topic(topic)
+            if identity is None:
+                continue
+            found = position_of(root, topic_key(identity), self._manifest.ack_partitions)
+            place, partition = divmod(found.partition, MAX_PARTITIONS // len(topics))
+            # The key of another topic gives other numbers, which hardly ever fit.
+            if (found.spout, place) == (self._spouts.index(spout), index) and partition < partitions:
+                return f"{topic}[{partition}] offset {found.offset}"
+        return None
+
+    def _topic(self, name: str) -> tuple[str | None, int]:
+        """The id of a topic, None if it is not known, and how many partitions it has."""
+        now = self._clock()
+        known_at, identity, partitions = self._topics.get(name, (now - _KNOWN_S, None, 0))
+        if now - known_at >= _KNOWN_S:
+            try:
+                partitions = self._catalogue.topics().get(name, 0)
+                identity = self._catalogue.topic_id(name) if partitions else None
+            except ClusterError:
+                identity = None
+            self._topics[name] = now, identity, partitions
+        return identity, partitions
 
 
 def _appended(message: Message) -> int | None:

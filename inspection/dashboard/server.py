@@ -56,7 +56,6 @@ class DashboardServer:
         self._ended = threading.Event()
 
     def start(self) -> None:
-        """Listens, and answers in a thread from now on."""
         pages = Pages(self._source, self._chosen)
         access = Access.of(self._token, [self._at.host, *self._at.names])
         config = uvicorn.Config(
@@ -88,7 +87,6 @@ class DashboardServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stops answering; streams of events end at once."""
         if self._server is not None:
             self._server.should_exit = True
         if self._thread is not None:
@@ -104,13 +102,11 @@ class DashboardServer:
 
     @property
     def port(self) -> int:
-        """Where it listens, once it does."""
         assert self._socket is not None, "it was not started"  # noqa: S101 - a mistake of ours
         return int(self._socket.getsockname()[1])
 
     @property
     def address(self) -> str:
-        """What to open in a browser, once it listens; with the token."""
         host = _ANYWHERE.get(self._at.host, self._at.host)
         shown = f"[{host}]" if ":" in host else host
         scheme = "http" if self._at.certificate is None else "https"
@@ -163,7 +159,6 @@ def _checked(token: str | None) -> str | None:
 
 
 def listening_at(host: str, port: int) -> socket.socket:
-    """A socket that listens there."""
     try:
         found: list[Any] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _name, address = found[0]

@@ -1,4 +1,4 @@
-"""Searches for tuple trees: a few at once, each for so long, so that who asks for many does not stop the rest."""
+"""Searches for tuple trees, bounded in number and time, so that many requests for them do not stop the rest."""
 
 import threading
 import time
@@ -33,11 +33,10 @@ class TreeSearches:
         self._closed = False
 
     def close(self) -> None:
-        """Ends those that are going on."""
         self._closed = True
 
     def find(self, manifest: Manifest, root: int, ended_ms: int | None = None) -> Shown:
-        """A tree, as `acker trace --json` prints it."""
+        """A tree, as `acker trace --json` prints it; begun within a largest tree age of `ended_ms`, or two of now."""
 
         def search(reader: TraceReader) -> list[Tree]:
             since_ms = reader.now_ms - reader.usual_since_ms if ended_ms is None else reader.begun_since_ms(ended_ms)
@@ -66,12 +65,6 @@ class TreeSearches:
                 f"the dashboard searches for {AT_ONCE} trees already, and for no more at once: try again in a while, "
                 f"or run {command}"
             )
-        try:
-            return self._found(manifest, search, command)
-        finally:
-            self._room.release()
-
-    def _found(self, manifest: Manifest, search: Callable[[TraceReader], list[Tree]], command: str) -> Shown:
         deadline = self._clock() + SEARCH_S
 
         def check(what: str, done: int, total: int) -> None:
@@ -83,8 +76,11 @@ class TreeSearches:
                     f"{what}; run {command}, which takes the time that it needs"
                 )
 
-        with TraceReader(self._kafka, manifest, check) as reader:
-            (tree,) = search(reader)
+        try:
+            with TraceReader(self._kafka, manifest, check) as reader:
+                (tree,) = search(reader)
+        finally:
+            self._room.release()
         if len(tree.nodes) > MOST_TUPLES:
             raise SearchLimitError(
                 f"{verdict(tree)}. The dashboard draws {MOST_TUPLES:,} tuples of a tree at most, and this one has "

@@ -34,12 +34,10 @@ class DeadLetter:
 
     @property
     def component(self) -> str:
-        """The component that could not use it, or `acker`."""
         return self.by.partition("/")[0]
 
     @property
     def place(self) -> str:
-        """Where it lay, for a person."""
         if not self.topic:
             return "it does not say where"
         return f"{self.topic}[{self.partition}]@{self.position}" + ("" if self.index < 0 else f".{self.index}")
@@ -47,8 +45,6 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """That a dead letter was replayed."""
-
     of: int  # the offset of the dead letter
     timestamp_ms: int  # when, in milliseconds since the epoch
 
@@ -108,11 +104,9 @@ class Selection:
     offsets: frozenset[int] = frozenset()  # any of these offsets of dead letters
 
     def __bool__(self) -> bool:
-        """Whether it leaves anything out."""
         return self != Selection()
 
     def takes(self, letter: DeadLetter) -> bool:
-        """Whether a dead letter is meant."""
         return (
             (not self.reasons or letter.reason in self.reasons)
             and (not self.topics or letter.topic in self.topics)

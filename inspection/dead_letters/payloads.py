@@ -14,8 +14,6 @@ _WIDTH: Final = 16
 
 
 class LetterPreviews:
-    """Previews of the dead letters of a topology."""
-
     def __init__(self, manifest: Manifest | None) -> None:
         self._tuples: Final = None if manifest is None else Previews(manifest)
         self._inboxes: Final = "" if manifest is None else tuples_topic(manifest.topology, "")

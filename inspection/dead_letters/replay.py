@@ -154,7 +154,6 @@ class Replayer:
             self._producer.poll(_POLL_S)
 
     def _check(self, batch: list[DeadLetter], failures: list[tuple[DeadLetter, KafkaError]]) -> None:
-        """Makes sure that everything was delivered; else the transaction is undone."""
         for _letter, reason in failures:
             if reason.fatal() or reason.code() in _REPLACED:
                 raise self._ended(reason, _UNDONE)

@@ -8,8 +8,6 @@ from tuple_tree.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """This machine."""
-
     java: int | None  # the feature release that was found, such as 17; None if there is none that can be used
     java_problem: str = ""  # why there is none, and what to do; empty if there is one
 
@@ -24,8 +22,6 @@ class ClockBounds:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The brokers."""
-
     servers: str
     brokers: int = 0  # how many are up; 0 if none answers
     problem: str = ""  # why the cluster could not be asked, and what to do; empty if all went well
@@ -45,8 +41,6 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic that exists."""
-
     name: str
     partitions: tuple[PartitionFacts, ...]
     config: Mapping[str, str | None] | None  # with defaults; None if they may not be read
@@ -67,14 +61,11 @@ class Backlog:
 
     @property
     def rate(self) -> float:
-        """Records done a second."""
         return self.done / self.seconds if self.seconds > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyFacts:
-    """A topology."""
-
     manifest: Manifest  # as published
     topics: Mapping[str, TopicFacts]  # by name; those that begin with the topology's name, and `acker.topologies`
     hidden: frozenset[str] = frozenset()  # topics without a DESCRIBE ACL for this user
@@ -86,8 +77,6 @@ class TopologyFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts."""
-
     machine: MachineFacts | None  # None if it was not looked at
     cluster: ClusterFacts | None  # None if none is configured
     topologies: tuple[TopologyFacts, ...] = ()

@@ -14,8 +14,6 @@ BROKEN: Final = 2
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
-
     PROBLEM = "problem"
     """Something does not work, or messages are at risk."""
     WARNING = "warning"

@@ -38,7 +38,6 @@ class SpanSender:
             )
 
     def close(self) -> None:
-        """Ends the connection."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 

@@ -55,7 +55,6 @@ class Families:
 
 
 def find_families(deliveries: Sequence[Delivery], entries: Iterable[LogEntry], spout: str) -> Families:
-    """Explains the init and the acks of a tree."""
     by_component: dict[str, list[LogEntry]] = {}
     for entry in sorted(entries, key=lambda entry: (entry.at_ms, entry.partition, entry.offset)):
         if entry.kind == "init":
@@ -107,11 +106,9 @@ class _Search:
 
     @property
     def left(self) -> list[LogEntry]:
-        """What is not explained."""
         return [*self._left.values()]
 
     def explain(self, entries: list[LogEntry]) -> None:
-        """Explains what can be."""
         self._left = OrderedDict((id(entry), entry) for entry in entries)
         self._directly()
         while self._left:

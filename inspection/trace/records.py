@@ -29,7 +29,6 @@ class Delivery:
 
     @property
     def place(self) -> str:
-        """The offset of its record, and which of several tuples it is."""
         return str(self.offset) if self.size == 1 else f"{self.offset}.{self.index}"
 
 

@@ -69,7 +69,7 @@ class Sightings:
     def see_tuple(
         self, bolt: str, task: int, offset: int, at_ms: int, headers: Sequence[tuple[str, Any]]
     ) -> list[tuple[RootRecords, Delivery]]:
-        """The tuples of a record of an inbox that belong to the roots, without previews, each with its root's records."""
+        """The tuples of an inbox record that belong to the roots, without previews, each with its root's records."""
         # As for a bolt, the last of a name counts.
         named = dict(headers)
         anchors: bytes = named.get(ANCHORS_HEADER) or b""

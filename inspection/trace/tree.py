@@ -56,8 +56,6 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A tuple of the tree."""
-
     delivery: Delivery  # as it lies in the inbox, first copy
     offsets: tuple[int, ...]  # where all copies lie; more than one if it was sent again
     state: State  # what became of it
@@ -75,8 +73,6 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A tuple tree."""
-
     root: int
     spout: str | None  # the component that began it; None if that is not known
     init: LogEntry | None  # as the acker applied it
@@ -89,7 +85,6 @@ class Tree:
     status: Status  # what became of it
 
     def having(self, state: State) -> list[Node]:
-        """The tuples of a state."""
         return [node for node in self.nodes if node.state is state]
 
     @property
@@ -102,12 +97,10 @@ class Tree:
 
     @property
     def fails(self) -> list[LogEntry]:
-        """What bolts failed, as far as the acker listened."""
         return [entry for entry in self.entries if entry.kind == "fail" and not entry.dropped]
 
     @property
     def reason(self) -> FailReason | None:
-        """Why it failed."""
         for outcome in self.outcomes:
             if outcome.reason is not None:
                 return outcome.reason
@@ -126,7 +119,6 @@ class Tree:
 
 
 def build_tree(records: RootRecords, committed: Committed | None = None, spouts: Iterable[str] = ()) -> Tree:
-    """Puts a tree together."""
     entries = tuple(sorted(records.entries, key=lambda entry: (entry.offset, _KINDS.index(entry.kind))))
     outcomes = tuple(sorted(records.outcomes, key=lambda outcome: (outcome.at_ms, outcome.offset)))
     applied = [entry for entry in entries if not entry.dropped]
@@ -300,7 +292,6 @@ class _Parents:
         self._unexplained = {entry.component for entry in families.unexplained if entry.kind == "ack"}
 
     def of(self, at: int) -> tuple[Origin, tuple[int, ...]]:
-        """How the parents of a tuple are known, and which they are."""
         if at in self._reported:
             return Origin.REPORTED, self._reported[at]
         child = self._deliveries[at]

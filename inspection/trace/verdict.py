@@ -10,7 +10,6 @@ _PLACES: Final = 3
 
 
 def verdict(tree: Tree) -> str:
-    """The sentence."""
     if tree.status is Status.ACKED:
         return _acked(tree)
     if tree.status is Status.FAILED:
