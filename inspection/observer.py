@@ -23,15 +23,14 @@ _POLL_S: Final = 0.2
 class Observer:
     """A topology that is followed; not for several threads. `problem` is why lags are not known; empty if they are."""
 
-    def __init__(self, kafka: KafkaSettings, manifest: Manifest, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
         self.view = TopologyView(manifest)
         self.problem = ""
         self._topology = manifest.topology
         self._log = StatsLog(kafka, manifest.topology)
         self._lags = Lags(kafka, manifest)
-        self._clock = clock
         self._broker_clock = BrokerClock()
-        self._lags_due = Interval(_LAGS_S, clock)
+        self._lags_due = Interval(_LAGS_S, time.monotonic)
 
     def open(self, back_s: float = BACK_S) -> None:
         """Reads the statistics of the last `back_s` seconds; raises a `ClusterError` if that is not possible."""
@@ -41,17 +40,17 @@ class Observer:
 
     def follow(self, seconds: float, stopping: Callable[[], bool] = lambda: False) -> None:
         """Reads for so long, or until `stopping`; raises `TopicError` or `AccessError` if that is not allowed."""
-        deadline = self._clock() + seconds
-        while not stopping() and (left := deadline - self._clock()) > 0:
+        deadline = time.monotonic() + seconds
+        while not stopping() and (left := deadline - time.monotonic()) > 0:
             self._poll(min(_POLL_S, left))
         if not stopping() and self._lags_due.due():
             self._read_lags()
 
     def await_somebody(self, seconds: float) -> None:
         """Waits until a process is at work; raises `SilenceError` if none is within so many seconds."""
-        deadline = self._clock() + seconds
+        deadline = time.monotonic() + seconds
         while not is_heard(self.snapshot()):
-            if self._clock() > deadline:
+            if time.monotonic() > deadline:
                 raise SilenceError(self.silence)
             self._poll(_POLL_S)
 

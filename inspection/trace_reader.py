@@ -1,7 +1,7 @@
 """Finding tuple trees in Kafka: the ack log says when a tree lived, so only that part of the inboxes is read."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -45,13 +45,7 @@ class OpenRoot:
 
 
 class TraceReader:
-    def __init__(
-        self,
-        kafka: KafkaSettings,
-        manifest: Manifest,
-        progress: Progress | None = None,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:
+    def __init__(self, kafka: KafkaSettings, manifest: Manifest, progress: Progress | None = None) -> None:
         if not manifest.acking:
             raise TraceError(
                 f"topology {manifest.topology} is at_most_once: it has no tuple trees, so nothing can be traced. With "
@@ -62,7 +56,6 @@ class TraceReader:
         self._admin = forgettable(AdminClient)({**for_admin(kafka), "log_level": 0})
         self._commits = GroupCommits(kafka)
         self._catalogue = Catalogue(kafka)
-        self._now_ms = now_ms
         self._acks = acks_topic(manifest.topology)
 
     def __enter__(self) -> Self:
@@ -73,7 +66,7 @@ class TraceReader:
 
     @property
     def now_ms(self) -> int:
-        return self._now_ms()
+        return time.time_ns() // 1_000_000
 
     def begun_since_ms(self, ended_ms: int) -> int:
         """Where to begin the search for a tree whose outcome was told at this time; milliseconds since the epoch."""

@@ -113,7 +113,7 @@ class _Followed:
         self._histories: Mapping[str | None, Shown] = {}
         self._problem: ClusterError | None = None
         self._failures = _Cached(RecentFailures(kafka, manifest).read, clock)
-        self._messages = SourceMessages(kafka, manifest, clock)
+        self._messages = SourceMessages(kafka, manifest)
         self.doctor = Findings(kafka, manifest.topology, clock)
         self.dead_letters = _Cached(RecentDeadLetters(kafka, manifest).read, clock)
         self._thread = threading.Thread(target=self._run, name=f"dashboard {manifest.topology}", daemon=True)

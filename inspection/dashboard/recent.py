@@ -45,18 +45,12 @@ class Tail:
     """Reads the last `records` of each partition, then what is appended; `take` is called with each record."""
 
     def __init__(
-        self,
-        kafka: KafkaSettings,
-        places: Sequence[Place],
-        records: int,
-        take: Callable[[Message], None],
-        clock: Callable[[], float] = time.monotonic,
+        self, kafka: KafkaSettings, places: Sequence[Place], records: int, take: Callable[[Message], None]
     ) -> None:
         self._kafka = kafka
         self._places = places
         self._records = records
         self._take = take
-        self._clock = clock
         self._next: dict[Place, int] = {}
 
     def read(self) -> None:
@@ -65,8 +59,8 @@ class Tail:
         with closing(LogReader(self._kafka)) as reader:
             kept = reader.stretches(self._places)
             reader.assign({place: self._start(place, kept[place]) for place in self._places})
-            deadline = self._clock() + _READ_S
-            while len(reader.ended) < len(self._places) and self._clock() < deadline:
+            deadline = time.monotonic() + _READ_S
+            while len(reader.ended) < len(self._places) and time.monotonic() < deadline:
                 for message in reader.poll(_POLL_S):
                     self._next[place_of(message)] = (message.offset() or 0) + 1
                     self._take(message)
@@ -165,10 +159,9 @@ class RecentDeadLetters:
 class SourceMessages:
     """The messages of a `KafkaSpout` behind the roots of trees: a root contains its message's position."""
 
-    def __init__(self, kafka: KafkaSettings, manifest: Manifest, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
         self._catalogue = Catalogue(kafka)
         self._manifest = manifest
-        self._clock = clock
         self._topics: dict[str, tuple[float, str | None, int]] = {}
         self._spouts = [spout.name for spout in manifest.spouts]
 
@@ -187,7 +180,7 @@ class SourceMessages:
 
     def _topic(self, name: str) -> tuple[str | None, int]:
         """The id of a topic, None if it is not known, and how many partitions it has."""
-        now = self._clock()
+        now = time.monotonic()
         known_at, identity, partitions = self._topics.get(name, (now - _KNOWN_S, None, 0))
         if now - known_at >= _KNOWN_S:
             try:

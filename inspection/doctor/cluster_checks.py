@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from inspection.doctor.facts import Facts
-from inspection.doctor.findings import Finding, Severity
+from inspection.doctor.findings import Check, Finding, Severity
 
 LARGEST_SKEW_S: Final = 2.0
 """By how many seconds clocks may differ before it is told."""
@@ -60,19 +60,13 @@ def check_version(facts: Facts) -> Iterator[Finding]:
     if numbers is None or numbers >= _OLDEST:
         return
     if numbers < _OLDEST_FOR_TRANSACTIONS and exactly_once:
-        yield Finding(
-            Severity.PROBLEM,
-            "version",
-            cluster.servers,
+        yield Check("version", cluster.servers).problem(
             f"The brokers speak the protocol of Kafka {cluster.version}, whose transactions do not fence a process "
             f"that lost its place in the group: {', '.join(exactly_once)} would not be exactly once.",
             "Upgrade them to 2.5 or newer, and raise inter.broker.protocol.version.",
         )
         return
-    yield Finding(
-        Severity.WARNING,
-        "version",
-        cluster.servers,
+    yield Check("version", cluster.servers).warning(
         f"The brokers speak the protocol of Kafka {cluster.version}, in which topics have no ids: that a topic was "
         "deleted and created again is not seen.",
         "Upgrade them to 2.8 or newer, and raise inter.broker.protocol.version.",
@@ -91,10 +85,7 @@ def check_clock(facts: Facts) -> Iterator[Finding]:
         where, by = "behind", -most
     else:
         return
-    yield Finding(
-        Severity.WARNING,
-        "clock",
-        cluster.servers,
+    yield Check("clock", cluster.servers).warning(
         f"The brokers' clock is at least {by:.1f} s {where} this machine's. Trees do not depend on that, since only "
         "the brokers' time counts for them; what is searched for by time does.",
         "Let an NTP service set the clocks of this machine and of the brokers.",
@@ -104,21 +95,14 @@ def check_clock(facts: Facts) -> Iterator[Finding]:
 def check_published(facts: Facts) -> Iterator[Finding]:
     """The topology that was asked for is published, and manifests can be read."""
     for topology, why in sorted(facts.unreadable.items()):
-        yield Finding(
-            Severity.PROBLEM,
-            "manifest",
-            topology,
-            f"Its manifest cannot be read: {why}.",
-            "Publish it with this version: acker topics create MODULE:TOPOLOGY.",
+        yield Check("manifest", topology).problem(
+            f"Its manifest cannot be read: {why}.", "Publish it with this version: acker topics create MODULE:TOPOLOGY."
         )
     if facts.cluster is None or facts.cluster.problem or facts.wanted is None:
         return
     if facts.wanted not in facts.published:
         there = ", ".join(facts.published) or "none yet"
-        yield Finding(
-            Severity.PROBLEM,
-            "manifest",
-            facts.wanted,
+        yield Check("manifest", facts.wanted).problem(
             f"No topology of that name stands in acker.topologies; the cluster has {there}.",
             "Check the name, or create it: acker topics create MODULE:TOPOLOGY.",
         )

@@ -3,14 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group, notices_topic, tuples_topic
-
-FINE: Final = 0
-WARNED: Final = 1
-BROKEN: Final = 2
 
 
 class Severity(StrEnum):
@@ -24,21 +19,40 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check has to say."""
+    """A result of a check."""
 
-    severity: Severity  # how bad it is
-    check: str  # a short, stable word for the check, such as `topic-settings`
-    subject: str  # what it is about: a topology, a topic, a group, `java` or a broker's address
-    found: str  # what was seen, as a sentence
-    remedy: str  # what to do, as a sentence
+    severity: Severity
+    check: str  # a short, stable word, such as `topic-settings`
+    subject: str  # a topology, a topic, a group, `java` or a broker's address
+    found: str  # a sentence
+    remedy: str  # a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Makes the findings of one check about one subject; `begin` is how their sentences begin."""
+
+    name: str
+    subject: str
+    begin: str = ""
+
+    def problem(self, found: str, remedy: str) -> Finding:
+        return self.finding(Severity.PROBLEM, found, remedy)
+
+    def warning(self, found: str, remedy: str) -> Finding:
+        return self.finding(Severity.WARNING, found, remedy)
+
+    def note(self, found: str, remedy: str) -> Finding:
+        return self.finding(Severity.NOTE, found, remedy)
+
+    def finding(self, severity: Severity, found: str, remedy: str) -> Finding:
+        return Finding(severity, self.name, self.subject, self.begin + found, remedy[:1].upper() + remedy[1:])
 
 
 def exit_code(findings: Iterable[Finding], *, strict: bool) -> int:
-    """The exit code for scripts."""
-    worst = {finding.severity for finding in findings}
-    if Severity.PROBLEM in worst:
-        return BROKEN
-    return WARNED if strict and Severity.WARNING in worst else FINE
+    """2 if there is a problem, 1 if `strict` and there is a warning, else 0."""
+    severities = {finding.severity for finding in findings}
+    return 2 if Severity.PROBLEM in severities else int(strict and Severity.WARNING in severities)
 
 
 def component_of(finding: Finding, manifest: Manifest) -> str | None:

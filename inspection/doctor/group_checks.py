@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from inspection.doctor.facts import Backlog, TopologyFacts
-from inspection.doctor.findings import Finding, Severity
+from inspection.doctor.findings import Check, Finding
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
 
@@ -15,10 +15,7 @@ def check_idle(facts: TopologyFacts) -> Iterator[Finding]:
     if facts.members and not external and not _is_running(facts) and None not in facts.members.values():
         waiting = sum(backlog.after for backlog in facts.backlogs if backlog.is_waiting)
         topology = facts.manifest.topology
-        yield Finding(
-            Severity.WARNING,
-            "groups",
-            topology,
+        yield Check("groups", topology).warning(
             f"Topology {topology} is not running: no process runs any of its components, and {waiting:,} records wait.",
             f"Start it: acker run MODULE:TOPOLOGY and acker worker; or delete it: acker topologies delete {topology}.",
         )
@@ -31,19 +28,13 @@ def check_ackers(facts: TopologyFacts) -> Iterator[Finding]:
         return
     remedy = f"Start one: acker worker, or acker worker --topology {topology}."
     if _is_running(facts):
-        yield Finding(
-            Severity.PROBLEM,
-            "ackers",
-            topology,
+        yield Check("ackers", topology).problem(
             f"Topology {topology} has spouts or bolts at work, but no acker worker: no tree comes to an end, and "
             "spouts stop at max_spout_pending.",
             remedy,
         )
     elif any(component.external for component in facts.manifest.components):
-        yield Finding(
-            Severity.WARNING,
-            "ackers",
-            topology,
+        yield Check("ackers", topology).warning(
             f"Topology {topology} has no acker worker: if its Spark jobs run, which is not seen from here, no tree "
             "comes to an end.",
             remedy,
@@ -60,19 +51,13 @@ def check_groups(facts: TopologyFacts) -> Iterator[Finding]:
             continue
         members = facts.members[group]
         if members is None:
-            yield Finding(
-                Severity.NOTE,
-                "groups",
-                group,
+            yield Check("groups", group).note(
                 f"Group {group} may not be described by this user, so nobody knows whether it has members.",
                 "Allow Describe for groups that begin with the topology's name.",
             )
         elif members == 0 and _is_running(facts):
             waiting = sum(each.after for each in facts.backlogs if each.group == group and each.is_waiting)
-            yield Finding(
-                Severity.PROBLEM,
-                "groups",
-                group,
+            yield Check("groups", group).problem(
                 f"Group {group} has no members: no process runs {component.kind} {component.name}, while others of "
                 f"the topology work; {waiting:,} records wait for it.",
                 f"Start it: acker run MODULE:TOPOLOGY --component {component.name}.",
@@ -87,10 +72,7 @@ def check_inputs(facts: TopologyFacts) -> Iterator[Finding]:
             inbox, _, offset = place.rpartition(" offset ")
             task = inbox.rpartition("[")[2].removesuffix("]")
             topology = facts.manifest.topology
-            yield Finding(
-                Severity.WARNING,
-                "inputs",
-                bolt.name,
+            yield Check("inputs", bolt.name).warning(
                 f"Bolt {bolt.name} has neither acked nor failed {place} for {seconds:,.0f} s. Its group commits "
                 "nothing behind it, so what lies there counts as lag though it may be done, and a restart executes it "
                 "again.",
@@ -137,10 +119,7 @@ def _standing(manifest: Manifest, group: str, topic: str, backlogs: list[Backlog
     trace = ""
     if manifest.acking:
         trace = f" Whether it forgot to ack one: acker trace --oldest 1 --topology {manifest.topology}."
-    return Finding(
-        Severity.WARNING,
-        "lag",
-        group,
+    return Check("lag", group).warning(
         f"Group {group} has done nothing of {topic}, partition {tasks}, in {worst.seconds:.1f} s, though "
         f"{worst.after:,} records wait in partition {worst.partition}.",
         "See whether the process hangs, is starting, or holds its tuples, as a windowed bolt does: acker top, and its "
@@ -160,10 +139,7 @@ def _falling_behind(manifest: Manifest, group: str, topic: str, backlogs: list[B
     slowest = max(growing, key=lambda each: each.after / each.rate)
     needs_s = slowest.after / slowest.rate
     if needs_s > timeout_s:
-        yield Finding(
-            Severity.WARNING,
-            "lag",
-            group,
+        yield Check("lag", group).warning(
             f"Group {group} has {slowest.after:,} messages of {topic}, partition {slowest.partition}, before it and "
             f"does {slowest.rate:,.0f} a second: it needs {needs_s:,.0f} s for them; it grows. What the retention of "
             f"{topic} deletes before it is read is lost.",
@@ -184,20 +160,14 @@ def _slow(manifest: Manifest, backlog: Backlog) -> Iterator[Finding]:
         f"before it and does {backlog.rate:,.0f} a second: it needs {needs_s:,.0f} s for them, "
     )
     if backlog.topic == acks_topic(manifest.topology):
-        yield Finding(
-            Severity.WARNING,
-            "lag",
-            backlog.group,
+        yield Check("lag", backlog.group).warning(
             f"{told}and the message timeout is {timeout_s:g} s. No tree fails for that, but spouts hear of outcomes "
             "so much later, and wait at max_spout_pending.",
             "Start more acker workers, up to one for each ack partition.",
         )
         return
     grows = "; it grows" if backlog.after > backlog.before else ""
-    yield Finding(
-        Severity.PROBLEM,
-        "lag",
-        backlog.group,
+    yield Check("lag", backlog.group).problem(
         f"{told}but their trees time out after {timeout_s:g} s and are replayed, which makes it longer{grows}.",
         "Start more processes or declare more tasks for the bolt, make it faster, lower max_spout_pending, or raise "
         "the message timeout.",

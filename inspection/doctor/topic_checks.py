@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Final
 
 from inspection.doctor.facts import PartitionFacts, TopicFacts, TopologyFacts
-from inspection.doctor.findings import Finding, Severity
+from inspection.doctor.findings import Check, Finding, Severity
 from kafka_clients.access import VIEWER, remedy
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic
@@ -19,10 +19,7 @@ def check_declared(facts: TopologyFacts) -> Iterator[Finding]:
     """What is published is what the code says, if the code is known."""
     declared = facts.declared
     if declared is not None and declared != facts.manifest:
-        yield Finding(
-            Severity.PROBLEM,
-            "manifest",
-            facts.manifest.topology,
+        yield Check("manifest", facts.manifest.topology).problem(
             f"The published manifest is not that of the code: {_differences(facts.manifest, declared)}.",
             "Publish it: acker topics create MODULE:TOPOLOGY; or look at the code that is running.",
         )
@@ -33,22 +30,13 @@ def check_topics(facts: TopologyFacts) -> Iterator[Finding]:
     for spec in topic_specs(facts.manifest):
         topic = facts.topics.get(spec.name)
         if spec.name in facts.hidden:
-            yield _finding(
-                Severity.NOTE, "topics", spec.name, "has no DESCRIBE ACL for this user.", f"{remedy(VIEWER)}."
-            )
+            yield _check("topics", spec.name).note("has no DESCRIBE ACL for this user.", f"{remedy(VIEWER)}.")
         elif topic is None:
-            yield _finding(
-                Severity.PROBLEM,
-                "topics",
-                spec.name,
-                "does not exist.",
-                "Create it: acker topics create MODULE:TOPOLOGY.",
+            yield _check("topics", spec.name).problem(
+                "does not exist.", "Create it: acker topics create MODULE:TOPOLOGY."
             )
         elif len(topic.partitions) != spec.partitions:
-            yield _finding(
-                Severity.PROBLEM,
-                "topics",
-                spec.name,
+            yield _check("topics", spec.name).problem(
                 f"has {len(topic.partitions)} partitions, but the manifest says {spec.partitions}.",
                 "A running topology keeps its partitions: set the manifest's number back, or use a new topology name.",
             )
@@ -58,23 +46,15 @@ def check_settings(facts: TopologyFacts) -> Iterator[Finding]:
     """Every topic has the settings without which the product would lie."""
     for spec, topic in _existing(facts):
         if topic.config is None:
-            yield _finding(
-                Severity.NOTE,
-                "topic-settings",
-                spec.name,
-                "may not be asked for its settings by this user.",
-                f"{remedy(VIEWER)}.",
+            yield _check("topic-settings", spec.name).note(
+                "may not be asked for its settings by this user.", f"{remedy(VIEWER)}."
             )
             continue
         for key, wanted in spec.required.items():
             actual = topic.config.get(key)
             if actual != wanted:
-                yield _finding(
-                    Severity.PROBLEM,
-                    "topic-settings",
-                    spec.name,
-                    f"has {key}={actual}, but it must be {wanted}.",
-                    _alter(spec.name, key, wanted),
+                yield _check("topic-settings", spec.name).problem(
+                    f"has {key}={actual}, but it must be {wanted}.", _alter(spec.name, key, wanted)
                 )
 
 
@@ -94,20 +74,13 @@ def check_retention(facts: TopologyFacts) -> Iterator[Finding]:
         )
         kept = _number(topic.config.get("retention.ms"))
         if kept is not None and 0 <= kept < least:
-            yield _finding(
-                Severity.WARNING,
-                "retention",
-                spec.name,
-                f"has retention.ms={kept}, but {oldest}: {follows}.",
-                _alter(spec.name, "retention.ms", str(least)),
+            yield _check("retention", spec.name).warning(
+                f"has retention.ms={kept}, but {oldest}: {follows}.", _alter(spec.name, "retention.ms", str(least))
             )
         size = _number(topic.config.get("retention.bytes"))
         # By size it may be any time, so none is promised.
         if size is not None and size >= 0:
-            yield _finding(
-                Severity.WARNING,
-                "retention",
-                spec.name,
+            yield _check("retention", spec.name).warning(
                 f"has retention.bytes={size}, which may be any time, but {oldest}: {follows}.",
                 _alter(spec.name, "retention.bytes", "-1"),
             )
@@ -123,27 +96,18 @@ def check_copies(facts: TopologyFacts) -> Iterator[Finding]:
             # One copy is all that a cluster of one broker can have; whether it should be one, its owner knows.
             continue
         if least == copies:
-            yield _finding(
-                Severity.WARNING,
-                "copies",
-                topic.name,
+            yield _check("copies", topic.name).warning(
                 f"has min.insync.replicas={least} and as many copies: while one broker is down nobody can write to it.",
                 _alter(topic.name, "min.insync.replicas", str(copies - 1)),
             )
         elif least == 1 and copies > 2:
-            yield _finding(
-                Severity.WARNING,
-                "copies",
-                topic.name,
+            yield _check("copies", topic.name).warning(
                 f"has {copies} copies, but min.insync.replicas=1: what one broker alone has acknowledged is lost with "
                 "it.",
                 _alter(topic.name, "min.insync.replicas", str(copies - 1)),
             )
         if (topic.config.get("unclean.leader.election.enable") or "false") != "false":
-            yield _finding(
-                Severity.WARNING,
-                "copies",
-                topic.name,
+            yield _check("copies", topic.name).warning(
                 "has unclean.leader.election.enable=true: a copy that missed records may become the leader, and they "
                 "are lost.",
                 _alter(topic.name, "unclean.leader.election.enable", "false"),
@@ -158,10 +122,7 @@ def check_single_copies(facts: TopologyFacts, brokers: int) -> Iterator[Finding]
         if topic.partitions and min(each.replicas for each in topic.partitions) == 1
     ]
     if brokers > 1 and single:
-        yield Finding(
-            Severity.WARNING,
-            "copies",
-            facts.manifest.topology,
+        yield Check("copies", facts.manifest.topology).warning(
             f"Of {brokers} brokers only one has a copy of {', '.join(single)}: while it is down the topology stands "
             "still, and what it loses is lost.",
             "Give them more copies with kafka-reassign-partitions; new topics get them by --set "
@@ -176,10 +137,7 @@ def check_leftovers(facts: TopologyFacts) -> Iterator[Finding]:
     for name in sorted(facts.topics):
         kind = name.removeprefix(f"{topology}.").partition(".")[0]
         if name not in wanted and name.startswith(f"{topology}.") and kind in _KINDS:
-            yield _finding(
-                Severity.WARNING,
-                "leftovers",
-                name,
+            yield _check("leftovers", name).warning(
                 f"belongs to no component of the manifest of {topology}: what lies in it is read by nobody.",
                 "Delete it if its component was removed or renamed; else publish the manifest that has it.",
             )
@@ -192,10 +150,8 @@ def _check_state(topic: TopicFacts, least: int) -> Iterator[Finding]:
         numbers = [each.number for each in group]
         severity = Severity.WARNING if what.startswith("has fewer") else Severity.PROBLEM
         where = f"partition {numbers[0]}" if len(numbers) == 1 else f"partitions {numbers[0]} to {numbers[-1]}"
-        yield _finding(
+        yield _check("copies", topic.name).finding(
             severity,
-            "copies",
-            topic.name,
             f"{what} ({where}).",
             "See which brokers are down, and start them: kafka-topics --describe --under-replicated-partitions.",
         )
@@ -247,5 +203,5 @@ def _alter(topic: str, key: str, value: str) -> str:
     )
 
 
-def _finding(severity: Severity, check: str, topic: str, found: str, what_to_do: str) -> Finding:
-    return Finding(severity, check, topic, f"Topic {topic} {found}", what_to_do[:1].upper() + what_to_do[1:])
+def _check(name: str, topic: str) -> Check:
+    return Check(name, topic, f"Topic {topic} ")

@@ -25,10 +25,7 @@ def tree_as_json(tree: Tree) -> dict[str, Any]:
         "unexplained": [_entry(entry) for entry in tree.unexplained],
         "notices": [
             {
-                "topic": outcome.topic,
-                "partition": outcome.partition,
-                "offset": outcome.offset,
-                "at_ms": outcome.at_ms,
+                **_members(outcome, "topic", "partition", "offset", "at_ms"),
                 "outcome": "acked" if outcome.reason is None else outcome.reason.word,
                 "message": outcome.message,
             }
@@ -46,16 +43,11 @@ def _tuple(tree: Tree, node: Node) -> dict[str, Any]:
     delivery = node.delivery
     return {
         "tuple": tuple_name(node),
-        "bolt": delivery.bolt,
-        "task": delivery.task,
-        "offset": delivery.offset,
-        "index": delivery.index,
+        **_members(delivery, "bolt", "task", "offset", "index"),
         "offsets": list(node.offsets),
-        "source": delivery.source,
-        "stream": delivery.stream,
+        **_members(delivery, "source", "stream"),
         "edge": show_root(delivery.edge),
-        "roots": delivery.roots,
-        "preview": delivery.preview,
+        **_members(delivery, "roots", "preview"),
         "traceparent": delivery.traceparent or None,
         "emitted_ms": delivery.emitted_ms,
         "state": str(node.state),
@@ -69,12 +61,12 @@ def _tuple(tree: Tree, node: Node) -> dict[str, Any]:
 
 def _entry(entry: LogEntry) -> dict[str, Any]:
     return {
-        "kind": entry.kind,
-        "writer": entry.writer,
-        "at_ms": entry.at_ms,
-        "partition": entry.partition,
-        "offset": entry.offset,
+        **_members(entry, "kind", "writer", "at_ms", "partition", "offset"),
         "val": show_root(entry.val),
         "message": entry.message,
         "dropped": entry.dropped or None,
     }
+
+
+def _members(of: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in names}

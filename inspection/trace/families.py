@@ -48,19 +48,18 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Families:
-    """What became of all inits and acks."""
+    """All inits and acks, explained or not."""
 
-    known: tuple[Family, ...]  # those that were explained
-    unexplained: tuple[LogEntry, ...]  # the others
+    known: tuple[Family, ...]
+    unexplained: tuple[LogEntry, ...]
 
 
 def find_families(deliveries: Sequence[Delivery], entries: Iterable[LogEntry], spout: str) -> Families:
+    """Explains the init and the acks of a tree, of whose tuples none is given twice."""
     by_component: dict[str, list[LogEntry]] = {}
     for entry in sorted(entries, key=lambda entry: (entry.at_ms, entry.partition, entry.offset)):
-        if entry.kind == "init":
-            by_component.setdefault("", []).append(entry)
-        elif entry.kind == "ack":
-            by_component.setdefault(entry.component, []).append(entry)
+        if entry.kind in ("init", "ack"):
+            by_component.setdefault("" if entry.kind == "init" else entry.component, []).append(entry)
     known: list[Family] = []
     unexplained: list[LogEntry] = []
     for component, entries in by_component.items():
@@ -88,20 +87,9 @@ class _Search:
         self._open_of: dict[int, OrderedDict[int, None]] = {}
         for at in self._inbox:
             self._open_of.setdefault(deliveries[at].task, OrderedDict())[at] = None
-        # As they were emitted: in order of time, and of offsets where a millisecond saw several.
-        self._unclaimed = OrderedDict.fromkeys(
-            sorted(
-                (at for at in indices if deliveries[at].source == component),
-                key=lambda at: (
-                    deliveries[at].emitted_ms,
-                    deliveries[at].bolt,
-                    deliveries[at].task,
-                    deliveries[at].offset,
-                    deliveries[at].index,
-                ),
-            )
-        )
-        # By identity: a batch may say the same twice.
+        emitted = [at for at in indices if deliveries[at].source == component]
+        self._unclaimed = OrderedDict.fromkeys(sorted(emitted, key=lambda at: deliveries[at].order))
+        # By identity: a batch may have equal entries.
         self._left: OrderedDict[int, LogEntry] = OrderedDict()
 
     @property
@@ -126,7 +114,7 @@ class _Search:
                 self._know((entry,), (found,), ())
 
     def _by_basis(self) -> bool:
-        """Whether anything was explained."""
+        """Returns whether anything was explained."""
         candidates = self._candidates()
         basis, members = XorBasis(), len(candidates)
         for bit, at in enumerate(candidates):
@@ -163,7 +151,7 @@ class _Search:
         return everything if len(everything) <= MOST_CANDIDATES else candidates
 
     def _by_runs(self) -> bool:
-        """Whether anything was explained."""
+        """Returns whether anything was explained."""
         before = len(self._left)
         for entry in self.left:
             if self._steps > MOST_STEPS:

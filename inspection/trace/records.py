@@ -28,6 +28,11 @@ class Delivery:
     size: int = 1  # how many tuples the record has
 
     @property
+    def order(self) -> tuple[int, str, int, int, int]:
+        """As tuples were emitted: by time, and by offsets where a millisecond has several."""
+        return self.emitted_ms, self.bolt, self.task, self.offset, self.index
+
+    @property
     def place(self) -> str:
         return str(self.offset) if self.size == 1 else f"{self.offset}.{self.index}"
 

@@ -38,7 +38,7 @@ class Status(StrEnum):
     FAILED = "failed"
     OPEN = "open"
     NO_INIT = "no init"
-    """Nobody is told its outcome: its init is not in the part of the ack log that was read."""
+    """No spout gets its outcome: its init is not in the part of the ack log that was read."""
 
 
 class Origin(StrEnum):
@@ -61,8 +61,7 @@ class Node:
     state: State  # what became of it
     acks: tuple[LogEntry, ...]  # those that hold its edge, in their order; more than one if it was executed again
     origin: Origin  # how its parents are known
-    # indices of its parents in `Tree.nodes`; none if it comes from the spout, or if that is not known
-    parents: tuple[int, ...]
+    parents: tuple[int, ...]  # indices in `Tree.nodes`; none if it comes from the spout, or that is not known
     committed: int | None  # of its bolt's consumer group in this inbox; None if that is not known
 
     @property
@@ -78,8 +77,7 @@ class Tree:
     init: LogEntry | None  # as the acker applied it
     nodes: tuple[Node, ...]  # all its tuples, in the order in which they were emitted
     entries: tuple[LogEntry, ...]  # all entries of the ack log, in their order
-    # the init or acks of which it is not known whose they are: they speak of tuples that were not found
-    unexplained: tuple[LogEntry, ...]
+    unexplained: tuple[LogEntry, ...]  # the init or acks that contain tuples which were not found
     outcomes: tuple[Outcome, ...]  # notices, in their order
     checksum: int  # XOR of what the acker applied
     status: Status  # what became of it
@@ -101,10 +99,8 @@ class Tree:
 
     @property
     def reason(self) -> FailReason | None:
-        for outcome in self.outcomes:
-            if outcome.reason is not None:
-                return outcome.reason
-        return FailReason.FAILED if self.status is Status.FAILED else None
+        by_default = FailReason.FAILED if self.status is Status.FAILED else None
+        return next((outcome.reason for outcome in self.outcomes if outcome.reason is not None), by_default)
 
     @property
     def ended_ms(self) -> int | None:
@@ -129,15 +125,20 @@ def build_tree(records: RootRecords, committed: Committed | None = None, spouts:
     families = find_families(deliveries, applied, spout or "")
     sum_ = checksum(applied)
     by_log, counted = _decided(applied)
-    status = _status(init, by_log, outcomes)
-    acks = _acks_by_tuple(families)
+    if outcomes:
+        status = Status.ACKED if outcomes[0].reason is None else Status.FAILED
+    else:
+        status = Status.NO_INIT if init is None else by_log
+    acks: dict[int, list[LogEntry]] = defaultdict(list)
+    for family in families.known:
+        for at in family.parents:
+            acks[at] += family.entries
     complete = _children_of(families, applied[:counted]) if status is Status.ACKED else None
     states = _states(deliveries, acks, families, complete)
     if init is not None and status is not Status.ACKED:
         states = _by_checksum(deliveries, states, families, sum_)
-    states = _by_commit(
-        deliveries, states, committed or {}, {entry.component for entry in applied if entry.kind == "fail"}
-    )
+    commits = committed or {}
+    states = _by_commit(deliveries, states, commits, {entry.component for entry in applied if entry.kind == "fail"})
     parents = _Parents(deliveries, families, spout, acks)
     nodes = tuple(
         Node(
@@ -146,7 +147,7 @@ def build_tree(records: RootRecords, committed: Committed | None = None, spouts:
             states[at],
             tuple(acks.get(at, ())),
             *parents.of(at),
-            (committed or {}).get((delivery.bolt, delivery.task)),
+            commits.get((delivery.bolt, delivery.task)),
         )
         for at, delivery in enumerate(deliveries)
     )
@@ -156,9 +157,7 @@ def build_tree(records: RootRecords, committed: Committed | None = None, spouts:
 def _merged(deliveries: Iterable[Delivery]) -> list[list[Delivery]]:
     """The copies of each tuple, the first of them first; tuples in the order in which they were emitted."""
     copies: dict[tuple[str, int, int], list[Delivery]] = {}
-    for delivery in sorted(
-        deliveries, key=lambda each: (each.emitted_ms, each.bolt, each.task, each.offset, each.index)
-    ):
+    for delivery in sorted(deliveries, key=lambda each: each.order):
         copies.setdefault((delivery.bolt, delivery.task, delivery.edge), []).append(delivery)
     return list(copies.values())
 
@@ -169,12 +168,6 @@ def _spout_of(init: LogEntry | None, deliveries: list[Delivery], spouts: Iterabl
         return init.spout.topic.rpartition(".")[2]
     known = set(spouts)
     return next((delivery.source for delivery in deliveries if delivery.source in known), None)
-
-
-def _status(init: LogEntry | None, by_log: Status, outcomes: tuple[Outcome, ...]) -> Status:
-    if outcomes:
-        return Status.ACKED if outcomes[0].reason is None else Status.FAILED
-    return Status.NO_INIT if init is None else by_log
 
 
 def _decided(applied: Sequence[LogEntry]) -> tuple[Status, int]:
@@ -192,16 +185,8 @@ def _decided(applied: Sequence[LogEntry]) -> tuple[Status, int]:
     return Status.OPEN, len(applied)
 
 
-def _acks_by_tuple(families: Families) -> dict[int, list[LogEntry]]:
-    acks: dict[int, list[LogEntry]] = {}
-    for family in families.known:
-        for at in family.parents:
-            acks.setdefault(at, []).extend(family.entries)
-    return acks
-
-
 def _children_of(families: Families, entries: Iterable[LogEntry]) -> set[int]:
-    """The tuples that these entries told the acker of."""
+    """The tuples whose edges these entries contain as children."""
     meant = {id(entry) for entry in entries}
     return {
         child for family in families.known if meant.issuperset(map(id, family.entries)) for child in family.children
@@ -242,15 +227,16 @@ def _by_checksum(deliveries: list[Delivery], states: list[State], families: Fami
     in_sum = {at for bit, at in enumerate(asked) if found >> bit & 1}
     if any(state is State.OPEN and at in reported and at not in in_sum for at, state in enumerate(states)):
         return states
-    decided = list(states)
-    for at, state in enumerate(states):
-        # An edge that is told of by neither side is that of a tuple whose parent is not acked either.
-        if state is State.UNCLEAR and at in reported:
-            if at not in in_sum:
-                decided[at] = State.ACKED
-            elif _unexplained_of(deliveries[at], families) < _TWICE:
-                decided[at] = State.OPEN
-    return decided
+
+    def decided(at: int, state: State) -> State:
+        # An edge that neither side has sent is that of a tuple whose parent is not acked either.
+        if state is not State.UNCLEAR or at not in reported:
+            return state
+        if at not in in_sum:
+            return State.ACKED
+        return State.OPEN if _unexplained_of(deliveries[at], families) < _TWICE else state
+
+    return [decided(at, state) for at, state in enumerate(states)]
 
 
 def _unexplained_of(delivery: Delivery, families: Families) -> int:

@@ -1,4 +1,4 @@
-"""What is to be said of a tree in one sentence."""
+"""A sentence about a tree."""
 
 from typing import Final
 
@@ -47,15 +47,9 @@ def standing(tree: Tree, node: Node) -> str:
 def _acked_later(tree: Tree, node: Node) -> int | None:
     """The first tuple behind it that its task has acked, in this tree."""
     here = node.delivery
-    return min(
-        (
-            other.delivery.offset
-            for other in tree.having(State.ACKED)
-            if (other.delivery.bolt, other.delivery.task) == (here.bolt, here.task)
-            and other.delivery.offset > here.offset
-        ),
-        default=None,
-    )
+    acked = [each.delivery for each in tree.having(State.ACKED)]
+    same_task = [each.offset for each in acked if (each.bolt, each.task) == (here.bolt, here.task)]
+    return min((offset for offset in same_task if offset > here.offset), default=None)
 
 
 def _acked(tree: Tree) -> str:
@@ -65,19 +59,19 @@ def _acked(tree: Tree) -> str:
     if not tree.nodes:
         return f"acked{took}: its tuples are not in the inboxes"
     strays = tree.having(State.OPEN)
-    said = f"acked{took}: all of {_count(len(tree.nodes) - len(strays))}"
+    acked = f"acked{took}: all of {_count(len(tree.nodes) - len(strays))}"
     if not strays:
-        return said
-    return f"{said}; {len(strays):,} more, of an execution that was interrupted, are open, and nobody waits for them"
+        return acked
+    return f"{acked}; {len(strays):,} more, of an execution that was interrupted, are open, and nobody waits for them"
 
 
 def _why(tree: Tree) -> str:
     reason = tree.reason or FailReason.FAILED
     if reason is not FailReason.FAILED:
         return reason.word
-    said = tree.fails[0] if tree.fails else None
-    message = next((outcome.message for outcome in tree.outcomes if outcome.message), said.message if said else "")
-    by = f"by {said.writer}" if said else "by a bolt"
+    fail = tree.fails[0] if tree.fails else None
+    message = next((outcome.message for outcome in tree.outcomes if outcome.message), fail.message if fail else "")
+    by = f"by {fail.writer}" if fail else "by a bolt"
     return f"{by} ({message})" if message else by
 
 
@@ -87,8 +81,8 @@ def _what_is_open(tree: Tree) -> str:
     if not tree.nodes:
         return "none of its tuples is in the inboxes: they were not delivered, or retention has deleted them"
     if open_:
-        said = f"{len(open_):,} of {total}, {_standings(tree, open_)}"
-        return f"{said}; of {len(unclear):,} more it is not clear" if unclear else said
+        more = f"; of {len(unclear):,} more it is not clear" if unclear else ""
+        return f"{len(open_):,} of {total}, {_standings(tree, open_)}{more}"
     if unclear:
         return f"{len(unclear):,} of {total} may be, {_standings(tree, unclear)}"
     again = [node for node in tree.nodes if len(node.acks) > 1 or len(node.offsets) > 1]
@@ -109,11 +103,11 @@ def _standings(tree: Tree, nodes: list[Node]) -> str:
     for node in sorted(nodes, key=lambda node: node.delivery.offset):
         first.setdefault((node.delivery.bolt, node.delivery.task), node)
     ordered = sorted(first.values(), key=lambda node: -(node.behind or 0))
-    said = ", ".join(standing(tree, node) for node in ordered[:_PLACES])
+    named = ", ".join(standing(tree, node) for node in ordered[:_PLACES])
     if len(nodes) == 1 and nodes[0].delivery.preview:
-        said += f" ({nodes[0].delivery.preview})"
+        named += f" ({nodes[0].delivery.preview})"
     more = len(ordered) - _PLACES
-    return f"{said}, and {more:,} tasks more" if more > 0 else said
+    return f"{named}, and {more:,} tasks more" if more > 0 else named
 
 
 def _count(tuples: int) -> str:
