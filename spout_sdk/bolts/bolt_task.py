@@ -15,7 +15,7 @@ from spout_sdk.emitting.dead_letters import BoltDeadLetters
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputExpiry
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import DeliveryError, TopologyError
+from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.commit_metadata import commit_metadata, read_commit_metadata
 from spout_sdk.topologies.topology import DEFAULT_OPTIONS, Topology, checked_interval
 from tuple_tree.names import tuples_topic
@@ -68,6 +68,7 @@ class BoltTask(Task):
 
     _logger = logging.getLogger("spout_sdk.bolt")
     _collector: OutputCollector
+    _dead_letters: BoltDeadLetters
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         manifest = topology.manifest
@@ -147,11 +148,7 @@ class BoltTask(Task):
             DeliveryError: if an ack batch or a dead letter was not delivered; the task cannot go on.
             ComponentError: as `Executor.execute`.
         """
-        if self._dead_letters.failure is not None:
-            raise self._dead_letters.failure
-        self._collector.packer.tick(now)
-        if self._acks is not None:
-            self._acks.tick(now)
+        super().tick(now)
         if stale := self._expiry.expire(now):
             self._context.count(EXPIRED_INPUTS, stale)
         if self._tick_interval is not None and now >= self._tick_at:
@@ -194,12 +191,6 @@ class BoltTask(Task):
         if self._holding is not None and (progress := BoltProgress.of(offset, metadata)):
             self._dead_letters.kept_to = progress.read
             self._holding._resume_windows(progress.windows, offset)
-
-    @property
-    def failure(self) -> DeliveryError | None:
-        """Why the task cannot go on; None as long as it can."""
-        failure = self._dead_letters.failure
-        return self._acks.failure if failure is None and self._acks is not None else failure
 
     @property
     def committable(self) -> int | None:

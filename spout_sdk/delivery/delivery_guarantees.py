@@ -13,7 +13,7 @@ from confluent_kafka import Message
 
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.emitting.environment import TaskEnvironment
-from spout_sdk.emitting.sessions import open_sessions
+from spout_sdk.emitting.task import open_sessions
 from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink

@@ -8,7 +8,7 @@ from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.errors import DeliveryError
-from spout_sdk.records import Delivered, NoRecord, Record, Sink
+from spout_sdk.records import NoRecord, Record, Sink
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, anchor_headers
 from tuple_tree.dead_letters import dead_letter_headers
@@ -46,40 +46,55 @@ class RecordOfOne(NoRecord):
         return self._timestamp
 
 
-def send_dead_letter(sink: Sink, topic: str, record: Record, error: WireError, by: str, on_delivery: Delivered) -> None:
-    """Sends a record to the dead letters: key, value and headers as they were, and why.
+class DeadLetters:
+    """Sends dead letters of a task.
 
-    Where that is too large with our headers, only these are sent: they have the record's topic, partition and offset.
-
-    Args:
-        sink: where to send.
-        topic: `{topology}.dead-letters`.
-        record: as it was read.
-        error: what is wrong with it.
-        by: the task that could not use it, `component/task`.
-        on_delivery: called with the delivery report.
+    Attributes:
+        failure: why the task cannot go on; None as long as it can.
     """
-    partition, offset = record.partition(), record.offset()
-    headers = dead_letter_headers(
-        str(record.topic()),
-        -1 if partition is None else partition,
-        -1 if offset is None else offset,
-        reason=error.reason,
-        detail=error.detail,
-        by=by,
-        index=record.index if isinstance(record, RecordOfOne) else None,
-    )
 
-    def delivered(failure: Any, message: Any) -> None:
-        if getattr(failure, "code", lambda: None)() == _TOO_LARGE:
-            sink.send_reported(topic, 0, None, None, [*headers], on_delivery)
-        else:
-            on_delivery(failure, message)
+    def __init__(self, context: TaskContext, counters: Counters, sink: Sink) -> None:
+        self._by = f"{context.component}/{context.task}"
+        self._topic = dead_letters_topic(context.topology)
+        self._counters = counters
+        self._sink = sink
+        self.failure: DeliveryError | None = None
 
-    sink.send_reported(topic, 0, record.key(), record.value(), [*(record.headers() or ()), *headers], delivered)
+    def send_record(self, record: Record, error: WireError, delivered: Callable[[], None]) -> None:
+        """Sends a record: key, value and headers as they were, and why; calls `delivered` once it is delivered.
+
+        Where that is too large with our headers, only these are sent: they have the record's topic, partition and
+        offset.
+        """
+        self._counters.dead_letters += 1
+        partition, offset = record.partition(), record.offset()
+        headers = dead_letter_headers(
+            str(record.topic()),
+            -1 if partition is None else partition,
+            -1 if offset is None else offset,
+            reason=error.reason,
+            detail=error.detail,
+            by=self._by,
+            index=record.index if isinstance(record, RecordOfOne) else None,
+        )
+
+        def settle(failure: Any, _message: Any) -> None:
+            if failure is None:
+                delivered()
+            else:
+                self.failure = DeliveryError("a dead letter", self._topic, 0, failure)
+
+        def reported(failure: Any, message: Any) -> None:
+            if getattr(failure, "code", lambda: None)() == _TOO_LARGE:
+                self._sink.send_reported(self._topic, 0, None, None, [*headers], settle)
+            else:
+                settle(failure, message)
+
+        all_headers = [*(record.headers() or ()), *headers]
+        self._sink.send_reported(self._topic, 0, record.key(), record.value(), all_headers, reported)
 
 
-class BoltDeadLetters:
+class BoltDeadLetters(DeadLetters):
     """What a bolt's task could not use.
 
     Args:
@@ -87,7 +102,6 @@ class BoltDeadLetters:
         done: called with a record whose tuples are all settled.
 
     Attributes:
-        failure: why the task cannot go on; None as long as it can.
         kept_to: the last offset up to which `reject` was called by an earlier task whose transaction was committed.
     """
 
@@ -99,14 +113,10 @@ class BoltDeadLetters:
         acks: AckBuffer | None,
         done: Callable[[InputPack], None],
     ) -> None:
+        super().__init__(context, counters, sink)
         self._component = context.component
-        self._counters = counters
-        self._by = f"{context.component}/{context.task}"
-        self._topic = dead_letters_topic(context.topology)
-        self._sink = sink
         self._acks = acks
         self._done = done
-        self.failure: DeliveryError | None = None
         self.kept_to = -1
 
     def keep(self, tuple_: Tuple, error: WireError, delivered: Callable[[], None]) -> None:
@@ -141,14 +151,6 @@ class BoltDeadLetters:
         self._send(record, tuple_, error, delivered)
 
     def _send(self, record: Record, tuple_: Tuple | None, error: WireError, delivered: Callable[[], None]) -> None:
-        self._counters.dead_letters += 1
         if tuple_ is not None and tuple_.pack.size > 1:
             record = RecordOfOne(tuple_)
-
-        def reported(failure: Any, _message: Any) -> None:
-            if failure is None:
-                delivered()
-            else:
-                self.failure = DeliveryError("a dead letter", self._topic, 0, failure)
-
-        send_dead_letter(self._sink, self._topic, record, error, self._by, reported)
+        self.send_record(record, error, delivered)

@@ -1,20 +1,25 @@
 """What the tasks of bolts and spouts share."""
 
 import logging
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
 
 from spout_sdk.api.context import TaskContext
 from spout_sdk.emitting.ack_buffer import AckBuffer
+from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.emitting.emit_plans import emit_plans
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.errors import ComponentError
+from spout_sdk.errors import BrokerError, ComponentError, DeliveryError
+from spout_sdk.records import Sink
 from spout_sdk.topologies.topology import Topology
 from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES, SpoutAddress
 from tuple_tree.names import acks_topic
+
+OPEN_SECONDS: Final = 15.0
+"""For sessions: a broker that fails is replaced within this time, and it is less than a process has to stop."""
 
 
 class Task:
@@ -22,6 +27,7 @@ class Task:
 
     _logger: ClassVar[logging.Logger]
     _collector: Emitter
+    _dead_letters: DeadLetters
 
     def __init__(
         self,
@@ -59,6 +65,24 @@ class Task:
         if self._acks is not None:
             self._acks.open()
 
+    @property
+    def failure(self) -> DeliveryError | None:
+        """Why the task cannot go on; None as long as it can."""
+        failure = self._dead_letters.failure
+        return self._acks.failure if failure is None and self._acks is not None else failure
+
+    def tick(self, now: float) -> None:
+        """Sends what has lingered.
+
+        Raises:
+            DeliveryError: if an ack batch or a dead letter was not delivered; the task cannot go on.
+        """
+        if self._dead_letters.failure is not None:
+            raise self._dead_letters.failure
+        self._collector.packer.tick(now)
+        if self._acks is not None:
+            self._acks.tick(now)
+
     def flush(self) -> None:
         """Sends all that is buffered."""
         self._collector.packer.flush()
@@ -83,3 +107,22 @@ class Task:
     def _broken(self, method: str, error: Exception) -> ComponentError:
         self._logger.exception("%s/%d: %s() raised", self._component, self._task, method)
         return ComponentError(self._component, self._task, method, error)
+
+
+def open_sessions(sink: Sink, tasks: Sequence[Task]) -> None:
+    """Opens sessions, which a new owner of a task does on each ack partition before anything else.
+
+    Raises:
+        BrokerError: if that is not delivered in time.
+    """
+    for task in tasks:
+        task.open_session()
+    left = sink.flush_acks(OPEN_SECONDS)
+    for task in tasks:
+        if task.failure is not None:
+            raise task.failure
+    if left:
+        raise BrokerError(
+            f"the sessions of {len(tasks)} tasks could not be opened: {left} ack batches were not delivered within "
+            f"{OPEN_SECONDS:.0f} s; check that the partitions of the ack topic have leaders"
+        )

@@ -4,11 +4,12 @@ import heapq
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from spout_sdk.api.components import Failure
-from spout_sdk.emitting.dead_letters import send_dead_letter
-from spout_sdk.errors import DeliveryError
+from spout_sdk.api.context import TaskContext
+from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
 from spout_sdk.kafka_spout.settings import RetryPolicy
 from spout_sdk.kafka_spout.source import Fetched, Source, SourcePartition
@@ -32,30 +33,18 @@ _ROUNDING_S: Final = 1e-6
 """What adding delays to times in floating point may be off."""
 
 
-class SourceDeadLetters:
+class SourceDeadLetters(DeadLetters):
     """Sends dead letters of a task; their messages are done once these were delivered."""
 
-    def __init__(self, topic: str, by: str, sink: Sink, counters: Counters, done: Callable[[int], None]) -> None:
-        self._topic = topic
-        self._by = by
-        self._sink = sink
-        self._counters = counters
+    def __init__(self, context: TaskContext, counters: Counters, sink: Sink, done: Callable[[int], None]) -> None:
+        super().__init__(context, counters, sink)
         self._done = done
-        self.failure: DeliveryError | None = None  # why the task cannot go on
 
     def send(self, key: int, record: Record, error: WireError) -> None:
         """Makes a dead letter of a message, and logs where it lies and why."""
-        self._counters.dead_letters += 1
         where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
         logger.warning("%s: %s becomes a dead letter: %s", self._by, where, error)
-
-        def delivered(failure: Any, _message: Any) -> None:
-            if failure is None:
-                self._done(key)
-            else:
-                self.failure = DeliveryError("a dead letter", self._topic, 0, failure)
-
-        send_dead_letter(self._sink, self._topic, record, error, self._by, delivered)
+        self.send_record(record, error, partial(self._done, key))
 
 
 class RetrySchedule:

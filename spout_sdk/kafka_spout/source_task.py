@@ -24,7 +24,6 @@ from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.statistics.repetition import Repetition
 from tuple_tree.errors import WireError
 from tuple_tree.messages import FailReason
-from tuple_tree.names import dead_letters_topic
 from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, root_of_word, roots_of_words, topic_key
 from tuple_tree.streams import DEFAULT_STREAM
 from tuple_tree.trace_context import trace_context
@@ -70,9 +69,7 @@ class SourceTask:
         assert environment.open_source is not None, "attach() checks it"  # noqa: S101 - the SDK's own order of calls
         self._source = environment.open_source(self.uncommitted)
         self._partitions = OwnedPartitions()
-        self._dead_letters = SourceDeadLetters(
-            dead_letters_topic(manifest.topology), self._by, environment.sink, environment.counters, self._done
-        )
+        self._dead_letters = SourceDeadLetters(context, environment.counters, environment.sink, self._done)
         self._replays = Replays(settings.retry, self._partitions, self._source, self._dead_letters)
         self._raised_before = Repetition(environment.clock)
         self._is_started = False

@@ -8,7 +8,7 @@ from typing import Final
 
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.flush_timing import FlushTiming
-from spout_sdk.emitting.sessions import open_sessions
+from spout_sdk.emitting.task import open_sessions
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.kafka.kafka_sink import KafkaSink

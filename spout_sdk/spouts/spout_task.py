@@ -7,11 +7,11 @@ from operator import itemgetter
 from typing import Any, Final
 
 from spout_sdk.api.components import Failure, Spout
-from spout_sdk.emitting.dead_letters import send_dead_letter
+from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import BrokerError, ComponentError, DeliveryError, TopologyError, UnsupportedVersionError
+from spout_sdk.errors import BrokerError, ComponentError, TopologyError, UnsupportedVersionError
 from spout_sdk.records import Record
 from spout_sdk.spouts.pending import Pending, PendingLimit
 from spout_sdk.spouts.source_spout import SourceSpout
@@ -21,7 +21,7 @@ from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.manifest import SpoutManifest
 from tuple_tree.messages import FailReason, SpoutAddress
-from tuple_tree.names import dead_letters_topic, notices_topic
+from tuple_tree.names import notices_topic
 
 LOST_MARGIN_TIMEOUTS: Final = 1
 """How many message timeouts beyond the largest tree age a tree is kept before it counts as lost."""
@@ -46,9 +46,7 @@ class SpoutTask(Task):
         super().__init__(topology, component, task, environment, InputOffsets(), address)
         now = self._clock()
         self._limit = PendingLimit(declared.max_pending, declared.timeout_ms / 1000, now)
-        self._sink = environment.sink
-        self._dead_letters = dead_letters_topic(manifest.topology)
-        self._failure: DeliveryError | None = None
+        self._dead_letters = DeadLetters(self._context, self._counters, environment.sink)
         lost_after_ms = manifest.max_tree_age_ms + LOST_MARGIN_TIMEOUTS * declared.timeout_ms
         self._pending = Pending(lost_after_ms / 1000, now, self._lost)
         self._throttled_since: float | None = None
@@ -127,7 +125,12 @@ class SpoutTask(Task):
                 f"{record.topic()}[{record.partition()}] offset {record.offset()} cannot be read: {error.detail}"
             ) from error
         except WireError as error:
-            self._reject(record, error)
+            # Its trees fail as lost in the end.
+            offset = record.offset()
+            self._logger.warning(
+                "%s/%d: unreadable notice at offset %s: %s", self._component, self._task, offset, error
+            )
+            self._dead_letters.send_record(record, error, lambda: None)
             return
         pop = self._pending.pop
         counters = self._counters
@@ -169,11 +172,7 @@ class SpoutTask(Task):
             DeliveryError: if an ack batch or a dead letter was not delivered; the task cannot go on.
             ComponentError: if the spout raised.
         """
-        if self._failure is not None:
-            raise self._failure
-        self._collector.packer.tick(now)
-        if self._acks is not None:
-            self._acks.tick(now)
+        super().tick(now)
         self._pending.tick(now)
         self._limit.tick(now)
         if self._source_spout is not None:
@@ -205,12 +204,6 @@ class SpoutTask(Task):
     def pending_messages(self) -> list[Any]:
         """The message ids of the open trees, in the order in which they began."""
         return self._pending.message_ids
-
-    @property
-    def failure(self) -> DeliveryError | None:
-        if self._failure is None and self._acks is not None:
-            return self._acks.failure
-        return self._failure
 
     @property
     def pending(self) -> int:
@@ -256,19 +249,6 @@ class SpoutTask(Task):
         if self._throttled_since is not None:
             self._counters.throttled_seconds += self._clock() - self._throttled_since
             self._throttled_since = None
-
-    def _reject(self, record: Record, error: WireError) -> None:
-        """Makes a dead letter of a notice that cannot be read; its trees fail as lost in the end."""
-        self._counters.dead_letters += 1
-        self._logger.warning(
-            "%s/%d: unreadable notice at offset %s: %s", self._component, self._task, record.offset(), error
-        )
-
-        def delivered(failure: Any, _message: Any) -> None:
-            if failure is not None:
-                self._failure = DeliveryError("a dead letter", self._dead_letters, 0, failure)
-
-        send_dead_letter(self._sink, self._dead_letters, record, error, f"{self._component}/{self._task}", delivered)
 
     def _call(self, method: str, function: Callable[..., object], *arguments: Any) -> None:
         try:

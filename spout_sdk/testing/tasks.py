@@ -21,7 +21,7 @@ from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
 from spout_sdk.delivery.transactions import ExactlyOnce
 from spout_sdk.emitting.environment import TaskEnvironment
-from spout_sdk.emitting.sessions import open_sessions
+from spout_sdk.emitting.task import open_sessions
 from spout_sdk.errors import RolledBackError
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.counters import Counters

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.emitting.sessions import open_sessions
+from spout_sdk.emitting.task import Task, open_sessions
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, consumer_settings, transactional_settings
 from spout_sdk.kafka.kafka_sink import KafkaSink
@@ -119,11 +119,14 @@ def test_a_record_that_is_too_large_is_reported(use: Callable[[type[Fake]], None
     assert [str(error) for error, _ in undelivered] == [str(Refusing.refuses_with.args[0])] * 2
 
 
-class Writer:
+class Silent(Task):
+    """Sends nothing."""
+
     failure = None
 
-    def open_session(self) -> None:
-        """Sends nothing."""
+    def __init__(self) -> None: ...
+
+    def open_session(self) -> None: ...
 
 
 def test_a_session_is_open_when_its_ack_batches_are_delivered_whatever_tuples_wait(
@@ -138,10 +141,10 @@ def test_a_session_is_open_when_its_ack_batches_are_delivered_whatever_tuples_wa
     use(Half)
     sink = KafkaSink({})
     assert sink.flush(0) == 1
-    open_sessions(sink, [Writer()])
+    open_sessions(sink, [Silent()])
     Half.delivers_acks = False
     with pytest.raises(BrokerError, match="the sessions of 1 tasks could not be opened: 1 ack batches were not"):
-        open_sessions(sink, [Writer()])
+        open_sessions(sink, [Silent()])
 
 
 MEDDLING = {
