@@ -27,7 +27,7 @@ class Failure:
 
     Attributes:
         reason: failed by a bolt, timed out, too old, or lost.
-        message: what the bolt said; empty for the other reasons.
+        message: that of the bolt; empty for the other reasons.
     """
 
     reason: FailReason
@@ -51,7 +51,7 @@ class Spout(ABC):
         """Emit what there is to emit, soon; return without emitting if there is nothing.
 
         It is called again and again, never while `max_spout_pending` trees of the task are open. It must not block:
-        outcomes are handed over between its calls.
+        outcomes are delivered between its calls.
         """
 
     def ack(self, message_id: Any) -> None:
@@ -73,8 +73,8 @@ class Bolt(ABC):
 
     Attributes:
         streams: what it emits, made with `declare`.
-        tick_interval: seconds between tick tuples, which tell `execute` that time has passed; None for none. May be
-            set by the instance, and overridden in `set_bolt`.
+        tick_interval: seconds between tick tuples, with which `execute` is called, too; None for none. May be set by
+            the instance, and overridden in `set_bolt`.
     """
 
     streams: ClassVar[Sequence[Stream]] = ()

@@ -83,7 +83,7 @@ HookFactory = Callable[[], TaskHook]
 
 
 class TaskContext:
-    """Handed to `open` and `prepare`.
+    """Passed to `open` and `prepare`.
 
     Attributes:
         manifest: of the topology: its components, streams and groupings.

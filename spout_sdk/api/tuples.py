@@ -145,7 +145,7 @@ class Tuple:
 
     @property
     def topic(self) -> str:
-        """The topic that it lies in."""
+        """Its topic."""
         return str(self.pack.record.topic())
 
     @property
@@ -155,7 +155,7 @@ class Tuple:
 
     @property
     def partition(self) -> int:
-        """The partition that it lies in, which is also the task that received it."""
+        """Its partition, which is also the number of the task that received it."""
         return self.pack.partition
 
     @property
@@ -191,17 +191,13 @@ class Tuple:
         return self.pack.stream is _TICKS
 
     def settle(self, action: str) -> None:
-        """Marks it as acked or failed; for the SDK's use.
-
-        Raises:
-            TupleAlreadyDoneError: if it was before.
-        """
+        """Called by the SDK: marks it as acked or failed."""
         if self.settled:
             raise self.already_done(action)
         self.settled = True
 
     def already_done(self, action: str) -> TupleAlreadyDoneError:
-        """The error that says that it was acked or failed before; for the SDK's use."""
+        """Called by the SDK: the error of a second ack or fail."""
         return self.pack.already_done(action)
 
 
@@ -221,7 +217,7 @@ UNKNOWN_STREAM: Final = InputStream("", "", ())
 """The stream of records that cannot be read."""
 
 NO_OFFSET: Final = -1
-"""The offset of a tuple that lies nowhere."""
+"""The offset of a tuple without a record."""
 
 
 def tick_tuple() -> Tuple:

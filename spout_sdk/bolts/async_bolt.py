@@ -73,8 +73,8 @@ class AsyncBolt(Bolt):
                 self.client = httpx.AsyncClient()
 
             async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
-                found = (await self.client.get(URL, params={"q": tuple_["address"]})).json()
-                collector.emit((tuple_["address"], found["lat"], found["lon"]))
+                place = (await self.client.get(URL, params={"q": tuple_["address"]})).json()
+                collector.emit((tuple_["address"], place["lat"], place["lon"]))
 
     Inputs end in any order, and so do their outputs; with `exactly_once` what a record's inputs emit is sent in the
     order of the records, when all of them have ended.
@@ -94,7 +94,7 @@ class AsyncBolt(Bolt):
 
     @abstractmethod
     async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
-        """Process a tuple. If it raises, the tuple is failed, or what else `on_exception` says becomes of it.
+        """Process a tuple. If it raises, the tuple is failed, unless the bolt was set with another `on_exception`.
 
         There is no time limit: use `asyncio.timeout`. Work that blocks belongs into `asyncio.to_thread`.
         """
@@ -173,7 +173,7 @@ class AsyncBolt(Bolt):
     async def _execute(self, work: AsyncCollector) -> None:
         try:
             await self.execute_async(work.input, work)
-        except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+        except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
             work.error = error
         except BaseException as error:  # noqa: BLE001 - a cancelled input is not processed, and must not be lost
             work.error = FailTupleError(f"execute_async() ended with {type(error).__name__}")
@@ -217,7 +217,7 @@ class AsyncBolt(Bolt):
             try:
                 for values, stream in work.emits:
                     self._collector.emit(values, anchors=input_, stream=stream)
-            except Exception as refused:  # noqa: BLE001 - what does not fit, or whatever a user's hook raises
+            except Exception as refused:  # noqa: BLE001 - what does not fit, or any exception of a user's hook
                 error = refused
         if error is None:
             self._failures.succeeded()

@@ -112,7 +112,7 @@ class BasicCollector:
         )
 
     def report_error(self, error: BaseException) -> None:
-        """Says that something went wrong and that the task goes on: logged, counted, shown in the stats."""
+        """Reports an error after which the task goes on: it is logged, counted and shown in the stats."""
         self._collector.report_error(error)
 
     @property

@@ -123,7 +123,7 @@ class ExecuteFailures:
             settle()
         except SpoutSdkError:
             raise
-        except Exception as error:  # whatever a user's hook raises
+        except Exception as error:  # any exception of a user's hook
             self._counters.count_error(error)
             logger.exception("%s/%d: a hook raised for a tuple whose execute had failed", self._component, self._task)
 

@@ -111,7 +111,7 @@ class Executor:
             basic.input = tuple_
             try:
                 execute(tuple_, basic)
-            except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+            except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
                 if basic.leave_out(tuple_):
                     failures.in_a_row = 0
                 failures.handle((tuple_,), error)
@@ -134,7 +134,7 @@ class Executor:
             # The common case of `call`, spelled out.
             try:
                 run(tuple_)
-            except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+            except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
                 self._failures.handle((tuple_,), error)
             else:
                 self._failures.in_a_row = 0
@@ -152,7 +152,7 @@ class Executor:
         began = self._clock()
         try:
             self._run(rows)
-        except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+        except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
             self._failures.handle(rows.taken_over(), error)
         else:
             self._failures.in_a_row = 0
@@ -167,7 +167,7 @@ class Executor:
         """Calls the bolt with `given`, which consists of these tuples, and takes no time."""
         try:
             self._run(given)
-        except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+        except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
             self._failures.handle(tuples, error)
         else:
             self._failures.in_a_row = 0
@@ -188,7 +188,7 @@ class Executor:
             for hook in self._hooks:
                 for tuple_ in tuples:
                     hook.bolt_execute(tuple_, seconds)
-        except Exception as error:  # noqa: BLE001 - whatever a user's hook raises
+        except Exception as error:  # noqa: BLE001 - any exception of a user's hook
             # It counts as one failure, even if the bolt has raised as well.
             self._failures.in_a_row = failures
             self._failures.handle(tuples, error)

@@ -60,7 +60,7 @@ class Emitter:
         return self._counters
 
     def report_error(self, error: BaseException) -> None:
-        """Says that something went wrong and that the task goes on: logged, counted, shown in the stats."""
+        """Reports an error after which the task goes on: it is logged, counted and shown in the stats."""
         self._counters.count_error(error)
         line = self._reported.line(error)
         if line is not None:

@@ -101,7 +101,7 @@ class Task:
         for each in (end, *(hook.cleanup for hook in self._hooks)):
             try:
                 each()
-            except Exception:  # whatever a user's component raises
+            except Exception:  # any exception of a user's component
                 self._logger.exception("%s/%d: %s() raised", self._component, self._task, method)
 
     def _broken(self, method: str, error: Exception) -> ComponentError:

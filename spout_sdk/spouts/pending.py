@@ -74,7 +74,7 @@ class Pending:
 
 
 LEAST: Final = 100
-"""Trees that may be open whatever times out, or the rate could not be seen to grow."""
+"""Trees that may be open whatever times out, or the rate could not grow."""
 _MARKS: Final = 8
 
 

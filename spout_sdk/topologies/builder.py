@@ -37,7 +37,7 @@ from tuple_tree.packs import MAX_ROWS
 from tuple_tree.streams import DEFAULT_STREAM, Stream
 
 AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]
-"""What makes the instance of a task; of an external component, a function for whatever runs it."""
+"""Makes the instance of a task; of an external component, a function for what runs it."""
 
 _MAX_PENDING: Final = 10_000
 _MAX_PENDING_EXTERNAL: Final = 200_000
@@ -46,7 +46,7 @@ _TRANSACTION_TUPLES: Final = 100
 
 
 class BoltDeclarer:
-    """Says what a bolt receives; each call adds a subscription and returns the declarer."""
+    """Declares what a bolt receives; each method adds a subscription and returns the declarer."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -77,7 +77,7 @@ class BoltDeclarer:
     ) -> "BoltDeclarer":
         """Tuples with equal values in these fields go to one of two tasks, to that which was sent less.
 
-        Keeps the load even where few values are frequent; what is kept by field has to be put together afterwards.
+        The load is even where few values are frequent; what is kept by field has to be merged downstream.
         """
         return self._subscribe(source, stream, "partial_key", (fields,) if isinstance(fields, str) else tuple(fields))
 
@@ -179,7 +179,7 @@ class TopologyBuilder:
         self._hooks: list[HookFactory] = []
 
     def add_hook(self, factory: HookFactory) -> None:
-        """Gives every task of the SDK's components a hook.
+        """Adds a hook to every task of the SDK's components.
 
         Args:
             factory: a `TaskHook` class, or a callable without arguments that returns one, called once a task.
@@ -207,7 +207,7 @@ class TopologyBuilder:
             max_spout_pending: open trees a task; the topology's unless given.
             external: whether something else than this SDK runs it, such as Spark. Then the factory is its source: the
                 name of a topic, or a function that is called there; in Spark, `source(spark)`.
-            streams: what an external spout emits, as its source does not say so; one stream if that is a topic.
+            streams: what an external spout emits; one stream if its source is a topic.
 
         Raises:
             TopologyError: if the spout is invalid.
@@ -251,14 +251,13 @@ class TopologyBuilder:
                 `dead_letter` its record and ack it.
             max_consecutive_failures: so many exceptions of `execute` in a row stop the component for good; None for no
                 limit.
-            tick_interval: seconds between tick tuples, which tell `execute` that time has passed; the class's unless
-                given.
+            tick_interval: seconds between tick tuples, with which `execute` is called, too; the class's unless given.
             external: whether something else than this SDK runs it, such as Spark. Then the factory is a function that
                 is called there; in Spark, `transform(rows)`.
-            streams: what an external bolt emits, as its factory does not say so.
+            streams: what an external bolt emits.
 
         Returns:
-            What says which streams the bolt receives.
+            The declarer of the streams that the bolt receives.
 
         Raises:
             TopologyError: if the bolt is invalid.

@@ -82,7 +82,7 @@ def check_groupable(manifest: Manifest, bolt: BoltManifest) -> None:
 
 
 _MARGIN_MS: Final = 7_000
-"""For a broker that looks for hanging transactions every few seconds, and for a process to start."""
+"""For a broker that checks for hanging transactions every few seconds, and for a process to start."""
 
 SHORTEST_TIMEOUT_MS: Final = SESSION_MS + TRANSACTION_MS + _MARGIN_MS
 """The shortest message timeout with `exactly_once`."""

@@ -169,7 +169,7 @@ def _why_not_imported(error: Exception, module: str, reference: str) -> str:
         return f"{text}; is the name right, and is its directory on the Python path?"
     # The last line that is neither the import system's nor ours.
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen ")]
-    is_known = len(frames) > 2 and not isinstance(error, SyntaxError)  # which says it itself
+    is_known = len(frames) > 2 and not isinstance(error, SyntaxError)  # whose text has the line
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if is_known else ""
     if missing is None:
         return f"{text}{where}"

@@ -23,7 +23,7 @@ LATE: Final = "late tuples"
 
 
 class WindowCollector:
-    """What a `WindowedBolt` emits through: unless told otherwise, anchored to all tuples of the window."""
+    """What a `WindowedBolt` emits through: by default, anchored to all tuples of the window."""
 
     __slots__ = ("_collector", "_tuples")
 
@@ -60,7 +60,7 @@ class WindowCollector:
 class WindowedBolt(Bolt):
     """A bolt that works on windows of tuples, and whose tuples are acked when they leave their last window.
 
-    Derive it, say which windows, and define `execute_window`:
+    Derive it, and define `window` and `execute_window`:
 
         class Average(WindowedBolt):
             window = sliding(seconds=10, every=2)
@@ -93,8 +93,8 @@ class WindowedBolt(Bolt):
     def execute_window(self, window: Window) -> None:
         """Process a window; never an empty one.
 
-        If it raises, all tuples of the window are failed with the exception's type and text, or what else the bolt's
-        `on_exception` says becomes of them, and the next window begins without them.
+        If it raises, all tuples of the window are failed with the exception's type and text, unless the bolt was set
+        with another `on_exception`, and the next window begins without them.
         """
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
@@ -153,7 +153,7 @@ class _Effects:
         self._bolt.collector._tuples = window.tuples
         try:
             self._bolt.execute_window(window)
-        except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+        except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
             self.failures.add(held(), error)
         else:
             self.failures.succeeded()

@@ -54,7 +54,7 @@ def _spec(name: str, factory: Any) -> WindowSpec | None:
         return None
     try:
         bolt = factory()
-    except Exception as error:  # whatever a user's bolt raises
+    except Exception as error:  # any exception of a user's bolt
         raise TopologyError(
             f"bolt {name!r} cannot be made to see its windows: {type(error).__name__}: {error}; what it needs of the "
             "place where it runs belongs in prepare()"
