@@ -6,7 +6,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.checkpoint import claim_checkpoint
-from spark_jobs.components import HasManifest, bolt_of, topics_of
+from spark_jobs.components import HasManifest, component_of, topics_of
 from spark_jobs.counts import BatchResult, Tally
 from spark_jobs.driver_stats import DriverStats, InboxOffsets
 from spark_jobs.errors import ComponentRefusedError
@@ -14,7 +14,7 @@ from spark_jobs.kafka_options import check_topics, sink_options, source_options
 from spark_jobs.micro_batch import BoltBatch, Sink, Transform
 from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
-from tuple_tree.manifest import Manifest
+from tuple_tree.manifest import BoltManifest, Manifest
 from tuple_tree.names import component_group, tuples_topic
 
 _RECORDS: Final = 200_000
@@ -68,7 +68,7 @@ def bolt(
         CheckpointRefusedError: if the checkpoint belongs to something else.
         SparkJobError: if the session runs tasks speculatively.
     """
-    manifest, component = bolt_of(topology, name)
+    manifest, component = component_of(topology, name, BoltManifest)
     check_session(spark)
     for option in options or {}:
         if option.lower() in _SPLITTING:

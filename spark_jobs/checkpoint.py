@@ -53,11 +53,7 @@ class _Files:
 
 
 def claim_checkpoint(spark: SparkSession, checkpoint: str, owner: dict[str, Any]) -> None:
-    """Marks a new checkpoint with its owner, or checks that of an old one.
-
-    Raises:
-        CheckpointRefusedError: if it belongs to something else.
-    """
+    """Marks a new checkpoint with its owner, or checks that of an old one."""
     files = _Files(spark, checkpoint)
     if not files.exists(_MARKER):
         if files.exists("metadata"):

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -13,6 +13,8 @@ from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest
 from tuple_tree.names import acks_topic, check_topic, dead_letters_topic, notices_topic, tuples_topic
 
 DEFAULT_RETRY_LIMIT: Final = 10
+
+_Kind = TypeVar("_Kind", SpoutManifest, BoltManifest)
 
 
 class HasManifest(Protocol):
@@ -29,26 +31,20 @@ class HasCode(HasManifest, Protocol):
     def factories(self) -> Mapping[str, Any]: ...
 
 
-def bolt_of(topology: Manifest | HasManifest, name: str) -> tuple[Manifest, BoltManifest]:
-    """The manifest of a topology, and a bolt of it."""
-    manifest, component = component_of(topology, name)
-    if not isinstance(component, BoltManifest):
-        raise ComponentRefusedError(f"{name!r} is a spout of topology {manifest.topology!r}: name a bolt")
-    return manifest, component
-
-
-def spout_of(topology: Manifest | HasManifest, name: str) -> tuple[Manifest, SpoutManifest]:
-    """The manifest of a topology, and a spout of it."""
-    manifest, component = component_of(topology, name)
-    if not isinstance(component, SpoutManifest):
-        raise ComponentRefusedError(f"{name!r} is a bolt of topology {manifest.topology!r}: name a spout")
-    return manifest, component
-
-
-def component_of(topology: Manifest | HasManifest, name: str) -> tuple[Manifest, Component]:
+def component_of(topology: Manifest | HasManifest, name: str, kind: type[_Kind]) -> tuple[Manifest, _Kind]:
+    """The manifest of a topology, and a component of it that has to be a spout or a bolt."""
     manifest = topology if isinstance(topology, Manifest) else topology.manifest
+    component = _component(manifest, name)
+    if not isinstance(component, kind):
+        is_spout = isinstance(component, SpoutManifest)
+        has, wanted = ("spout", "bolt") if is_spout else ("bolt", "spout")
+        raise ComponentRefusedError(f"{name!r} is a {has} of topology {manifest.topology!r}: name a {wanted}")
+    return manifest, component
+
+
+def _component(manifest: Manifest, name: str) -> Component:
     try:
-        return manifest, manifest.component(name)
+        return manifest.component(name)
     except ValueError as error:
         raise ComponentRefusedError(f"{error}; name one of these") from None
 
@@ -105,11 +101,8 @@ def declared(topology: HasCode, name: str) -> tuple[Component, Any]:
     """A component that is to be run in Spark, and its code.
 
     The code is `transform` or a sink of a bolt, a topic or a `SourceFunction` of a spout.
-
-    Raises:
-        ComponentRefusedError: if there is no such component, or something else runs it.
     """
-    _, component = component_of(topology, name)
+    component = _component(topology.manifest, name)
     if not component.external:
         raise ComponentRefusedError(f"{name!r} is run by acker run: add it with external=True to run it in Spark")
     code = topology.factories[name]
@@ -144,11 +137,7 @@ def is_sink(function: Any) -> bool:
 
 
 def source_of(spark: SparkSession, name: str, given: str | SourceFunction) -> Source:
-    """What a spout reads, of what the topology was given for it.
-
-    Raises:
-        ComponentRefusedError: if the function raises, or returns something else than a source.
-    """
+    """What a spout reads, of what the topology was given for it."""
     try:
         made: Any = given if isinstance(given, str) else given(spark)
     except Exception as error:

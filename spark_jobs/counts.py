@@ -102,13 +102,7 @@ class Tally:
 
 
 class SpoutTally(Tally):
-    """The totals of a spout, with the outcomes of its trees since its driver started.
-
-    Args:
-        component: the spout.
-        acking: whether trees are followed; if not, what is emitted is acked.
-        outcomes: of its trees.
-    """
+    """The totals of a spout, with the outcomes of its trees; without acking, what is emitted is acked."""
 
     def __init__(self, component: Component, acking: bool, outcomes: Outcomes) -> None:
         super().__init__(component)

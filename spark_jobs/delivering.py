@@ -16,7 +16,7 @@ from pyspark import Accumulator, AccumulatorParam, SparkContext, TaskContext
 from spark_jobs.entries import dead_letter
 from spark_jobs.errors import SparkJobError
 from spark_jobs.frames import FrameCodec, StreamFrame
-from spark_jobs.inits import Roots, SendInits
+from spark_jobs.inits import Roots, Send
 from spark_jobs.packing import LARGEST, Outputs, without
 from tuple_tree.anchor_columns import Rows
 from tuple_tree.ids import IdColumn
@@ -35,18 +35,12 @@ _DETAIL: Final = 500
 
 
 class SourceRange(NamedTuple):
-    """Messages of one source partition; pickled as runs of offsets without a gap.
-
-    Attributes:
-        offsets: of all of them, in rising order.
-        dead: of those that became dead letters.
-        tuples: deliveries, one for each recipient.
-    """
+    """Messages of one source partition; pickled as runs of offsets without a gap."""
 
     partition: int
-    offsets: Offsets
-    dead: Offsets
-    tuples: int
+    offsets: Offsets  # in rising order
+    dead: Offsets  # of those that became dead letters
+    tuples: int  # deliveries, one for each recipient
 
     def __reduce__(self) -> tuple[Any, ...]:
         begins = np.flatnonzero(np.diff(self.offsets, prepend=self.offsets[:1] - 2) != 1)
@@ -69,35 +63,24 @@ def totals(ranges: Sequence[SourceRange]) -> tuple[int, int, int]:
 
 
 class ReplayRequest(NamedTuple):
-    """Messages of one source partition that are delivered again.
+    """Messages of one source partition that are delivered again."""
 
-    Attributes:
-        offsets: in rising order.
-        attempts: which one this is, of each.
-        given_up: offset → why it is not delivered any more.
-    """
-
-    offsets: Offsets
-    attempts: Any
-    given_up: Mapping[int, str]
+    offsets: Offsets  # in rising order
+    attempts: Any  # the one to come, of each
+    given_up: Mapping[int, str]  # offset → why it is not delivered any more
 
 
 @dataclass(frozen=True)
 class Messages:
     """How messages of a source are read; picklable.
 
-    Attributes:
-        frame: of the spout's stream.
-        form: `columns`, if Spark has made the fields under names with `FIELD`; `value`, if the only field is the value
-            as it is; `payload`, if the value is a payload of the stream.
-        spout: index of the spout in the manifest.
-        topic_key: of the source topic.
-        ack_partitions: P of `root mod P`.
+    `columns`: Spark has made the fields under names with `FIELD`; `value`: the only field is the value as it is;
+    `payload`: the value is a payload of the stream.
     """
 
     frame: StreamFrame
     form: Literal["columns", "value", "payload"]
-    spout: int
+    spout: int  # index in the manifest
     topic_key: int
     ack_partitions: int
 
@@ -154,11 +137,8 @@ class Deliveries:
         self._reported.add([(task.partitionId(), [each for each in ranges if len(each.offsets)])])
 
     def take(self, tasks: int) -> list[SourceRange]:
-        """On the driver: what so many tasks have reported since the last call, each partition once.
-
-        Raises:
-            SparkJobError: if a report is missing; Spark only logs an accumulator that it cannot bring up to date.
-        """
+        """On the driver: what so many tasks have reported since the last call, each partition once."""
+        # Spark only logs an accumulator that it cannot bring up to date.
         reported, self._reported.value = dict(self._reported.value), []
         if len(reported) < tasks:
             raise SparkJobError(
@@ -189,24 +169,14 @@ def _distinct(several: Sequence[Offsets]) -> Offsets:
 
 @dataclass(frozen=True)
 class Deliver:
-    """Makes records of messages; for `mapInArrow`.
-
-    Attributes:
-        outputs: of the spout; one stream.
-        messages: how they are read.
-        spout: who receives the outcomes.
-        send: delivers inits.
-        report: called with what was delivered, at the end of the task.
-        wanted: partition → messages to deliver again; None for all, for the first time.
-        largest: bytes of a record; a tuple that is larger is a dead letter, and its tree fails.
-    """
+    """Makes records of messages, for `mapInArrow`; a tuple larger than `largest` bytes is a dead letter."""
 
     outputs: Outputs
     messages: Messages
     spout: SpoutAddress
-    send: SendInits
+    send: Send
     report: Callable[[list[SourceRange]], object]
-    wanted: Mapping[int, ReplayRequest] | None = None
+    wanted: Mapping[int, ReplayRequest] | None = None  # by partition; None for all messages, for the first time
     largest: int = LARGEST
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:

@@ -1,34 +1,45 @@
-"""What a driver publishes about its component: its counts in `{topology}.stats`, and the offsets of a bolt's group.
+"""What a driver publishes: counts in `{topology}.stats` and to Prometheus, and the offsets of a bolt's group.
 
 A failure here is logged, and does not end the query.
 """
 
+import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from kafka_clients.client_settings import for_admin, for_consumer
 from kafka_clients.forgotten_clients import forgettable
 from kafka_clients.stats_publisher import LAST_SECONDS, PUBLISH_SECONDS, StatsPublisher, producer_settings
 from spark_jobs.spout_offsets import commit
+from tuple_tree.latency import LatencyHistogram
 
 logger = logging.getLogger("spark_jobs.stats")
 
 _LOOK_SECONDS: Final = PUBLISH_SECONDS / 2
+_COUNTED: Final = {
+    "emitted": "Rows or messages that were emitted.",
+    "transferred": "Tuples that were sent.",
+    "executed": "Inputs of a bolt.",
+    "acked": "Trees of a spout, inputs of a bolt that were acked.",
+    "ignored_notices": "Outcomes of trees that the spout does not hold.",
+    "dead_letters": "Records that could not be used.",
+}
+_POWERS: Final = range(10, 28)
+"""Bounds of the complete latency, powers of two of a microsecond: 1.024 ms to 134 s."""
+_LABELS: Final = ["topology", "component"]
 
 
 class InboxOffsets:
-    """Commits where micro-batches ended, so that Kafka's tools show the lag of a bolt; the bolt goes by its checkpoint.
-
-    Args:
-        kafka: librdkafka properties.
-        group: the bolt's; nothing joins it.
-    """
+    """Commits where micro-batches ended, so that Kafka's tools show the lag of a bolt, which goes by its checkpoint."""
 
     def __init__(self, kafka: Mapping[str, Any], group: str) -> None:
         self._settings = {"log_level": 2, **for_consumer(kafka), "group.id": group, "enable.auto.commit": False}
@@ -73,15 +84,7 @@ class DriverStats:
     """A thread that publishes once a second until the component has ended.
 
     It is not the thread that writes: a micro-batch may take minutes, and a driver that publishes nothing for ten
-    seconds is shown as gone.
-
-    Args:
-        kafka: librdkafka properties.
-        topology: its name.
-        component: one of its own.
-        counts: the counts, as an object for JSON; called in the thread.
-        is_running: whether the component runs; called in the thread.
-        inbox: of a bolt; its offsets are committed in the thread as well.
+    seconds is shown as gone. `counts` and `is_running` are called in the thread; a bolt's offsets are committed there.
     """
 
     def __init__(
@@ -129,3 +132,68 @@ class DriverStats:
         finally:
             if self._inbox:
                 self._inbox.close()
+
+
+class QueryCollector(Collector):
+    """Shows a query; register it with a `prometheus_client` registry."""
+
+    def __init__(
+        self,
+        topology: str,
+        stats: Callable[[], Mapping[str, Any]],
+        progress: Callable[[], StreamingQueryProgress | None],
+    ) -> None:
+        self._topology = topology
+        self._stats = stats
+        self._progress = progress
+
+    def collect(self) -> Iterator[Metric]:
+        """One family for each count that is known."""
+        stats, progress = self._stats(), self._progress()
+        labels = [self._topology, stats["component"]]
+        for name, documentation in _COUNTED.items():
+            if name in stats:
+                counter = CounterMetricFamily(f"acker_component_{name}_total", documentation, labels=_LABELS)
+                counter.add_metric(labels, stats[name])
+                yield counter
+        failed = CounterMetricFamily(
+            "acker_component_failed_total", "Trees of a spout, rows of a bolt that failed.", labels=[*_LABELS, "reason"]
+        )
+        for reason, count in stats["failed"].items():
+            failed.add_metric([*labels, reason], count)
+        yield failed
+        gauges = {"acker_component_pending": ("Trees of a spout that are open.", stats.get("pending"))}
+        if progress is not None:
+            seconds = progress.durationMs.get("triggerExecution", 0) / 1000
+            gauges |= {
+                "acker_spark_batch_id": ("The last micro-batch.", progress.batchId),
+                "acker_spark_batch_rows": ("Records of the last micro-batch.", progress.numInputRows),
+                "acker_spark_batch_seconds": ("How long the last micro-batch took.", seconds),
+                "acker_spark_unread_records": ("Records behind the last micro-batch.", unread_records(progress)),
+            }
+        for name, (documentation, value) in gauges.items():
+            if value is not None:
+                gauge = GaugeMetricFamily(name, documentation, labels=_LABELS)
+                gauge.add_metric(labels, value)
+                yield gauge
+        if "pending" in stats:
+            latency = LatencyHistogram(stats["complete_latency"])
+            family = HistogramMetricFamily(
+                "acker_component_complete_latency_seconds", "From emit to ack.", labels=_LABELS
+            )
+            bounds = [(str(2**power / 1e6), float(latency.shorter_than(power))) for power in _POWERS]
+            family.add_metric(labels, [*bounds, ("+Inf", float(latency.total))], latency.seconds)
+            yield family
+
+
+def unread_records(progress: StreamingQueryProgress) -> int | None:
+    """Records that lay behind the end of a micro-batch when Spark planned it; None if that is not known."""
+    source: Mapping[str, Any] = next(iter(json.loads(progress.json)["sources"]), {})
+    latest, end = source.get("latestOffset"), source.get("endOffset")
+    if not (isinstance(latest, dict) and isinstance(end, dict)):
+        return None
+    return sum(
+        max(0, int(offset) - int(end.get(topic, {}).get(partition, 0)))
+        for topic, partitions in latest.items()
+        for partition, offset in partitions.items()
+    )

@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 from pyspark.sql import DataFrame
 
-from spark_jobs.components import HasManifest, spout_of, topics_of
+from spark_jobs.components import HasManifest, component_of, topics_of
 from spark_jobs.counts import BatchResult, Counts
 from spark_jobs.entries import OUT
 from spark_jobs.errors import ComponentRefusedError, SparkJobError
-from spark_jobs.inits import KafkaInits, Roots, SendInits
+from spark_jobs.inits import KafkaSender, Roots, Send
 from spark_jobs.kafka_options import check_topics, executor_settings, sink_options
 from spark_jobs.packages import check_session
 from spark_jobs.packing import LARGEST, Count, Outputs, not_counted
@@ -20,7 +20,7 @@ from spark_jobs.results import check_fields, spark_fields
 from spark_jobs.running_query import query_id_of
 from spark_jobs.spout_batch import spout_task
 from tuple_tree.ids import random_column
-from tuple_tree.manifest import Manifest
+from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutAddress
 from tuple_tree.streams import DEFAULT_STREAM
 
@@ -30,18 +30,11 @@ _checked: Final[set[tuple[str, str, str]]] = set()
 
 @dataclass(frozen=True)
 class EmitRows:
-    """Makes records of rows, each the root of a tree; for `mapInArrow`.
-
-    Attributes:
-        outputs: of the spout; one stream.
-        spout: who receives the outcomes.
-        send: delivers inits.
-        count: called with how many rows were `emitted`, and how many deliveries were `transferred`.
-    """
+    """Makes records of rows, each the root of a tree; for `mapInArrow`."""
 
     outputs: Outputs
     spout: SpoutAddress
-    send: SendInits
+    send: Send
     count: Count = not_counted
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -95,7 +88,7 @@ def emit(
         SparkJobError: if this is no micro-batch of a streaming query, or the session runs tasks speculatively.
     """
     began = time.monotonic()
-    manifest, component = spout_of(topology, spout)
+    manifest, component = component_of(topology, spout, SpoutManifest)
     outputs = Outputs.of(manifest, spout)
     if stream not in outputs.streams:
         declared = ", ".join(outputs.streams) or "none"
@@ -109,7 +102,7 @@ def emit(
         check_topics(kafka, topics_of(manifest, component))
         _checked.add(key)
     counts = Counts(batch_df.sparkSession.sparkContext)
-    rows = EmitRows(outputs, spout_task(manifest, component), KafkaInits(executor_settings(kafka)), counts)
+    rows = EmitRows(outputs, spout_task(manifest, component), KafkaSender(executor_settings(kafka)), counts)
     chosen = [batch_df[f"`{name}`"].cast(kind).alias(name) for name, kind in types.items()]
     batch_df.select(*chosen).mapInArrow(rows, OUT).write.format("kafka").options(**sink_options(kafka)).save()
     counted = counts.values()

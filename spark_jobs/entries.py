@@ -92,14 +92,7 @@ class AckLog:
     ) -> Iterator[Record]:
         """The batches with some entries, `ENTRIES` each at most; the entries of a partition keep their order.
 
-        Args:
-            writer: of the batches.
-            session: of the writer, 16 bytes.
-            sequence: of the first batch on each partition; it rises from there.
-            roots: shape `(n,)`.
-            vals: shape `(n,)`.
-            fails: root and message of each tree that fails.
-            spout: whose inits the entries are; None for acks.
+        `sequence` is that of the first batch on each partition; `spout` owns inits, and is None for acks.
         """
         owners = (roots % np.uint64(self.partitions)).astype(np.intp)
         order = np.argsort(owners, kind="stable")
@@ -128,10 +121,7 @@ class AckLog:
 class Entries:
     """Entries of one attempt of a task; the attempt is a writer of its own, so none of its batches is a repeat.
 
-    Args:
-        log: None where trees are not followed.
-        component: who writes.
-        spout: whose inits these are; None for the acks of a bolt.
+    With a spout, the entries are its inits; `log` is None where trees are not followed.
     """
 
     def __init__(self, log: AckLog | None, component: str, spout: SpoutAddress | None = None) -> None:

@@ -20,7 +20,7 @@ from tuple_tree.anchor_columns import AnchorColumns, Rows
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import SpoutAddress
 
-SendInits = Callable[[Sequence[Record]], object]
+Send = Callable[[Sequence[Record]], object]
 """Returns when all records are delivered, and raises if they are not; picklable."""
 
 _DELIVERY_SECONDS: Final = 60.0
@@ -31,17 +31,9 @@ _producers: Final[dict[str, Producer]] = {}
 
 
 class Roots:
-    """Rows that begin trees, of one attempt of a task, on their way into records.
+    """Rows that begin trees, of one attempt of a task, on their way into records."""
 
-    Args:
-        outputs: of a spout; one stream.
-        spout: who receives the outcomes.
-        send: delivers inits.
-        largest: bytes of a record.
-        count: called with how many rows were `emitted`, and how many deliveries were `transferred`.
-    """
-
-    def __init__(self, outputs: Outputs, spout: SpoutAddress, send: SendInits, largest: int, count: Count) -> None:
+    def __init__(self, outputs: Outputs, spout: SpoutAddress, send: Send, largest: int, count: Count) -> None:
         (self._stream,) = outputs.streams
         self._entries = Entries(outputs.log, outputs.component, spout)
         self._send = send
@@ -74,21 +66,16 @@ class Roots:
 
 
 @dataclass(frozen=True)
-class KafkaInits:
-    """Sends inits to Kafka, with librdkafka properties from `executor_settings`."""
+class KafkaSender:
+    """Sends records to Kafka, with librdkafka properties, and waits until they are delivered; picklable."""
 
     kafka: Mapping[str, Any] = field(repr=False)
 
     def __call__(self, records: Sequence[Record]) -> None:
-        """Sends records and waits until they are delivered.
-
-        Raises:
-            SparkJobError: if they are not.
-        """
-        key = json.dumps(dict(self.kafka), sort_keys=True, default=str)
-        if key not in _producers:
-            _producers[key] = Producer({**for_producer(self.kafka), **_ONCE})
-        producer = _producers[key]
+        settings = json.dumps(dict(self.kafka), sort_keys=True, default=str)
+        if settings not in _producers:
+            _producers[settings] = Producer({**for_producer(self.kafka), **_ONCE})
+        producer = _producers[settings]
         failures: list[Any] = []
 
         def on_delivery(error: Any, _message: object) -> None:
@@ -96,14 +83,19 @@ class KafkaInits:
                 failures.append(error)
 
         try:
-            for topic, partition, _, value, _ in records:
-                producer.produce(topic, value, partition=partition, on_delivery=on_delivery)
+            for topic, partition, key, value, headers in records:
+                producer.produce(
+                    topic, value, key=key, partition=partition, on_delivery=on_delivery, headers=[*headers]
+                )
             left = producer.flush(_DELIVERY_SECONDS)
         except (KafkaException, BufferError) as error:
             failures.append(error)
             left = len(records)
         if left or failures:
             # What it still holds may arrive later, and belongs to no tuple.
-            del _producers[key]
+            del _producers[settings]
+            topics = ", ".join(sorted({record[0] for record in records}))
             why = failures[0] if failures else f"no answer within {_DELIVERY_SECONDS:g} s"
-            raise SparkJobError(f"inits could not be delivered ({why}): check that executors reach the brokers")
+            raise SparkJobError(
+                f"records for {topics} could not be delivered ({why}): check that executors reach the brokers"
+            )

@@ -23,23 +23,13 @@ BATCH_BITS: Final = 20
 
 @dataclass(frozen=True)
 class InputAcks:
-    """Acks the inputs of a micro-batch; for `mapInArrow`, a task for each partition of the inbox.
-
-    Attributes:
-        topology: its name.
-        inbox_topic: `{topology}.tuples.{bolt}`.
-        sources: of the bolt.
-        log: None where trees are not followed.
-        session: of the query.
-        batch_id: of the micro-batch.
-        count: called with how many tuples were `executed`, `acked` and `dead`.
-    """
+    """Acks the inputs of a micro-batch; for `mapInArrow`, a task for each partition of the inbox."""
 
     topology: str
     inbox_topic: str
     sources: Sources
     log: AckLog | None
-    session: bytes
+    session: bytes  # the id of the query
     batch_id: int
     count: Count = field(default=not_counted)
 

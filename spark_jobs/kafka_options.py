@@ -86,11 +86,7 @@ def catalogue_of(kafka: Mapping[str, Any]) -> Iterator[Catalogue]:
 
 
 def check_topics(kafka: Mapping[str, Any], partitions: Mapping[str, int]) -> None:
-    """Checks that topics exist with these numbers of partitions.
-
-    Raises:
-        TopicsRefusedError: if they do not, this user may not describe them, or no broker answers.
-    """
+    """Checks that topics exist with these numbers of partitions."""
     with catalogue_of(kafka) as catalogue:
         existing = catalogue.topics()
         allowed = catalogue.allowed(topic for topic in partitions if topic not in existing)
@@ -107,11 +103,7 @@ def check_topics(kafka: Mapping[str, Any], partitions: Mapping[str, int]) -> Non
 
 
 def topic_id(kafka: Mapping[str, Any], topic: str) -> str:
-    """The id of a source topic, which tells it from others of its name.
-
-    Raises:
-        TopicsRefusedError: if there is no such topic, this user may not describe it, or no broker answers.
-    """
+    """The id of a source topic, which tells it from others of its name."""
     end, pause = time.monotonic() + _KNOWN_SECONDS, threading.Event()
     with catalogue_of(kafka) as catalogue:
         try:
@@ -125,11 +117,7 @@ def topic_id(kafka: Mapping[str, Any], topic: str) -> str:
 
 
 def check_access(kafka: Mapping[str, Any], role: Role) -> None:
-    """Checks that this user may read and write what its role has to; topics that do not exist are skipped.
-
-    Raises:
-        TopicsRefusedError: if it may not, or no broker answers.
-    """
+    """Checks that this user may read and write what its role has to; topics that do not exist are skipped."""
     # Whether a topic is needed that would have to be created, only the job knows.
     permissions = tuple(each for each in role.permissions if Operation.CREATE not in each.operations)
     with catalogue_of(kafka) as catalogue:

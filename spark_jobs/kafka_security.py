@@ -34,11 +34,7 @@ _OFF: Final = ("false", "0", "f", "no", "n")
 
 
 def security_options(kafka: Mapping[str, Any]) -> dict[str, str]:
-    """The Java client's properties that stand for librdkafka's.
-
-    Raises:
-        SparkJobError: if some have no counterpart, or cannot be used; the message says what to do.
-    """
+    """The Java client's properties that stand for librdkafka's."""
     if "security.protocol" not in kafka:
         return {}
     protocol = str(kafka["security.protocol"]).upper()

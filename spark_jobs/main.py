@@ -28,11 +28,10 @@ from spark_jobs.bolt import bolt
 from spark_jobs.components import HasCode, declared, source_of
 from spark_jobs.errors import SparkJobError, SubmitError, first_line
 from spark_jobs.kafka_options import check_access
-from spark_jobs.lifeline import stop_with_submitter
 from spark_jobs.packages import session
 from spark_jobs.running_query import RunningQuery
 from spark_jobs.spout import DEFAULT_MAX_ROWS, spout
-from spark_jobs.submit import KAFKA_VARIABLE
+from spark_jobs.submit import KAFKA_VARIABLE, logger, stop_with_submitter
 from tuple_tree.manifest import SpoutManifest
 
 _SERVERS_VARIABLE: Final = "ACKER_KAFKA__BOOTSTRAP_SERVERS"
@@ -144,7 +143,7 @@ def _serve(query: RunningQuery, address: str) -> None:
         server, _ = start_http_server(int(port), addr=host, registry=registry)
     except (OSError, ValueError) as error:
         raise SubmitError(f"metrics cannot be served at {address}: {error}; choose another port") from error
-    logging.getLogger("spark_jobs.submit").info("metrics at http://%s:%d/metrics", host, server.server_port)
+    logger.info("metrics at http://%s:%d/metrics", host, server.server_port)
 
 
 def explained(name: str, error: Exception) -> str:

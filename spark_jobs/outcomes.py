@@ -26,21 +26,13 @@ _LOOK_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:
-    """What became of trees, up to a moment.
-
-    Attributes:
-        acked: trees.
-        failed: trees, by reason; those that were lost, too.
-        ignored: notices of what was not open.
-        pending: trees that are open.
-        complete_latency: bucket → trees; from just before a message was written to when its ack was read.
-    """
+    """What became of trees, up to a moment."""
 
     acked: int
-    failed: Mapping[str, int]
-    ignored: int
+    failed: Mapping[str, int]  # by reason; those that were lost, too
+    ignored: int  # notices of what was not open
     pending: int
-    complete_latency: Mapping[int, int]
+    complete_latency: Mapping[int, int]  # bucket → trees; from just before the write to when the ack was read
 
 
 class _Notices(NamedTuple):
@@ -59,16 +51,8 @@ class _Notices(NamedTuple):
 class Outcomes:
     """Which positions are open, and whether there is room for more; thread-safe.
 
-    Args:
-        positions: the open ones.
-        spout: index of the spout, which its roots must have.
-        topic_key: of the source topic.
-        ack_partitions: of the topology.
-        limit: trees that may be open.
-        clock: monotonic seconds.
-
-    Attributes:
-        most: the most trees that were ever open at once, those of an earlier process apart.
+    Its spout is an index in the manifest, `limit` how many trees may be open, `clock` in monotonic seconds. `most` is
+    how many were ever open at once, those of an earlier process apart.
     """
 
     def __init__(
@@ -105,19 +89,8 @@ class Outcomes:
         """Waits until there is room for a micro-batch; within the block it is written, and afterwards it is open.
 
         Its notices that are read within the block count as well: that a tree is open is only known when its task
-        reports.
-
-        Args:
-            rows: of the micro-batch, at most.
-            mark: returns the offset before which the notices were read.
-            stopping: returns whether to give up.
-
-        Returns:
-            A list for what was delivered.
-
-        Raises:
-            StoppedBetweenBatches: if it has to stop.
-            SparkJobError: if a partition has no positional root.
+        reports. What was delivered goes into the list. `rows` is how many there are at most; `mark` returns the offset
+        before which the notices were read. Raises `StoppedBetweenBatches` when `stopping` returns true.
         """
         delivered: list[SourceRange] = []
         with self._changed:

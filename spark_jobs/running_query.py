@@ -22,9 +22,8 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_jobs.counts import BatchResult
-from spark_jobs.driver_stats import DriverStats
+from spark_jobs.driver_stats import DriverStats, QueryCollector, unread_records
 from spark_jobs.errors import SparkJobError, StoppedBetweenBatches
-from spark_jobs.metrics import QueryCollector, unread_records
 
 logger = logging.getLogger("spark_jobs.progress")
 
@@ -42,14 +41,7 @@ EndOffsets = Mapping[str, Mapping[str, int]]
 class BatchRunner(StreamingQueryListener):
     """What Spark calls for each micro-batch of a query, and, in a thread of its own, when one has ended.
 
-    Args:
-        name: of the query, for logs.
-        run: processes a micro-batch: its records, its id, the query's id as 16 bytes.
-
-    Attributes:
-        progress: Spark's account of the last micro-batch.
-        outstanding: what a spout waits for, as a part of the line.
-        on_end_offsets: called with where a micro-batch ended.
+    `run` processes the records of a micro-batch, with its id and the query's id as 16 bytes.
     """
 
     def __init__(self, name: str, run: Callable[[DataFrame, int, bytes], BatchResult]) -> None:
@@ -61,6 +53,7 @@ class BatchRunner(StreamingQueryListener):
         self.parked = threading.Event()
         self.written: dict[int, BatchResult] = {}
         self.progress: StreamingQueryProgress | None = None
+        # What a spout waits for, as a part of the line.
         self.outstanding: Callable[[], str | None] = lambda: None
         self.on_end_offsets: Callable[[EndOffsets], object] = lambda _offsets: None
 
@@ -147,11 +140,7 @@ class BatchRunner(StreamingQueryListener):
 
 
 def query_id_of(records: DataFrame) -> str:
-    """The id of the streaming query that a micro-batch belongs to; it lives in the checkpoint.
-
-    Raises:
-        SparkJobError: if the DataFrame is no micro-batch.
-    """
+    """The id of the streaming query that a micro-batch belongs to; it lives in the checkpoint."""
     query_id = records.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     if not query_id:
         raise SparkJobError("this DataFrame is no micro-batch: call this from the function given to foreachBatch")

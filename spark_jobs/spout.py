@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
-from spark_jobs.components import DEFAULT_RETRY_LIMIT, HasManifest, spout_of, topics_of
+from spark_jobs.components import DEFAULT_RETRY_LIMIT, HasManifest, component_of, topics_of
 from spark_jobs.counts import BatchResult, SpoutTally
 from spark_jobs.delivering import Deliveries, SourceRange, totals
 from spark_jobs.driver_stats import DriverStats
@@ -24,13 +24,12 @@ from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.kafka_options import check_topics, source_options, topic_id
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.packages import check_session
-from spark_jobs.replays import ReplayRounds, SourceReader
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.spout_batch import TASK, SpoutBatch
 from spark_jobs.spout_landing import Landing
-from spark_jobs.spout_loop import SpoutLoop
+from spark_jobs.spout_loop import ReplayRounds, SourceReader, SpoutLoop
 from spark_jobs.spout_offsets import Range, SpoutOffsets
-from tuple_tree.manifest import Manifest
+from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.names import component_group
 from tuple_tree.positions import MAX_ATTEMPTS
 from tuple_tree.source_positions import Prefix, SourcePositions
@@ -42,7 +41,8 @@ _NO_MARK: Final = -1
 class RunningSpout(RunningQuery):
     """A spout that runs.
 
-    With a trigger that ends by itself, such as `availableNow`, the spout ends when every tree has its outcome.
+    With a trigger that ends by itself, such as `availableNow`, the spout ends when every tree has its outcome. After
+    `stop`, trees stay open for the next start. `wait` also raises what ended the loop of the outcomes.
 
     Attributes:
         query: Spark's own handle.
@@ -63,25 +63,6 @@ class RunningSpout(RunningQuery):
         self._landing = landing
         self.outcomes = outcomes
         runner.outstanding = lambda: f"{outcomes.outstanding:,} outstanding, {outcomes.due:,} to be delivered again"
-
-    def stop(self) -> None:
-        """Finishes the micro-batch that is written, commits, and stops; trees stay open for the next start."""
-        super().stop()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Waits until the spout has ended.
-
-        Args:
-            seconds: no longer than this.
-
-        Returns:
-            Whether it has ended.
-
-        Raises:
-            StreamingQueryException: if the query failed.
-            Exception: whatever ended the loop of the outcomes.
-        """
-        return super().wait(seconds)
 
     def _stop(self) -> None:
         self._stop_landing()
@@ -156,7 +137,7 @@ def spout(
         CheckpointRefusedError: if the checkpoint belongs to something else.
         SparkJobError: if the session runs tasks speculatively.
     """
-    manifest, component = spout_of(topology, name)
+    manifest, component = component_of(topology, name, SpoutManifest)
     check_session(spark)
     _check_settings(name, retry_limit, starting_offsets, max_rows)
     check_topics(kafka, topics_of(manifest, component))
@@ -193,7 +174,7 @@ def spout(
         # A session of its own: settings of the user's queries must not change how replays are read.
         reader = SourceReader(spark.newSession(), source, read)
         replays = ReplayRounds(batch, reader, retry_limit)
-        loop = SpoutLoop(kafka, manifest.topology, name, TASK, offsets, outcomes, replays)
+        loop = SpoutLoop(batch, offsets, outcomes, replays)
         close = loop.stop
         planned = planned_offsets(spark, checkpoint, source)
         starts = _recover(bounds, planned, offsets, outcomes, loop, reader, starting_offsets, manifest.acking)

@@ -10,7 +10,7 @@ from spark_jobs.delivering import FIELD, Deliver, Deliveries, Messages, ReplayRe
 from spark_jobs.entries import OUT
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import StreamFrame
-from spark_jobs.inits import KafkaInits
+from spark_jobs.inits import KafkaSender
 from spark_jobs.kafka_options import executor_settings, sink_options
 from spark_jobs.packing import Outputs
 from spark_jobs.results import check_fields, spark_fields
@@ -28,22 +28,13 @@ _KAFKAS: Final = ("key", "value", "topic", "partition", "offset", "headers")
 
 @dataclass(frozen=True, slots=True)
 class SpoutBatch:
-    """What every write of a spout has in common.
+    """What every write of a spout has in common."""
 
-    Attributes:
-        outputs: its one stream, with who receives it.
-        messages: how they are read.
-        fields: a column over Kafka's for each field of the stream; None reads the message's value.
-        spout: who receives the outcomes.
-        inits: sends them.
-        sink: options of Spark's Kafka sink.
-    """
-
-    outputs: Outputs
+    outputs: Outputs  # one stream
     messages: Messages
-    fields: Mapping[str, Column] | None
+    fields: Mapping[str, Column] | None  # of the stream, over Kafka's columns; None reads the message's value
     spout: SpoutAddress
-    inits: KafkaInits
+    send: KafkaSender  # of inits and dead letters
     sink: Mapping[str, str]
 
     @classmethod
@@ -56,20 +47,7 @@ class SpoutBatch:
         kafka: Mapping[str, Any],
         topic_id: str,
     ) -> Self:
-        """The batch of a spout.
-
-        Args:
-            manifest: of the topology.
-            spout: one of its spouts.
-            records: any DataFrame of the source's columns.
-            fields: a column for each field.
-            kafka: librdkafka properties.
-            topic_id: of the source topic.
-
-        Raises:
-            ComponentRefusedError: if it cannot have positional roots, or not one stream.
-            TransformRefusedError: if `fields` lacks one, or has another type for it.
-        """
+        """The batch of a spout; of `records`, only the columns matter."""
         index = [each.name for each in manifest.spouts].index(spout.name)
         if index >= MAX_SPOUTS:
             raise ComponentRefusedError(
@@ -89,22 +67,16 @@ class SpoutBatch:
             Messages(frame, form, index, topic_key(topic_id), manifest.ack_partitions),
             fields,
             spout_task(manifest, spout),
-            KafkaInits(executor_settings(kafka)),
+            KafkaSender(executor_settings(kafka)),
             sink_options(kafka),
         )
 
     def write(
         self, records: DataFrame, deliveries: Deliveries, wanted: Mapping[int, ReplayRequest] | None = None
     ) -> list[SourceRange]:
-        """Delivers messages, and returns which.
+        """Delivers all records of Spark's Kafka source, or those that are wanted by partition, and returns which.
 
-        Args:
-            records: as Spark's Kafka source gives them, with headers.
-            deliveries: where tasks report; for one thread.
-            wanted: partition → messages that are delivered again; all others of `records` are skipped.
-
-        Raises:
-            SparkJobError: if it is not known what was delivered.
+        `deliveries` is for one thread.
         """
         types = spark_fields(self.messages.frame)
         fields = [
@@ -112,7 +84,7 @@ class SpoutBatch:
             for name, column in (self.fields or {}).items()
             if name in types
         ]
-        deliver = Deliver(self.outputs, self.messages, self.spout, self.inits, deliveries, wanted)
+        deliver = Deliver(self.outputs, self.messages, self.spout, self.send, deliveries, wanted)
         made = records.select(*_KAFKAS, *fields).mapInArrow(deliver, OUT)
         made.write.format("kafka").options(**self.sink).save()
         # One task each, for nothing is shuffled.

@@ -78,11 +78,6 @@ class Landing:
     """The query that writes the rows of a streaming DataFrame with the fields of the spout's stream into a topic.
 
     Its checkpoint lies inside the spout's.
-
-    Raises:
-        ComponentRefusedError: if the DataFrame is no streaming one.
-        TransformRefusedError: if it lacks a field, or has another type for it.
-        TopicsRefusedError: if the topic cannot be created.
     """
 
     def __init__(

@@ -1,68 +1,135 @@
 """The threads beside a spout's query: one reads outcomes and commits the acked prefix, one replays what failed."""
 
+import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from confluent_kafka import Message, Producer
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
 
-from kafka_clients.client_settings import for_producer
+from spark_jobs.delivering import Deliveries, ReplayRequest, SourceRange
 from spark_jobs.entries import dead_letter
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from spark_jobs.outcomes import Outcomes
-from spark_jobs.replays import MOST, REACH, ReplayRounds
-from spark_jobs.spout_offsets import SpoutOffsets
+from spark_jobs.spout_batch import SpoutBatch
+from spark_jobs.spout_offsets import Range, SpoutOffsets
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import VersionError, WireError
+from tuple_tree.messages import FailReason
+from tuple_tree.source_positions import Offsets, Replays
 
 logger = logging.getLogger("spark_jobs.spout")
 
 _POLL_SECONDS: Final = 0.05
 _COMMIT_SECONDS: Final = 1.0
 _SILENCE_SECONDS: Final = 30.0
-_DELIVERY_SECONDS: Final = 10.0
+
+_REACH: Final = 50_000
+"""Offsets of a partition that a round reads, at most."""
+
+_MOST: Final = 10_000
+"""Messages of a round, at most."""
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReader:
+    """Reads ranges of the source topic by position, with these options of Spark's Kafka source."""
+
+    spark: SparkSession
+    topic: str
+    options: Mapping[str, str]
+
+    def read(self, ranges: Sequence[Range]) -> DataFrame:
+        """The messages of ranges, one for each partition, as far as they are still there."""
+        options = {
+            **self.options,
+            "includeHeaders": "true",
+            "failOnDataLoss": "false",
+            "assign": json.dumps({self.topic: [each.partition for each in ranges]}),
+            "startingOffsets": json.dumps({self.topic: {str(each.partition): each.start for each in ranges}}),
+            "endingOffsets": json.dumps({self.topic: {str(each.partition): each.end for each in ranges}}),
+        }
+        return self.spark.read.format("kafka").options(**options).load()
+
+    def offsets(self, ranges: Sequence[Range]) -> list[SourceRange]:
+        """Which offsets there are in ranges."""
+        filled = [each for each in ranges if each.start < each.end]
+        if not filled:
+            return []
+        table = self.read(filled).select("partition", "offset").toArrow()
+        partitions, offsets = table["partition"].to_numpy(), table["offset"].to_numpy()
+        return [
+            SourceRange(partition, np.sort(offsets[partitions == partition]), _NONE, 0)
+            for partition in np.unique(partitions).tolist()
+        ]
+
+
+class ReplayRounds:
+    """Delivers positions again, round by round; for one thread."""
+
+    def __init__(self, batch: SpoutBatch, reader: SourceReader, retry_limit: int) -> None:
+        self.on_written: Callable[[Sequence[SourceRange]], object] = lambda _ranges: None
+        self._batch = batch
+        self._reader = reader
+        self._retry_limit = retry_limit
+        self._deliveries = Deliveries(reader.spark.sparkContext)
+        self._round = 0
+
+    def run(self, replays: Sequence[Replays]) -> list[tuple[int, Offsets]]:
+        """Delivers positions again, or writes their dead letters where no attempt is left.
+
+        Returns those that need no outcome, by partition: they became dead letters, or are no longer there.
+        """
+        self._round += 1
+        ranges = [Range(each.partition, int(each.offsets[0]), int(each.offsets[-1]) + 1) for each in replays]
+        wanted = {each.partition: ReplayRequest(each.offsets, each.attempts, self._given_up(each)) for each in replays}
+        written = self._batch.write(self._reader.read(ranges), self._deliveries, wanted)
+        self.on_written(written)
+        alive = {each.partition: np.setdiff1d(each.offsets, each.dead) for each in written}
+        finished = [(each.partition, np.setdiff1d(each.offsets, alive.get(each.partition, _NONE))) for each in replays]
+        dead, ended = sum(len(each.dead) for each in written), sum(len(offsets) for _, offsets in finished)
+        logging.getLogger("spark_jobs.progress").info(
+            "%s: replay round %d, %d delivered again, %d dead letters, %d no longer there",
+            self._batch.outputs.component,
+            self._round,
+            sum(len(each.offsets) for each in replays) - ended,
+            dead,
+            ended - dead,
+        )
+        return finished
+
+    def _given_up(self, replays: Replays) -> dict[int, str]:
+        """Why positions are not delivered again, of those that have no attempt left."""
+        spent = np.flatnonzero(replays.attempts > self._retry_limit)
+        offsets, reasons = replays.offsets[spent].tolist(), replays.reasons[spent].tolist()
+        return {
+            offset: f"all {self._retry_limit + 1} attempts failed, the last one with reason {FailReason(reason).word}"
+            + (f": {message}" if (message := replays.messages.get(offset)) else "")
+            for offset, reason in zip(offsets, reasons, strict=True)
+        }
 
 
 class SpoutLoop:
     """A thread that owns the spout's consumer, and one for replays, which may take as long as a micro-batch.
 
-    Args:
-        kafka: librdkafka properties.
-        topology: its name.
-        spout: its name.
-        task: the one that receives the outcomes.
-        offsets: the consumer.
-        outcomes: what is open.
-        replays: delivers again; used by its thread alone.
-
-    Attributes:
-        error: why the loop cannot go on; None as long as it can.
-        on_error: called then.
-        check: called again and again; what it raises ends the loop.
+    `error` is why the loop cannot go on, `on_error` is called then; what `check` raises ends the loop.
     """
 
-    def __init__(
-        self,
-        kafka: Mapping[str, Any],
-        topology: str,
-        spout: str,
-        task: int,
-        offsets: SpoutOffsets,
-        outcomes: Outcomes,
-        replays: ReplayRounds,
-    ) -> None:
-        self._kafka = kafka
-        self._topology = topology
-        self._by = f"{spout}/{task}"
+    def __init__(self, batch: SpoutBatch, offsets: SpoutOffsets, outcomes: Outcomes, replays: ReplayRounds) -> None:
+        self._batch = batch
         self._offsets = offsets
         self._outcomes = outcomes
         self._replays = replays
         self._commit_at = 0.0
         self._stopping = threading.Event()
         self._draining = threading.Event()
-        name = f"{topology}.{spout}"
+        name = f"{batch.outputs.topology}.{batch.outputs.component}"
         self._thread = threading.Thread(target=self._run, name=f"outcomes of {name}", daemon=True)
         self._replaying = threading.Thread(target=self._replay, name=f"replays of {name}", daemon=True)
         self.error: BaseException | None = None
@@ -70,11 +137,7 @@ class SpoutLoop:
         self.check: Callable[[], object] = lambda: None
 
     def catch_up(self, mark: int, end: int) -> None:
-        """Reads the notices up to an end; before `start`.
-
-        Raises:
-            TopicsRefusedError: if they do not come.
-        """
+        """Reads the notices up to an end; before `start`."""
         self._offsets.read_from(mark)
         last = time.monotonic()
         while self._offsets.mark < end:
@@ -134,7 +197,7 @@ class SpoutLoop:
     def _replay(self) -> None:
         try:
             while not self._is_over:
-                if due := self._outcomes.take_due(MOST, REACH, _POLL_SECONDS):
+                if due := self._outcomes.take_due(_MOST, _REACH, _POLL_SECONDS):
                     for partition, offsets in self._replays.run(due):
                         self._outcomes.done(partition, offsets)
         except BaseException as error:  # as above
@@ -161,26 +224,11 @@ class SpoutLoop:
                 where = f"{message.topic()}[{message.partition()}] offset {message.offset()}"
                 raise SparkJobError(f"{where} cannot be read: {error.detail}") from error
             except WireError as error:
-                self._reject(message, value, error)
+                # Its trees are given up as lost in the end.
+                place = message.topic() or "", message.partition() or 0, message.offset() or 0
+                logger.warning("unreadable notice at offset %d of %s: %s", place[2], place[0], error)
+                outputs, by = self._batch.outputs, f"{self._batch.outputs.component}/{self._batch.spout.task}"
+                self._batch.send(
+                    [dead_letter(outputs.topology, place, reason=error.reason, detail=error.detail, by=by, value=value)]
+                )
         return bool(messages)
-
-    def _reject(self, message: Message, value: bytes | None, error: WireError) -> None:
-        """Makes a dead letter of a notice that cannot be read; its trees are given up as lost in the end."""
-        place = message.topic() or "", message.partition() or 0, message.offset() or 0
-        logger.warning("unreadable notice at offset %d of %s: %s", place[2], place[0], error)
-        topic, partition, _, _, headers = dead_letter(
-            self._topology, place, reason=error.reason, detail=error.detail, by=self._by
-        )
-        failures: list[Any] = []
-        producer = Producer({"log_level": 2, **for_producer(self._kafka), "acks": "all"})
-        producer.produce(
-            topic,
-            value,
-            partition=partition,
-            headers=[*headers],
-            on_delivery=lambda failure, _message: failures.append(failure) if failure else None,
-        )
-        if producer.flush(_DELIVERY_SECONDS) or failures:
-            raise SparkJobError(
-                f"a dead letter could not be delivered to {topic} ({failures or 'no answer'}): check the brokers"
-            )

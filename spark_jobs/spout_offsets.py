@@ -43,14 +43,7 @@ class Range:
 class SpoutOffsets:
     """A consumer of the spout's notices that commits for its source; for one thread at a time.
 
-    Args:
-        kafka: librdkafka properties.
-        group: the spout's.
-        source: topic of the messages.
-        notices: topic and partition of the outcomes.
-
-    Attributes:
-        mark: notices before this offset were read.
+    Notices before the offset `mark` were read.
     """
 
     def __init__(self, kafka: Mapping[str, Any], group: str, source: str, notices: tuple[str, int]) -> None:
@@ -76,11 +69,7 @@ class SpoutOffsets:
         self._refresh_at = time.monotonic() + _REFRESH_SECONDS
 
     def bounds(self) -> list[Range]:
-        """First and end offset of each partition of the source.
-
-        Raises:
-            TopicsRefusedError: if there is no such topic, or it has too many partitions.
-        """
+        """First and end offset of each partition of the source."""
         try:
             topic = self._consumer.list_topics(self._source, timeout=_SECONDS).topics[self._source]
             if topic.error is not None or not topic.partitions:
@@ -174,11 +163,7 @@ def commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
 
 
 def mark_of(committed: TopicPartition) -> int:
-    """The mark in a commit's metadata; -1 if the commit is not one of a spout in Spark.
-
-    Raises:
-        SparkJobError: if it was written by a version that this one cannot read.
-    """
+    """The mark in a commit's metadata; -1 if the commit is not one of a spout in Spark."""
     version, _, mark = str(committed.metadata or "").partition(":")
     if not mark.startswith(_MARK):
         return -1

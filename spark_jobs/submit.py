@@ -1,19 +1,21 @@
-"""The spark-submit line of a component, and the process that it starts."""
+"""The spark-submit line of a component, the process that it starts, and the pipe by which that process stops."""
 
+import contextlib
 import importlib.util
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
 from spark_jobs.errors import SubmitError
-from spark_jobs.lifeline import VARIABLE, Lifeline
 from spark_jobs.packages import packages, required_settings
 
 KAFKA_VARIABLE: Final = "ACKER_SPARK_KAFKA_FILE"
@@ -25,35 +27,30 @@ _SETTINGS: Final = "ACKER_KAFKA__"
 _SERVERS: Final = f"{_SETTINGS}BOOTSTRAP_SERVERS"
 _STOP_SECONDS: Final = 120.0
 
+LIFELINE_VARIABLE: Final = "ACKER_SPARK_LIFELINE"
+"""Names the pipe whose end stops the driver.
+
+The submitter holds its end to write, so that it closes even by SIGKILL; a byte before that means a normal stop. It has
+a name because the driver is a child of Java, which hands on no descriptors, only the environment. A driver that runs
+elsewhere on a cluster does not get the variable, and lives on."""
+
+logger = logging.getLogger("spark_jobs.submit")
+
 
 @dataclass(frozen=True, slots=True)
 class SubmitPlan:
-    """What is to be submitted.
+    """What is to be submitted."""
 
-    Attributes:
-        reference: `MODULE:TOPOLOGY`.
-        component: the external spout or bolt to run.
-        name: of the Spark application.
-        checkpoint: directory of its own.
-        master: of Spark.
-        extra: further arguments for spark-submit.
-        driver: further arguments for the driver, see `spark_jobs.main`.
-    """
-
-    reference: str
+    reference: str  # MODULE:TOPOLOGY
     component: str
-    name: str
+    name: str  # of the Spark application
     checkpoint: str
     master: str = "local[*]"
-    extra: tuple[str, ...] = ()
-    driver: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()  # further arguments for spark-submit
+    driver: tuple[str, ...] = ()  # further arguments for spark_jobs.main
 
     def line(self) -> list[str]:
-        """The command line, program first.
-
-        Raises:
-            SubmitError: if PySpark is not installed.
-        """
+        """The command line, program first."""
         line = [str(_spark_submit()), "--master", self.master, "--name", self.name, "--packages", ",".join(packages())]
         # Spark's own lines would hide ours about each micro-batch.
         for name, value in {**required_settings(), "spark.log.level": "WARN"}.items():
@@ -91,7 +88,7 @@ class Submission:
             environment["PYSPARK_PYTHON"] = sys.executable
         self._process = subprocess.Popen(
             line,
-            env={**environment, VARIABLE: str(self._lifeline.path)},
+            env={**environment, LIFELINE_VARIABLE: str(self._lifeline.path)},
             stdin=subprocess.DEVNULL,
             # A Ctrl-C reaches us alone: Java would end at once, in the middle of a micro-batch.
             start_new_session=True,
@@ -121,6 +118,62 @@ class Submission:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+class Lifeline:
+    """The submitter's end of the pipe, in a new directory for it alone, which the driver removes."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "lifeline"
+        os.mkfifo(self.path, 0o600)
+        # An end to write can only be opened while there is one to read.
+        reading = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        self._writing: int | None = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
+        os.close(reading)
+
+    def end(self) -> bool:
+        """Makes the driver stop; returns whether there is one that reads."""
+        if self._writing is None:
+            return False
+        descriptor, self._writing = self._writing, None
+        try:
+            os.write(descriptor, b"\n")
+        except BrokenPipeError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+
+def stop_with_submitter(
+    stop: Callable[[], object], environment: Mapping[str, str], end: Callable[[int], object] = os._exit
+) -> None:
+    """Calls `stop` when the other end closes, in a thread; calls `end` if the process is still there 120 s later."""
+    if LIFELINE_VARIABLE not in environment:
+        return
+    path = Path(environment[LIFELINE_VARIABLE])
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        stop()
+        return
+    os.set_blocking(descriptor, True)
+    # The name is not needed any more, and a submitter that is killed does not remove it.
+    with contextlib.suppress(OSError):
+        path.unlink()
+        path.parent.rmdir()
+
+    def watch() -> None:
+        last = b""
+        while read := os.read(descriptor, 16):
+            last = read
+        if not last:
+            logger.warning("the process that submitted this is gone: stopping")
+        stop()
+        threading.Event().wait(_STOP_SECONDS)
+        end(1)
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
 def _spark_submit() -> Path:

@@ -8,8 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from spark_jobs.counts import SpoutTally
 from spark_jobs.delivering import SourceRange
-from spark_jobs.driver_stats import DriverStats
-from spark_jobs.metrics import QueryCollector
+from spark_jobs.driver_stats import DriverStats, QueryCollector
 from spark_jobs.outcomes import Outcomes
 from spout_sdk.statistics.stats import Stats
 from tests.spark.topologies import manifest_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.lifeline import VARIABLE, Lifeline, stop_with_submitter
+from spark_jobs.submit import LIFELINE_VARIABLE, Lifeline, stop_with_submitter
 from tests.waiting import eventually
 
 
@@ -22,7 +22,7 @@ def directory(tmp_path: Path) -> Path:
 
 def test_the_driver_is_told_to_stop(directory: Path) -> None:
     lifeline, stopped = Lifeline(directory), threading.Event()
-    stop_with_submitter(stopped.set, {VARIABLE: str(lifeline.path)}, end=stay)
+    stop_with_submitter(stopped.set, {LIFELINE_VARIABLE: str(lifeline.path)}, end=stay)
     assert not directory.exists(), "nothing is left for who is killed to tidy up"
     assert not stopped.is_set()
     assert lifeline.end(), "there is a driver that hears it"
@@ -33,13 +33,13 @@ def test_the_driver_is_told_to_stop(directory: Path) -> None:
 def test_a_driver_that_begins_too_late_stops(directory: Path) -> None:
     lifeline, stopped = Lifeline(directory), threading.Event()
     assert not lifeline.end(), "there is no driver yet"
-    stop_with_submitter(stopped.set, {VARIABLE: str(lifeline.path)}, end=stay)
+    stop_with_submitter(stopped.set, {LIFELINE_VARIABLE: str(lifeline.path)}, end=stay)
     eventually(stopped.is_set, "the driver to be told")
 
 
 def test_a_driver_whose_pipe_was_tidied_up_stops(directory: Path) -> None:
     stopped = threading.Event()
-    stop_with_submitter(stopped.set, {VARIABLE: str(directory / "lifeline")})
+    stop_with_submitter(stopped.set, {LIFELINE_VARIABLE: str(directory / "lifeline")})
     assert stopped.is_set()
 
 
