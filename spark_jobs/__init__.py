@@ -13,15 +13,15 @@
 
 - `packages`: the session and what it needs; `bolt`, `spout`, `emit`: what users call; `tracking`: the column that
   `transform` keeps; `components`: what a topology gives a job to run.
-- `submit` and `main`: a component under spark-submit, from both sides; `lifeline`: the end of the one with the other.
+- `submit` and `main`: a component under spark-submit, from both sides.
 - `running_query`: progress and stopping; `checkpoint`: its owner and its offsets; `kafka_options`, `kafka_security`:
-  settings; `counts`, `driver_stats`, `metrics`: what a driver publishes.
+  settings; `counts`, `driver_stats`: what a driver publishes.
 - Of a bolt: `micro_batch`: its two writes; `records_in` and `unpacking`: records into rows; `results`: checks of what
   `transform` returned; `input_acks`: acks of the inputs.
 - Of both: `packing`: rows into packs; `entries`: the ack log and dead letters; `frames`: streams as columns.
 - Of a spout: `spout_batch`: its write; `delivering`: messages into packs; `inits`: sent before them; `outcomes`: which
-  trees are open; `spout_loop`: reads notices and commits; `replays`: what failed, read again by position;
-  `spout_offsets`: its committed offsets; `spout_landing`: a source that cannot be read by position.
+  trees are open; `spout_loop`: reads notices, commits, and delivers again what failed; `spout_offsets`: its committed
+  offsets; `spout_landing`: a source that cannot be read by position.
 - `zip_imports`: what a Python worker does before each task. `errors`: the hierarchy.
 """
 
