@@ -5,7 +5,6 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Runs the command line and exits."""
     # Ctrl-C may come while the commands are imported, before there is anybody to catch it.
     try:
         from acker_cli.app import main as run

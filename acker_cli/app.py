@@ -102,17 +102,16 @@ def _root(
     pass
 
 
-for _command in _COMMANDS:
-    _command.add_to(app)
+for _add_to in _COMMANDS:
+    _add_to(app)
 for _name, (_help, _members) in _GROUPS.items():
     _group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=_help)
-    for _command in _members:
-        _command.add_to(_group)
+    for _add_to in _members:
+        _add_to(_group)
     app.add_typer(_group, name=_name)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Runs the command line and exits."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     wants_traceback = _TRACEBACK_FLAG in given or os.environ.get(TRACEBACK_VARIABLE, "0") not in ("", "0")
     given = [argument for argument in given if argument != _TRACEBACK_FLAG]

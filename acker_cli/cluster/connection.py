@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 
 from acker_cli.errors import SettingsError
-from acker_cli.settings import names
-from acker_cli.settings.layers import DEFAULT, LoadedSettings
+from acker_cli.settings import DEFAULT, LoadedSettings, names
 from acker_cli.settings.sections import KafkaProperties, LocalKafkaSection
 
 if TYPE_CHECKING:

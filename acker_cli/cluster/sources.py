@@ -62,7 +62,6 @@ def source_topics(topology: Topology) -> dict[str, int]:
 
 
 def create_sources(kafka: Mapping[str, Any], topology: Topology) -> None:
-    """Creates the source topics that do not exist yet."""
     existing = Catalogue(kafka).topics()
     missing = {name: tasks for name, tasks in source_topics(topology).items() if name not in existing}
     if missing:

@@ -1,11 +1,7 @@
 """`acker config`."""
 
-from typing import TYPE_CHECKING
-
 from acker_cli.commands.options import JsonOption, command
-
-if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
+from acker_cli.settings import LoadedSettings
 
 
 @command(
@@ -13,7 +9,7 @@ if TYPE_CHECKING:
     ("acker config show", "all settings, and where each was set"),
     ("ACKER_WORKER__LOG_INTERVAL_S=5 acker config show --json", "the same for programs"),
 )
-def show(loaded: "LoadedSettings", json_: JsonOption = False) -> None:
+def show(loaded: LoadedSettings, json_: JsonOption = False) -> None:
     """Show every setting, its value and where it was set.
 
     A flag goes before the environment, that before the TOML file, and that before the default. Secrets are masked.

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from acker_cli.commands.options import command, option
+from acker_cli.settings import LoadedSettings
 
 if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
     from acker_cli.settings.sections import DashboardSection, KafkaProperties
     from inspection.dashboard import DashboardServer
 
@@ -28,7 +28,7 @@ _PORT = "Where to listen; 8420 unless said, 0 takes a free one [dim](ACKER_DASHB
     },
 )
 def dashboard(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     topology: Annotated[
         str | None, option("NAME", "The only topology to show, by its name in acker.topologies.")
     ] = None,

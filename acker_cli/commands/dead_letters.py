@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from acker_cli.commands.options import JsonOption, command, option
+from acker_cli.settings import LoadedSettings
 
 if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
     from inspection.dead_letters import Selection
 
 _NameArgument = Annotated[
@@ -31,7 +31,7 @@ _OffsetOption = Annotated[list[int] | None, option("N", "Only this dead letter; 
     ("acker dead-letters list word-count --json", "the same for programs"),
 )
 def list_(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     name: _NameArgument,
     reason: _ReasonOption = None,
     topic: _TopicOption = None,
@@ -83,7 +83,7 @@ def list_(
     ("acker dead-letters show word-count 17 --json", "the same for programs, bytes in base64"),
 )
 def show(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     name: _NameArgument,
     offset: Annotated[int, typer.Argument(metavar="OFFSET", min=0, help="Of the dead letter.", show_default=False)],
     json_: JsonOption = False,
@@ -125,7 +125,7 @@ def show(
     ("acker dead-letters replay word-count --topic lines --yes", "messages of the topic that a spout reads"),
 )
 def replay(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     name: _NameArgument,
     reason: _ReasonOption = None,
     topic: _TopicOption = None,

@@ -1,14 +1,12 @@
 """`acker demo`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from acker_cli.commands.options import command, option
-
-if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
+from acker_cli.settings import LoadedSettings
 
 
 @command(
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     ("acker demo --bootstrap-servers localhost:9092", "on your own cluster, which is left as it was"),
 )
 def demo(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     fail_rate: Annotated[
         float, typer.Option(min=0, max=0.5, help="Share of tuples that the bolts fail at random.")
     ] = 0.0,

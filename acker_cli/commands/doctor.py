@@ -1,13 +1,11 @@
 """`acker doctor`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from acker_cli.commands.options import JsonOption, command, load_from_here
-
-if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
+from acker_cli.settings import LoadedSettings
 
 
 @command(
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     ("acker doctor word-count --strict --json", "in a pipeline: warnings fail, too"),
 )
 def doctor(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     topology: Annotated[
         str | None,
         typer.Argument(

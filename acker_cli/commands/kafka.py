@@ -2,12 +2,10 @@
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from acker_cli.commands.options import JsonOption, command, option
-
-if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
+from acker_cli.settings import LoadedSettings
 
 _LOOK_SECONDS: Final = 0.5
 
@@ -26,7 +24,7 @@ _LOOK_SECONDS: Final = 0.5
     },
     servers=False,
 )
-def kafka(loaded: "LoadedSettings", json_: JsonOption = False) -> None:
+def kafka(loaded: LoadedSettings, json_: JsonOption = False) -> None:
     """Run the embedded Kafka broker until Ctrl-C.
 
     Prints its address as soon as it can be reached. Needs Java 17 or newer; Apache Kafka is downloaded once.

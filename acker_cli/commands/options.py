@@ -4,7 +4,6 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,6 +11,7 @@ import typer
 from typer.models import OptionInfo
 
 from acker_cli.errors import CliError
+from acker_cli.settings import Flags
 
 if TYPE_CHECKING:
     from spout_sdk import Topology
@@ -68,20 +68,8 @@ TopologyArgument = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A subcommand; the docstring of its function is its help text."""
-
-    name: str
-    function: Callable[..., None]
-    epilog: str
-    text: str
-    extra: bool
-
-    def add_to(self, group: typer.Typer) -> None:
-        """Adds it; where `extra`, it takes arguments after `--`."""
-        context = {"allow_extra_args": True} if self.extra else None
-        group.command(self.name, help=self.text, epilog=self.epilog, context_settings=context)(self.function)
+Command = Callable[[typer.Typer], None]
+"""Adds a subcommand to a group."""
 
 
 def command(
@@ -91,7 +79,9 @@ def command(
     servers: bool = True,
     extra: bool = False,
 ) -> Callable[[Callable[..., None]], Command]:
-    """Declares a subcommand. Where its first parameter is `loaded`, it gets the settings, and their options.
+    """Declares a subcommand by a function, whose docstring is its help text.
+
+    Where the function's first parameter is `loaded`, it gets the settings, and the command has their options.
 
     Args:
         name: of the command.
@@ -100,28 +90,32 @@ def command(
         servers: whether there is --bootstrap-servers.
         extra: whether arguments may follow after `--`.
     """
-    taken = _SETTINGS if servers else {name: each for name, each in _SETTINGS.items() if name != "bootstrap_servers"}
+    options = dict(_SETTINGS)
+    if not servers:
+        del options["bootstrap_servers"]
 
     def declare(function: Callable[..., None]) -> Command:
-        run = _with_settings(function, flags or {}, taken) if _takes_settings(function) else function
+        takes_settings = next(iter(inspect.signature(function).parameters), "") == "loaded"
+        run = _with_settings(function, flags or {}, options) if takes_settings else function
         # The terminal may break paragraphs where it likes.
         paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
         text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-        return Command(name, run, examples(*lines), text, extra)
+        context = {"allow_extra_args": True} if extra else None
+
+        def add_to(group: typer.Typer) -> None:
+            group.command(name, help=text, epilog=examples(*lines), context_settings=context)(run)
+
+        return add_to
 
     return declare
 
 
-def _takes_settings(function: Callable[..., None]) -> bool:
-    return next(iter(inspect.signature(function).parameters), "") == "loaded"
-
-
-def _with_settings(function: Callable[..., None], flags: Mapping[str, Any], taken: Mapping[str, Any]) -> Any:
+def _with_settings(function: Callable[..., None], flags: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """The function with options in place of its parameter `loaded`."""
     own = {name: name.replace(".", "_") for name in flags}
 
     def run(**given: Any) -> None:
-        from acker_cli.settings.layers import Flags, load
+        from acker_cli.settings.layers import load
 
         # Later ones win: an option of its own goes before --set.
         assignments = list(given.pop("set_") or ())
@@ -133,14 +127,11 @@ def _with_settings(function: Callable[..., None], flags: Mapping[str, Any], take
     def parameter(name: str, annotation: Any) -> inspect.Parameter:
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
+    _loaded, *inner = inspect.signature(function).parameters.values()
     parameters = [
         *(parameter(own[name], each) for name, each in flags.items()),
-        *(
-            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for each in inspect.signature(function).parameters.values()
-            if each.name != "loaded"
-        ),
-        *(parameter(name, each) for name, each in taken.items()),
+        *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in inner),
+        *(parameter(name, each) for name, each in options.items()),
     ]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}

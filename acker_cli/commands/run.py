@@ -1,13 +1,11 @@
 """`acker run`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from acker_cli.commands.options import MetricsPortOption, TopologyArgument, command, load_from_here, option
-
-if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
+from acker_cli.settings import LoadedSettings
 
 
 @command(
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     flags={"metrics.port": MetricsPortOption},
 )
 def run(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     reference: TopologyArgument,
     component: Annotated[str | None, option("NAME", "Run only this component, in this process.")] = None,
     local: Annotated[

@@ -1,14 +1,12 @@
 """`acker spark`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from acker_cli.commands.options import MetricsPortOption, TopologyArgument, command, load_from_here, option
-
-if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
+from acker_cli.settings import LoadedSettings
 
 
 @command(
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     extra=True,
 )
 def submit(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     context: typer.Context,
     reference: TopologyArgument,
     component: Annotated[str, option("NAME", "The spout or bolt to run, one with external=True.")],

@@ -1,13 +1,11 @@
 """`acker top`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from acker_cli.commands.options import command
-
-if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
+from acker_cli.settings import LoadedSettings
 
 
 @command(
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     ("acker top word-count --json --interval 10", "a line of JSON every ten seconds"),
 )
 def top(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     name: Annotated[
         str | None,
         typer.Argument(

@@ -1,15 +1,13 @@
 """`acker topics`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from acker_cli.commands.options import JsonOption, TopologyArgument, command, load_from_here, option
+from acker_cli.settings import LoadedSettings
 from acker_cli.views.console import print_json, standard_output
-
-if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
 
 
 @command(
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     ("acker topics create my_module:topology --wait 60", "when the brokers may still be starting"),
 )
 def create(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     reference: TopologyArgument,
     wait: Annotated[
         float,
@@ -60,7 +58,7 @@ def create(
     ("acker topics show my_module:topology", "each topic, and what is wrong with it"),
     ("acker topics show my_module:topology --json", "the same for programs"),
 )
-def show(loaded: "LoadedSettings", reference: TopologyArgument, json_: JsonOption = False) -> None:
+def show(loaded: LoadedSettings, reference: TopologyArgument, json_: JsonOption = False) -> None:
     """Show the topics that a topology needs, and what is wrong with them.
 
     Exit code 1 if one is missing or is not as it has to be.
@@ -108,7 +106,7 @@ def show(loaded: "LoadedSettings", reference: TopologyArgument, json_: JsonOptio
     ("acker topics acls my_module:topology --json", "the same for programs"),
 )
 def acls(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     reference: TopologyArgument,
     role: Annotated[
         list[str] | None, option("NAME", "Only this component, or operator, acker or viewer; repeatable.")

@@ -1,13 +1,11 @@
 """`acker topologies`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from acker_cli.commands.options import JsonOption, command
-
-if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
+from acker_cli.settings import LoadedSettings
 
 _NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="The topology's name in acker.topologies.", show_default=False)
@@ -19,7 +17,7 @@ _NameArgument = Annotated[
     ("acker topologies list", "all topologies, and who works for them"),
     ("acker topologies list --json", "the same for programs"),
 )
-def list_(loaded: "LoadedSettings", json_: JsonOption = False) -> None:
+def list_(loaded: LoadedSettings, json_: JsonOption = False) -> None:
     """List the topologies that are published in acker.topologies.
 
     Of each, how many of its topics are there, how many acker workers serve it, how many ack batches they have not
@@ -50,7 +48,7 @@ def list_(loaded: "LoadedSettings", json_: JsonOption = False) -> None:
     ("acker topologies show word-count", "its components, and how far its topics are read"),
     ("acker topologies show word-count --json", "the same for programs, partition by partition"),
 )
-def show(loaded: "LoadedSettings", name: _NameArgument, json_: JsonOption = False) -> None:
+def show(loaded: LoadedSettings, name: _NameArgument, json_: JsonOption = False) -> None:
     """Show a topology: its components and how they are connected, and how far its topics are read.
 
     Exit code 1 if a topic is missing or has another number of partitions than the manifest says.
@@ -80,7 +78,7 @@ def show(loaded: "LoadedSettings", name: _NameArgument, json_: JsonOption = Fals
     ("acker topologies delete word-count --keep-topics", "only lets the acker workers go"),
 )
 def delete(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     name: _NameArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing.")] = False,
     force: Annotated[

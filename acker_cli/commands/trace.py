@@ -1,13 +1,11 @@
 """`acker trace`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from acker_cli.commands.options import JsonOption, command, option
-
-if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
+from acker_cli.settings import LoadedSettings
 
 _WHICH = "Which trees"
 
@@ -21,7 +19,7 @@ _WHICH = "Which trees"
     ("acker trace 3f2a9c04d1e87b65 --since 1d --json", "one of yesterday, for programs"),
 )
 def trace(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     root: Annotated[
         str | None,
         typer.Argument(

@@ -1,13 +1,11 @@
 """`acker worker`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from acker_cli.commands.options import MetricsPortOption, command, option
-
-if TYPE_CHECKING:
-    from acker_cli.settings.layers import LoadedSettings
+from acker_cli.settings import LoadedSettings
 
 
 @command(
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     flags={"metrics.port": MetricsPortOption},
 )
 def worker(
-    loaded: "LoadedSettings",
+    loaded: LoadedSettings,
     topology: Annotated[
         str | None, option("NAME", "The only topology to serve, by its name in acker.topologies.")
     ] = None,

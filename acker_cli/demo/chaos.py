@@ -15,8 +15,6 @@ _BOLT_WINDOW: Final = (0.5, 0.65)
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A process to be killed."""
-
     pid: int
     role: str
 

@@ -71,7 +71,6 @@ class DemoReport:
 
     @property
     def is_right(self) -> bool:
-        """Whether every line was acked and the counts match."""
         return self.lines_acked == self.lines and self.comparison.matches
 
     @property
@@ -91,12 +90,12 @@ class DemoReport:
         `orphans` counts the records of the ledgers that acks began and no init ever joined: of trees that had failed.
         """
         last, ackers = self.last, self.last.ackers
-        latency = last.complete_latency
+        trees = last.at_spouts
         return {
-            "emitted": last.emitted,
-            "acked": last.acked,
-            "failed": sum(last.failed.values()),
-            "failed_by_reason": last.failed,
+            "emitted": trees.emitted,
+            "acked": trees.acked,
+            "failed": sum(trees.failed.values()),
+            "failed_by_reason": trees.failed,
             "replayed": last.replayed,
             "pending": self.pending,
             "orphans": 0 if ackers is None else ackers.orphans + ackers.orphans_expired,
@@ -109,22 +108,20 @@ class DemoReport:
             "seconds": round(self.seconds, 2),
             "tuples_per_second": round(self.tuples_per_second),
             "complete_latency_ms": {
-                "p50": round(latency.quantile(0.5) * 1e3, 1),
-                "p99": round(latency.quantile(0.99) * 1e3, 1),
+                f"p{percent}": round(trees.complete_latency.quantile(percent / 100) * 1e3, 1) for percent in (50, 99)
             },
             "acker_kills": self.acker_kills,
             "bolt_kills": self.bolt_kills,
         }
 
     def in_words(self) -> list[str]:
-        """The report for people, the verdict last."""
-        last = self.last
+        last, trees = self.last, self.last.at_spouts
         speed = f"{last.executed:,} tuples, {self.tuples_per_second:,.0f} a second"
-        failed, replayed = by_reason(last.failed), f"{last.replayed:,}"
+        failed, replayed = by_reason(trees.failed), f"{last.replayed:,}"
         lines = [
             f"{self.lines_acked:,} of {self.lines:,} lines acked in {self.seconds:.1f} s: {speed}",
-            f"emitted {last.emitted:,}, failed {failed}, replayed {replayed}, pending {self.pending:,}",
-            latency_in_words(last.complete_latency),
+            f"emitted {trees.emitted:,}, failed {failed}, replayed {replayed}, pending {self.pending:,}",
+            latency_in_words(trees.complete_latency),
         ]
         if self.acker_kills or self.bolt_kills:
             lines.append(f"killed on the way: {self.acker_kills} acker worker, {self.bolt_kills} bolt process")

@@ -67,7 +67,6 @@ def start_early(options: DemoOptions) -> None:
 
 
 def run_demo(cluster: Cluster, options: DemoOptions, view: View) -> DemoReport:
-    """Runs the demo on a cluster, with the processes of `start_early`."""
     kafka = {**_KAFKA, **(_QUIET if options.log_level == "error" else {}), **cluster.kafka}
     manifest = load_topology(REFERENCE).manifest
     catalogue = Catalogue(kafka)
@@ -119,8 +118,6 @@ def _remove(kafka: KafkaProperties, topology: str) -> str:
 
 
 class _Session:
-    """The processes of one run."""
-
     def __init__(self, kafka: KafkaProperties, manifest: Manifest, options: DemoOptions, view: View) -> None:
         self._options = options
         self._directory = options.parameters.directory
@@ -162,7 +159,7 @@ class _Session:
         """Waits for the first line; returns when it came, which is when the demo begins."""
         while True:
             snapshot = self._look(0)
-            if snapshot.emitted or snapshot.seconds > self._options.deadline:
+            if snapshot.at_spouts.emitted or snapshot.seconds > self._options.deadline:
                 return time.monotonic()
 
     def _look(self, done: int) -> TopologySnapshot:
@@ -195,6 +192,7 @@ def _overdue(snapshot: TopologySnapshot, deadline: float) -> str:
     progress = snapshot.progress
     acked = f"{progress.done:,} of {progress.total:,} lines are acked" if progress else "it is not over"
     return (
-        f"given up after {deadline:g} s: {acked}; pending: {snapshot.pending:,} at the spout, {ackers.pending:,} in "
-        f"{ackers.partitions} acker partitions, inputs of bolts: {bolts}. On a slow machine try a longer --deadline"
+        f"given up after {deadline:g} s: {acked}; pending: {snapshot.at_spouts.pending:,} at the spout, "
+        f"{ackers.pending:,} in {ackers.partitions} acker partitions, inputs of bolts: {bolts}. On a slow machine try a "
+        "longer --deadline"
     )

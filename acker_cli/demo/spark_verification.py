@@ -18,7 +18,8 @@ from acker_cli.cluster.connection import configured_cluster
 from acker_cli.demo.spark_word_count import PARTITIONS, counted_directory, text_topic
 from acker_cli.demo.verification import verified
 from acker_cli.demo.word_count import LINES, Parameters
-from acker_cli.settings.layers import Flags, load
+from acker_cli.settings import Flags
+from acker_cli.settings.layers import load
 from kafka_clients.client_settings import for_consumer
 from kafka_clients.watermarks import watermarks
 from tuple_tree.names import component_group, dead_letters_topic
@@ -27,8 +28,6 @@ _SECONDS: Final = 10.0
 
 
 class SparkResults:
-    """What the jobs have done so far."""
-
     wrong = "given up"
 
     def __init__(self, kafka: Mapping[str, Any], parameters: Parameters) -> None:
@@ -58,7 +57,6 @@ class SparkResults:
 
 
 def results() -> SparkResults:
-    """Those of the word count that the environment names."""
     return SparkResults(configured_cluster(load(Flags())).kafka, Parameters.from_environment(os.environ))
 
 

@@ -76,7 +76,6 @@ def count(rows: DataFrame, batch_id: int) -> None:
 
 
 def topology() -> Topology:
-    """Builds the topology from the environment."""
     parameters = Parameters.from_environment(os.environ)
     builder = TopologyBuilder(parameters.name, message_timeout=_MESSAGE_TIMEOUT, max_spout_pending=_MAX_SPOUT_PENDING)
     builder.set_spout(LINES, text, external=True, streams=LineSpout.streams)
@@ -121,9 +120,9 @@ def ends_of(kafka: Mapping[str, Any], topic: str) -> list[int]:
 
 
 def main() -> int:
-    """Fills the topic that the environment names; returns the exit code."""
     from acker_cli.cluster.connection import configured_cluster
-    from acker_cli.settings.layers import Flags, load
+    from acker_cli.settings import Flags
+    from acker_cli.settings.layers import load
     from acker_cli.views.console import standard_output
 
     loaded, parameters = load(Flags()), Parameters.from_environment(os.environ)

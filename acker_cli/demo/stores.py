@@ -87,7 +87,6 @@ class LineStore:
             self._connection.execute("COMMIT")
 
     def lines(self) -> set[int]:
-        """The lines that are done."""
         return {line for (line,) in self._connection.execute("SELECT line FROM acked")}
 
     def close(self) -> None:
@@ -96,7 +95,6 @@ class LineStore:
 
 
 def counted_words(directory: Path) -> Counter[str]:
-    """The counts of all tasks together."""
     total: Counter[str] = Counter()
     for connection in _each(directory, "count-*.sqlite", "counts"):
         for word, count in connection.execute("SELECT word, count FROM counts"):
@@ -105,7 +103,6 @@ def counted_words(directory: Path) -> Counter[str]:
 
 
 def acked_lines(directory: Path) -> int:
-    """How many lines are done, over all tasks."""
     return _count_lines(directory, "times > 0")
 
 

@@ -41,8 +41,6 @@ class Results(Protocol):
 
 
 class KeptResults:
-    """What the tasks of `word_count` keep on disk."""
-
     wrong = "more than once"
 
     def __init__(self, directory: Path) -> None:

@@ -73,7 +73,6 @@ class Parameters:
     lines: int = 0
 
     def to_environment(self) -> dict[str, str]:
-        """The parameters as environment variables."""
         values = {**asdict(self), "directory": self.directory.absolute()}
         return {_PREFIX + name.upper(): str(value) for name, value in values.items()}
 

@@ -159,7 +159,6 @@ class AckerPool:
         self._has_worked = self._has_worked or any(worker.stats is not None for worker in self.workers())
 
     def workers(self) -> list[AckerSnapshot]:
-        """The workers that run."""
         return [child.snapshot for child in self._children() if child.exit_code is None]
 
     def stats(self) -> WorkerStats:

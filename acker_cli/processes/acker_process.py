@@ -33,7 +33,6 @@ class AckerLaunch:
     log_level: str
 
     def to_line(self) -> bytes:
-        """The launch as a line of JSON."""
         return json.dumps(dataclasses.asdict(self)).encode() + b"\n"
 
 

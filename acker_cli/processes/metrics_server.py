@@ -82,7 +82,6 @@ class Loop:
         self.turned()
 
     def turned(self) -> None:
-        """Notes that it has turned."""
         self._turned_at = self._clock()
 
     def heartbeat_ages(self) -> dict[str, float]:

@@ -73,7 +73,6 @@ class TopologyProcesses:
         return {**self.components.heartbeat_ages(), **ackers}
 
     def snapshot(self, progress: Progress | None = None) -> TopologySnapshot:
-        """What was done so far."""
         stats = self.components.stats()
         workers = self.ackers.workers() if self.ackers is not None else []
         return TopologySnapshot(

@@ -2,8 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,40 +11,13 @@ from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 from pydantic_settings.exceptions import SettingsError as UnreadableVariableError
 
 from acker_cli.errors import SettingsError
-from acker_cli.settings import names
+from acker_cli.settings import DEFAULT, Flags, LoadedSettings, names
 from acker_cli.settings.sections import Settings
 
 CONFIG_VARIABLE: Final = "ACKER_CONFIG"
-DEFAULT: Final = "default"
 
 _Layer = dict[str, tuple[Any, str]]
 """The settings of one source: name → value, and where exactly it was set."""
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """The settings of a command line: the TOML file, where Kafka is, and `NAME=VALUE` for each `--set`."""
-
-    config: Path | None = None
-    bootstrap_servers: str | None = None
-    assignments: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedSettings:
-    """The settings, the TOML file that was read, and, by name, where each was set; what is missing is a default."""
-
-    settings: Settings
-    origins: Mapping[str, str]
-    config_file: Path | None
-
-    def rows(self) -> list[tuple[str, object, str]]:
-        """Name, value (secrets masked) and origin of every setting."""
-        values = {names.SERVERS: None, **dict.fromkeys(names.known_names())}
-        values |= names.flatten(self.settings.model_dump(mode="json"))
-        return [
-            (name, names.shown(name, value), self.origins.get(name, DEFAULT)) for name, value in sorted(values.items())
-        ]
 
 
 def load(flags: Flags) -> LoadedSettings:

@@ -82,12 +82,10 @@ def split(name: str) -> list[str]:
 
 
 def variable(name: str) -> str:
-    """The environment variable of a setting."""
     return ENV_PREFIX + ENV_DELIMITER.join(part.replace(".", "_").upper() for part in split(name))
 
 
 def file_key(name: str) -> str:
-    """Where a setting stands in the TOML file."""
     *tables, key = split(name)
     key = f'"{key}"' if "." in key else key
     return f"{key} under [{'.'.join(tables)}]" if tables else key

@@ -134,5 +134,4 @@ class Settings(BaseSettings):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where the configured cluster is."""
         return str(self.kafka["bootstrap.servers"])

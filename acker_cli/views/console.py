@@ -19,12 +19,10 @@ SLOW_S: Final = 2.0
 
 
 def standard_output() -> Console:
-    """For results."""
     return Console(highlight=False, emoji=False, soft_wrap=True)
 
 
 def standard_error() -> Console:
-    """For progress, logs and errors."""
     return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
@@ -46,7 +44,6 @@ def unlimited(output: Console) -> Console:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Prints one JSON object on one line of standard output."""
     standard_output().print(json.dumps(value), markup=False)
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -21,16 +21,7 @@ PLAIN_SECONDS: Final = 2.0
 _STDERR: Final = 2
 
 
-class View(Protocol):
-    """Shows a topology at work, and notes of what happened."""
-
-    def show(self, snapshot: TopologySnapshot) -> None: ...
-    def note(self, text: str) -> None: ...
-
-
 class PlainView:
-    """A line now and then."""
-
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
@@ -59,9 +50,11 @@ class LiveView:
         self._live.console.print(text, markup=False, emoji=False)
 
 
+View = PlainView | LiveView
+
+
 @contextmanager
 def open_view(console: Console) -> Iterator[View]:
-    """The view that suits the console."""
     if not console.is_terminal or console.is_dumb_terminal:
         yield PlainView(console)
         return
@@ -104,7 +97,6 @@ def _captured_stderr(on_line: Callable[[str], None]) -> Iterator[None]:
 
 
 def drawn(snapshot: TopologySnapshot) -> RenderableType:
-    """The snapshot as a table with lines below it."""
     table = plain_table()
     table.add_column("component", style="cyan")
     for heading in ("processes", "tasks", "emitted", "executed", "acked", "failed", "pending"):
@@ -128,7 +120,7 @@ def drawn(snapshot: TopologySnapshot) -> RenderableType:
             f"{snapshot.seconds:.0f} s",
             Text(f"{snapshot.rate:,.0f} tuples/s", "bold"),
             f"replayed {snapshot.replayed:,}",
-            latency_in_words(snapshot.complete_latency),
+            latency_in_words(snapshot.at_spouts.complete_latency),
         ),
     ]
     if (ackers := snapshot.ackers) is not None:

@@ -1,9 +1,10 @@
 """What a running topology has done so far, as the views show it."""
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 from acker_cli.processes.metrics_server import ACKER_LOOP
@@ -48,38 +49,14 @@ class TopologySnapshot:
     progress: Progress | None = None
 
     @property
-    def emitted(self) -> int:
-        """Trees begun."""
-        return sum(stats.emitted for stats in self._at_spouts)
-
-    @property
-    def stalls(self) -> dict[str, tuple[float, str]]:
-        """Component, and `acker` → for how many seconds nothing was done though there was work, and what that is."""
-        stalls = {name: (stats.stalled_seconds, stats.stalled_by) for name, stats in self.components.items()}
-        return stalls if self.ackers is None else {**stalls, ACKER_LOOP: self.ackers.stalled}
-
-    @property
-    def acked(self) -> int:
-        """Trees fully processed."""
-        return sum(stats.acked for stats in self._at_spouts)
-
-    @property
-    def pending(self) -> int:
-        """Trees open at the spouts."""
-        return sum(stats.pending for stats in self._at_spouts)
-
-    @property
-    def failed(self) -> dict[str, int]:
-        """Trees failed, by reason."""
-        total: Counter[str] = Counter()
-        for stats in self._at_spouts:
-            total.update(stats.failed)
-        return dict(total)
+    def at_spouts(self) -> Stats:
+        """The sum over the spouts: trees begun, acked, failed and open, and from emit to ack how long they took."""
+        return reduce(Stats.merge, (self.components[name] for name in self.spouts), Stats("spouts"))
 
     @property
     def replayed(self) -> int:
         """Tuples emitted again, where spouts count them."""
-        return sum(stats.counters.get(REPLAYED, 0) for stats in self._at_spouts)
+        return self.at_spouts.counters.get(REPLAYED, 0)
 
     @property
     def executed(self) -> int:
@@ -87,16 +64,10 @@ class TopologySnapshot:
         return sum(stats.executed for stats in self.components.values())
 
     @property
-    def _at_spouts(self) -> list[Stats]:
-        return [self.components[name] for name in self.spouts]
-
-    @property
-    def complete_latency(self) -> LatencyHistogram:
-        """From emit to ack."""
-        total = LatencyHistogram()
-        for stats in self._at_spouts:
-            total.merge(stats.complete_latency)
-        return total
+    def stalls(self) -> dict[str, tuple[float, str]]:
+        """Component, and `acker` → for how many seconds nothing was done though there was work, and what that is."""
+        stalls = {name: (stats.stalled_seconds, stats.stalled_by) for name, stats in self.components.items()}
+        return stalls if self.ackers is None else {**stalls, ACKER_LOOP: self.ackers.stalled}
 
 
 class Rate:
@@ -132,16 +103,15 @@ def latency_in_words(latency: LatencyHistogram) -> str:
 
 
 def in_words(snapshot: TopologySnapshot) -> str:
-    """The snapshot as one line."""
-    progress = snapshot.progress
+    progress, trees = snapshot.progress, snapshot.at_spouts
     parts = [] if progress is None else [f"{progress.done:,} of {progress.total:,} {progress.unit}"]
     parts += [
-        f"emitted {snapshot.emitted:,}",
-        f"pending {snapshot.pending:,}",
-        f"acked {snapshot.acked:,}",
-        f"failed {by_reason(snapshot.failed)}",
+        f"emitted {trees.emitted:,}",
+        f"pending {trees.pending:,}",
+        f"acked {trees.acked:,}",
+        f"failed {by_reason(trees.failed)}",
         f"replayed {snapshot.replayed:,}",
         f"{snapshot.rate:,.0f} tuples/s",
-        latency_in_words(snapshot.complete_latency),
+        latency_in_words(trees.complete_latency),
     ]
     return f"{snapshot.seconds:5.1f} s  " + ", ".join(parts)

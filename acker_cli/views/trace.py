@@ -22,7 +22,6 @@ _VERDICTS: Final = {Status.ACKED: "green", Status.FAILED: "red", Status.OPEN: "b
 
 
 def print_trees(output: Console, topology: str, trees: Sequence[Tree]) -> None:
-    """Prints trees, each with its verdict below."""
     unlimited(output)
     for number, tree in enumerate(trees):
         if number:

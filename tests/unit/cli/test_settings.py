@@ -8,8 +8,8 @@ import pytest
 from acker_cli.cluster.connection import Cluster
 from acker_cli.errors import SettingsError
 from acker_cli.processes.acker_process import AckerLaunch
-from acker_cli.settings import names
-from acker_cli.settings.layers import Flags, LoadedSettings, load
+from acker_cli.settings import Flags, LoadedSettings, names
+from acker_cli.settings.layers import load
 from acker_cli.settings.names import MASK, is_secret
 from spout_sdk.runtime.launch import Launch
 
