@@ -193,6 +193,6 @@ def _overdue(snapshot: TopologySnapshot, deadline: float) -> str:
     acked = f"{progress.done:,} of {progress.total:,} lines are acked" if progress else "it is not over"
     return (
         f"given up after {deadline:g} s: {acked}; pending: {snapshot.at_spouts.pending:,} at the spout, "
-        f"{ackers.pending:,} in {ackers.partitions} acker partitions, inputs of bolts: {bolts}. On a slow machine try a "
-        "longer --deadline"
+        f"{ackers.pending:,} in {ackers.partitions} acker partitions, inputs of bolts: {bolts}. On a slow machine try "
+        "a longer --deadline"
     )
