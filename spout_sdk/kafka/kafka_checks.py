@@ -5,14 +5,15 @@ has to. Of the others, its user may know nothing. While it runs, its topics are 
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
-from kafka_clients.access import Operation, component_role, no_entry, remedy, shortfall
+from kafka_clients import errors
+from kafka_clients.access import Operation, component_role, remedy, shortfall
+from kafka_clients.contact import Contact
 from kafka_clients.forgotten_clients import forgettable
-from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from kafka_clients.topic_watch import TopicWatch
 from spout_sdk.errors import AccessError, BrokerUnreachableError, TopicsError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings
@@ -22,7 +23,6 @@ from tuple_tree.topics import topic_specs
 
 ANSWER_SECONDS: Final = 10.0
 
-_KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _USED: Final = (Operation.READ, Operation.WRITE)
 
 
@@ -73,13 +73,6 @@ def watching_client(kafka: KafkaSettings) -> AdminClient:
     return forgettable(AdminClient)({**admin_settings(kafka), "log_level": 2})
 
 
-def stats_publisher(
-    kafka: KafkaSettings, admin: AdminClient, topology: str, component: str, now: float
-) -> StatsPublisher:
-    """Publishes the statistics of this process of a component; `now` in seconds, of the clock of its `look`."""
-    return StatsPublisher(topology, "component", component, Producer(producer_settings(kafka)), admin, now)
-
-
 def watched(admin: AdminClient, manifest: Manifest, component: str, sources: Sequence[str] = ()) -> TopicWatch:
     """Watches the topics of a component."""
     return TopicWatch(admin, list(_uses(manifest, component, sources)))
@@ -95,31 +88,26 @@ def _uses(manifest: Manifest, component: str, sources: Sequence[str]) -> dict[st
 
 
 def _described(kafka: KafkaSettings, topics: list[str]) -> dict[str, TopicDescription | KafkaError]:
-    """What Kafka says of each topic: how it is, that there is none, or that this user may not know."""
+    """What Kafka answers about each topic: its description, that there is none, or that this user may not know."""
+    descriptions: dict[str, TopicDescription | KafkaError] = {}
     if not topics:
-        return {}
-    heard: list[KafkaError] = []
-    settings: dict[str, Any] = {**admin_settings(kafka), "error_cb": heard.append}
-    admin = forgettable(AdminClient)(settings)
-    asked = admin.describe_topics(
-        TopicCollection(topics), include_authorized_operations=True, request_timeout=ANSWER_SECONDS
-    )
-    found: dict[str, TopicDescription | KafkaError] = {}
-    for topic, answer in asked.items():
-        try:
-            found[topic] = answer.result()
-        except KafkaException as error:
-            reason = error.args[0]
-            if reason.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
-                found[topic] = reason
-                continue
-            admin.poll(0)
-            servers = kafka.get("bootstrap.servers")
-            for each in heard:
-                if each.code() in _KEPT_OUT:
-                    raise AccessError(no_entry(servers, each.str())) from error
-            raise BrokerUnreachableError(
-                f"no Kafka broker answered at {servers} within {ANSWER_SECONDS:.0f} s ({reason.str()}): start one, or "
-                "set bootstrap.servers (ACKER_KAFKA__BOOTSTRAP_SERVERS)"
-            ) from error
-    return found
+        return descriptions
+    contact = Contact({**admin_settings(kafka), "log_level": 6}, first_s=ANSWER_SECONDS)
+    try:
+        with contact.asking():
+            asked = contact.admin.describe_topics(
+                TopicCollection(topics), include_authorized_operations=True, request_timeout=ANSWER_SECONDS
+            )
+            for topic, answer in asked.items():
+                try:
+                    descriptions[topic] = answer.result()
+                except KafkaException as error:
+                    reason: KafkaError = error.args[0]
+                    if reason.code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+                        raise
+                    descriptions[topic] = reason
+    except errors.AccessError as refused:
+        raise AccessError(str(refused)) from refused
+    except errors.BrokerUnreachableError as unreachable:
+        raise BrokerUnreachableError(str(unreachable)) from unreachable
+    return descriptions

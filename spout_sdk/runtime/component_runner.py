@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 
+from kafka_clients.stats_publisher import StatsPublisher, producer_settings
 from kafka_clients.topic_watch import WATCH_SECONDS
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.delivery.transactions import ExactlyOnce
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.errors import BrokerError, TopicsError, TopologyError
-from spout_sdk.kafka.kafka_checks import check_topics, stats_publisher, watched, watching_client
+from spout_sdk.kafka.kafka_checks import check_topics, watched, watching_client
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.records import Clock, Entropy, Sink
@@ -105,7 +106,10 @@ class ComponentRunner:
             check_topics(self._kafka, manifest, self._component, sources)
             admin = watching_client(self._kafka)
             self._watch = watched(admin, manifest, self._component, sources)
-            self._publisher = stats_publisher(self._kafka, admin, self._topology.name, self._component, self._clock())
+            self._publisher = StatsPublisher(
+                *(manifest.topology, "component", self._component),
+                *(Producer(producer_settings(self._kafka)), admin, self._clock()),
+            )
             loop = self._loop = self._make_loop()
             logger.info("%s of %s started", self._component, self._topology.name)
             try:

@@ -7,7 +7,7 @@ Up, on a pipe of its own (standard output belongs to the user's code): lines of 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -30,9 +30,9 @@ class Launch:
 
     kafka: Mapping[str, Any] = field(repr=False)
     reports: int  # file descriptor of the pipe that reports go to
-    tasks: tuple[int, ...] | None = None  # of a spout, where there is no group; None for all
+    tasks: Sequence[int] | None = None  # of a spout, where there is no group; None for all
     slot: str | None = None  # end of a bolt's transactional id, the same for all processes that fill one place
-    path: tuple[str, ...] = ()  # the supervisor's import path
+    path: Sequence[str] = ()  # the supervisor's import path
     log_level: int = 30
 
     def to_line(self) -> bytes:
@@ -40,16 +40,7 @@ class Launch:
 
     @classmethod
     def from_line(cls, line: bytes) -> "Launch":
-        read = json.loads(line)
-        tasks = read["tasks"]
-        return cls(
-            read["kafka"],
-            read["reports"],
-            None if tasks is None else tuple(tasks),
-            read["slot"],
-            tuple(read["path"]),
-            read["log_level"],
-        )
+        return cls(**json.loads(line))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,7 @@ class Report:
     """What a child says: either its stats, or why it ends."""
 
     stats: Stats | None = None
-    error: str = field(default="")
+    error: str = ""
 
     def to_line(self) -> bytes:
         if self.stats is not None:
@@ -68,5 +59,5 @@ class Report:
     def from_line(cls, line: bytes) -> "Report":
         read = json.loads(line)
         if "stats" in read:
-            return cls(stats=Stats.from_json(json.dumps(read["stats"])))
+            return cls(stats=Stats.of(read["stats"]))
         return cls(error=str(read.get("error", "")))

@@ -95,7 +95,7 @@ def test_what_cannot_start_says_why_in_one_line(
         (
             run(holding, "hold", {"bootstrap.servers": "127.0.0.1:1"}),
             BrokerUnreachableError,
-            "no Kafka broker answered at 127.0.0.1:1",
+            "no broker answers at 127.0.0.1:1",
         ),
         (
             run(holding, "hold", {}),
