@@ -7,7 +7,7 @@ in a transaction with all that was sent; see `transactions` and `transactional_s
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from confluent_kafka import Message
 
@@ -37,25 +37,30 @@ _COMMIT_SECONDS: Final = 1.0
 _TUPLES_A_COMMITTED_READ: Final = 10_000
 
 
-class DeliveryGuarantee(Protocol):
+class DeliveryGuarantee:
     """Delivery guarantee of a process: where the records of its tasks go, and when its offsets are committed.
 
     The methods are called by the loop, in its thread. Any of them may raise `RolledBackError`; then all tasks are
     dropped, `on_rolled_back` is called, and new tasks read on from the committed offsets.
     """
 
-    @property
-    def tuples_a_read(self) -> int:
-        """Tuples that are read at once, about; one record may carry more."""
+    tuples_a_read = TUPLES_A_READ
 
-    def in_flight(self) -> int:
-        """Records that are sent and not yet delivered, if a flush should wait for them."""
+    def __init__(self, environment: TaskEnvironment) -> None:
+        self._environment = environment
 
     def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
         """Sets the reader that commits, and the live mapping of the tasks of the process."""
+        self._reader = reader
+        self._tasks = tasks
 
-    def environment(self, partition: int) -> TaskEnvironment:
-        """Returns the environment of a new task."""
+    def environment(self, partition: int) -> TaskEnvironment:  # noqa: ARG002
+        """The environment of a new task."""
+        return self._environment
+
+    def in_flight(self) -> int:
+        """Records that are sent and not yet delivered, if a flush should wait for them."""
+        return 0
 
     def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
         """Tasks were assigned, and are prepared next."""
@@ -108,13 +113,11 @@ class FailedCommits:
             )
 
 
-class AtLeastOnce:
+class AtLeastOnce(DeliveryGuarantee):
     """Commits inputs that are acked and delivered, in the background: nothing is lost, inputs may be executed twice."""
 
-    tuples_a_read = TUPLES_A_READ
-
     def __init__(self, environment: TaskEnvironment, sink: KafkaSink) -> None:
-        self._environment = environment
+        super().__init__(environment)
         self._sink = sink
         self._committed: dict[int, int] = {}
         self._commit_at = 0.0
@@ -122,31 +125,15 @@ class AtLeastOnce:
     def in_flight(self) -> int:
         return self._sink.in_flight()
 
-    def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
-        self._reader = reader
-        self._tasks = tasks
-
-    def environment(self, partition: int) -> TaskEnvironment:  # noqa: ARG002 - one for all
-        return self._environment
-
     def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
         """Opens the sessions of tasks and waits until that is delivered."""
         open_sessions(self._sink, list(tasks.values()))
-
-    def on_polled(self, records: Sequence[Message]) -> None:
-        """Nothing is to be done."""
-
-    def on_unexecuted(self, records: Sequence[Message]) -> None:
-        """Nothing is to be done."""
 
     def on_tick(self, now: float) -> None:
         self._sink.poll()
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
             self._reader.commit(self._ahead(tuple(self._tasks)))
-
-    def on_idle(self, now: float) -> None:
-        """Nothing is to be done."""
 
     def on_revoked(self, partitions: Sequence[int]) -> None:
         """Gets the last acks out and delivered, and then commits."""
@@ -161,15 +148,9 @@ class AtLeastOnce:
         for partition in partitions:
             self._committed.pop(partition, None)
 
-    def on_rolled_back(self, why: str) -> None:
-        """Nothing is to be done."""
-
     def on_commit_failed(self) -> None:
         """Lets the next commit include what the failed one covered."""
         self._committed.clear()
-
-    def close(self) -> None:
-        """Nothing is to be done."""
 
     def _flush(self, partitions: Sequence[int], deadline: float) -> None:
         for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well

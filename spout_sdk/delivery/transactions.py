@@ -12,13 +12,12 @@ from typing import Final
 from confluent_kafka import Message
 
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.delivery.delivery_guarantees import TUPLES_A_READ, FailedCommits
+from spout_sdk.delivery.delivery_guarantees import DeliveryGuarantee, FailedCommits
 from spout_sdk.delivery.traced_offsets import TracedOffsets
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import HeldBackError, RolledBackError
-from spout_sdk.kafka.kafka_reader import KafkaReader
 
 logger = logging.getLogger("spout_sdk.bolt")
 
@@ -26,10 +25,8 @@ INTERVAL_SECONDS: Final = 0.1
 """How old a transaction becomes under load."""
 
 
-class ExactlyOnce:
+class ExactlyOnce(DeliveryGuarantee):
     """Commits in transactions."""
-
-    tuples_a_read = TUPLES_A_READ
 
     def __init__(
         self,
@@ -38,7 +35,7 @@ class ExactlyOnce:
         component: str,
         interval: float = INTERVAL_SECONDS,
     ) -> None:
-        self._environment = environment
+        super().__init__(environment)
         self._sink = sink
         self._component = component
         self._interval = interval
@@ -47,14 +44,6 @@ class ExactlyOnce:
         self._committed: dict[int, int] = {}
         self._since: float | None = None
         self._failed = FailedCommits()
-
-    def in_flight(self) -> int:
-        """None: the commit of the transaction waits for them."""
-        return 0
-
-    def attach(self, reader: KafkaReader, tasks: Mapping[int, BoltTask]) -> None:
-        self._reader = reader
-        self._tasks = tasks
 
     def environment(self, partition: int) -> TaskEnvironment:
         """One with a sink that takes part in the transactions."""
@@ -89,9 +78,6 @@ class ExactlyOnce:
                     [at] = self._reader.committed([partition])
                     task.resume(at.offset, at.metadata)
                 task.open_session()
-
-    def on_unexecuted(self, records: Sequence[Message]) -> None:
-        """Nothing is to be done."""
 
     def on_tick(self, now: float) -> None:
         self._sink.poll()
@@ -143,9 +129,6 @@ class ExactlyOnce:
         self._failed.failed(self._component, why)
         self._abort()
         self._forget(tuple(self._inputs))
-
-    def on_commit_failed(self) -> None:
-        """Nothing is to be done, as nothing is committed in the background."""
 
     def close(self) -> None:
         """Aborts the open transaction, so that readers do not wait for its timeout."""

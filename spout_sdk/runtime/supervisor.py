@@ -61,7 +61,7 @@ class _Slot:
         self.child: Child | None = None
         self.stats: Stats | None = None
         self.past = Stats(component)
-        self.heard_at = time.monotonic()
+        self.heartbeat_at = time.monotonic()
         self.error = ""
 
 
@@ -130,10 +130,7 @@ class TopologyRunner:
             thread.start()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits until everything has ended.
-
-        Returns:
-            False if it still runs when the time is over.
+        """Waits until everything has ended; returns False if it still runs when the time is over.
 
         Raises:
             ProcessError: if a component could not be started, or ended and is not to be restarted.
@@ -148,14 +145,7 @@ class TopologyRunner:
         return True
 
     def wait_ready(self, seconds: float) -> bool:
-        """Waits until every task of every component is owned by a process.
-
-        Returns:
-            False if that is not so when the time is over.
-
-        Raises:
-            ProcessError: like `wait`.
-        """
+        """Waits until every task of every component is owned by a process; returns and raises as `wait` does."""
         with self._changed:
             self._changed.wait_for(lambda: self._failure is not None or self.is_ready, seconds)
         if self._failure is not None:
@@ -169,11 +159,7 @@ class TopologyRunner:
         return all(len(stats[component.name].tasks) == component.tasks for component in self._components)
 
     def run(self) -> None:
-        """Starts everything and waits until `request_stop` is called, by a signal handler or another thread.
-
-        Raises:
-            ProcessError: like `wait`.
-        """
+        """Starts everything, and waits for the end or `request_stop`; raises as `wait` does."""
         self.start()
         try:
             while not (self.wait(0.2) or self._is_stopping()):
@@ -214,10 +200,7 @@ class TopologyRunner:
         return running
 
     def kill(self, component: str, number: signal.Signals = signal.SIGKILL) -> int:
-        """Sends a signal to one running process of a component; it is started again.
-
-        Returns:
-            Its process id.
+        """Sends a signal to one running process of a component, and returns its id; it is started again.
 
         Raises:
             ProcessError: if none is running.
@@ -240,15 +223,15 @@ class TopologyRunner:
         return total
 
     def heartbeat_ages(self) -> dict[str, float]:
-        """Component → seconds since a process of it last said how it does, of that of which it is the longest ago.
+        """Component → seconds since the latest heartbeat of its process that has the oldest one.
 
-        A process says so about twice a second, from its loop; a component that holds it up, and one that ends again
-        and again before it says anything, are silent.
+        A process sends one about twice a second, from its loop: not while its component blocks it, and not if it ends
+        again and again before it has started.
         """
         now = time.monotonic()
         longest = dict.fromkeys((component.name for component in self._components), 0.0)
         for slot in self._slots:
-            longest[slot.component] = max(longest[slot.component], now - slot.heard_at)
+            longest[slot.component] = max(longest[slot.component], now - slot.heartbeat_at)
         return longest
 
     def _plan(self, processes: Mapping[str, int]) -> None:
@@ -332,7 +315,7 @@ class TopologyRunner:
                 continue
             with self._changed:
                 slot.stats = report.stats
-                slot.heard_at = time.monotonic()
+                slot.heartbeat_at = time.monotonic()
                 self._started.add(slot.component)
                 self._changed.notify_all()
 

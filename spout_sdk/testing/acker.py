@@ -11,7 +11,7 @@ from acker_worker.ledger import LedgerSettings
 from acker_worker.notices import notice_batches
 from acker_worker.progress import Progress
 from acker_worker.stats import Counters
-from spout_sdk.testing.broker import Commit, MemoryBroker
+from spout_sdk.testing.broker import CommittedOffset, MemoryBroker
 from spout_sdk.testing.chance import SimulatedClock
 from tuple_tree.codec import encode_notice_batch, notice_headers
 from tuple_tree.dead_letters import dead_letter_headers
@@ -78,7 +78,7 @@ class SimulatedAcker:
         progress = self._fold.progress
         if progress != self._committed:
             self._committed = progress
-            commit = Commit(progress.offset, progress.metadata())
+            commit = CommittedOffset(progress.offset, progress.metadata())
             self._broker.commit(self._group, self._topic, self._partition, commit)
 
     def _taken_over(self) -> PartitionFold:

@@ -68,7 +68,7 @@ class MemoryRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommittedOffset:
     offset: int
     metadata: str = ""
 
@@ -95,7 +95,7 @@ class MemoryBroker:
             for spec in topics
         }
         self._now_ms = now_ms
-        self._commits: dict[tuple[str, str, int], Commit] = {}
+        self._commits: dict[tuple[str, str, int], CommittedOffset] = {}
         self.appended = 0
 
     @property
@@ -162,11 +162,11 @@ class MemoryBroker:
         """Whether there is such a topic and partition."""
         return 0 <= partition < len(self._logs.get(topic, ()))
 
-    def commit(self, group: str, topic: str, partition: int, commit: Commit) -> None:
+    def commit(self, group: str, topic: str, partition: int, commit: CommittedOffset) -> None:
         """Commits for a group."""
         self._commits[group, topic, partition] = commit
 
-    def committed(self, group: str, topic: str, partition: int) -> Commit | None:
+    def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         """What a group has committed; None if it has not."""
         return self._commits.get((group, topic, partition))
 

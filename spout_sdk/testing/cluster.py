@@ -12,7 +12,7 @@ from spout_sdk.testing.chance import Chance, SimulatedClock
 from spout_sdk.testing.errors import NotIdleError, SimulationError
 from spout_sdk.testing.journal import Journal
 from spout_sdk.testing.readable import Readable
-from spout_sdk.testing.sources import NUMBERED, FixedTuple, Source, replaced
+from spout_sdk.testing.sources import NUMBERED, FixedTuple, MockedMessages, replaced
 from spout_sdk.testing.tasks import RunningBolt, RunningSpout, World
 from spout_sdk.topologies.topology import Factory, Topology
 from tuple_tree.manifest import SpoutManifest
@@ -32,6 +32,10 @@ class SimulatedCluster(Readable):
     Nothing happens by itself: `run_until_idle`, `run_until` and `advance` let it work. Tasks and ackers take turns in
     an order that is random and repeats with the seed. Each component acts as if each of its tasks had a process of its
     own.
+
+    All methods raise `SimulationError` for a component or task that the topology does not have. Those that let it work
+    raise `ComponentError` where a component raised outside of `execute`, and `NotIdleError` where the work has no end,
+    or nothing is left to do before a condition holds.
 
     Args:
         topology: what `TopologyBuilder.build` returned.
@@ -59,7 +63,7 @@ class SimulatedCluster(Readable):
         paused: Iterable[str] = (),
         step: float = 0.1,
     ) -> None:
-        self._sources = {name: Source(messages) for name, messages in (sources or {}).items()}
+        self._sources = {name: MockedMessages(messages) for name, messages in (sources or {}).items()}
         self.topology = replaced(topology, self._sources, bolts or {})
         manifest = self.topology.manifest
         self.clock = SimulatedClock()
@@ -102,27 +106,13 @@ class SimulatedCluster(Readable):
     # What makes it work.
 
     def run_until_idle(self, limit: int = LIMIT) -> None:
-        """Works until nothing is left to do now; no time passes.
-
-        Args:
-            limit: records and rounds after which it is given up.
-
-        Raises:
-            NotIdleError: if there is no end to it.
-            ComponentError: if a component raised outside of `execute`.
-        """
+        """Works until nothing is left to do now, for `limit` records and rounds at most; no time passes."""
         self._run(lambda: False, limit, idle_is_enough=True)
 
     def run_until(self, condition: Callable[[], object], limit: int = LIMIT) -> None:
-        """Works until a condition holds, which is looked at after every turn; no time passes.
+        """Works until a condition holds, for `limit` records and rounds at most; no time passes.
 
-        Args:
-            condition: says whether to stop; what it raises is raised here.
-            limit: records and rounds after which it is given up.
-
-        Raises:
-            NotIdleError: if nothing is left to do, or there is no end to it, and the condition does not hold.
-            ComponentError: if a component raised outside of `execute`.
+        The condition is called after every turn of a task; what it raises is raised here.
         """
         self._run(condition, limit, idle_is_enough=False)
 
@@ -130,10 +120,6 @@ class SimulatedCluster(Readable):
         """Lets time pass, a step at a time, and works after each until nothing is left to do.
 
         A tree fails between its message timeout and a tick later, as everywhere.
-
-        Raises:
-            NotIdleError: if there is no end to the work at some time.
-            ComponentError: if a component raised outside of `execute`.
         """
         self.run_until_idle()
         left = _millis("seconds", seconds)
@@ -150,19 +136,13 @@ class SimulatedCluster(Readable):
         message_id: Any = NUMBERED,
         stream: str = DEFAULT_STREAM,
     ) -> Any:
-        """Gives a mocked spout one more message; it is emitted when the cluster works.
+        """Gives a mocked spout one more message, and returns its message id; it is emitted when the cluster works.
 
         Args:
             spout: one of `sources`.
             values: one for each field of the stream.
-            message_id: what its outcome is told with: its number unless given; None for an untracked tuple.
+            message_id: of its outcome: its number unless given; None for an untracked tuple.
             stream: one of the spout's streams.
-
-        Returns:
-            The message id.
-
-        Raises:
-            SimulationError: if the spout is not mocked.
         """
         source = self._sources.get(spout)
         if source is None:
@@ -181,17 +161,9 @@ class SimulatedCluster(Readable):
         headers: Headers | None = None,
         partition: int = 0,
     ) -> int:
-        """Appends a message to a topic that a `KafkaSpout` reads; it is delivered when the cluster works.
+        """Appends a message to a topic that a `KafkaSpout` reads, and returns its offset; text becomes UTF-8.
 
-        Args:
-            topic: its name.
-            value: of the message; text becomes UTF-8.
-            key: likewise.
-            headers: name and value of each.
-            partition: where to append it.
-
-        Returns:
-            Its offset.
+        It is delivered when the cluster works.
 
         Raises:
             SimulationError: if there is no such topic and partition, or the message is too large for it.
@@ -208,22 +180,13 @@ class SimulatedCluster(Readable):
 
         A bolt commits about every second, so what it executed since then is executed again. A spout forgets what is
         pending.
-
-        Raises:
-            SimulationError: if there is no such task.
-            ComponentError: if the successor cannot be made, opened or prepared.
         """
         self._check_open()
         self._retire(component, task)
         self._begin(component, task)
 
     def restart(self, component: str, task: int = 0) -> None:
-        """Moves a task as a clean stop would: ended in order, and begun anew.
-
-        Raises:
-            SimulationError: if there is no such task.
-            ComponentError: if the successor cannot be made, opened or prepared.
-        """
+        """Moves a task as a clean stop would: ended in order, and begun anew."""
         self._check_open()
         self._task(component, task).end()
         self._retire(component, task)
@@ -235,21 +198,13 @@ class SimulatedCluster(Readable):
             acker.kill()
 
     def pause(self, component: str) -> None:
-        """Stops a component, as SIGSTOP would: it emits, executes and hears nothing; `acker` stops the ackers.
-
-        Raises:
-            SimulationError: if there is no such component.
-        """
+        """Stops a component, as SIGSTOP would: it emits, executes and hears nothing; `acker` stops the ackers."""
         if component != SimulatedAcker.name:
             self._known(component)
         self._paused.add(component)
 
     def resume(self, component: str) -> None:
-        """Lets a paused component go on.
-
-        Raises:
-            SimulationError: if it is not paused.
-        """
+        """Lets a paused component go on."""
         if component not in self._paused:
             raise SimulationError(f"{component!r} is not paused: {', '.join(sorted(self._paused)) or 'nothing'} is")
         self._paused.remove(component)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_INVALID, KafkaError, TopicPartition
 
 from spout_sdk.records import Delivered, Headers
-from spout_sdk.testing.broker import Commit, MemoryBroker
+from spout_sdk.testing.broker import CommittedOffset, MemoryBroker
 
 
 class MemorySink:
@@ -85,7 +85,7 @@ class MemoryTransactions(MemorySink):
             self._broker.append(*record)
         self._records.clear()
         for at in positions:
-            self._broker.commit(self._group, at.topic, at.partition, Commit(at.offset, at.metadata or ""))
+            self._broker.commit(self._group, at.topic, at.partition, CommittedOffset(at.offset, at.metadata or ""))
 
     def abort(self) -> None:
         self._records.clear()
@@ -109,7 +109,7 @@ class MemoryReader:
 
     def commit(self, offsets: Mapping[int, int], _seconds: float = 0.0) -> bool:
         for partition, offset in offsets.items():
-            self._broker.commit(self._group, self._topic, partition, Commit(offset))
+            self._broker.commit(self._group, self._topic, partition, CommittedOffset(offset))
         return True
 
     commit_now = commit

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
-from spout_sdk.testing.broker import Commit as Committed
-from spout_sdk.testing.broker import MemoryBroker
+from spout_sdk.testing.broker import CommittedOffset, MemoryBroker
 
 
 class MemorySource:
@@ -33,7 +32,7 @@ class MemorySource:
 
     def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
         for at, commit in commits.items():
-            self._broker.commit(self._group, *at, Committed(commit.offset, commit.metadata))
+            self._broker.commit(self._group, *at, CommittedOffset(commit.offset, commit.metadata))
 
     def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
         self.commit(commits)

@@ -38,7 +38,7 @@ class FixedTuple:
     message_id: Any = NUMBERED
 
 
-class Source:
+class MockedMessages:
     """The messages of a mocked spout that are not emitted yet; its tasks take what is next."""
 
     def __init__(self, messages: Iterable[Sequence[Any] | FixedTuple]) -> None:
@@ -62,7 +62,7 @@ class Source:
 class FixedSpout(Spout):
     """Emits the messages of a source, each once: what fails is told, and not emitted again."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: MockedMessages) -> None:
         self._source = source
 
     def open(self, _context: TaskContext, collector: SpoutCollector) -> None:
@@ -74,7 +74,7 @@ class FixedSpout(Spout):
             self._collector.emit(message.values, message_id=message.message_id, stream=message.stream)
 
 
-def replaced(topology: Topology, sources: Mapping[str, Source], bolts: Mapping[str, Factory]) -> Topology:
+def replaced(topology: Topology, sources: Mapping[str, MockedMessages], bolts: Mapping[str, Factory]) -> Topology:
     """The topology with stand-ins for some spouts and bolts; what remains must be of the SDK."""
     manifest = topology.manifest
     factories: dict[str, Any] = dict(topology.factories)
