@@ -1,11 +1,11 @@
 """The fold: records of one partition of the ack log in, notices out.
 
-Everything that an acker knows about a partition is a pure function of a window of its log. This module is that
-function: it has no Kafka and no clock. Time is the append time of the records; only `advance` moves it without one,
-and its caller answers for having read everything that was appended before.
+The state of a partition is a pure function of a window of its log. This module is that function: it has no Kafka and no
+clock. Time is the append time of the records; only `advance` moves it without one, and its caller must have read
+everything that was appended before.
 
-Rebuilding is folding from further back: what follows from records before the committed offset was told already and is
-not told again.
+Rebuilding is folding from further back: the notices that follow from records before the committed offset were sent
+already and are not sent again.
 """
 
 from collections import deque
@@ -30,7 +30,7 @@ from tuple_tree.messages import AckBatch, FailReason, SpoutAddress
 _MARGIN_TICKS: Final = 1
 """How far before the birth of the oldest open record a rebuild begins: its ack may have overtaken its init."""
 MESSAGE_CHARACTERS: Final = 500
-"""How much of what a bolt says is kept for the notice: many of them have to fit into one."""
+"""How much of a bolt's message is kept for the notice: many of them have to fit into one."""
 _NOTHING: Final = ("", "")
 
 
@@ -152,10 +152,7 @@ class PartitionFold:
         return step
 
     def advance(self, now_ms: int) -> Step:
-        """Moves the clock on without a record.
-
-        The caller answers for having read everything that was appended up to `now_ms`.
-        """
+        """Moves the clock on without a record; everything that was appended up to `now_ms` must have been read."""
         step = Step()
         if self._committed is not None:
             self._catch_up(step, self._committed)
@@ -174,9 +171,9 @@ class PartitionFold:
 
     @property
     def progress(self) -> Progress:
-        """What to commit once everything told so far is delivered."""
+        """What to commit once all notices so far are delivered."""
         if self._committed is not None:
-            # Still rebuilding: the earlier owner is ahead, so its word stands.
+            # Still rebuilding: the earlier owner was ahead, so its commit stands.
             return self._committed
         rebuild_from = self._rebuild_from()
         return Progress(self.position, rebuild_from, self.clock_ms, self._sessions.opened_before(rebuild_from))
@@ -205,7 +202,7 @@ class PartitionFold:
             stage.add(kernels.ACK, batch.ack_roots, batch.ack_vals)
         if len(batch.fail_roots):
             counters.fails += len(batch.fail_roots)
-            # What a bolt said is for the outcome of this fail, not for one that was decided before.
+            # A bolt's message is for the outcome of this fail, not for one that was decided before.
             self._apply_stage(step)
             for root, message in zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True):
                 self._messages[root] = message[:MESSAGE_CHARACTERS], batch.writer
@@ -216,13 +213,13 @@ class PartitionFold:
             stage.add(kernels.RESET, batch.reset_roots)
 
     def _apply_stage(self, step: Step) -> None:
-        """Applies what was gathered; nothing that tells of the ledger may come before it."""
+        """Applies what is staged; nothing may be read from the ledger before."""
         if not self._stage.runs:
             return
         outcomes = self.ledger.apply(self._stage)
         self._stage.clear()
         self.counters.duplicate_inits = self.ledger.duplicate_inits
-        self._add_outcomes(outcomes, step, not self.rebuilding)
+        self._add_outcomes(outcomes, step, notify=not self.rebuilding)
 
     def _check_routing(self, batch: AckBatch) -> None:
         for column in (batch.init_roots, batch.ack_roots, batch.fail_roots, batch.reset_roots):
@@ -243,28 +240,28 @@ class PartitionFold:
         return self._committed is None or offset >= self._committed.offset
 
     def _catch_up(self, step: Step, committed: Progress) -> None:
-        """Reaches what was committed: the clock goes where the earlier owner had it, and from here on we tell all."""
+        """Reaches the committed offset: the clock goes where the earlier owner had it, and all notices are sent from here on."""
         self._move_clock(max(committed.clock_ms, self.clock_ms), step)
         self._apply_stage(step)
         self._committed = None
 
     def _move_clock(self, now_ms: int, step: Step) -> None:
-        """Moves the clock on, and tells who has expired, even while rebuilding.
+        """Moves the clock on; notices of what expires are sent even while rebuilding.
 
-        An ack before the committed offset was told for certain, since it follows from records. An expiry depends on
-        the clock besides, and the earlier owner's may have been moved without a record: it may not have expired there.
-        Telling it twice is ignored; not telling it would leave a spout waiting.
+        The notice of an ack before the committed offset was sent for certain, since it follows from records. An expiry
+        depends on the clock besides, and the earlier owner's may have been moved without a record: it may not have
+        expired there. A second notice is ignored; a missing one would leave a spout waiting.
         """
         tick = self._tick(now_ms)
         if self._stage.full or tick > self._tick(self.clock_ms):
             self._apply_stage(step)
         self.clock_ms = now_ms
-        self._add_outcomes(self.ledger.advance(tick), step, True)
+        self._add_outcomes(self.ledger.advance(tick), step, notify=True)
         if tick - self._sessions_tick > self._settings.max_age_ticks:
             self._sessions_tick = tick
             self._sessions.rotate()
 
-    def _add_outcomes(self, outcomes: Outcomes, step: Step, tell: bool) -> None:
+    def _add_outcomes(self, outcomes: Outcomes, step: Step, *, notify: bool) -> None:
         if not len(outcomes):
             return
         kinds = np.bincount(outcomes.kinds, minlength=kernels.ORPHANED + 1)
@@ -274,7 +271,7 @@ class PartitionFold:
         counters.timeouts += int(kinds[kernels.TIMED_OUT])
         counters.too_old += int(kinds[kernels.TOO_OLD])
         counters.orphans_expired += int(kinds[kernels.ORPHANED])
-        if tell:
+        if notify:
             self._add_acked(outcomes, step)
             if kinds[kernels.ACKED] + kinds[kernels.ORPHANED] < len(outcomes):
                 self._add_failed(outcomes, step)

@@ -46,13 +46,10 @@ _INVERSE: Final = _U64(pow(MULTIPLIER, -1, 2**64))
 
 @dataclass(frozen=True, slots=True)
 class LedgerSettings:
-    """What decides when a record expires.
+    """When records expire: `orphan_timeout_ms` is the time-out of those whose spout is not known yet.
 
     A record that was touched within a tick expires at the start of the n-th tick after it, where n is the time-out in
     ticks, rounded up, plus one: so never before the time-out has passed, and at most a tick after.
-
-    Attributes:
-        tick_ms: width of a bucket in milliseconds.
     """
 
     tick_ms: int
@@ -123,7 +120,7 @@ _NOTHING: Final = Outcomes(np.empty(0, np.uint64), np.empty(0, np.uint32), np.em
 class Ledger:
     """Checksums of the open tuple trees of one partition.
 
-    Every rule takes a column of roots, or several are staged and applied in one go. All are heard at the tick that the
+    A rule takes a column of roots, or several are staged and applied in one go. They are applied at the tick that the
     ledger was last advanced to, and give their outcomes in order.
     """
 

@@ -1,4 +1,4 @@
-"""How outcomes become notice batches: small enough for any broker, whoever sends them."""
+"""Outcomes as notice batches that are small enough for any broker."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -15,18 +15,17 @@ _BATCH_FAILS: Final = 256
 """Most failed roots in one, since each may carry a text: half a megabyte if all are as long as they may be."""
 
 
-def notice_batches(partition: int, position: int, told: SpoutOutcomes) -> Iterator[NoticeBatch]:
+def notice_batches(partition: int, position: int, outcomes: SpoutOutcomes) -> Iterator[NoticeBatch]:
     """The outcomes for one spout task, in the order in which they were decided, acks first.
 
-    Args:
-        position: the fold has applied everything before this offset.
+    The fold of the partition has applied everything before offset `position`.
     """
-    if told.acked:
-        acked: IdColumn = np.concatenate(told.acked) if len(told.acked) > 1 else told.acked[0]
+    if outcomes.acked:
+        acked: IdColumn = np.concatenate(outcomes.acked) if len(outcomes.acked) > 1 else outcomes.acked[0]
         for start in range(0, len(acked), _BATCH_ROOTS):
             yield NoticeBatch(partition, position, acked_roots=acked[start : start + _BATCH_ROOTS])
-    for start in range(0, len(told.failed), _BATCH_FAILS):
-        roots, reasons, messages, failed_by = zip(*told.failed[start : start + _BATCH_FAILS], strict=True)
+    for start in range(0, len(outcomes.failed), _BATCH_FAILS):
+        roots, reasons, messages, failed_by = zip(*outcomes.failed[start : start + _BATCH_FAILS], strict=True)
         yield NoticeBatch(
             partition,
             position,

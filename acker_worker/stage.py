@@ -45,14 +45,7 @@ class Stage:
         return self.entries >= FULL
 
     def add(self, rule: int, roots: IdColumn, vals: IdColumn | None = None, spout: int = 0) -> None:
-        """Adds a run; a column may have any byte order.
-
-        Args:
-            rule: `kernels.INIT`, `ACK`, `FAIL` or `RESET`.
-            roots: shape `(n,)`, n > 0.
-            vals: shape `(n,)`; of inits and acks.
-            spout: index of the owner; of inits.
-        """
+        """Adds a run of at least one root, in any byte order; `spout` is the index of the owner of inits."""
         start, stop = self.entries, self.entries + len(roots)
         if stop > len(self.roots):
             held, held_vals = self.roots[:start], self.vals[:start]

@@ -1,7 +1,6 @@
-"""What each role of a topology does with Kafka, and so which ACLs it needs: these and no more.
+"""The roles of a topology, and the ACLs that each needs: these and no more. See `docs/security.md`.
 
-Who may read or write a topic may describe it as well, so that is not asked for apart. Only names are known here, no
-client. `docs/security.md` says what follows for whoever gets hold of a role.
+Read and Write imply Describe, so that is no permission of its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,11 +26,9 @@ ACKER: Final = "acker"
 """The role of the acker workers; no component may be called that."""
 
 OPERATOR: Final = "operator"
-"""The role of whoever runs `acker topics create`."""
-
-
+"""The role of a user that runs `acker topics create`."""
 VIEWER: Final = "viewer"
-"""The role of whoever looks into the topology."""
+"""The role of a user that inspects the topology."""
 
 
 class Operation(Enum):
@@ -83,7 +80,7 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Somebody who talks to Kafka for a topology.
+    """A user of Kafka for a topology.
 
     Attributes:
         is_component: whether it is a spout or a bolt; one may be called `operator`.
@@ -98,14 +95,14 @@ class Role:
 
     @property
     def topics(self) -> dict[str, Operations]:
-        """What it does with the topics that are named one by one."""
+        """Its operations on the topics that are named one by one."""
         return {
             each.name: each.operations for each in self.permissions if each.resource == "topic" and not each.prefixed
         }
 
     @property
     def needed_topics(self) -> dict[str, Operations]:
-        """What it cannot do without of that."""
+        """Those that it cannot do without."""
         optional = {each.name for each in self.permissions if each.optional}
         return {topic: operations for topic, operations in self.topics.items() if topic not in optional}
 
@@ -215,7 +212,7 @@ def component_role(manifest: Manifest, name: str, source: Source = None) -> Role
 
 
 def _stats(topology: str) -> Permission:
-    # A topology that nobody can look into is better than none.
+    # A topology works without its statistics.
     return Permission("topic", stats_topic(topology), _WRITES, optional=True)
 
 
@@ -245,7 +242,7 @@ def shortfall(needed: Operations, allowed: Iterable[str] | None) -> str:
 
 
 def no_entry(servers: object, why: str) -> str:
-    """What is said of a broker that is there, but with which no connection comes about."""
+    """The error of a broker that can be reached, but not connected to."""
     return (
         f"authentication or TLS handshake with {servers} failed ({why}): check security.protocol and the "
         "sasl. and ssl. settings, which acker config show lists"

@@ -2,7 +2,7 @@
 
 A call that is running when a broker fails may ignore its timeout
 (https://github.com/confluentinc/librdkafka/issues/5456, https://github.com/confluentinc/librdkafka/issues/5511), and
-nothing can interrupt it. Whatever it was about is in Kafka, where the process's successor goes on from.
+nothing can interrupt it. Its state is in Kafka, where the next process goes on.
 """
 
 import logging
@@ -24,7 +24,7 @@ _running: Final[set["_Call"]] = set()
 
 
 class _Call:
-    """One that has not returned. Its time is counted in looks, so that it stands still while the process does."""
+    """One that has not returned. Its time is counted in looks, so that it stops while the process is stopped."""
 
     def __init__(self, seconds: float, what: str) -> None:
         self.seconds = seconds
@@ -36,7 +36,7 @@ class _Call:
 
 @contextmanager
 def bounded(seconds: float, what: str) -> Iterator[None]:
-    """Ends the process with code 1 if what is inside takes longer."""
+    """Ends the process with code 1 if its body takes longer; `what` names the call in the log."""
     _watch()
     call = _Call(seconds, what)
     _running.add(call)

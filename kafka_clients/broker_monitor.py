@@ -1,10 +1,10 @@
-"""What the statistics of a client of librdkafka say: whether records wait, and whether it still knows of a broker.
+"""A client's statistics: whether records are unread, and whether it still knows of a broker.
 
 A client forgets brokers that are missing in the metadata it is given. A broker that has just started may give metadata
-without any, itself included; the client then forgets all, and is to begin again with its bootstrap servers. A second
-such answer at the wrong moment takes that back, and the client is left with none, for good and without a word: it
-happens where the only broker, or all of them, start again (https://github.com/confluentinc/librdkafka/issues/5301).
-A producer tells of it by what it cannot deliver. A consumer would wait for ever; its statistics show what it knows.
+without any, itself included; the client then forgets all, and begins again with its bootstrap servers. A second such
+answer at the wrong moment takes that back, and the client is left without brokers for good, and does not report it:
+it happens where the only broker, or all of them, start again (https://github.com/confluentinc/librdkafka/issues/5301).
+A producer fails to deliver then. A consumer would wait for ever; its statistics show it.
 """
 
 import json
@@ -14,13 +14,12 @@ LOST: Final = (
     "its client has lost all brokers, as librdkafka may when all of them start again, and would wait for ever. Nothing "
     "is lost: start it again"
 )
-"""What is to be said of it."""
 
 _LOOK_MS: Final = 5_000
 _SURE: Final = 2
 """Looks in a row: between forgetting all and beginning again there is a moment without any."""
 _NO_BROKERS: Final = ("logical", "internal")
-"""Sources of what librdkafka counts among brokers, though it is none, such as the coordinator's role."""
+"""Sources of entries that are no brokers, such as the coordinator's role."""
 
 
 class BrokerMonitor:
@@ -36,7 +35,7 @@ class BrokerMonitor:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The librdkafka properties by which the client tells."""
+        """The librdkafka properties of the client."""
         return {"statistics.interval.ms": _LOOK_MS, "stats_cb": self.on_stats}
 
     @property
@@ -44,11 +43,11 @@ class BrokerMonitor:
         return self._without >= _SURE
 
     def on_stats(self, statistics: str) -> None:
-        said = json.loads(statistics)
-        known = [broker for broker in said["brokers"].values() if broker["source"] not in _NO_BROKERS]
+        values = json.loads(statistics)
+        known = [broker for broker in values["brokers"].values() if broker["source"] not in _NO_BROKERS]
         self._without = 0 if known else self._without + 1
-        read = [part for topic in said.get("topics", {}).values() for part in topic["partitions"].values()]
-        # By what it fetches next, not by what was read last: behind that there may be nothing but transactions' ends.
+        read = [part for topic in values.get("topics", {}).values() for part in topic["partitions"].values()]
+        # By what it fetches next, not by what was read last: behind that there may be only transaction markers.
         self.unread = any(
             part["fetch_state"] == "active" and (part["fetchq_cnt"] > 0 or 0 <= part["next_offset"] < part["ls_offset"])
             for part in read

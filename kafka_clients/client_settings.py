@@ -1,6 +1,6 @@
-"""Which librdkafka properties are for whom, so that one mapping of a user's can serve every client.
+"""The librdkafka properties of each kind of client, out of one mapping of a user's.
 
-librdkafka warns of properties that are the other side's. Only names are known here, no client.
+librdkafka warns of a producer's properties in a consumer, and the other way round.
 """
 
 from collections.abc import Mapping

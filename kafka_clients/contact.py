@@ -1,4 +1,4 @@
-"""A cluster that is asked, and what is made of its silence and its refusals."""
+"""Requests to a cluster, and the errors of unanswered and refused ones."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from kafka_clients.errors import AccessError, BrokerUnreachableError
 from kafka_clients.forgotten_clients import forgettable
 
 QUIET: Final = {"log_level": 0, "socket.connection.setup.timeout.ms": 5_000}
-"""librdkafka properties of a client whose errors are told by us."""
+"""librdkafka properties of a client whose errors are raised by us."""
 REFUSED: Final = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -39,8 +39,8 @@ class Contact:
     def __init__(self, kafka: Mapping[str, Any], first_s: float = FIRST_S) -> None:
         self._first_s = first_s
         self._servers = kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
-        self._heard: list[KafkaError] = []
-        settings: dict[str, Any] = {**for_admin({**QUIET, **kafka}), "error_cb": self._heard.append}
+        self._errors: list[KafkaError] = []
+        settings: dict[str, Any] = {**for_admin({**QUIET, **kafka}), "error_cb": self._errors.append}
         self.admin = forgettable(AdminClient)(settings)
         self._reached = False
 
@@ -51,9 +51,9 @@ class Contact:
         Raises `AccessError` if the user is not let in, or may not ask that; `BrokerUnreachableError` in place of any
         other error of Kafka's.
         """
-        # What was heard before is of another time: brokers that restart say all kinds of things.
+        # Earlier errors do not count: brokers that restart cause all kinds of them.
         self.admin.poll(0)
-        self._heard.clear()
+        self._errors.clear()
         try:
             if not self._reached:
                 # A future, because Ctrl-C does not interrupt calls that wait within librdkafka.
@@ -64,10 +64,10 @@ class Contact:
             if error.args[0].code() in REFUSED:
                 raise AccessError(f"{error.args[0].str()}: {remedy()}") from error
             self.admin.poll(0)
-            for heard in self._heard:
-                if heard.code() in _KEPT_OUT:
-                    raise AccessError(no_entry(self._servers, heard.str())) from error
-            why = next((heard for heard in self._heard if heard.code() in _CONNECTING), error.args[0])
+            for each in self._errors:
+                if each.code() in _KEPT_OUT:
+                    raise AccessError(no_entry(self._servers, each.str())) from error
+            why = next((each for each in self._errors if each.code() in _CONNECTING), error.args[0])
             raise BrokerUnreachableError(
                 f"no broker answers at {self._servers} ({_SINCE.sub('', why.str())}). "
                 "Start one, or set --bootstrap-servers or ACKER_KAFKA__BOOTSTRAP_SERVERS to where it is"

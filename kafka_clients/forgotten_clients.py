@@ -1,4 +1,4 @@
-"""Clients that nobody holds any more, ended in a thread where they may be.
+"""Clients that are no longer referenced, ended in a thread where that is allowed.
 
 A client of librdkafka that calls back in a thread of its own, as an `AdminClient` does, must not be destroyed in that
 thread: librdkafka then aborts the whole process. But Python collects garbage in whatever thread happens to allocate. A
@@ -21,9 +21,9 @@ _kinds: Final[dict[type[Any], type[Any]]] = {}
 
 
 def forgettable(kind: type[T]) -> type[T]:
-    """A client's class, made so that its objects may be forgotten anywhere, with questions that have no answer yet.
+    """A subclass of a client whose objects are ended in a thread of this module once they are garbage.
 
-    Returns A subclass, whose objects end in a thread of this module, as soon as nobody holds them.
+    `kind` has `__exit__`, which ends it; requests that have no answer yet may be pending.
     """
     if kind not in _kinds:
         _kinds[kind] = type(kind.__name__, (_Forgettable, kind), {})
@@ -36,8 +36,8 @@ class _Forgettable:
         _end_in_background()
 
     def __del__(self, is_finalizing: Any = sys.is_finalizing, put: Any = _forgotten.put) -> None:
-        # At the end of the process there is only its main thread, which may end it. What this is made of is taken
-        # along, since this module may be gone by then.
+        # At the end of the process only its main thread is left, which may end it. The arguments are kept here, because
+        # this module may be gone by then.
         if not is_finalizing():
             put(self)
 

@@ -37,15 +37,10 @@ class Anchor(Protocol):
 
 
 def new_child(anchors: Iterable[Anchor], next_edge: Callable[[], int]) -> Edges:
-    """Makes the edges of one delivery of one child, and books them with its anchors.
+    """Makes the `edges` of one delivery of one child, and adds them to its anchors; empty if no anchor is tracked.
 
     For each anchor one fresh edge, which joins the child to every root of that anchor. Anchors that share a root, or
     the same anchor twice, are XORed together, so the tree still completes.
-
-    Returns the child's `edges`, empty if no anchor is tracked.
-
-    Args:
-        anchors: the tuples that the child was made from; none for an untracked child.
     """
     edges: Edges = {}
     for anchor in anchors:
@@ -107,13 +102,9 @@ def anchor_headers(edges: Sequence[Edges]) -> list[tuple[str, str | bytes | None
 
 
 def edges_of_tuples(anchors: bytes, counts: bytes | None) -> list[Edges]:
-    """The `edges` of each tuple of a record; a root that stands twice in a tuple is XORed together.
+    """The `edges` of each tuple of a record, by its headers; a root that stands twice in a tuple is XORed together.
 
     Raises `WireError` if the headers do not go together.
-
-    Args:
-        anchors: the `anchors` header.
-        counts: the `anchor-counts` header; without it, each tuple has one anchor.
     """
     pairs, odd = divmod(len(anchors), PAIR_BYTES)
     if odd:

@@ -32,12 +32,7 @@ def schema_directory() -> Path:
 
 
 class SingleObjectCodec:
-    """Avro single-object encoding of one schema.
-
-    Attributes:
-        fingerprint: CRC-64-AVRO of the canonical form, 8 bytes, little-endian.
-        header: the ten bytes that every record starts with.
-    """
+    """Avro single-object encoding of one schema; `header` is the ten bytes that every record starts with."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = fastavro.parse_schema(schema)

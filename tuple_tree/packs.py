@@ -141,9 +141,10 @@ def _arrow_type(avro_type: Any) -> tuple[Any, Any] | None:
 
 
 class PackCodec:
-    """Turns rows of a stream into packs, and back; a `tuple_tree.payloads.PayloadCodec`.
+    """Turns rows of a stream into packs, and back.
 
     Attributes:
+        schema: the Arrow schema of its packs.
         is_row: whether `encode` takes the values of a tuple as they are; quicker than `row`, which says more.
     """
 

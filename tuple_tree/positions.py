@@ -22,6 +22,7 @@ class Position:
 
     Attributes:
         spout: index of the spout in its topology's manifest, below 64.
+        partition: source partition, below 4,096.
         offset: source offset, below 2**40.
         attempt: 0 for the first delivery, below 64.
     """
@@ -161,13 +162,7 @@ def roots_of_words(words: Sequence[int] | Words, keys: Sequence[int] | Words, pa
 
 
 def words_of_roots(roots: Any, key: int, partitions: int) -> Words:
-    """The `position_word` of each positional root of a topic, in columns.
-
-    Returns shape `(n,)`, dtype `uint64`.
-
-    Args:
-        roots: shape `(n,)`, any byte order.
-    """
+    """The `position_word` of each positional root of a topic, in columns of shape `(n,)`; roots in any byte order."""
     column = np.asarray(roots).astype(np.uint64) - np.uint64(key)
     place, remainder = np.divmod(column, np.uint64(partitions))
     block = (place >> np.uint64(_REST_BITS)) * np.uint64(partitions) + remainder

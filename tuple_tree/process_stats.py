@@ -21,8 +21,10 @@ class StatsRecord:
     """A process at a moment.
 
     Attributes:
+        name: of its component; `acker` for an acker worker.
+        run: drawn at its start; tells two processes apart that have the same id one after the other.
         uptime_ms: milliseconds since its start, by a clock that only rises.
-        ended: whether this is the last that it says.
+        ended: whether this is its last record.
         at_ms: when the broker took the record, in milliseconds since 1970; 0 before.
     """
 
@@ -51,13 +53,7 @@ class StatsRecord:
 
     @classmethod
     def of(cls, key: bytes | None, value: bytes | None, at_ms: int) -> "StatsRecord":
-        """Reads a record; members that are not known here are skipped.
-
-        Raises `StatsRecordError` if it is something else.
-
-        Args:
-            at_ms: when the broker took it, in milliseconds since 1970.
-        """
+        """Reads a record, which the broker took at `at_ms`; unknown members are skipped. Raises `StatsRecordError`."""
         try:
             kind, name, host, pid = (key or b"").decode().split("/")
             values = json.loads(value or b"")

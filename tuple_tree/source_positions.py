@@ -40,10 +40,9 @@ _COLUMNS: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replays:
-    """Positions of one partition that have to be delivered again.
+    """Positions of one partition that have to be delivered again, in rising order.
 
-    Attributes:
-        messages: offset → what a bolt said, if one did.
+    `attempts` are those to come, `reasons` `FailReason` numbers, and `messages` what bolts said, by offset.
     """
 
     partition: int
@@ -55,11 +54,7 @@ class Replays:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """How far a partition is done.
-
-    Attributes:
-        mark: outcomes of what is not done lie at this offset of the notices, or behind it.
-    """
+    """Everything before `offset` is done; outcomes of the rest lie behind offset `mark` of the notices, or at it."""
 
     partition: int
     offset: int
@@ -70,10 +65,10 @@ class _Partition:
     """Columns of the positions from the first open one on, in the order of their offsets.
 
     Attributes:
-        reasons: why the last attempt failed.
+        attempts: the one that is pending, or the next one of what is due.
+        reasons, messages: of the last attempt's failure; messages by offset.
         periods: when the last attempt was delivered, in periods of the books.
         begun: when that was, in seconds; not a number where it is not known.
-        messages: offset → what a bolt said of the last attempt.
     """
 
     def __init__(self) -> None:
@@ -120,10 +115,12 @@ class _Partition:
 class SourcePositions:
     """The open positions of one spout; not thread-safe.
 
-    Args:
-        lost_after: seconds without an outcome after which a pending position is due again, and half as long again at
-            most.
-        now: monotonic seconds.
+    A pending position without an outcome for `lost_after` seconds, and half as long again at most, is due again. Times
+    are monotonic seconds.
+
+    Attributes:
+        pending: how many positions are delivered and have no outcome.
+        due: how many have to be delivered again.
     """
 
     def __init__(self, lost_after: float, now: float) -> None:
@@ -141,11 +138,12 @@ class SourcePositions:
         return -1 if found is None else found.started
 
     def delivered(self, partition: int, offsets: Sequence[int] | Offsets, mark: int, now: float = np.nan) -> int:
-        """Opens positions under attempt 0; those that are not above all that were opened are skipped.
-
-        Returns how many were opened.
+        """Opens positions under attempt 0 that are above all that were opened, and returns how many.
 
         Args:
+            partition: of the source.
+            offsets: in rising order.
+            mark: how far the notices were read before the delivery.
             now: when that was; not a number if it is not known.
         """
         found = self._partitions.get(partition)
@@ -161,12 +159,9 @@ class SourcePositions:
         return len(fresh)
 
     def done(self, partition: int, offsets: Any, attempts: Any = 0) -> tuple[int, NDArray[np.float64]]:
-        """Closes positions.
+        """Closes positions, whose attempts `attempts` were acked; columns of shape `(n,)`.
 
         Returns how many were open, and when the attempts that were acked were delivered, as far as that is known.
-
-        Args:
-            offsets: shape `(n,)`.
         """
         column = np.asarray(offsets, np.int64)
         found = self._partitions.get(partition)
@@ -186,15 +181,10 @@ class SourcePositions:
     def failed(
         self, partition: int, offsets: Any, attempts: Any, reasons: Any, messages: Sequence[str] | None = None
     ) -> NDArray[np.uint8]:
-        """Makes positions due under the attempt after the one that failed.
+        """Makes positions due under the attempt after the one that failed, and returns their reasons, shape `(n,)`.
 
-        A failure of an attempt that was given up before is stale. One of a later attempt is that of an
-        earlier process, which had given up more than the notices tell.
-
-        Returns the reasons of those that it made due.
-
-        Args:
-            offsets: shape `(n,)`.
+        A failure of an attempt that was given up before is stale. One of a later attempt is that of an earlier process,
+        which had given up more than the notices tell.
         """
         column = np.asarray(offsets, np.int64)
         found = self._partitions.get(partition)
@@ -231,10 +221,9 @@ class SourcePositions:
         return lost
 
     def take_due(self, limit: int, span: int, now: float = np.nan) -> list[Replays]:
-        """Takes positions that are due and makes them pending.
+        """Takes at most `limit` positions that are due, and makes them pending.
 
-        Args:
-            span: of one partition, only offsets less than this apart, so that they can be read in one go.
+        Those of one partition are less than `span` offsets apart, so that they can be read in one go.
         """
         taken: list[Replays] = []
         room = limit if self.due else 0

@@ -31,7 +31,9 @@ class TopicSpec:
     """A topic as it has to be.
 
     Attributes:
-        optional: whether a topology does its work without it as well, so that its absence stops nobody.
+        config: topic settings given at creation.
+        required: those of them that are checked at every start, because wrong ones lead to wrong results.
+        optional: whether a topology does its work without it as well.
     """
 
     name: str
