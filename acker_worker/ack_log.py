@@ -14,6 +14,7 @@ from kafka_clients.broker_monitor import BrokerMonitor
 from kafka_clients.catalogue import KafkaSettings
 from kafka_clients.client_logs import client_logger
 from kafka_clients.client_settings import for_consumer
+from kafka_clients.contact import GONE
 from kafka_clients.errors import AccessError, ClusterError, TopicError
 from kafka_clients.watermarks import watermarks
 from tuple_tree.names import acker_group, acks_topic
@@ -56,7 +57,6 @@ _HOPELESS: Final = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError._AUTHENTICATION,
 )
-_GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 Reached = Mapping[int, Progress]
 """Partition of the ack log → up to where its notices are delivered."""
@@ -183,7 +183,7 @@ class AckLogReader:
         if refused is None:
             self._on_committed(reached or {})
             return
-        if refused.code() in _GONE:
+        if refused.code() in GONE:
             self._raised = gone(self.topic, f"is gone: {refused.str()}")
             return
         _log.log(
@@ -202,7 +202,7 @@ class AckLogReader:
             where = self.topic if partition is None or partition < 0 else f"{self.topic}[{partition}]"
             self.check_allowed(error, where)
             raise TopicError(where, f"cannot be read any more: {error.str()}. Check that it may be read")
-        if error.code() in _GONE:
+        if error.code() in GONE:
             raise gone(self.topic, f"is gone: {error.str()}")
         _log.warning("%s: %s", self.topic, error.str())
 

@@ -21,6 +21,7 @@ from kafka_clients.access import ACKER, remedy
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.client_logs import client_logger
 from kafka_clients.client_settings import for_producer
+from kafka_clients.contact import GONE
 from kafka_clients.errors import BrokerUnreachableError
 from tuple_tree.codec import encode_notice_batch, notice_headers
 from tuple_tree.dead_letters import Headers, dead_letter_headers
@@ -48,7 +49,6 @@ _PRODUCER: Final[dict[str, str | int | float | bool]] = {
 }
 # Commits depend on these.
 _FIXED: Final[dict[str, str | int | float | bool]] = {"enable.idempotence": True, "acks": "all"}
-_GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
 class Notifier:
@@ -189,7 +189,7 @@ class Notifier:
     def _on_notice(self, spout: SpoutAddress, notice: NoticeBatch, error: KafkaError | None, _message: Message) -> None:
         if error is None:
             self.notices += len(notice)
-        elif error.code() in _GONE:
+        elif error.code() in GONE:
             # Other brokers may still know the topic.
             self._topics.pop(spout.topic, None)
             self._waiting.append((spout, notice))

@@ -14,6 +14,7 @@ from kafka_clients.broker_monitor import BrokerMonitor
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.client_logs import client_logger
 from kafka_clients.client_settings import for_consumer
+from kafka_clients.contact import GONE
 from kafka_clients.errors import AccessError, BrokerUnreachableError, TopicError
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
 
@@ -25,7 +26,6 @@ _IDENTITY_S: Final = 10.0
 """Between two checks of the topic's id."""
 _IDENTITY_CONTACT_S: Final = 2.0
 _RECORDS: Final = 500
-_GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _FIXED: Final[dict[str, str | int | float | bool]] = {
     "auto.offset.reset": "earliest",
     "enable.auto.commit": False,
@@ -143,7 +143,7 @@ class PublishedTopologies:
                 f"group {CATALOGUE_GROUP} may not be used by this user, and a worker of all topologies reads "
                 f"{TOPOLOGIES_TOPIC} in its name: allow Read for that group, or name one with --topology"
             )
-        if error.code() in _GONE:
+        if error.code() in GONE:
             self.close()
         _log.warning("%s: %s", TOPOLOGIES_TOPIC, error.str())
         return []

@@ -27,10 +27,10 @@ from inspection.stats_log import StatsLog
 from inspection.topology_status import ClusterStatus, TopicStatus, TopologyStatus
 from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_admin
-from kafka_clients.contact import REFUSED
+from kafka_clients.contact import GONE, REFUSED
 from kafka_clients.errors import ClusterError, TopicError
 from kafka_clients.forgotten_clients import forgettable
-from kafka_clients.log_reader import GONE, LogReader, Place, place_of
+from kafka_clients.log_reader import LogReader, Place, place_of
 from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
 from tuple_tree.manifest import Manifest

@@ -8,8 +8,9 @@ from typing import Final
 from confluent_kafka import Message
 
 from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
+from kafka_clients.contact import GONE
 from kafka_clients.errors import BrokerUnreachableError, TopicError
-from kafka_clients.log_reader import GONE, LogReader, bytes_of
+from kafka_clients.log_reader import LogReader, bytes_of
 from tuple_tree.errors import StatsRecordError
 from tuple_tree.names import stats_topic
 from tuple_tree.process_stats import StatsRecord

@@ -20,7 +20,9 @@ REFUSED: Final = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
-"""Codes of the errors that say that the user may not do that."""
+"""Codes of the errors that mean that the user has no ACL for it."""
+GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+"""Codes of the errors that mean that the topic or partition does not exist."""
 FIRST_S: Final = 3.0
 """How long the brokers may take to answer for the first time, in seconds: a person waits."""
 _KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)

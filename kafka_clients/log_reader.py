@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kafka_clients.access import VIEWER, remedy
 from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.client_settings import for_consumer
-from kafka_clients.contact import REFUSED
+from kafka_clients.contact import GONE, REFUSED
 from kafka_clients.errors import AccessError, BrokerUnreachableError, ClusterError, TopicError
 from kafka_clients.watermarks import watermarks
 from tuple_tree.names import CATALOGUE_GROUP
@@ -32,8 +32,6 @@ _SETTINGS: Final[dict[str, Any]] = {
     "fetch.queue.backoff.ms": 50,
     "fetch.wait.max.ms": 50,
 }
-GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
-"""Codes of the errors that mean that the topic or partition does not exist."""
 
 Place = tuple[str, int]
 """A topic and a partition of it."""

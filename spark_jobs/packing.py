@@ -16,9 +16,8 @@ from spark_jobs.entries import AckLog, Entries, Record, new_session, record_rows
 from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.tracking import FAIL, STREAM, TRACKING
 from spark_jobs.unpacking import roots_of
-from tuple_tree.anchor_columns import AnchorColumns, Rows
+from tuple_tree.anchor_columns import AnchorColumns, Columns, Rows, concatenated
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, SOURCE_HEADER, pack_counts
-from tuple_tree.column_packs import Columns, concatenated
 from tuple_tree.column_routing import ChooseRows, choose_rows_for
 from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.ids import ID_BYTES, pack_ids, random_column

@@ -15,8 +15,7 @@ from spout_sdk.emitting.packer import OpenPack
 from spout_sdk.errors import EmitError, TopologyError
 from spout_sdk.records import Entropy
 from spout_sdk.statistics.counters import Counters
-from tuple_tree.anchor_columns import Rows
-from tuple_tree.column_packs import Columns
+from tuple_tree.anchor_columns import Columns, Rows
 from tuple_tree.column_routing import ChooseRows
 from tuple_tree.ids import IdColumn, random_column
 from tuple_tree.packs import PackCodec

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from spout_sdk.records import Headers, Sink
 from spout_sdk.statistics.counters import Counters
+from tuple_tree.anchor_columns import Columns, concatenated
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, pack_counts
-from tuple_tree.column_packs import Columns, concatenated
 from tuple_tree.ids import ID_BYTES, pack_ids
 from tuple_tree.packs import MAX_BYTES
 from tuple_tree.payloads import PayloadCodec
