@@ -240,7 +240,7 @@ class PartitionFold:
         return self._committed is None or offset >= self._committed.offset
 
     def _catch_up(self, step: Step, committed: Progress) -> None:
-        """Reaches the committed offset: the clock goes where the earlier owner had it, and all notices are sent from now on."""
+        """Reaches the committed offset: the clock goes where the earlier owner had it; all later notices are sent."""
         self._move_clock(max(committed.clock_ms, self.clock_ms), step)
         self._apply_stage(step)
         self._committed = None
