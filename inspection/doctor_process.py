@@ -1,7 +1,7 @@
 """The doctor in a process of its own, for those that ask again and again.
 
-Some of its requests abort the process where a broker goes away meanwhile (ADR 18). So does this one then, and whoever
-asked goes on without an answer. What is asked stands on standard input, for settings may hold passwords.
+Some of its requests abort the process where a broker goes away meanwhile (ADR 18); the caller then has no answer, and
+goes on. The request stands on standard input, for settings may hold passwords.
 """
 
 import json
@@ -28,23 +28,18 @@ def findings_of(
 ) -> Sequence[Mapping[str, Any]]:
     """What the doctor finds: the members of `Finding`, and the `component` that it is about, or None."""
     asked = json.dumps({"kafka": dict(kafka), "topology": topology, "watch_s": WATCH_S})
-    process = subprocess.Popen(
-        [sys.executable, "-m", __name__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    pipe, command = subprocess.PIPE, [sys.executable, "-m", __name__]
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
     started(process)
     try:
-        said, _ = process.communicate(asked, timeout=_LONGEST_S)
+        output, _ = process.communicate(asked, timeout=_LONGEST_S)
     except subprocess.TimeoutExpired:
-        said = ""
+        output = ""
     finally:
         process.kill()
         process.wait()
     try:
-        found: list[dict[str, Any]] = json.loads(said)
+        found: list[dict[str, Any]] = json.loads(output)
     except ValueError as error:
         raise ClusterError(
             f"acker doctor {topology} did not come to an end: run it in a terminal, and check the brokers"

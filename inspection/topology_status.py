@@ -35,18 +35,17 @@ _PAUSE_S: Final = 0.1
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
     partition: int
-    begin: int  # the first offset that is there
-    end: int  # the offset that comes next
-    # of the group that reads it; None if it has committed none, or there is none, or may not be asked
-    committed: int | None
-    lag: int | None  # records that the group has not done; None where no group commits
+    begin: int
+    end: int
+    committed: int | None  # of the group that reads it; None if there is none, or it may not be described
+    lag: int | None  # None where no group commits
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
     name: str
-    expected_partitions: int  # that the manifest says
-    group: str | None  # which consumer group reads it; None if none does
+    expected_partitions: int  # of the manifest
+    group: str | None  # that reads it
     partitions: tuple[PartitionStatus, ...]  # empty if it does not exist
 
     @property
@@ -65,10 +64,9 @@ class TopicStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopologyStatus:
-    manifest: Manifest  # as published
+    manifest: Manifest
     topics: tuple[TopicStatus, ...]  # all of its own, in the manifest's order
-    # consumer group → its members; None if that may not be asked
-    members: Mapping[str, int | None] = field(default_factory=dict)
+    members: Mapping[str, int | None] = field(default_factory=dict)  # group → count; None without a DESCRIBE ACL
 
     @property
     def missing(self) -> list[str]:
@@ -95,7 +93,7 @@ class TopologyStatus:
         return self.members.get(component_group(topology, name)), lag
 
     def task_lags(self, bolt: str) -> dict[int, int | None]:
-        """What waits for each task of a bolt; None where no group says."""
+        """The lag of each task of a bolt."""
         inbox = tuples_topic(self.manifest.topology, bolt)
         return {one.partition: one.lag for topic in self.topics if topic.name == inbox for one in topic.partitions}
 

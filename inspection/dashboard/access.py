@@ -92,17 +92,17 @@ class Guard:
         await (refused or self._app)(scope, receive, send_guarded)
 
     def _misdirected(self, request: Request) -> Response | None:
-        """The answer to what was not meant for us, or asks for a change."""
+        """The answer to a request for another host, or for a change."""
         host = request.headers.get("host")
         if not self._access.knows_host(host):
-            said = (
+            message = (
                 f"the dashboard was asked for as {_name_in(host or '')!r}, which is not its name: use an address, or "
                 "list the name in dashboard.names"
             )
-            return JSONResponse({"error": said}, 421)
+            return JSONResponse({"error": message}, 421)
         if request.method not in _METHODS:
-            said = f"{request.method} is refused: the dashboard only shows, it changes nothing"
-            return JSONResponse({"error": said}, 405, {"allow": ", ".join(_METHODS)})
+            message = f"{request.method} is refused: the dashboard only shows, it changes nothing"
+            return JSONResponse({"error": message}, 405, {"allow": ", ".join(_METHODS)})
         return None
 
     def _opens(self, request: Request) -> bool:
@@ -117,11 +117,11 @@ class Guard:
         cookie = request.cookies.get(_cookie_name(request))
         if cookie is not None and hmac.compare_digest(cookie.encode(), self._cookie().encode()):
             return None
-        said = "the dashboard wants its token: open the address that it printed when it was started (/?token=...)"
+        message = "the dashboard wants its token: open the address that it printed when it was started (/?token=...)"
         challenge = {"www-authenticate": "Bearer"}
         if request.url.path == self._page:
-            return PlainTextResponse(f"{said}\n", 401, challenge)
-        return JSONResponse({"error": said}, 401, challenge)
+            return PlainTextResponse(f"{message}\n", 401, challenge)
+        return JSONResponse({"error": message}, 401, challenge)
 
     def _cookie(self) -> str:
         """What the cookie says: not the token itself, which may hold what cookies cannot, and serves elsewhere."""

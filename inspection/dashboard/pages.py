@@ -20,12 +20,13 @@ was chosen.
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
@@ -35,7 +36,7 @@ from starlette.types import ASGIApp
 
 from inspection.dashboard.access import Access, Guard
 from inspection.dashboard.questions import ClosingError, Questions
-from inspection.dashboard.source import Source
+from inspection.dashboard.source import Shown, Source
 from inspection.errors import RootNotFoundError, SearchLimitError, TraceError
 from inspection.trace.roots import parse_root
 from kafka_clients.errors import ClusterError, UnknownTopologyError
@@ -59,39 +60,35 @@ _STATUS: Final = (
     # A root that is none, and a topology that has no trees.
     (TraceError, 400),
 )
-"""What a kind of error is to who has asked; 503 if it is not here."""
-
-_Named = Callable[[str], Any]
+"""HTTP status of a kind of error; 503 if it is not here."""
 
 
 class Pages:
+    """The pages over a source; of one topology if it is `chosen`."""
+
     def __init__(self, source: Source, chosen: str | None = None) -> None:
         self._source = source
         self._chosen = chosen
         self._questions = Questions()
 
     def guarded(self, access: Access) -> ASGIApp:
-        source = self._source
+        source, answer = self._source, self._answering
         app = Starlette(
             routes=[
-                Route(PAGE, self._page),
+                Route(PAGE, _file("index.html")),
                 Route("/api/topologies", self._topologies),
-                Route("/api/snapshot", self._answering(source.snapshot)),
-                Route("/api/history", self._history),
-                Route("/api/findings", self._answering(source.findings)),
-                Route("/api/failures", self._answering(lambda name: {"failures": list(source.failures(name))})),
-                Route(
-                    "/api/dead-letters", self._answering(lambda name: {"dead_letters": list(source.dead_letters(name))})
-                ),
-                Route("/api/trace", self._trace),
+                Route("/api/snapshot", answer(lambda name, _: source.snapshot(name))),
+                Route("/api/history", answer(lambda name, query: source.history(name, query.get("component")))),
+                Route("/api/findings", answer(lambda name, _: source.findings(name))),
+                Route("/api/failures", answer(lambda name, _: {"failures": list(source.failures(name))})),
+                Route("/api/dead-letters", answer(lambda name, _: {"dead_letters": list(source.dead_letters(name))})),
+                Route("/api/trace", answer(self._trace)),
                 Route("/api/events", self._events),
-                Route("/trace/{root}", self._trace_page),
+                Route("/trace/{root}", _file("trace.html")),
                 Mount("/static", StaticFiles(directory=STATIC)),
             ],
             exception_handlers={
-                ClusterError: _problem,
-                TraceError: _problem,
-                ClosingError: _problem,
+                **dict.fromkeys((ClusterError, TraceError, ClosingError), _problem),
                 HTTPException: _refused,
             },
         )
@@ -101,38 +98,24 @@ class Pages:
         """Ends the streams of events; called in the loop that serves them."""
         self._questions.close()
 
-    async def _page(self, _request: Request) -> Response:
-        return FileResponse(STATIC / "index.html")
-
-    async def _trace_page(self, _request: Request) -> Response:
-        return FileResponse(STATIC / "trace.html")
-
-    async def _trace(self, request: Request) -> Response:
-        name = await self._name(request)
-        asked = request.query_params
-        oldest = asked.get("oldest")
+    def _trace(self, name: str, query: QueryParams) -> Shown:
+        oldest = query.get("oldest")
         if oldest is not None:
             if not _PARTITION.fullmatch(oldest):
                 raise HTTPException(400, f"oldest={oldest} is no partition of the ack log: give its number")
-            return _json(await self._questions.ask(lambda: self._source.oldest(name, int(oldest))))
-        root, at = parse_root(asked.get("root", "")), asked.get("at")
+            return self._source.oldest(name, int(oldest))
+        root, at = parse_root(query.get("root", "")), query.get("at")
         if at is not None and not _MS.fullmatch(at):
             raise HTTPException(400, f"at={at} is no time: give milliseconds since 1970, as /api/failures does")
-        ended_ms = None if at is None else int(at)
-        return _json(await self._questions.ask(lambda: self._source.trace(name, root, ended_ms)))
-
-    async def _history(self, request: Request) -> Response:
-        name = await self._name(request)
-        component = request.query_params.get("component")
-        return _json(await self._questions.ask(lambda: self._source.history(name, component)))
+        return self._source.trace(name, root, None if at is None else int(at))
 
     async def _topologies(self, _request: Request) -> Response:
-        return _json({"topologies": list(await self._names()), "chosen": self._chosen})
+        return JSONResponse({"topologies": list(await self._names()), "chosen": self._chosen})
 
-    def _answering(self, ask: _Named) -> Callable[[Request], Any]:
+    def _answering(self, ask: Callable[[str, QueryParams], Any]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             name = await self._name(request)
-            return _json(await self._questions.ask(lambda: ask(name)))
+            return JSONResponse(await self._questions.ask(lambda: ask(name, request.query_params)))
 
         return answer
 
@@ -146,14 +129,14 @@ class Pages:
 
     async def _stream(self, name: str) -> AsyncIterator[str]:
         yield f"retry: {_RETRY_MS}\n\n"
-        said, quiet = "", 0.0
+        last, quiet = "", 0.0
         while not self._questions.is_closed:
             try:
                 event = await self._questions.ask(lambda: self._event(name))
             except ClosingError:
                 return
-            if event != said:
-                said, quiet = event, 0.0
+            if event != last:
+                last, quiet = event, 0.0
                 yield event
             elif quiet >= _QUIET_S:
                 quiet = 0.0
@@ -185,19 +168,25 @@ class Pages:
         return await self._questions.ask(self._source.topologies)
 
 
+def _file(name: str) -> Callable[[Request], Awaitable[Response]]:
+    async def page(_request: Request) -> Response:
+        return FileResponse(STATIC / name)
+
+    return page
+
+
 async def _problem(_request: Request, error: Exception) -> Response:
-    return _json({"error": str(error)}, next((status for kind, status in _STATUS if isinstance(error, kind)), 503))
+    return JSONResponse(
+        {"error": str(error)}, next((status for kind, status in _STATUS if isinstance(error, kind)), 503)
+    )
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker
     # Starlette's own word for a path that nothing serves says nothing of the path.
-    said = f"there is no page {request.url.path}" if error.detail == HTTPStatus.NOT_FOUND.phrase else error.detail
-    return _json({"error": said}, error.status_code)
-
-
-def _json(value: Any, status: int = 200) -> Response:
-    return JSONResponse(value, status)
+    is_path = error.detail == HTTPStatus.NOT_FOUND.phrase
+    message = f"there is no page {request.url.path}" if is_path else error.detail
+    return JSONResponse({"error": message}, error.status_code)
 
 
 def _text(value: Any) -> str:

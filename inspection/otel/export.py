@@ -21,9 +21,9 @@ _SCOPE = InstrumentationScope("kafka-acker")
 
 
 class SpanSender:
-    """A connection to a collector.
+    """A connection to a collector, by default that of `OTEL_EXPORTER_OTLP_ENDPOINT`.
 
-    How long it may take is OpenTelemetry's to say as well: 10 s, or `OTEL_EXPORTER_OTLP_TIMEOUT`.
+    Its timeout is OpenTelemetry's, too: 10 s, or `OTEL_EXPORTER_OTLP_TIMEOUT`.
     """
 
     def __init__(self, endpoint: str | None = None) -> None:

@@ -35,12 +35,12 @@ class Span:
     parent_id: int | None  # the span above; None if there is none, or it is not known
     links: tuple[int, ...]  # further parents
     service: str  # the component
-    name: str  # what it is
+    name: str
     is_root: bool  # whether it is the spout's
-    start_ns: int  # nanoseconds since the epoch
-    end_ns: int  # the same; not before the start
-    error: str = ""  # what went wrong; empty if nothing
-    # names as in OpenTelemetry's conventions for messaging where there are such, else `acker.…`
+    start_ns: int  # since the epoch
+    end_ns: int  # not before the start
+    error: str = ""
+    # Names are of OpenTelemetry's conventions for messaging where there are such, else `acker.…`.
     attributes: Mapping[str, str | int | bool] = field(default_factory=dict)
 
 
@@ -65,20 +65,13 @@ def _of_tree(topology: str, tree: Mapping[str, Any]) -> Iterator[Span]:
     began_ms = min(times) if tree["began_ms"] is None else tree["began_ms"]
     # One that is open has been followed up to the last that is known of it.
     ended_ms = max([began_ms, *times]) if tree["ended_ms"] is None else tree["ended_ms"]
-    failed = tree["status"] == "failed"
     first_id = root or 1
     yield Span(
-        trace_id,
-        first_id,
-        above,
-        (),
-        tree["spout"] or "unknown",
-        f"tree of {tree['spout'] or topology}",
-        True,
-        began_ms * _NS,
-        max(began_ms, ended_ms) * _NS,
-        str(tree["verdict"]) if failed else "",
-        {
+        *(trace_id, first_id, above, (), tree["spout"] or "unknown", f"tree of {tree['spout'] or topology}", True),
+        start_ns=began_ms * _NS,
+        end_ns=max(began_ms, ended_ms) * _NS,
+        error=str(tree["verdict"]) if tree["status"] == "failed" else "",
+        attributes={
             "messaging.system": "kafka",
             "acker.topology": topology,
             "acker.root": tree["root"],
@@ -113,25 +106,19 @@ def _of_tuple(
         "acker.executions": len(each["acks"]),
         "acker.preview": each["preview"],
     }
+    above, *links = parents or [first_id]
     return Span(
-        trace_id,
-        ids[each["tuple"]],
-        parents[0] if parents else first_id,
-        tuple(parents[1:]),
-        each["bolt"],
-        f"{each['bolt']} process",
-        False,
-        emitted_ms * _NS,
-        acked_ms * _NS,
-        "",
-        attributes,
+        *(trace_id, ids[each["tuple"]], above, tuple(links), each["bolt"], f"{each['bolt']} process", False),
+        start_ns=emitted_ms * _NS,
+        end_ns=acked_ms * _NS,
+        attributes=attributes,
     )
 
 
 def _joined(tuples: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
     """The trace and the span that the tuples of the spout name; None if they name none."""
     for each in (one for one in tuples if not one["parents"]):
-        said = _TRACEPARENT.fullmatch(each.get(TRACEPARENT) or "")
-        if said and int(said[1], 16) and int(said[2], 16):
-            return int(said[1], 16), int(said[2], 16)
+        match = _TRACEPARENT.fullmatch(each.get(TRACEPARENT) or "")
+        if match and int(match[1], 16) and int(match[2], 16):
+            return int(match[1], 16), int(match[2], 16)
     return None
