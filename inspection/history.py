@@ -1,7 +1,8 @@
 """What a topology, or one of its components, did in the last hour, in points of five seconds each."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict, cast
 
 from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
@@ -24,43 +25,57 @@ class Point(TypedDict):
 
 
 class History(TypedDict):
-    """The points in order; where nothing was said there is none. `component` is None for those of the topology."""
+    """The points in order; without records there is none. `component` is None for those of the topology."""
 
     topology: str
     component: str | None
     points: list[Point]
 
 
+_COUNTS: Final[dict[str, Callable[[Stats], int]]] = {
+    "emitted_per_second": lambda stats: stats.emitted,
+    "executed_per_second": lambda stats: stats.executed,
+    "acked_per_second": lambda stats: stats.acked,
+    "failed_per_second": lambda stats: sum(stats.failed.values()),
+}
+
+
 class _Sum:
-    __slots__ = ("acked", "busy_ms", "complete", "emitted", "execute", "executed", "failed")
+    """What the processes did within the five seconds of a point."""
+
+    __slots__ = ("busy_ms", "counts", "latencies")
 
     def __init__(self) -> None:
-        self.emitted = 0
-        self.executed = 0
-        self.acked = 0
-        self.failed = 0
-        self.busy_ms: dict[Hashable, int] = {}
-        self.complete = LatencyHistogram()
-        self.execute = LatencyHistogram()
+        self.counts = dict.fromkeys(_COUNTS, 0)
+        self.busy_ms: Counter[Hashable] = Counter()
+        self.latencies = {"complete": LatencyHistogram(), "execute": LatencyHistogram()}
 
     def add(self, process: Hashable, before: Stats | None, now: Stats) -> None:
         def rise(count: Callable[[Stats], int]) -> int:
             return count(now) - (0 if before is None else count(before))
 
-        self.emitted += rise(lambda stats: stats.emitted)
-        self.executed += rise(lambda stats: stats.executed)
-        self.acked += rise(lambda stats: stats.acked)
-        self.failed += rise(lambda stats: sum(stats.failed.values()))
+        for name, count in _COUNTS.items():
+            self.counts[name] += rise(count)
         if now.task_busy_ms:
-            busy_ms = rise(lambda stats: sum(stats.task_busy_ms.values()))
-            self.busy_ms[process] = self.busy_ms.get(process, 0) + busy_ms
-        for name, total in (("complete_latency", self.complete), ("execute_latency", self.execute)):
-            latency: LatencyHistogram = getattr(now, name)
-            total.merge(latency if before is None else latency.since(getattr(before, name)))
+            self.busy_ms[process] += rise(lambda stats: sum(stats.task_busy_ms.values()))
+        for name, total in self.latencies.items():
+            latency: LatencyHistogram = getattr(now, f"{name}_latency")
+            total.merge(latency if before is None else latency.since(getattr(before, f"{name}_latency")))
+
+    def point(self, number: int) -> Point:
+        point: Any = {"at": (number + 1) * POINT_MS}
+        point |= {name: count / (POINT_MS / 1000) for name, count in self.counts.items()}
+        for name, latency in self.latencies.items():
+            for percent in (50, 99):
+                known = milliseconds(latency.quantile(percent / 100)) if latency.total else None
+                point[f"{name}_p{percent}"] = known
+        # Statistics of one second may be published in this point or the next.
+        point["busy"] = min(1.0, max(self.busy_ms.values()) / POINT_MS) if self.busy_ms else None
+        return cast(Point, point)
 
 
 class Points:
-    """Sums up what processes say as it comes; the last hour is kept."""
+    """Sums up statistics as they come; the last hour is kept."""
 
     def __init__(self) -> None:
         self._sums: dict[int, _Sum] = {}
@@ -78,33 +93,12 @@ class Points:
         found.add(process, before, now)
 
     def points(self) -> list[Point]:
-        """Those that are over: something was heard after them."""
+        """Those that are over, because there is a record after them."""
         over = sorted(self._sums)[:-1][-POINTS:]
         for number in over:
             if number not in self._made:
-                self._made[number] = _point(number, self._sums[number])
+                self._made[number] = self._sums[number].point(number)
         return [self._made[number] for number in over]
-
-
-def _point(number: int, found: _Sum) -> Point:
-    seconds = POINT_MS / 1000
-    return {
-        "at": (number + 1) * POINT_MS,
-        "emitted_per_second": found.emitted / seconds,
-        "executed_per_second": found.executed / seconds,
-        "acked_per_second": found.acked / seconds,
-        "failed_per_second": found.failed / seconds,
-        "complete_p50": _quantile(found.complete, 0.5),
-        "complete_p99": _quantile(found.complete, 0.99),
-        "execute_p50": _quantile(found.execute, 0.5),
-        "execute_p99": _quantile(found.execute, 0.99),
-        # What a process says each second may fall into one point or the next.
-        "busy": min(1.0, max(found.busy_ms.values()) / POINT_MS) if found.busy_ms else None,
-    }
-
-
-def _quantile(latency: LatencyHistogram, q: float) -> float | None:
-    return milliseconds(latency.quantile(q)) if latency.total else None
 
 
 def milliseconds(seconds: float) -> float:

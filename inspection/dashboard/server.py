@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final, Self
 
 import uvicorn
@@ -121,9 +120,7 @@ class DashboardServer:
         self.start()
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _serve(self, server: "_Server", listening: socket.socket) -> None:

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -97,16 +96,19 @@ class Replayer:
             "message.timeout.ms": round(TRANSACTION_S * 1_000),
         }
         self._producer = Producer(settings)
+        # Of the open transaction: offset of a letter → offset of its record; and the letters that were refused.
+        self._positions: dict[int, int] = {}
+        self._failures: list[tuple[DeadLetter, KafkaError]] = []
         self._step(self._producer.init_transactions, "no replay could be begun")
         with LogReader(kafka, isolation="read_uncommitted") as reader:
             place = (self._topic, 0)
             self.noted = reader.stretches([place])[place].end
 
-    def __enter__(self) -> "Replayer":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Undoes what is not committed, so that nobody has to wait for it."""
+    def __exit__(self, *_: object) -> None:
+        """Aborts the open transaction, so that no reader has to wait for it."""
         try:
             self._producer.abort_transaction(CONTACT_S)
         except KafkaException:
@@ -120,14 +122,14 @@ class Replayer:
             yield from self._put_back(batch, keep_anchors)
 
     def _put_back(self, batch: list[DeadLetter], keep_anchors: bool) -> list[Replayed]:
-        positions: dict[int, int] = {}
-        failures: list[tuple[DeadLetter, KafkaError]] = []
+        self._positions.clear()
+        self._failures.clear()
         refused: KafkaException | None = None
         try:
             self._producer.begin_transaction()
             try:
                 for letter in batch:
-                    self._send(letter, keep_anchors, positions, failures)
+                    self._send(letter, keep_anchors)
             except KafkaException as error:
                 cause = ended_by(self._producer.poll, error.args[0])
                 if cause is not None:
@@ -137,11 +139,11 @@ class Replayer:
             self._deliver()
         except KafkaException as error:
             raise self._ended(error.args[0], _UNDONE) from error
-        self._check(batch, failures)
+        self._check(batch)
         if refused is not None:
             raise self._ended(refused.args[0], _UNDONE) from refused
         self._commit()
-        return [Replayed(letter, positions[letter.offset]) for letter in batch]
+        return [Replayed(letter, self._positions[letter.offset]) for letter in batch]
 
     def _deliver(self) -> None:
         """Waits for the delivery reports, which do not take longer than a transaction may.
@@ -153,46 +155,37 @@ class Replayer:
         while len(self._producer) and time.monotonic() < deadline:
             self._producer.poll(_POLL_S)
 
-    def _check(self, batch: list[DeadLetter], failures: list[tuple[DeadLetter, KafkaError]]) -> None:
-        for _letter, reason in failures:
+    def _check(self, batch: list[DeadLetter]) -> None:
+        for _letter, reason in self._failures:
             if reason.fatal() or reason.code() in _REPLACED:
                 raise self._ended(reason, _UNDONE)
-        if not failures:
+        if not self._failures:
             return
         self._step(self._producer.abort_transaction)
         # Once one is refused, the others of the transaction are purged.
-        letter, reason = next((each for each in failures if each[1].code() not in _PURGED), failures[0])
+        failures = [each for each in self._failures if each[1].code() not in _PURGED] or self._failures
+        letter, reason = failures[0]
         raise DeadLettersError(
             f"dead letter {letter.offset} was refused by {letter.topic} ({reason.str()}), so {batch[0].offset} to "
             f"{batch[-1].offset} were not put back. Leave that one out, or see to its topic, and repeat the command"
         )
 
-    def _send(
-        self,
-        letter: DeadLetter,
-        keep_anchors: bool,
-        positions: dict[int, int],
-        failures: list[tuple[DeadLetter, KafkaError]],
-    ) -> None:
+    def _send(self, letter: DeadLetter, keep_anchors: bool) -> None:
         def delivered(error: KafkaError | None, message: Any) -> None:
             if error is None:
-                positions[letter.offset] = message.offset()
+                self._positions[letter.offset] = message.offset()
             else:
-                failures.append((letter, error))
+                self._failures.append((letter, error))
 
         try:
             self._producer.produce(
-                letter.topic,
-                letter.value,
-                letter.key,
-                letter.partition,
-                delivered,
+                *(letter.topic, letter.value, letter.key, letter.partition, delivered),
                 headers=list(restored_headers(letter, self._topology, keep_anchors=keep_anchors)),
             )
         except KafkaException as error:
             # Of this record, where metadata says so already; a transaction that has failed takes none.
             if error.args[0].code() != KafkaError._STATE:
-                failures.append((letter, error.args[0]))
+                self._failures.append((letter, error.args[0]))
             raise
         self._producer.produce(self._topic, partition=0, headers=list(replay_marker(letter.offset)))
 
