@@ -69,20 +69,16 @@ docs-serve: $(READY) ## Show the documentation at http://127.0.0.1:8000, and fol
 bench-setup: $(READY) ## Fetch those that we are measured against, into .bench, in pinned versions; needs Maven
 	$(BIN)/python -m benchmarks.setup
 
-bench: $(READY) ## Measure everything but the soak, into benchmarks/results; after bench-setup, two and a half hours of a quiet machine
+bench: $(READY) ## Measure everything but the soak, into benchmarks/results; after bench-setup, two hours of an idle machine
 	$(BIN)/python -m benchmarks.word_count
-	$(BIN)/python -m benchmarks.word_count --requests
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.worker
 	$(BIN)/python -m benchmarks.worker --curve
-	$(BIN)/python -m benchmarks.rebuild
 	$(BIN)/python -m benchmarks.topology
 	$(BIN)/python -m benchmarks.latency
 	$(BIN)/python -m benchmarks.exactly_once
 	$(BIN)/python -m benchmarks.sdk
 	$(BIN)/python -m benchmarks.spark
-	$(BIN)/python -m benchmarks.spark_parts
-	$(BIN)/python -m benchmarks.spark_topology
 
 bench-soak: $(READY) ## Run a topology for 30 minutes at half of its top rate: does anything grow?
 	$(BIN)/python -m benchmarks.soak
@@ -90,8 +86,9 @@ bench-soak: $(READY) ## Run a topology for 30 minutes at half of its top rate: d
 bench-guard: $(READY) ## Check that no ratio of speeds has fallen far: under a minute
 	$(BIN)/python -m benchmarks.guard
 
-bench-report: $(READY) ## Make docs/benchmarks.md and its plots of what lies in benchmarks/results; after bench-setup
-	$(BIN)/python -m benchmarks.report
+bench-report: $(READY) ## Make docs/benchmarks.md and its plots of benchmarks/results
+	$(BIN)/python -m benchmarks.setup plots
+	.bench/plots/bin/python -m benchmarks.report
 
 screenshots: $(READY) ## Make the pictures of the dashboard in docs/images; needs Chromium, see .ci/chromium
 	$(BIN)/pytest --exhaustive tests/kafka/test_dashboard.py -k "read_in_light or leads_to" --screenshots docs/images

@@ -1,43 +1,38 @@
-"""An ack log that is filled beforehand, and the notices that a worker makes of it, with the broker's times.
+"""An ack log that is filled beforehand, and the notices that workers make of it, with the broker's times.
 
-The entries of each partition are a sliding window of trees, as in `benchmarks.ledger`: the window is initialised first,
-then batches of acks and of inits alternate, each batch a record. Every ack completes a tree, so the first notice says
-that the window is filled, and the last one that everything is folded.
+Each partition holds a sliding window of trees (`benchmarks.window`): the window is initialised first, then batches of
+acks and of inits alternate, each batch a record. Every ack completes a tree, so the first notice says that the window
+is filled, and the last one that everything is folded.
 """
 
 import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from numpy.typing import NDArray
 
-from benchmarks.errors import BenchmarkError
-from benchmarks.ledger_ids import BATCH, WindowIds
-from kafka_clients.catalogue import Catalogue
+from benchmarks.harness import BenchmarkError
+from benchmarks.topics import Topics
+from benchmarks.window import BATCH, Window
 from tuple_tree.codec import decode_notice_batch, encode_ack_batch
-from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
-from tuple_tree.messages import AckBatch, SpoutAddress
+from tuple_tree.messages import AckBatch, SpoutTask
 from tuple_tree.names import acker_group, acks_topic, notices_topic
 from tuple_tree.streams import declare
 
-TIMEOUT_MS: Final = 1_800_000
-"""No tree may time out while a log is filled, read, and read again."""
-_SILENCE_S: Final = 120.0
-_CONTACT_S: Final = 30.0
-
-
-class SilenceError(BenchmarkError):
-    """A worker said nothing for too long, or said something else than it had to."""
+# No tree may time out while a log is filled, read, and read again.
+_TIMEOUT_MS: Final = 1_800_000
+_SILENT_SECONDS: Final = 120.0
+_CONTACT_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class ToldNotice:
+class Notice:
     """A notice, as it lies in the log.
 
     Attributes:
@@ -52,61 +47,58 @@ class ToldNotice:
     at_ms: int
     trees: int
 
-
-def smallest(topology: str, partitions: int) -> Manifest:
-    """The smallest topology there is: one spout and one bolt.
-
-    Args:
-        topology: its name.
-        partitions: of its ack log.
-    """
-    bolt = BoltManifest(
-        name="bolt", subscriptions=(Subscription(source="spout", stream="default", grouping="shuffle"),)
-    )
-    return Manifest.of(
-        topology=topology,
-        ack_partitions=partitions,
-        max_tree_age_ms=10 * TIMEOUT_MS,
-        components=(SpoutManifest(name="spout", streams=(declare(["word"]),), timeout_ms=TIMEOUT_MS), bolt),
-    )
+    @classmethod
+    def of(cls, message: Message) -> "Notice":
+        if message.error() is not None:
+            raise BenchmarkError(f"the notices cannot be read: {message.error()}")
+        value = message.value()
+        assert isinstance(value, bytes)
+        notice = decode_notice_batch(value)
+        if len(notice.failed_roots):
+            raise BenchmarkError(f"{len(notice.failed_roots)} trees failed, which no bolt failed")
+        return cls(notice.acks_partition, notice.acks_offset, message.timestamp()[1], len(notice.acked_roots))
 
 
 class AckLog:
-    """A topology of one spout and one bolt, both played by the benchmark.
+    """The ack log of a topology of one spout and one bolt, whose entries the benchmark writes.
 
     Args:
-        servers: of the broker.
+        topics: of the broker.
         partitions: of the ack log.
+
+    Attributes:
+        topology: its name.
+        trees: that are acked.
     """
 
-    def __init__(self, servers: str, partitions: int) -> None:
+    def __init__(self, topics: Topics, partitions: int) -> None:
         self.topology = f"bench-{uuid.uuid4().hex[:8]}"
         self.partitions = partitions
         self.trees = 0
-        """Trees that are acked."""
-        self._servers = {"bootstrap.servers": servers}
-        manifest = smallest(self.topology, partitions)
+        self._topics = topics
+        subscription = Subscription(source="spout", stream="default", grouping="shuffle")
+        spout = SpoutManifest(name="spout", streams=(declare(["word"]),), timeout_ms=_TIMEOUT_MS)
+        manifest = Manifest.of(
+            topology=self.topology,
+            ack_partitions=partitions,
+            max_tree_age_ms=10 * _TIMEOUT_MS,
+            components=(spout, BoltManifest(name="bolt", subscriptions=(subscription,))),
+        )
         self._acks, notices = acks_topic(self.topology), notices_topic(self.topology, "spout")
-        self._spout = SpoutAddress(notices, 0, TIMEOUT_MS)
-        self._admin = AdminClient(dict(self._servers))
-        # When a notice was delivered is for the broker to say.
-        times = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
-        self._admin.create_topics([NewTopic(notices, 1, 1, config=times)])[notices].result(_CONTACT_S)
-        catalogue = Catalogue(self._servers)
-        catalogue.create_topics(manifest)
-        catalogue.publish(manifest)
-        self._producer = Producer({**self._servers, "enable.idempotence": True, "linger.ms": 5})
-        self._session = uuid.uuid4().bytes
-        self._sequence = 0
+        self._spout = SpoutTask(notices, 0, _TIMEOUT_MS)
+        topics.create_for(manifest)
+        kafka: dict[str, Any] = {"bootstrap.servers": topics.servers}
+        self._admin = AdminClient(kafka)
+        self._producer = Producer({**kafka, "enable.idempotence": True, "linger.ms": 5})
+        self._session, self._sequence = uuid.uuid4().bytes, 0
         self._sizes: list[list[int]] = [[] for _ in range(partitions)]
-        self._notices = Consumer({**self._servers, "group.id": self.topology, "fetch.queue.backoff.ms": 50})
+        self._notices = Consumer({**kafka, "group.id": self.topology, "fetch.queue.backoff.ms": 50})
         self._notices.assign([TopicPartition(notices, 0, 0)])
 
     def close(self) -> None:
         """Deletes the topics: they are large."""
         self._notices.close()
-        for deleted in self._admin.delete_topics([self._acks, self._spout.topic]).values():
-            deleted.result(_CONTACT_S)
+        self._topics.delete(self.topology)
 
     def fill(self, pending: int, trees: int, batch: int) -> None:
         """Writes the window and what follows it.
@@ -120,43 +112,29 @@ class AckLog:
         lanes = [self._lane(partition, pending // self.partitions, each, batch) for partition in range(self.partitions)]
         while lanes:
             lanes = [lane for lane in lanes if next(lane, None) is not None]
-        self.flush()
+        if self._producer.flush(_CONTACT_SECONDS):
+            raise BenchmarkError("the ack log could not be written: the broker does not answer")
         self.trees += each * self.partitions
 
     def _lane(self, partition: int, pending: int, turns: int, batch: int) -> Iterator[int]:
-        ids = WindowIds.drawn(pending, turns, seed=partition)
-        roots = ids.roots // np.uint64(self.partitions) * np.uint64(self.partitions) + np.uint64(partition)
+        window = Window.drawn(pending, turns, seed=partition)
+        roots = window.roots // np.uint64(self.partitions) * np.uint64(self.partitions) + np.uint64(partition)
+
+        def init(trees: slice) -> int:
+            return self._append(
+                partition, "spout/0", spout=self._spout, init_roots=roots[trees], init_vals=window.vals[trees]
+            )
+
         for start in range(0, pending, BATCH):
-            end = min(start + BATCH, pending)
-            yield self.init(partition, roots[start:end], ids.vals[start:end])
+            yield init(slice(start, min(start + BATCH, pending)))
         for start in range(0, turns, batch):
-            acked, new = ids.order[start : start + batch], slice(pending + start, min(start + batch, turns) + pending)
-            yield self.ack(partition, roots[acked], ids.vals[acked])
-            yield self.init(partition, roots[new], ids.vals[new])
+            acked = window.order[start : start + batch]
+            yield self._append(partition, "bolt/0", ack_roots=roots[acked], ack_vals=window.vals[acked])
+            yield init(slice(pending + start, pending + min(start + batch, turns)))
 
-    def init(self, partition: int, roots: IdColumn, vals: IdColumn) -> int:
-        """Appends inits, and returns how many."""
-        self._append(
-            partition,
-            AckBatch("spout/0", self._session, self._next(), spout=self._spout, init_roots=roots, init_vals=vals),
-        )
-        return len(roots)
-
-    def ack(self, partition: int, roots: IdColumn, vals: IdColumn) -> int:
-        """Appends acks, and returns how many."""
-        self._append(partition, AckBatch("bolt/0", self._session, self._next(), ack_roots=roots, ack_vals=vals))
-        return len(roots)
-
-    def flush(self) -> None:
-        """Waits until everything is in the log."""
-        if self._producer.flush(_CONTACT_S):
-            raise SilenceError("the ack log could not be written: is the broker well?")
-
-    def _next(self) -> int:
+    def _append(self, partition: int, writer: str, **columns: Any) -> int:
         self._sequence += 1
-        return self._sequence
-
-    def _append(self, partition: int, batch: AckBatch) -> None:
+        batch = AckBatch(writer, self._session, self._sequence, **columns)
         value = encode_ack_batch(batch)
         self._sizes[partition].append(len(batch))
         while True:
@@ -166,79 +144,46 @@ class AckLog:
                 self._producer.poll(0.1)
             else:
                 self._producer.poll(0)
-                return
+                return len(batch)
 
     def entries(self) -> list[NDArray[np.int64]]:
         """For each partition, shape `(records + 1,)`: how many entries lie before each offset."""
         return [np.concatenate([[0], np.cumsum(sizes)]) for sizes in self._sizes]
 
-    def records(self) -> int:
-        """How many records were written."""
-        return sum(map(len, self._sizes))
-
-    def await_notices(self, trees: int) -> list[ToldNotice]:
-        """Reads on in the notices until they are about so many trees.
+    def await_notices(self) -> list[Notice]:
+        """Reads on in the notices until they are about all trees.
 
         Raises:
-            SilenceError: if none comes for two minutes, or there are more.
+            BenchmarkError: if none comes for two minutes, or there are more.
         """
-        found: list[ToldNotice] = []
-        left, deadline = trees, time.monotonic() + _SILENCE_S
+        notices: list[Notice] = []
+        left, deadline = self.trees, time.monotonic() + _SILENT_SECONDS
         while left > 0:
-            messages = self._notices.consume(500, 0.05)
-            for message in messages:
-                notice = _told(message)
-                left -= notice.trees
-                found.append(notice)
-            if messages:
-                deadline = time.monotonic() + _SILENCE_S
+            new = [Notice.of(message) for message in self._notices.consume(500, 0.05)]
+            notices += new
+            left -= sum(notice.trees for notice in new)
+            if new:
+                deadline = time.monotonic() + _SILENT_SECONDS
             elif time.monotonic() > deadline:
-                raise SilenceError(f"{left:,} of {trees:,} trees were not acked: see what the workers wrote")
+                raise BenchmarkError(f"{left:,} of {self.trees:,} trees were not acked: see what the workers wrote")
         if left < 0:
-            raise SilenceError(f"{-left:,} trees more than {trees:,} were acked")
-        return found
+            raise BenchmarkError(f"{-left:,} trees more than {self.trees:,} were acked")
+        return notices
 
-    def members(self) -> dict[str, int]:
-        """Partitions of each member of the ackers' group."""
+    def shares(self) -> list[int]:
+        """Partitions of each member of the ackers' group, in rising order."""
         group = acker_group(self.topology)
-        described = self._admin.describe_consumer_groups([group])[group].result(_CONTACT_S)
-        return {
-            member.member_id: len(member.assignment.topic_partitions) if member.assignment else 0
-            for member in described.members
-        }
-
-    def committed(self) -> list[int]:
-        """Offset that the ackers' group has committed for each partition, below zero if none."""
-        consumer = Consumer({**self._servers, "group.id": acker_group(self.topology)})
-        try:
-            wanted = [TopicPartition(self._acks, partition) for partition in range(self.partitions)]
-            return [one.offset for one in consumer.committed(wanted, timeout=_CONTACT_S)]
-        finally:
-            consumer.close()
-
-    def ends(self) -> list[int]:
-        """Offset behind the last record of each partition."""
-        return list(map(len, self._sizes))
+        members = self._admin.describe_consumer_groups([group])[group].result(_CONTACT_SECONDS).members
+        return sorted(len(member.assignment.topic_partitions) if member.assignment else 0 for member in members)
 
     def forget_commits(self) -> None:
-        """Lets the next worker begin anew; no worker may run."""
+        """Deletes the ackers' group, so that the next worker begins anew; no worker may run."""
         group = acker_group(self.topology)
-        described = self._admin.describe_consumer_groups([group])[group].result(_CONTACT_S)
+        described = self._admin.describe_consumer_groups([group])[group].result(_CONTACT_SECONDS)
         if described.state is not ConsumerGroupState.DEAD:
-            self._admin.delete_consumer_groups([group])[group].result(_CONTACT_S)
+            self._admin.delete_consumer_groups([group])[group].result(_CONTACT_SECONDS)
 
 
 def _must_arrive(error: KafkaError | None, _message: Message) -> None:
     if error is not None:
-        raise SilenceError(f"the ack log could not be written: {error.str()}")
-
-
-def _told(message: Message) -> ToldNotice:
-    if message.error() is not None:
-        raise SilenceError(f"the notices cannot be read: {message.error()}")
-    value = message.value()
-    assert isinstance(value, bytes)
-    notice = decode_notice_batch(value)
-    if len(notice.failed_roots):
-        raise SilenceError(f"{len(notice.failed_roots)} trees failed, which no bolt said")
-    return ToldNotice(notice.acks_partition, notice.acks_offset, message.timestamp()[1], len(notice.acked_roots))
+        raise BenchmarkError(f"the ack log could not be written: {error.str()}")

@@ -15,7 +15,7 @@ import io
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acker_worker.fold import LogRecord, PartitionFold
-from acker_worker.ledger import Ledger, warm_up
+from acker_worker.ledger import warm_up
 from benchmarks import sdk
-from benchmarks.broker_topics import payloads
-from benchmarks.ledger_ids import BATCH, WindowIds
-from benchmarks.ledger_sides import SETTINGS, SPOUT, filled
+from benchmarks.topics import payloads
+from benchmarks.topologies import STREAM
+from benchmarks.window import BATCH, SETTINGS, SPOUT, Round, Window, dict_round, ledger_round
 from spout_sdk.api.components import AnyBolt
 from tuple_tree.codec import encode_ack_batch, schema_directory
 from tuple_tree.manifest import Guarantee
@@ -51,9 +51,6 @@ LEDGER_FLOOR: Final = 4.4
 TRACKED_FLOOR: Final = 0.5
 ARROW_FLOOR: Final = 0.38
 _SMALL_TURNS: Final = 2 * BATCH
-
-Round = Callable[[], float]
-"""Runs one round, and returns messages per second of CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ def bolt_round(guarantee: Guarantee, kind: type[AnyBolt]) -> Round:
 
 def arrow_round() -> Round:
     """The library of packs alone: reads and writes those that a bolt's task gets."""
-    codec = payload_codec(sdk.STREAM)
+    codec = payload_codec(STREAM)
     pack = encode_tuples(codec, [(payload,) for payload in payloads(sdk.READ)])
 
     def run() -> float:
@@ -96,71 +93,32 @@ def arrow_round() -> Round:
     return run
 
 
-def ledger_round(ids: WindowIds) -> Round:
-    """The ledger alone."""
-    acks, ack_vals = ids.roots[ids.order], ids.vals[ids.order]
-    news, new_vals = ids.roots[ids.pending :], ids.vals[ids.pending :]
-
-    def run() -> float:
-        ledger = Ledger(SETTINGS)
-        filled(ids, ledger)
-        began = time.process_time()
-        for start in range(0, ids.turns, BATCH):
-            batch = slice(start, start + BATCH)
-            ledger.ack(acks[batch], ack_vals[batch])
-            ledger.init(news[batch], new_vals[batch], SPOUT)
-        return 2 * ids.turns / (time.process_time() - began)
-
-    return run
-
-
-def dict_round(ids: WindowIds) -> Round:
-    """The same by a dict of checksums, one message at a time."""
-    acks = list(zip(ids.roots[ids.order].tolist(), ids.vals[ids.order].tolist(), strict=True))
-    news = list(zip(ids.roots[ids.pending :].tolist(), ids.vals[ids.pending :].tolist(), strict=True))
-    window = dict(zip(ids.roots[: ids.pending].tolist(), ids.vals[: ids.pending].tolist(), strict=True))
-
-    def run() -> float:
-        ledger = dict(window)
-        began = time.process_time()
-        for (root, val), (new_root, new_val) in zip(acks, news, strict=True):
-            checksum = ledger[root] ^ val
-            if checksum:
-                ledger[root] = checksum
-            else:
-                del ledger[root]
-            ledger[new_root] = ledger.get(new_root, 0) ^ new_val
-        return 2 * len(acks) / (time.process_time() - began)
-
-    return run
-
-
-def _log(ids: WindowIds, entries: int) -> tuple[list[LogRecord], int]:
+def _log(window: Window, entries: int) -> tuple[list[LogRecord], int]:
     """A log of encoded batches of so many entries, and how many records open the window."""
     session, values = uuid.uuid4().bytes, list[bytes]()
 
     def init(trees: slice) -> None:
-        roots, vals = ids.roots[trees], ids.vals[trees]
+        roots, vals = window.roots[trees], window.vals[trees]
         batch = AckBatch("spout/0", session, len(values), spout=SPOUT, init_roots=roots, init_vals=vals)
         values.append(encode_ack_batch(batch))
 
     def ack(trees: NDArray[np.int64]) -> None:
-        roots, vals = ids.roots[trees], ids.vals[trees]
+        roots, vals = window.roots[trees], window.vals[trees]
         values.append(encode_ack_batch(AckBatch("bolt/0", session, len(values), ack_roots=roots, ack_vals=vals)))
 
-    for start in range(0, ids.pending, BATCH):
-        init(slice(start, min(start + BATCH, ids.pending)))
+    for start in range(0, window.pending, BATCH):
+        init(slice(start, min(start + BATCH, window.pending)))
     opening = len(values)
-    for start in range(0, ids.turns, entries):
-        end = min(start + entries, ids.turns)
-        ack(ids.order[start:end])
-        init(slice(ids.pending + start, ids.pending + end))
+    for start in range(0, window.turns, entries):
+        end = min(start + entries, window.turns)
+        ack(window.order[start:end])
+        init(slice(window.pending + start, window.pending + end))
     return [LogRecord(offset, 1_000_000, value) for offset, value in enumerate(values)], opening
 
 
-def fold_round(ids: WindowIds, entries: int) -> Round:
+def fold_round(window: Window, entries: int) -> Round:
     """The whole fold: encoded batches of so many entries in, outcomes by spout out."""
-    records, opening = _log(ids, entries)
+    records, opening = _log(window, entries)
 
     def run() -> float:
         fold = PartitionFold(0, 1, SETTINGS)
@@ -168,16 +126,16 @@ def fold_round(ids: WindowIds, entries: int) -> Round:
         began = time.process_time()
         fold.apply(records[opening:])
         seconds = time.process_time() - began
-        if fold.counters.trees_acked != ids.turns:
-            raise RuntimeError(f"{fold.counters.trees_acked} trees were acked instead of {ids.turns}")
-        return 2 * ids.turns / seconds
+        if fold.counters.trees_acked != window.turns:
+            raise RuntimeError(f"{fold.counters.trees_acked} trees were acked instead of {window.turns}")
+        return 2 * window.turns / seconds
 
     return run
 
 
-def avro_round(ids: WindowIds, entries: int) -> Round:
+def avro_round(window: Window, entries: int) -> Round:
     """The library of the codec alone: the same batches, read as Avro."""
-    records, opening = _log(ids, entries)
+    records, opening = _log(window, entries)
     bodies = [(record.value or b"")[HEADER_BYTES:] for record in records[opening:]]
     schema = fastavro.schema.load_schema(str(schema_directory() / "ack_batch.avsc"))
 
@@ -185,20 +143,20 @@ def avro_round(ids: WindowIds, entries: int) -> Round:
         began = time.process_time()
         for body in bodies:
             fastavro.schemaless_reader(io.BytesIO(body), schema, None)
-        return 2 * ids.turns / (time.process_time() - began)
+        return 2 * window.turns / (time.process_time() - began)
 
     return run
 
 
 def checks() -> Sequence[Check]:
     """All of them."""
-    ids, few = WindowIds.drawn(PENDING, TURNS), WindowIds.drawn(PENDING, _SMALL_TURNS)
-    ledger, plain = ledger_round(ids), dict_round(ids)
+    window, few = Window.drawn(PENDING, TURNS), Window.drawn(PENDING, _SMALL_TURNS)
+    ledger, plain = (side(window, time.process_time) for side in (ledger_round, dict_round))
     read_as_avro = avro_round(few, SMALL)
     tracked, untracked = (bolt_round(each, sdk.Basic) for each in ("at_least_once", "at_most_once"))
     return (
         Check("ledger / plain dict", ledger, plain, LEDGER_FLOOR),
-        Check("fold of full batches / ledger", fold_round(ids, BATCH), ledger, 0.45),
+        Check("fold of full batches / ledger", fold_round(window, BATCH), ledger, 0.45),
         Check(f"fold of batches of {SMALL} / reading them as Avro", fold_round(few, SMALL), read_as_avro, 0.18),
         Check("a bolt's task, tracked / untracked", tracked, untracked, TRACKED_FLOOR),
         Check("a bolt's task, tracked / reading and writing its packs by Arrow", tracked, arrow_round(), ARROW_FLOOR),
@@ -206,7 +164,7 @@ def checks() -> Sequence[Check]:
 
 
 def guard(checks: Iterable[Check]) -> bool:
-    """Runs checks and says what came of each; whether all hold."""
+    """Runs checks and prints each ratio; whether all hold."""
     held = True
     for check in checks:
         ratio = check.ratio()

@@ -1,17 +1,36 @@
-"""What the kernel says about processes, CPU time and memory, and what processes are told: their environment."""
+"""The processes of a benchmark: topologies, components and peers, started and stopped, and what the kernel counts."""
 
+import contextlib
+import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from acker_cli.acker_pool import AckerPool
+from acker_cli.acker_process import AckerLaunch
+from benchmarks.harness import BenchmarkError
+from benchmarks.setup import FRAMEWORKS
+from spout_sdk import TopologyRunner, load_topology
+from spout_sdk.runtime.child import Child
+
+PEERS: Final = Path(__file__).with_name("peers")
+"""Where the programs of the peers are."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
+_STOP_SECONDS: Final = 30.0
+_READY_SECONDS: Final = 120.0
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and all its threads, to 10 ms; what ended before counts as 0."""
+    """User and system time of a process and all its threads, to 10 ms; 0 if it has ended."""
     try:
         # The name, in brackets, may hold spaces.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -26,31 +45,27 @@ def descendants(pids: Iterable[int]) -> list[int]:
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
-        with suppress(FileNotFoundError, ProcessLookupError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(entry.name))
-    found = list(dict.fromkeys(pids))
-    for pid in found:
-        found += [child for child in children.get(pid, ()) if child not in found]
-    return found
+    family = list(dict.fromkeys(pids))
+    for pid in family:
+        family += [child for child in children.get(pid, ()) if child not in family]
+    return family
 
 
-def resident_bytes(pid: int) -> int:
-    """Resident memory of a process; 0 if it has ended."""
-    return _status(pid, "VmRSS") * 1024
+def resident_bytes(pid: int, *, peak: bool = False) -> int:
+    """Resident memory of a process, now or at its highest so far; 0 if it has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    # A process that has ended and was not waited for has no memory any more.
+    kibibytes = re.search(rf"^{'VmHWM' if peak else 'VmRSS'}:\s+(\d+)", status, re.MULTILINE)
+    return int(kibibytes[1]) * 1024 if kibibytes else 0
 
 
-def peak_resident_bytes(pid: int) -> int:
-    """Resident memory of a process at its highest so far; 0 if it has ended."""
-    return _status(pid, "VmHWM") * 1024
-
-
-def threads(pid: int) -> int:
-    """Threads of a process; 0 if it has ended."""
-    return _status(pid, "Threads")
-
-
-@contextmanager
+@contextlib.contextmanager
 def environment(**variables: object) -> Iterator[None]:
     """Sets variables of the environment, here and in the processes that are started meanwhile."""
     before = {name: os.environ.get(name) for name in variables}
@@ -65,11 +80,137 @@ def environment(**variables: object) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _status(pid: int, field: str) -> int:
+@dataclass(frozen=True, slots=True)
+class RunningTopology:
+    """The processes of a topology, and its acker workers; None where no trees are tracked."""
+
+    runner: TopologyRunner
+    ackers: AckerPool | None
+
+    def pids(self) -> dict[str, list[int]]:
+        """Component → its processes; `acker` is one of them."""
+        workers = {} if self.ackers is None else {"acker": [worker.pid for worker in self.ackers.workers()]}
+        return {**self.runner.pids(), **workers}
+
+    def check(self) -> None:
+        """Raises if a process has ended."""
+        self.runner.wait(0)
+        if self.ackers is not None:
+            self.ackers.check()
+
+    def failures(self) -> dict[str, dict[str, int]]:
+        """Component → reason → failed trees and inputs; empty if there were none."""
+        return {name: dict(stats.failed) for name, stats in self.runner.stats().items() if stats.failed}
+
+
+@contextlib.contextmanager
+def running_topology(
+    servers: str,
+    reference: str,
+    variables: Mapping[str, str],
+    processes: Mapping[str, int] | None = None,
+    ackers: int = 1,
+) -> Iterator[RunningTopology]:
+    """Runs all components of a topology, and acker workers where trees are tracked; yields when all are ready.
+
+    Args:
+        servers: of the broker.
+        reference: to the topology.
+        variables: of the environment, for the topology's processes.
+        processes: component → how many; one each unless given.
+        ackers: workers.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(environment(**variables))
+        manifest = load_topology(reference).manifest
+        pool = None
+        if manifest.acking:
+            # First: trees that wait for the acker's start would show how it starts, and not what it does.
+            pool = stack.enter_context(running_ackers(servers, manifest.topology, manifest.ack_partitions, ackers))
+        kafka = {"bootstrap.servers": servers}
+        runner = stack.enter_context(TopologyRunner(reference, kafka, processes, restart=False))
+        if not runner.wait_ready(_READY_SECONDS):
+            raise BenchmarkError(f"the topology {manifest.topology} was not ready within {_READY_SECONDS:g} s")
+        yield RunningTopology(runner, pool)
+
+
+@contextlib.contextmanager
+def running_ackers(servers: str, topology: str, partitions: int, workers: int) -> Iterator[AckerPool]:
+    """Runs acker workers; yields when they own all partitions."""
+    with AckerPool(AckerLaunch(topology, {"bootstrap.servers": servers}, {}, "WARNING"), workers) as pool:
+        deadline = time.monotonic() + _READY_SECONDS
+        while pool.stats().partitions < partitions:
+            pool.check()
+            if time.monotonic() > deadline:
+                raise BenchmarkError(f"the acker did not own all {partitions} partitions within {_READY_SECONDS:g} s")
+            time.sleep(0.05)
+        yield pool
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that is measured; `output` returns the end of what it has written."""
+
+    name: str
+    pid: int
+    is_running: Callable[[], bool]
+    output: Callable[[], str]
+
+    def check(self) -> None:
+        """Raises if it has ended."""
+        if not self.is_running():
+            raise BenchmarkError(f"{self.name} has ended: {self.output()}")
+
+
+@contextlib.contextmanager
+def running_component(servers: str, reference: str, variables: Mapping[str, str], name: str) -> Iterator[Process]:
+    """Runs one component of a topology in a process."""
+    with environment(**variables):
+        child = Child(reference, name, {"bootstrap.servers": servers}, None, f"{name}-0", {}, logging.WARNING)
+    errors: list[str] = []
+
+    def follow() -> None:
+        errors.extend(report.error for report in child.reports() if report.error)
+
+    reader = threading.Thread(target=follow, daemon=True)
+    reader.start()
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    found = re.search(rf"^{field}:\s+(\d+)", status, re.MULTILINE)
-    # A process that has ended and was not waited for has no memory any more.
-    return int(found[1]) if found else 0
+        yield Process(name, child.pid, lambda: child.is_running, lambda: " ".join(errors))
+    finally:
+        child.signal(signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_SECONDS
+        while child.is_running and time.monotonic() < deadline:
+            time.sleep(0.02)
+        child.signal(signal.SIGKILL)
+        child.wait()
+        reader.join()
+
+
+@contextlib.contextmanager
+def running_peer(program: str, framework: str | None, *arguments: str) -> Iterator[Process]:
+    """Runs a program of `benchmarks/peers` in the environment of a framework; None for ours."""
+    python = sys.executable if framework is None else str(FRAMEWORKS[framework].python())
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with tempfile.TemporaryFile() as written:
+        process = subprocess.Popen(
+            [python, str(PEERS / f"{program}.py"), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=written,
+            env=outside,
+            start_new_session=True,
+        )
+
+        def output() -> str:
+            written.seek(0)
+            return written.read().decode(errors="replace")[-2_000:]
+
+        try:
+            yield Process(program, process.pid, lambda: process.poll() is None, output)
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

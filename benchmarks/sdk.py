@@ -20,9 +20,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks import command
-from benchmarks.broker_topics import payloads, tracked_headers, untracked_headers
-from benchmarks.results import Spread, machine, publish, report
+from benchmarks import harness
+from benchmarks.harness import Spread
+from benchmarks.topics import payloads, tracked_headers, untracked_headers
+from benchmarks.topologies import STREAM
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
@@ -33,7 +34,6 @@ from spout_sdk import (
     TaskContext,
     TopologyBuilder,
     Tuple,
-    declare,
 )
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.bolts.bolt_task import BoltTask
@@ -50,29 +50,24 @@ from tuple_tree.payloads import encode_tuples, payload_codec
 READ: Final = 500
 """Tuples of a record, and between two turns of the loop."""
 
-STREAM: Final = declare({"payload": bytes})
-"""Of every component."""
-
 
 class NullSink:
-    """Drops what it is sent, and says at once that it was delivered."""
+    """Drops what it is sent, and reports it delivered at once."""
 
     def send(self, *_: Any) -> None:
-        """Drops a tuple."""
+        pass
 
     def send_reported(
-        self, _topic: str, _partition: int, _key: bytes | None, _value: bytes | None, _headers: Headers, on: Delivered
+        self, _topic: str, _partition: int, _key: bytes | None, value: bytes | None, _headers: Headers, on: Delivered
     ) -> None:
-        """Drops a record and reports it delivered."""
         on(None, None)
 
     def flush_acks(self, _seconds: float) -> int:
-        """Nothing waits."""
         return 0
 
 
 class RootSink(NullSink):
-    """Keeps the ack batches, which say what the roots of the trees are."""
+    """Keeps the ack batches, which have the roots of the trees."""
 
     def __init__(self) -> None:
         self._batches: list[bytes] = []
@@ -80,7 +75,6 @@ class RootSink(NullSink):
     def send_reported(
         self, _topic: str, _partition: int, _key: bytes | None, value: bytes | None, _headers: Headers, on: Delivered
     ) -> None:
-        """Keeps a batch and reports it delivered."""
         self._batches.append(value or b"")
         on(None, None)
 
@@ -209,7 +203,7 @@ def bolt(guarantee: Guarantee, kind: type[AnyBolt], tuples: int) -> float:
 
 
 def spout(guarantee: Guarantee, tuples: int) -> tuple[float, float]:
-    """A spout's task: emitting a tuple, and hearing that its tree is complete."""
+    """A spout's task: emitting a tuple, and handling the notice that its tree is complete."""
     sink = RootSink()
     task = SpoutTask(_topology(guarantee, Acks, tuples + 1), "source", 0, _environment(sink))
     task.open_session()
@@ -224,33 +218,23 @@ def spout(guarantee: Guarantee, tuples: int) -> tuple[float, float]:
 
     emitting = _timed(tuples, emit)
     roots = np.concatenate([np.empty(0, dtype=np.uint64), *sink.roots()])
-    batches = [
-        PreparedRecord(
-            number,
-            encode_notice_batch(
-                NoticeBatch(
-                    acks_partition=0,
-                    acks_offset=number,
-                    acked_roots=roots[number : number + READ],
-                )
-            ),
-            None,
-        )
-        for number in range(0, len(roots), READ)
-    ]
+    notices = []
+    for start in range(0, len(roots), READ):
+        notice = NoticeBatch(acks_partition=0, acks_offset=start, acked_roots=roots[start : start + READ])
+        notices.append(PreparedRecord(start, encode_notice_batch(notice), None))
 
-    def hear() -> None:
-        for batch in batches:
-            task.handle(batch)
+    def handle() -> None:
+        for notice in notices:
+            task.handle(notice)
 
-    return emitting, _timed(tuples, hear)
+    return emitting, _timed(tuples, handle)
 
 
 def _round(guarantee: Guarantee, tuples: int) -> dict[str, float]:
     nothing = bolt(guarantee, Nothing, tuples)
     acks = bolt(guarantee, Acks, tuples)
     emits = bolt(guarantee, EmitsAndAcks, tuples)
-    emitting, hearing = spout(guarantee, tuples)
+    emitting, handling = spout(guarantee, tuples)
     return {
         "read, decode and execute": nothing,
         "ack": acks - nothing,
@@ -258,35 +242,29 @@ def _round(guarantee: Guarantee, tuples: int) -> dict[str, float]:
         "bolt": bolt(guarantee, Basic, tuples),
         "last bolt": bolt(guarantee, Last, tuples),
         "spout emit": emitting,
-        "notice": hearing,
+        "notice": handling,
     }
 
 
-def measure(tuples: int, rounds: int) -> list[dict[str, Any]]:
-    """The table: a row for each stage, microseconds a tuple, tracked and untracked alternating."""
-    guarantees: tuple[Guarantee, Guarantee] = ("at_most_once", "at_least_once")
-    taken: dict[Guarantee, list[dict[str, float]]] = {guarantee: [] for guarantee in guarantees}
-    for _ in range(rounds):
-        for guarantee in guarantees:
-            taken[guarantee].append(_round(guarantee, tuples))
-    rows = []
-    for stage in taken["at_most_once"][0]:
-        untracked, tracked = (Spread.of([each[stage] for each in taken[of]], 3) for of in guarantees)
-        rows.append({"stage": stage, "untracked_us": untracked, "tracked_us": tracked})
-    return rows
-
-
 def main() -> None:
-    parser = command.parser(__doc__, "few and short rounds")
+    parser = harness.parser(__doc__, "few and short rounds")
     parser.add_argument("--tuples", type=int, help="of a round; 100,000 unless given")
     parser.add_argument("--rounds", type=int, help="7 unless given")
     given = parser.parse_args()
-    host = machine()
     tuples = given.tuples or (20_000 if given.quick else 100_000)
     rounds = given.rounds or (3 if given.quick else 7)
-    found = report("sdk", host, measure(tuples, rounds), {"tuples": tuples, "rounds": rounds})
-    publish(found, command.directory(given))
+    host = harness.machine()
+    taken = harness.in_turn(
+        {"untracked": lambda: _round("at_most_once", tuples), "tracked": lambda: _round("at_least_once", tuples)},
+        rounds,
+        shown=lambda stages: f"{stages['bolt']:.2f} us a tuple of a bolt",
+    )
+    rows = [
+        {"stage": stage, **{f"{side}_us": Spread.of([each[stage] for each in of], 3) for side, of in taken.items()}}
+        for stage in taken["tracked"][0]
+    ]
+    harness.publish("sdk", host, rows, {"tuples": tuples, "rounds": rounds}, harness.directory(given))
 
 
 if __name__ == "__main__":
-    command.run(main)
+    harness.run(main)

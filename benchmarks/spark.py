@@ -21,20 +21,20 @@ import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import spark_jobs
-from benchmarks import command
+from benchmarks import harness
+from benchmarks.harness import Spread
 from benchmarks.processes import cpu_seconds, descendants
-from benchmarks.results import Spread, machine, publish, report, versions
+from benchmarks.topics import Topics
 from local_kafka import LocalKafka
 from spark_jobs.entries import OUT
 from spark_jobs.frames import StreamFrame
@@ -45,16 +45,14 @@ from spark_jobs.unpacking import Unpack
 from tuple_tree.anchors import anchor_headers
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
-from tuple_tree.names import TOPOLOGIES_TOPIC, tuples_topic
+from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.streams import declare
-from tuple_tree.topics import topic_specs
 
 PARTITIONS: Final = 4
 PACK: Final = 250
 TEXT: Final = "the quick brown fox jumps over the lazy dog, and then some more of it, up to about a hundred bytes "
 LINE: Final = declare({"text": str, "number": int})
-COUNT: Final = declare({"text": str, "number": int})
 _ROW: Final = "text string, number bigint, _source string, _tracking struct<root: bigint, roots: array<bigint>>"
 
 
@@ -97,7 +95,7 @@ def manifest() -> Manifest:
             SpoutManifest(name="lines", streams=(LINE,)),
             SpoutManifest(name="source", streams=(declare("line"),), max_pending=2**31, external=True),
             BoltManifest(
-                name="work", tasks=PARTITIONS, streams=(COUNT,), subscriptions=subscribed("lines"), external=True
+                name="work", tasks=PARTITIONS, streams=(LINE,), subscriptions=subscribed("lines"), external=True
             ),
             BoltManifest(name="end", tasks=PARTITIONS, subscriptions=(*subscribed("work"), *subscribed("source"))),
         ),
@@ -106,26 +104,27 @@ def manifest() -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Topics and the session.
-
-    Attributes:
-        copy: where copies go.
-        singles: source of single records.
-        broker: its process.
-    """
+    """The session, and a topology whose topics hold so many rows."""
 
     spark: SparkSession
-    servers: str
+    topics: Topics
     topology: Manifest
     directory: Path
     rows: int
-    copy: str
-    singles: str
-    broker: int
 
     @property
     def kafka(self) -> dict[str, Any]:
-        return {"bootstrap.servers": self.servers}
+        return {"bootstrap.servers": self.topics.servers}
+
+    @property
+    def copy(self) -> str:
+        """The topic that copies go to."""
+        return f"copy-{self.topology.topology}"
+
+    @property
+    def singles(self) -> str:
+        """The topic of single records."""
+        return f"singles-{self.topology.topology}"
 
     def checkpoint(self) -> str:
         return str(self.directory / uuid.uuid4().hex)
@@ -139,38 +138,20 @@ class Bench:
         )
 
 
-def create_topics(bench: Bench) -> None:
-    admin = AdminClient(bench.kafka)
-    topics = [
-        NewTopic(spec.name, spec.partitions, 1, config=spec.config)
-        for spec in topic_specs(bench.topology)
-        if spec.name != TOPOLOGIES_TOPIC
-    ]
-    ours = [NewTopic(topic, PARTITIONS, 1) for topic in (bench.copy, bench.singles)]
-    for future in admin.create_topics([*topics, *ours]).values():
-        future.result(30)
-
-
 def fill(bench: Bench) -> None:
-    producer = Producer({**bench.kafka, "linger.ms": 20, "compression.type": "lz4"})
-
-    def send(topic: str, partition: int, payload: bytes, headers: Any) -> None:
-        while True:
-            try:
-                producer.produce(topic, payload, partition=partition, headers=headers)
-                return
-            except BufferError:
-                producer.poll(0.1)
-
+    bench.topics.create_for(bench.topology)
+    bench.topics.create({bench.copy: PARTITIONS, bench.singles: PARTITIONS})
     codec, next_id = payload_codec(LINE), random_ids().__next__
-    inbox = tuples_topic(bench.topology.topology, "work")
-    for pack, begin in enumerate(range(0, bench.rows, PACK)):
-        numbers = range(begin, min(bench.rows, begin + PACK))
-        headers = [*anchor_headers([{next_id(): next_id()} for _ in numbers]), ("source", b"lines/default")]
-        send(inbox, pack % PARTITIONS, encode_tuples(codec, [(TEXT, number) for number in numbers]), headers)
-    for number in range(bench.rows):
-        send(bench.singles, number % PARTITIONS, f"{TEXT}{number}".encode(), [])
-    producer.flush()
+
+    def packs() -> Iterator[tuple[bytes, int, list[Any]]]:
+        for pack, begin in enumerate(range(0, bench.rows, PACK)):
+            numbers = range(begin, min(bench.rows, begin + PACK))
+            headers = [*anchor_headers([{next_id(): next_id()} for _ in numbers]), ("source", b"lines/default")]
+            yield encode_tuples(codec, [(TEXT, number) for number in numbers]), pack % PARTITIONS, headers
+
+    bench.topics.write(tuples_topic(bench.topology.topology, "work"), packs())
+    singles = ((f"{TEXT}{number}".encode(), number % PARTITIONS, None) for number in range(bench.rows))
+    bench.topics.write(bench.singles, singles)
 
 
 def run_bolt(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: int) -> list[float]:
@@ -236,22 +217,25 @@ def measure(bench: Bench, max_rows: int, rounds: int) -> list[dict[str, Any]]:
     jobs["tuned_copy"] = lambda: run_copy(bench, max_rows)
     jobs["spout"] = lambda: run_spout(bench, max_rows)
     jobs["bolt_small select"] = lambda: run_bolt(bench, select, 10_000)
-    seconds: dict[str, list[float]] = {name: [] for name in jobs}
-    cpu: dict[str, list[float]] = {name: [] for name in jobs}
-    # The first round warms Java up and does not count.
-    for _ in range(1 + rounds):
-        for name, job in jobs.items():
-            began, used = time.monotonic(), cpu_of_spark(bench.broker)
-            job()
-            seconds[name].append(time.monotonic() - began)
-            cpu[name].append(cpu_of_spark(bench.broker) - used)
+
+    def timed(job: Callable[[], object]) -> tuple[float, float]:
+        began, used = time.monotonic(), cpu_of_spark(bench.topics.pid)
+        job()
+        return time.monotonic() - began, cpu_of_spark(bench.topics.pid) - used
+
+    taken = harness.in_turn(
+        {name: lambda job=job: timed(job) for name, job in jobs.items()},  # type: ignore[misc]
+        rounds,
+        warm=1,  # Java compiles
+        shown="{0[0]:.1f} s, {0[1]:.1f} s of CPU time".format,
+    )
     return [
         {
             "job": name,
-            "rows_per_s": Spread.of([bench.rows / each for each in seconds[name][1:]]),
-            "cpu_us_per_row": Spread.of([each / bench.rows * 1e6 for each in cpu[name][1:]], 2),
+            "rows_per_s": Spread.of([bench.rows / seconds for seconds, _ in of]),
+            "cpu_us_per_row": Spread.of([cpu / bench.rows * 1e6 for _, cpu in of], 2),
         }
-        for name in jobs
+        for name, of in taken.items()
     ]
 
 
@@ -272,48 +256,39 @@ def ratios_of(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 def latency(bench: Bench, rows: int) -> float:
     """Seconds of a micro-batch of 1,000 rows; the first ones, in which Spark compiles, do not count."""
-    few = replace(bench, topology=manifest(), rows=rows, copy=f"{bench.copy}-few", singles=f"{bench.singles}-few")
-    create_topics(few)
+    few = replace(bench, topology=manifest(), rows=rows)
     fill(few)
     seconds = run_bolt(few, select, 1_000)
     return round(statistics.median(seconds[min(5, len(seconds) - 1) :]), 3)
 
 
 def main() -> None:
-    parser = command.parser(__doc__, "few rows, one round")
+    parser = harness.parser(__doc__, "few rows, one round")
     parser.add_argument("--rows", type=int, help="in each topic; 2,000,000 unless given")
     parser.add_argument("--batch", type=int, default=500_000, help="rows of a micro-batch")
     parser.add_argument("--rounds", type=int, help="3 unless given, after one that does not count")
     given = parser.parse_args()
     number = given.rows or (100_000 if given.quick else 2_000_000)
     rounds = given.rounds or (1 if given.quick else 3)
-    host = machine()
+    host = harness.machine()
     settings = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "3g"}
     spark = spark_jobs.session("benchmark", "local[2]", settings)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         with LocalKafka() as kafka, tempfile.TemporaryDirectory() as directory:
-            unique = uuid.uuid4().hex[:8]
-            bench = Bench(
-                spark,
-                kafka.bootstrap_servers,
-                manifest(),
-                Path(directory),
-                number,
-                f"copy-{unique}",
-                f"singles-{unique}",
-                kafka.pid or 0,
-            )
-            create_topics(bench)
+            topics = Topics(kafka.bootstrap_servers, kafka.pid or 0)
+            bench = Bench(spark, topics, manifest(), Path(directory), number)
             fill(bench)
             rows = measure(bench, given.batch, rounds)
             batch_s = latency(bench, 8_000 if given.quick else 30_000)
+            topics.close()
     finally:
         spark.stop()
     sizes = {"rows": number, "rows_a_batch": given.batch, "rounds": rounds, "partitions": PARTITIONS, "pack": PACK}
     ratios = {**ratios_of(rows), "batch_of_1000_s": batch_s}
-    publish(report("spark", host, rows, sizes, versions("pyspark"), ratios), command.directory(given))
+    versions = {"pyspark": version("pyspark")}
+    harness.publish("spark", host, rows, sizes, harness.directory(given), versions=versions, ratios=ratios)
 
 
 if __name__ == "__main__":
-    command.run(main)
+    harness.run(main)

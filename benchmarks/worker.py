@@ -5,58 +5,49 @@
     python -m benchmarks.worker --curve     # by entries of a batch, partitions and workers
     python -m benchmarks.worker --quick --without-storm
 
-The ack log of an embedded broker is filled beforehand with a sliding window of trees (`benchmarks.ack_log`). Workers,
-each a process of its own, read it from its beginning. Times are the broker's own, at which it appended the notices.
-What counts is the entries that were folded between the first notice of the partition that came last and the last notice
-of all, by the positions that the notices name: neither the start of a process nor the filling of the window is in it,
-but reading, decoding, folding, and the delivery of notices are. Each round reads the same log anew.
+The ack log is filled beforehand with a sliding window of trees (`benchmarks.ack_log`). Workers, each a process of its
+own, read it from its beginning, anew in each round. Times are those at which the broker appended the notices. What
+counts is the entries that were folded between the first notice of the partition that came last and the last notice of
+all, by the positions in the notices: neither the start of a process nor the filling of the window is in it, but
+reading, decoding, folding, and the delivery of notices are.
 
 Storm's side is that of `benchmarks.ledger`: `Acker.execute` in memory, with nothing to read and nothing to deliver.
-The broker has the same two processors as the worker, and gives of them.
+The broker has the same processors as the worker, and takes its share of them.
 """
 
-import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
+from benchmarks import harness
+from benchmarks.ack_log import AckLog, Notice
+from benchmarks.harness import BenchmarkError, Spread
+from benchmarks.ledger import TURNS, WARM_ROUNDS, storm_side, storm_versions
+from benchmarks.processes import running_ackers
+from benchmarks.setup import require_storm
+from benchmarks.topics import Topics, broker
+from benchmarks.window import BATCH, Window
 
-from benchmarks import command
-from benchmarks.ack_log import AckLog, SilenceError, ToldNotice
-from benchmarks.ledger import TURNS, WARM_ROUNDS, storm
-from benchmarks.ledger_ids import BATCH, WindowIds
-from benchmarks.results import Spread, machine, publish, report
-from benchmarks.setup.storm import require
-from benchmarks.sides import Side
-from benchmarks.worker_child import WorkerChild
-from local_kafka import LocalKafka
-
-SIZES: Final = (100_000, 1_000_000)
-TREES: Final = 20_000_000
-PARTITIONS: Final = 8
-ROUNDS: Final = 5
-CURVE_BATCHES: Final = (1, 10, 100, 1_000)
-CURVE_PARTITIONS: Final = (1, 2, 4, 8)
-CURVE_WORKERS: Final = (1, 2)
-CURVE_PENDING: Final = 100_000
-CURVE_RECORDS: Final = 300_000
-"""Records of each point, so that small batches are not read for hours; but not more trees than `TREES`."""
-CURVE_ROUNDS: Final = 3
+_SIZES: Final = (100_000, 1_000_000)
+_TREES: Final = 20_000_000
 _QUICK_TREES: Final = 2_000_000
-_QUICK_BATCH: Final = 500
-_EVENT_S: Final = 120.0
-# All workers of a round come into the group's first generation, so that nobody reads what is another's.
+_PARTITIONS: Final = 8
+_CURVE_BATCHES: Final = (1, 10, 100, 1_000)
+_CURVE_PARTITIONS: Final = (1, 2, 4, 8)
+_CURVE_PENDING: Final = 100_000
+_CURVE_RECORDS: Final = 300_000
+"""Records of each point, so that small batches are not read for hours; but not more trees than `_TREES`."""
+# All workers of a round come into the group's first generation, so that each reads only what it keeps.
 _TOGETHER: Final = {"group.initial.rebalance.delay.ms": "3000"}
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one size gave.
+    """One size, or one point of the curve.
 
     Attributes:
         pending: trees in the window, over all partitions.
@@ -79,127 +70,104 @@ class Result:
     ratio: float | None = None
 
 
-class Filled(Protocol):
-    """A log that knows what was written."""
-
-    def entries(self) -> list[NDArray[np.int64]]:
-        """For each partition, how many entries lie before each offset."""
-
-
-def rate(log: Filled, notices: Sequence[ToldNotice]) -> float:
-    """Entries a second from the first notice of the last partition to the last notice of all.
-
-    Raises:
-        SilenceError: if that is too short to be measured.
-    """
+def rate(log: AckLog, notices: Sequence[Notice]) -> float:
+    """Entries a second from the first notice of the last partition to the last notice of all."""
     first: dict[int, int] = {}
     for notice in notices:
         first.setdefault(notice.partition, notice.at_ms)
     began, ended = max(first.values()), max(notice.at_ms for notice in notices)
+    if ended - began < 100:
+        raise BenchmarkError(f"the log was read in {ended - began} ms: write more trees, so that it can be measured")
     folded = {notice.partition: notice.position for notice in notices if notice.at_ms <= began}
     before = log.entries()
     entries = sum(int(before[partition][-1] - before[partition][position]) for partition, position in folded.items())
-    if ended - began < 100:
-        raise SilenceError(f"the log was read in {ended - began} ms: write more trees, so that it can be measured")
     return entries / (ended - began) * 1000
 
 
-def read(log: AckLog, servers: str, workers: int) -> float:
+def read(topics: Topics, log: AckLog, workers: int) -> float:
     """Lets new workers read the log from its beginning; returns entries a second."""
     log.forget_commits()
-    with ExitStack() as running:
-        children = [running.enter_context(WorkerChild(log.topology, servers)) for _ in range(workers)]
-        for child in children:
-            child.await_event("took over partitions", _EVENT_S)
-        notices = log.await_notices(log.trees)
-        shares = sorted(log.members().values())
-        if shares != sorted(log.partitions // workers for _ in range(workers)):
-            raise SilenceError(f"{log.partitions} partitions were shared out as {shares}: read it again")
+    with running_ackers(topics.servers, log.topology, log.partitions, workers):
+        notices = log.await_notices()
+        if (shares := log.shares()) != [log.partitions // workers] * workers:
+            raise BenchmarkError(f"the {workers} workers own {shares} of {log.partitions} partitions: run it again")
     return rate(log, notices)
 
 
-def compare(servers: str, pending: int, trees: int, batch: int, rounds: int, with_storm: bool) -> tuple[Result, Any]:
-    """One size, our worker and Storm's Acker in turn; returns what it gave, and the versions of the peers."""
-    log = AckLog(servers, PARTITIONS)
+def compare(
+    topics: Topics, pending: int, trees: int, batch: int, rounds: int, with_storm: bool
+) -> tuple[Result, dict[str, str]]:
+    """One size, our worker and Storm's Acker in turn; and the versions of Storm."""
+    log = AckLog(topics, _PARTITIONS)
     log.fill(pending, trees, batch)
     with tempfile.TemporaryDirectory(prefix="bench-worker-") as directory:
-        file, ids = Path(directory, "ids"), WindowIds.drawn(pending, max(TURNS, pending))
-        ids.save(file)
-        with storm(file, ids) if with_storm else nullcontext() as java:
-            theirs: list[float] = []
+        file, window = Path(directory, "ids"), Window.drawn(pending, max(TURNS, pending))
+        window.save(file)
+        with storm_side(file, window) if with_storm else nullcontext() as java:
+            contestants: dict[str, Callable[[], float]] = {"worker": partial(read, topics, log, 1)}
             if java is not None:
                 for _ in range(WARM_ROUNDS):
                     java.round()
-            found = []
-            for _ in range(rounds):
-                found.append(read(log, servers, 1))
-                theirs += _round(java)
-            versions = java.said["versions"] if java is not None else {}
-    ours = Spread.of(found)
-    storms = Spread.of(theirs) if theirs else None
+                contestants["storm"] = java.round
+            rates = harness.in_turn(contestants, rounds, shown="{:,.0f}/s".format)
+            versions = storm_versions(java) if java is not None else {}
+    ours, storm = Spread.of(rates["worker"]), Spread.of(rates["storm"]) if with_storm else None
+    ratio = round(ours.median / storm.median, 2) if storm else None
     entries = int(sum(each[-1] for each in log.entries()))
     log.close()
-    ratio = round(ours.median / storms.median, 2) if storms else None
-    return Result(pending, PARTITIONS, batch, 1, entries, ours, storms, ratio), versions
+    return Result(pending, _PARTITIONS, batch, 1, entries, ours, storm, ratio), versions
 
 
-def _round(java: Side | None) -> list[float]:
-    return [] if java is None else [java.round()["messages_per_second"]]
-
-
-def curve(servers: str, batches: Sequence[int], partitions: Sequence[int], rounds: int, most: int) -> list[Result]:
+def curve(topics: Topics, batches: Sequence[int], partitions: Sequence[int], rounds: int, most: int) -> list[Result]:
     """Every combination; one and two workers read the same log, in turn."""
     rows = []
     for count in partitions:
         for batch in batches:
-            log = AckLog(servers, count)
-            log.fill(CURVE_PENDING, min(most, CURVE_RECORDS * batch // 2), batch)
+            log = AckLog(topics, count)
+            log.fill(_CURVE_PENDING, min(most, _CURVE_RECORDS * batch // 2), batch)
+            workers = {f"{count} x {batch}, 1 worker": partial(read, topics, log, 1)}
+            if count > 1:
+                workers[f"{count} x {batch}, 2 workers"] = partial(read, topics, log, 2)
+            rates = harness.in_turn(workers, rounds, shown="{:,.0f} entries/s".format)
             entries = int(sum(each[-1] for each in log.entries()))
-            workers = [each for each in CURVE_WORKERS if each <= count]
-            found: dict[int, list[float]] = {each: [] for each in workers}
-            for _ in range(rounds):
-                for each in workers:
-                    found[each].append(read(log, servers, each))
             log.close()
-            for each in workers:
-                row = Result(CURVE_PENDING, count, batch, each, entries, Spread.of(found[each]))
-                print(f"{count} x {batch}, {each} workers: {row.worker.median:,.0f} entries/s", file=sys.stderr)
-                rows.append(row)
+            rows += [
+                Result(_CURVE_PENDING, count, batch, number, entries, Spread.of(of))
+                for number, of in enumerate(rates.values(), 1)
+            ]
     return rows
 
 
 def main() -> None:
-    parser = command.parser(__doc__, "a short log, few rounds")
+    parser = harness.parser(__doc__, "a short log, few rounds")
     parser.add_argument("--curve", action="store_true", help="by entries of a batch, partitions and workers")
-    parser.add_argument("--pending", type=int, nargs="+", default=list(SIZES), help="sizes of the window")
+    parser.add_argument("--pending", type=int, nargs="+", default=list(_SIZES), help="sizes of the window")
     parser.add_argument("--batch", type=int, default=BATCH, help="entries of a record")
-    parser.add_argument("--rounds", type=int, help=f"{ROUNDS} unless given, {CURVE_ROUNDS} of the curve")
+    parser.add_argument("--rounds", type=int, help="5 unless given, 3 of the curve")
     parser.add_argument("--without-storm", action="store_true", help="our side only; not kept by itself")
     given = parser.parse_args()
-    peers: dict[str, str] = {}
-    rows: list[Result] = []
+    kept_in = harness.directory(given, whole=given.curve or not given.without_storm)
     if not (given.curve or given.without_storm):
-        require()  # whoever is missing is missed now, and not when the log is filled
-    host = machine()
-    with LocalKafka(properties=_TOGETHER, heap="1g", jvm="server") as kafka:
-        servers = kafka.bootstrap_servers
+        require_storm()  # before the log is filled
+        harness.await_idle(kept_in)
+    host, versions = harness.machine(), dict[str, str]()
+    trees = _QUICK_TREES if given.quick else _TREES
+    rows: list[Result] = []
+    with broker(_TOGETHER) as topics:
         if given.curve:
-            name, rounds = "worker_curve", given.rounds or (1 if given.quick else CURVE_ROUNDS)
-            batches, partitions = ((100,), (2,)) if given.quick else (CURVE_BATCHES, CURVE_PARTITIONS)
-            rows = curve(servers, batches, partitions, rounds, _QUICK_TREES if given.quick else TREES)
+            rounds = given.rounds or (1 if given.quick else 3)
+            batches, partitions = ((100,), (2,)) if given.quick else (_CURVE_BATCHES, _CURVE_PARTITIONS)
+            rows = curve(topics, batches, partitions, rounds, trees)
         else:
-            name, rounds = "worker", given.rounds or (2 if given.quick else ROUNDS)
-            sizes = SIZES[:1] if given.quick else given.pending
-            trees, batch = (_QUICK_TREES, _QUICK_BATCH) if given.quick else (TREES, given.batch)
-            for pending in sizes:
-                print(f"{pending:,} pending trees …", file=sys.stderr, flush=True)
-                row, found = compare(servers, pending, trees, batch, rounds, not given.without_storm)
+            rounds, batch = given.rounds or (2 if given.quick else 5), 500 if given.quick else given.batch
+            for pending in _SIZES[:1] if given.quick else given.pending:
+                harness.say(f"{pending:,} pending trees …")
+                row, storm = compare(topics, pending, trees, batch, rounds, not given.without_storm)
                 rows.append(row)
-                peers |= {key: text for key, text in found.items() if key != "heap_mb"}
+                versions |= storm
     settings = {"rounds": rounds, "warm_rounds_of_storm": WARM_ROUNDS}
-    found = report(name, host, rows, settings, peers)
-    publish(found, command.directory(given, whole=given.curve or not given.without_storm))
+    harness.publish("worker_curve" if given.curve else "worker", host, rows, settings, kept_in, versions=versions)
 
 
 if __name__ == "__main__":
-    command.run(main)
+    harness.run(main)

@@ -1,28 +1,136 @@
-"""Round by round, in turn: each is checked, and measured in its steady part."""
+"""Rounds of the word count: each is watched from outside, checked, and measured in its steady part.
+
+The steady part lies between the first and the last tenth of what is to be processed. It begins later where a contestant
+compiles while it runs, and ends earlier where much is under way at a time: at its end as much has to be under way as at
+its beginning, or work would be left out. Progress between two samples is taken for even.
+"""
 
 import shutil
-import sys
 import tempfile
+import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from benchmarks.errors import BenchmarkError
-from benchmarks.results import Spread
-from benchmarks.word_count.contestants import Contestant, Counted, Setting, fresh_name
-from benchmarks.word_count.watching import FIRST, LAST, Steady, log_bytes, steady, watch
+from benchmarks.harness import BenchmarkError, Spread
+from benchmarks.processes import cpu_seconds, descendants
+from benchmarks.word_count.contestants import FIRST, LAST, Contestant, Counted, Run, Setting
+
+_SAMPLE_SECONDS: Final = 0.1
+_PATIENCE_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The progress of a round.
+
+    Attributes:
+        at: seconds, of the monotonic clock.
+        done: what was processed.
+        cpu: seconds of the contestant's processes.
+        broker: CPU seconds of the broker.
+    """
+
+    at: float
+    done: float
+    cpu: float = 0.0
+    broker: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """The steady part of a round: its length, CPU seconds of the contestant and of the broker, share of the round."""
+
+    seconds: float
+    cpu: float
+    broker: float
+    share: float = LAST - FIRST
+
+
+def steady(samples: Sequence[Sample], total: int, first: float = FIRST, last: float = LAST) -> Steady:
+    """What happened between two shares of a round, of which `total` is what there was to process.
+
+    Raises:
+        BenchmarkError: if no time passed meanwhile.
+    """
+    begin, end = _between(samples, first * total), _between(samples, last * total)
+    if end.at - begin.at <= 0:
+        raise BenchmarkError("a round was over before it was sampled: take more --lines")
+    return Steady(end.at - begin.at, end.cpu - begin.cpu, end.broker - begin.broker, last - first)
+
+
+def _between(samples: Sequence[Sample], done: float) -> Sample:
+    """The sample when so much was done, interpolated."""
+    for before, after in pairwise(samples):
+        if before.done <= done <= after.done and after.done > before.done:
+            share = (done - before.done) / (after.done - before.done)
+            at, cpu, broker = (
+                getattr(before, name) + share * (getattr(after, name) - getattr(before, name))
+                for name in ("at", "cpu", "broker")
+            )
+            return Sample(at, done, cpu, broker)
+    raise BenchmarkError("a round was over before it was sampled: take more --lines")
+
+
+def watch(run: Run, broker: int) -> list[Sample]:
+    """Watches until all is done; `broker` is its process id.
+
+    Returns:
+        A sample for each time that something was done, and one before the first.
+
+    Raises:
+        BenchmarkError: if it ends before, or nothing is done for two minutes.
+    """
+    samples: list[Sample] = []
+    pids: list[int] = []
+    moved = time.monotonic()
+    while True:
+        done = run.done()
+        if not pids and done:
+            pids = descendants(run.pids())
+            # What was spent before it was known which processes spend it counts as start-up.
+            samples[:] = [Sample(each.at, each.done, _cpu(pids), cpu_seconds(broker)) for each in samples]
+        now = time.monotonic()
+        sample = Sample(now, done, _cpu(pids), cpu_seconds(broker))
+        if not done:
+            samples[:] = [sample]
+        elif not samples or done > samples[-1].done:
+            samples.append(sample)
+            moved = now
+        if done >= run.total:
+            return samples
+        run.check()
+        if now - moved > _PATIENCE_SECONDS:
+            raise BenchmarkError(f"{done:,} of {run.total:,} are done, and none for {_PATIENCE_SECONDS:g} s")
+        time.sleep(_SAMPLE_SECONDS)
+
+
+def _cpu(pids: Sequence[int]) -> float:
+    return sum(map(cpu_seconds, pids))
+
+
+def log_bytes(logs: Path, name: str, kind: Callable[[str], str]) -> dict[str, int]:
+    """Kind of topic → bytes of the logs of all topics with a round's name in theirs."""
+    sizes: dict[str, int] = {}
+    for segment in logs.rglob("*.log"):
+        topic = segment.parent.name.rpartition("-")[0]
+        if name in topic and not segment.parent.name.endswith("-delete"):
+            sizes[kind(topic)] = sizes.get(kind(topic), 0) + segment.stat().st_size
+    return sizes
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What came of one round.
+    """A round that was measured.
 
     Attributes:
         lines: that were counted.
         tuples: lines and words.
         steady: its steady part.
-        seconds: of all of it, from the last look at which nothing was done.
+        seconds: of all of it, from the last sample at which nothing was done.
         counted: what was counted.
         bytes: kind of topic → bytes of its log.
     """
@@ -34,82 +142,63 @@ class Round:
     counted: Counted
     bytes: Mapping[str, int]
 
-    @property
-    def rate(self) -> float:
-        """Lines and words a second."""
-        return self.steady.share * self.tuples / self.steady.seconds
-
-    @property
-    def lines_a_second(self) -> float:
-        """Lines alone."""
-        return self.steady.share * self.lines / self.steady.seconds
-
     def figures(self) -> dict[str, float]:
         """The figures of each round; CPU time in microseconds a tuple."""
-        scale = 1e6 / (self.steady.share * self.tuples)
+        tuples = self.steady.share * self.tuples
         return {
-            "tuples_per_s": self.rate,
+            "tuples_per_s": tuples / self.steady.seconds,
             "tuples_per_s_of_whole_round": self.tuples / self.seconds,
-            "cpu_us_per_tuple": self.steady.cpu * scale,
-            "cpu_us_per_tuple_with_broker": (self.steady.cpu + self.steady.broker) * scale,
+            "cpu_us_per_tuple": self.steady.cpu / tuples * 1e6,
+            "cpu_us_per_tuple_with_broker": (self.steady.cpu + self.steady.broker) / tuples * 1e6,
             "kafka_bytes_per_tuple": sum(self.bytes.values()) / self.tuples,
         }
 
+    def __str__(self) -> str:
+        figures, p50, p99 = self.figures(), self.counted.p50_ms, self.counted.p99_ms
+        latency = "" if p50 is None else f", p50 {p50:.1f} ms, p99 {p99:.1f} ms"
+        return (
+            f"{figures['tuples_per_s']:,.0f} tuples/s, {figures['cpu_us_per_tuple']:.2f} us a tuple, "
+            f"{figures['cpu_us_per_tuple_with_broker']:.2f} with the broker, "
+            f"{figures['kafka_bytes_per_tuple']:.1f} bytes{latency}"
+        )
 
-class Rounds:
-    """Runs rounds of any contestant.
 
-    Args:
-        broker: its process id.
-        logs: the directory with its logs.
-        setting: makes the setting of a round of its name, directory and lines.
+def run_round(contestant: Contestant, setting: Setting, logs: Path) -> Round:
+    """One round, in a directory and with topics of its own; `logs` is the broker's data directory.
+
+    Raises:
+        BenchmarkError: if a count is wrong, or trees failed.
     """
+    name = f"words-{contestant.name}-{uuid.uuid4().hex[:8]}"
+    directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+    setting = replace(setting, name=name, directory=directory)
+    try:
+        with contestant.run(setting) as run:
+            samples = watch(run, setting.topics.pid)
+        counted = run.counted()
+        check(contestant, setting.lines, counted)
+        sizes = log_bytes(logs, name, contestant.kind)
+    finally:
+        setting.topics.delete(name)
+        # A process that was killed may still write while this is removed.
+        shutil.rmtree(directory, ignore_errors=True)
+    tuples = setting.lines + contestant.expected(setting.lines).total()
+    part = steady(samples, run.total, *contestant.part(setting.lines))
+    if not contestant.on_kafka:
+        part = replace(part, broker=0.0)
+    return Round(setting.lines, tuples, part, samples[-1].at - samples[0].at, counted, sizes)
 
-    def __init__(self, broker: int, logs: Path, setting: Callable[[str, Path, int], Setting]) -> None:
-        self._broker = broker
-        self._logs = logs
-        self._setting = setting
 
-    def run(self, contestant: Contestant, lines: int) -> Round:
-        """One round.
-
-        Raises:
-            BenchmarkError: if a count is wrong, or trees failed.
-        """
-        name = fresh_name(contestant.name)
-        directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))
-        setting = self._setting(name, directory, lines)
-        try:
-            with contestant.run(setting) as run:
-                looks = watch(run, self._broker)
-            counted = run.counted()
-            check(contestant, lines, counted)
-            sizes: dict[str, int] = {}
-            for topic, size in log_bytes(self._logs, name).items():
-                sizes[contestant.kind(topic)] = sizes.get(contestant.kind(topic), 0) + size
-        finally:
-            setting.topics.delete(name)
-            # A process that was killed may still write while this is removed.
-            shutil.rmtree(directory, ignore_errors=True)
-        tuples = lines + contestant.expected(lines).total()
-        part = steady(looks, run.total, *contestant.part(setting))
-        if not contestant.on_kafka:
-            part = replace(part, broker=0.0)
-        return Round(lines, tuples, part, looks[-1].at - looks[0].at, counted, sizes)
-
-    def calibrated(self, contestant: Contestant, seconds: float) -> int:
-        """How many lines a round has to have, by a short round.
-
-        Args:
-            contestant: who counts.
-            seconds: that a round takes of which the first and the last tenth are left out; longer where it is more.
-        """
-        steady_lines = (LAST - FIRST) * seconds * self.run(contestant, contestant.lines).lines_a_second
-        window = contestant.window(self._setting("", Path(), 0))
-        wanted = max(steady_lines / (LAST - contestant.first), (steady_lines + window) / (1 - contestant.first))
-        # In whole thousands, so that contestants that are about as fast share a source.
-        count = max(1, round(wanted / 1000)) * 1000
-        return count if contestant.most is None else min(count, contestant.most)
+def calibrated(contestant: Contestant, setting: Setting, logs: Path, seconds: float) -> int:
+    """How many lines a round of so many seconds has, by a short round; more where a larger part of it is left out."""
+    short = run_round(contestant, replace(setting, lines=contestant.lines), logs)
+    steady_lines = (LAST - FIRST) * seconds * short.steady.share * short.lines / short.steady.seconds
+    wanted = max(
+        steady_lines / (LAST - contestant.first), (steady_lines + contestant.window()) / (1 - contestant.first)
+    )
+    # In whole thousands, so that contestants that are about as fast share a source.
+    count = max(1, round(wanted / 1000)) * 1000
+    return count if contestant.most is None else min(count, contestant.most)
 
 
 def check(contestant: Contestant, lines: int, counted: Counted) -> None:
@@ -132,10 +221,10 @@ def check(contestant: Contestant, lines: int, counted: Counted) -> None:
 
 
 def row(contestant: Contestant, rounds: Sequence[Round]) -> dict[str, Any]:
-    """A row of the report."""
+    """A row of the result."""
     figures = [each.figures() for each in rounds]
     latencies = {
-        name: Spread.of([found for each in rounds if (found := getattr(each.counted, name)) is not None], 2)
+        name: Spread.of([value for each in rounds if (value := getattr(each.counted, name)) is not None], 2)
         for name in ("p50_ms", "p99_ms")
         if getattr(rounds[0].counted, name) is not None
     }
@@ -150,8 +239,3 @@ def row(contestant: Contestant, rounds: Sequence[Round]) -> dict[str, Any]:
         **latencies,
         "kafka_bytes_by_topic": kinds,
     }
-
-
-def say(text: str) -> None:
-    """Tells a person how it goes."""
-    print(text, file=sys.stderr, flush=True)

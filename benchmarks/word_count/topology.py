@@ -7,7 +7,7 @@ import json
 import os
 import uuid
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -32,6 +32,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
+from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS
 
 REFERENCE: Final = "benchmarks.word_count.topology:topology"
 LINES: Final = "lines"
@@ -64,7 +65,7 @@ class Words:
     topic: str = ""
     tasks: int = 2
     pending: int = 400
-    ack_partitions: int = 1
+    ack_partitions: int = DEFAULT_ACK_PARTITIONS
     columns: tuple[str, ...] = ()
 
     @property
@@ -164,10 +165,10 @@ def write_counts(directory: Path, counts: Mapping[str, int]) -> None:
     (directory / f"count-{uuid.uuid4().hex}").write_text(rows)
 
 
-def read_counts(files: Iterable[Path]) -> Counter[str]:
-    """The counts of all tasks together."""
+def read_counts(directory: Path) -> Counter[str]:
+    """The counts of all tasks together, ours or Storm's."""
     total: Counter[str] = Counter()
-    for file in files:
+    for file in directory.glob("count-*"):
         for row in file.read_text().splitlines():
             word, count = row.split(" ")
             total[word] += int(count)

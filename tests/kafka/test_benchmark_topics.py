@@ -5,8 +5,8 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
-from benchmarks.broker_topics import Topics
-from benchmarks.errors import BenchmarkError
+from benchmarks.harness import BenchmarkError
+from benchmarks.topics import Topics
 from tests.waiting import eventually
 
 

@@ -1,4 +1,4 @@
-"""Results as a page with plots and aims, and the trees that all sides of a benchmark follow."""
+"""Results as a page, and the trees that all sides of a benchmark follow."""
 
 import json
 import re
@@ -6,60 +6,67 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import command, report
-from benchmarks.aims import AIMS, Aim, outcomes
-from benchmarks.errors import BenchmarkError
-from benchmarks.ledger_ids import BATCH, WindowIds
-from benchmarks.plots import PLOTS
-from benchmarks.report import page, with_word_count
-from benchmarks.results import DIRECTORY, Spread, load, save
-from benchmarks.results import report as result_of
+from benchmarks import harness, report
+from benchmarks.harness import RESULTS, BenchmarkError, Spread
+from benchmarks.window import BATCH, Window
 from tests.pages import ROOT
 
 
 def test_the_page_and_its_plots_are_made_of_the_results_that_are_kept() -> None:
-    results = load(DIRECTORY)
-    assert page(results) == (ROOT / "docs" / "benchmarks.md").read_text()
+    results = {file.stem: json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))}
+    assert report.page(results) == (ROOT / "docs" / "benchmarks.md").read_text()
     readme = (ROOT / "README.md").read_text()
-    assert with_word_count(readme, results["word_count"]) == readme
-    for plot in (plot for plot in PLOTS if plot.benchmark in results):
-        assert plot.rows(results[plot.benchmark]["rows"]), plot.name
-        assert (ROOT / "docs" / "benchmarks" / f"{plot.name}.png").exists()
+    assert report.with_word_count(readme, results["word_count"]) == readme
+    drawn = {f"{plot.name}.png" for plot in report.PLOTS if plot.rows(results)}
+    assert drawn == {file.name for file in (ROOT / "docs" / "benchmarks").iterdir()}
 
 
-def test_what_is_kept_is_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_kept_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.argv", ["report", "--results", str(tmp_path)])
-    with pytest.raises(BenchmarkError, match="run make bench"):
+    with pytest.raises(SystemExit, match="run make bench"):
         report.main()
     rows = [{"stage": "bolt", "tracked_us": Spread.of([2.5, 2.7], 1)}]
-    found = result_of("sdk", {"cpus": 2}, rows, {"rounds": 2}, {"x": "1"})
-    kept = load(save(found, tmp_path).parent)["sdk"]
-    assert kept == json.loads(json.dumps(found))
+    result = harness.publish("sdk", {"cpus": 2}, rows, {"rounds": 2}, tmp_path, versions={"x": "1"})
+    kept = json.loads((tmp_path / "sdk.json").read_text())
+    assert kept == json.loads(json.dumps(result)) == json.loads(capsys.readouterr().out)
     assert kept["rows"][0]["tracked_us"] == {"median": 2.6, "low": 2.5, "high": 2.7, "rounds": [2.5, 2.7]}
     # Only whole runs replace the results that the page is made of.
-    for arguments, whole, directory in (([], True, DIRECTORY), ([], False, None), (["--quick"], True, None)):
-        given = command.parser("What it does.", "a little").parse_args(arguments)
-        assert command.directory(given, whole=whole) == directory
+    for arguments, whole, directory in (([], True, RESULTS), ([], False, None), (["--quick"], True, None)):
+        given = harness.parser("What it does.", "a little").parse_args(arguments)
+        assert harness.directory(given, whole=whole) == directory
 
 
-def test_an_aim_is_reached_or_not_or_not_measured() -> None:
-    assert [(one.measured, one.reached) for one in outcomes({})] == [(None, "not measured")] * len(AIMS)
-    for measured, reached in ((9.8765, "yes"), (10.01, "no")):
-        aim = Aim("latency", "p50", lambda found: float(found["p50"]), most=10, unit=" ms")
-        (outcome,) = outcomes({"latency": {"p50": measured}}, [aim])
-        assert (outcome.aim.target, outcome.measured, outcome.reached) == ("≤ 10 ms", measured, reached)
+def test_a_published_comparison_needs_an_idle_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (1.5, 0.0, 0.0))
+    monkeypatch.setattr(harness, "_IDLE_SECONDS", -1.0)
+    for kept_in in (None, tmp_path):
+        harness.await_idle(kept_in)
+    with pytest.raises(BenchmarkError, match=r"busy \(load average 1.50\)"):
+        harness.await_idle(RESULTS)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.2, 9.0, 9.0))
+    harness.await_idle(RESULTS)
+
+
+def test_contestants_take_turns_each_time_another_one_first() -> None:
+    ran: list[str] = []
+    contestants = {name: lambda name=name: ran.append(name) or len(ran) for name in "abc"}  # type: ignore[misc,func-returns-value]
+    results = harness.in_turn(contestants, 2, warm=1)
+    assert ran == [*"cab", *"abc", *"bca"]
+    assert results == {"a": [4, 9], "b": [5, 7], "c": [6, 8]}
 
 
 def test_every_version_that_is_compared_is_exact() -> None:
-    files = [*(ROOT / "benchmarks" / "setup").glob("requirements-*.txt")]
+    files = [*(ROOT / "benchmarks" / "requirements").glob("*.txt")]
     assert files
     for file in files:
         assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in file.read_text().splitlines()), file
 
 
 def test_every_ack_is_of_a_tree_that_is_pending_by_then() -> None:
-    ids = WindowIds.drawn(pending=3 * BATCH + 7, turns=5 * BATCH)
-    assert len(set(ids.roots.tolist())) == len(ids.roots) == ids.pending + ids.turns
-    assert len(set(ids.order.tolist())) == ids.turns
-    for start in range(0, ids.turns, BATCH):
-        assert ids.order[start : start + BATCH].max() < ids.pending + start
+    window = Window.drawn(pending=3 * BATCH + 7, turns=5 * BATCH)
+    assert len(set(window.roots.tolist())) == len(window.roots) == window.pending + window.turns
+    assert len(set(window.order.tolist())) == window.turns
+    for start in range(0, window.turns, BATCH):
+        assert window.order[start : start + BATCH].max() < window.pending + start

@@ -5,14 +5,11 @@ from collections import Counter
 import pytest
 
 from acker_cli.demo import text
-from benchmarks.errors import BenchmarkError
+from benchmarks.harness import BenchmarkError, Spread, publish
 from benchmarks.report import word_count_table
-from benchmarks.results import Spread, report
-from benchmarks.word_count.contestants import Contestant, Counted
-from benchmarks.word_count.ours import Ours
-from benchmarks.word_count.rounds import Round, check, row
+from benchmarks.word_count.contestants import Contestant, Counted, Ours
+from benchmarks.word_count.rounds import Round, Sample, Steady, check, row, steady
 from benchmarks.word_count.text import lines, plain_count
-from benchmarks.word_count.watching import Look, Steady, steady
 
 
 def contestant() -> Contestant:
@@ -28,10 +25,10 @@ def test_lines_are_the_words_of_the_demo_and_begin_anew() -> None:
 
 
 def test_the_steady_part_lies_between_the_first_and_the_last_tenth() -> None:
-    looks = [Look(0, 0, 0, 0), Look(5, 200, 4, 1), Look(7, 600, 8, 3), Look(8, 1_000, 9, 4)]
-    assert steady(looks, 1_000) == Steady(2.5, 5.25, 6.75, 3.25)
+    samples = [Sample(0, 0, 0, 0), Sample(5, 200, 4, 1), Sample(7, 600, 8, 3), Sample(8, 1_000, 9, 4)]
+    assert steady(samples, 1_000) == Steady(5.25, 6.75, 3.25)
     with pytest.raises(BenchmarkError, match="take more --lines"):
-        steady([Look(0, 400), Look(1, 1_000)], 1_000)
+        steady([Sample(0, 400), Sample(1, 1_000)], 1_000)
 
 
 def test_a_wrong_count_and_a_failed_tree_are_errors() -> None:
@@ -47,7 +44,7 @@ def test_a_wrong_count_and_a_failed_tree_are_errors() -> None:
 
 def test_a_row_and_the_short_table() -> None:
     rounds = [
-        Round(100, 1_000, Steady(0, seconds, 0.008, 0.008), 2 * seconds, Counted(Counter(), 0, 2.0, 9.5), {"acks": 500})
+        Round(100, 1_000, Steady(seconds, 0.008, 0.008), 2 * seconds, Counted(Counter(), 0, 2.0, 9.5), {"acks": 500})
         for seconds in (2.0, 4.0, 1.0)
     ]
     made = row(contestant(), rounds)
@@ -55,5 +52,8 @@ def test_a_row_and_the_short_table() -> None:
     assert made["tuples_per_s_of_whole_round"].median == 250
     assert made["cpu_us_per_tuple_with_broker"].median == 20
     assert made["kafka_bytes_by_topic"] == {"acks": 0.5}
-    found = report("word_count", {}, [made, {**made, "contestant": "bytewax", "p50_ms": Spread.of([3.0], 1)}], {})
-    assert word_count_table(found).splitlines()[2] == "| ours | 400 | 20 µs | 2 ms | 9.5 ms |"
+    rows = [made, {**made, "contestant": "bytewax", "p50_ms": Spread.of([3.0], 1)}]
+    assert (
+        word_count_table(publish("word_count", {}, rows, {}, None)).splitlines()[2]
+        == "| ours | 400 | 20 µs | 2 ms | 9.5 ms |"
+    )

@@ -1,10 +1,12 @@
-"""The topologies that the benchmarks run, in processes of their own; the environment says which."""
+"""The topologies of the benchmarks: a source, bolts that transform, and a sink; the environment has the plan."""
 
 import json
 import os
 import time
 from array import array
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -12,7 +14,8 @@ from typing import Any, Final, Literal, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.broker_topics import payloads
+from benchmarks.processes import RunningTopology, running_topology
+from benchmarks.topics import Topics, payloads
 from spout_sdk import (
     ArrowBolt,
     ArrowCollector,
@@ -28,10 +31,13 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from tuple_tree.manifest import Guarantee
+from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee
 
-PLAN: Final = "ACKER_BENCHMARK_PLAN"
-REFERENCE: Final = "benchmarks.plans:planned"
+REFERENCE: Final = "benchmarks.topologies:planned"
+STREAM: Final = declare({"payload": bytes})
+"""Of every component: payloads of 100 bytes."""
+_PLAN: Final = "ACKER_BENCHMARK_PLAN"
+_STAMP_BYTES: Final = 20
 
 Source = Literal["prepared", "topic", "paced", "endless"]
 
@@ -42,15 +48,16 @@ class Plan:
 
     Attributes:
         name: of the topology.
-        guarantee: what it promises.
-        source: `prepared` payloads as fast as they are taken, the records of a `topic`, or `paced` payloads.
+        guarantee: of the topology.
+        source: `prepared` payloads at full speed, the records of a `topic`, or `paced` payloads for some seconds, or
+            `endless` paced ones until a file is there.
         hops: bolts, one behind the other; the last emits nothing.
         max_spout_pending: open trees.
         ack_partitions: of the ack log.
         topic: for the source that reads one.
         rate: tuples a second, for the paced sources.
         seconds: after which the paced source ends.
-        report: where the paced source writes what it measured, if it is to keep all latencies.
+        directory: where the paced source and its sink write their latencies.
         stop: the endless source ends once this file is there.
         columns: whether the bolts that transform take Arrow record batches.
     """
@@ -60,11 +67,11 @@ class Plan:
     source: Source = "prepared"
     hops: int = 2
     max_spout_pending: int = 20_000
-    ack_partitions: int = 1
+    ack_partitions: int = DEFAULT_ACK_PARTITIONS
     topic: str = ""
     rate: float = 0.0
     seconds: float = 0.0
-    report: str = ""
+    directory: str = ""
     stop: str = ""
     columns: bool = False
 
@@ -75,21 +82,48 @@ class Plan:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its processes must be told."""
-        return {PLAN: json.dumps(asdict(self))}
+        """The environment variables of its processes."""
+        return {_PLAN: json.dumps(asdict(self))}
 
     @classmethod
-    def told(cls) -> Self:
-        """The plan that this process was told."""
-        return cls(**json.loads(os.environ[PLAN]))
+    def from_environment(cls) -> Self:
+        """The plan of this process."""
+        return cls(**json.loads(os.environ[_PLAN]))
+
+    def topology(self) -> Topology:
+        builder = TopologyBuilder(
+            self.name,
+            guarantee=self.guarantee,
+            ack_partitions=self.ack_partitions,
+            max_spout_pending=self.max_spout_pending,
+            message_timeout=60.0,
+        )
+        sources = {"prepared": Prepared, "paced": Paced, "endless": Endless}
+        spout = KafkaSpout(self.topic, streams=(STREAM,)) if self.source == "topic" else sources[self.source]
+        builder.set_spout("source", spout)
+        source, transform = "source", TransformColumns if self.columns else Transform
+        sink = TimedSink if self.source == "paced" else Sink
+        for bolt in self.bolts:
+            builder.set_bolt(bolt, sink if bolt == "sink" else transform).shuffle_grouping(source)
+            source = bolt
+        return builder.build()
 
 
-STREAM: Final = declare({"payload": bytes})
-"""Of every component: payloads, in packs."""
+def planned() -> Topology:
+    """The topology of this process's plan."""
+    return Plan.from_environment().topology()
+
+
+@contextmanager
+def running_plan(topics: Topics, plan: Plan) -> Iterator[RunningTopology]:
+    """Makes the topics of a plan, and runs all its components, one process each, and one acker worker."""
+    topics.create_for(plan.topology().manifest)
+    with running_topology(topics.servers, REFERENCE, plan.environment) as running:
+        yield running
 
 
 class Prepared(Spout):
-    """Payloads that are ready, as fast as they are taken: a source that costs nothing."""
+    """Payloads that are ready, at full speed: a source that costs nothing."""
 
     streams = (STREAM,)
 
@@ -112,7 +146,7 @@ class Prepared(Spout):
 
 
 class Paced(Spout):
-    """So many payloads a second by a timetable, whatever becomes of them: latency counts from the time intended.
+    """So many payloads a second by a timetable; a payload begins with its intended time, from which latency counts.
 
     A source that waits for answers would be late where the system is slow, and would leave out just what was worst.
     """
@@ -120,9 +154,9 @@ class Paced(Spout):
     streams = (STREAM,)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
-        self.plan = Plan.told()
+        self.plan = Plan.from_environment()
         self.collector = collector
-        self.values = [(payload,) for payload in payloads()]
+        self.payload = payloads(1)[0][_STAMP_BYTES:]
         self.number = 0
         self.total = int(self.plan.rate * self.plan.seconds)
         self.interval = 1 / self.plan.rate
@@ -133,36 +167,36 @@ class Paced(Spout):
 
     def next_tuple(self) -> None:
         number = self.number
-        late = time.monotonic() - (self.began + number * self.interval)
+        due = self.began + number * self.interval
+        late = time.monotonic() - due
         if late < 0 or number >= self.total:
             return
         self.latest = max(self.latest, late)
         self.number = number + 1
-        self.collector.emit(self.values[number % len(self.values)], message_id=number)
+        self.collector.emit((b"%0*.6f" % (_STAMP_BYTES, due) + self.payload,), message_id=number)
 
     def ack(self, message_id: Any) -> None:
         self.latencies.append(time.monotonic() - (self.began + message_id * self.interval))
 
     def fail(self, message_id: Any, reason: Failure) -> None:
-        # It is not replayed: a run with failures is told as one.
+        # It is not replayed: the result has the number of failures.
         self.failed += 1
 
     def close(self) -> None:
-        said = {
-            "emitted": self.number,
+        result = {
             "failed": self.failed,
-            "latest_emit_ms": self.latest * 1e3,
-            "latencies_ms": [round(latency * 1e3, 3) for latency in self.latencies],
+            "latest_emit_ms": round(self.latest * 1e3, 3),
+            "complete_ms": [round(latency * 1e3, 3) for latency in self.latencies],
         }
-        Path(self.plan.report).write_text(json.dumps(said))
+        Path(self.plan.directory, f"{self.plan.name}.source").write_text(json.dumps(result))
 
 
 class Endless(Prepared):
-    """So many payloads a second, until it is told to end. What fails is emitted again."""
+    """So many payloads a second, until the stop file is there. What fails is emitted again."""
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         super().open(context, collector)
-        plan = Plan.told()
+        plan = Plan.from_environment()
         self.context = context
         self.rate = plan.rate
         self.stop = Path(plan.stop)
@@ -207,39 +241,23 @@ class TransformColumns(ArrowBolt):
         collector.ack()
 
 
-class Last(BasicBolt):
+class Sink(BasicBolt):
     """Takes what comes."""
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         pass
 
 
-_SOURCES: Final[dict[str, type[Spout]]] = {
-    "prepared": Prepared,
-    "paced": Paced,
-    "endless": Endless,
-}
+class TimedSink(BasicBolt):
+    """Notes how long the payloads of a paced source took to come."""
 
+    def prepare(self, context: TaskContext) -> None:
+        self.latencies = array("d")
 
-def of(plan: Plan) -> Topology:
-    """The topology of a plan."""
-    builder = TopologyBuilder(
-        plan.name,
-        guarantee=plan.guarantee,
-        ack_partitions=plan.ack_partitions,
-        max_spout_pending=plan.max_spout_pending,
-        message_timeout=60.0,
-    )
-    spout = KafkaSpout(plan.topic, streams=(STREAM,)) if plan.source == "topic" else _SOURCES[plan.source]
-    builder.set_spout("source", spout)
-    source = "source"
-    for bolt in plan.bolts:
-        transform = TransformColumns if plan.columns else Transform
-        builder.set_bolt(bolt, Last if bolt == "sink" else transform).shuffle_grouping(source)
-        source = bolt
-    return builder.build()
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        self.latencies.append(time.monotonic() - float(tuple_.values[0][:_STAMP_BYTES]))
 
-
-def planned() -> Topology:
-    """The topology that this process was told to run."""
-    return of(Plan.told())
+    def cleanup(self) -> None:
+        plan = Plan.from_environment()
+        latencies = [round(latency * 1e3, 3) for latency in self.latencies]
+        Path(plan.directory, f"{plan.name}.sink").write_text(json.dumps(latencies))

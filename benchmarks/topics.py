@@ -1,29 +1,43 @@
-"""Topics of a benchmark: made, filled, and watched from outside.
+"""The broker of a benchmark and its topics, which are filled, and watched from outside.
 
-Everything that is compared is measured here and in the same way, by what has arrived in a topic: how many records, or
-how many tuples are in them, and when the broker appended them. No program measures itself.
+Contestants are compared by what has arrived in a topic: how many records, or tuples in them, and when the broker
+appended them. No program measures itself.
 """
 
+import contextlib
 import itertools
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.errors import BenchmarkError
+from benchmarks.harness import BenchmarkError
 from benchmarks.processes import cpu_seconds
+from kafka_clients.catalogue import Catalogue
 from kafka_clients.watermarks import watermarks
+from local_kafka import LocalKafka
 from spout_sdk.emitting.ack_buffer import FULL
 from tuple_tree.ids import pack_ids, random_column
+from tuple_tree.manifest import Manifest
 from tuple_tree.packs import MAX_ROWS, PackCodec
 from tuple_tree.payloads import encode_tuples
 from tuple_tree.streams import Stream
+from tuple_tree.topics import topic_specs
 
 PAYLOAD_BYTES: Final = 100
 _ALPHABET: Final = b"abcdefghijklmnopqrstuvwxyz "
@@ -47,10 +61,12 @@ class Topics:
 
     Args:
         servers: where it is.
+        pid: of its process.
     """
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, pid: int = 0) -> None:
         self.servers = servers
+        self.pid = pid
         self._admin = AdminClient({"bootstrap.servers": servers})
         self._reader = Consumer(
             {
@@ -65,12 +81,7 @@ class Topics:
         )
 
     def create(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
-        """Makes topics that are not there yet.
-
-        Args:
-            topics: name → partitions.
-            config: of each; the broker's append time is always set.
-        """
+        """Makes topics (name → partitions) that are not there yet, with the broker's append time."""
         there = self._admin.list_topics(timeout=30).topics
         wanted = [
             NewTopic(name, partitions, 1, config={**APPEND_TIME, **(config or {})})
@@ -80,10 +91,37 @@ class Topics:
         if wanted:
             for future in self._admin.create_topics(wanted).values():
                 future.result(30)
+        for topic in wanted:
+            self._await_described(topic.topic)
+
+    def _await_described(self, topic: str) -> None:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.end(topic)
+                return
+            except KafkaException as error:
+                unknown = error.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
+                if not unknown or time.monotonic() > deadline:
+                    raise BenchmarkError(f"the broker does not describe {topic}: {error.args[0].str()}") from error
+            time.sleep(0.1)
+
+    def create_for(self, manifest: Manifest) -> None:
+        """Makes the topics of a topology, and publishes its manifest."""
+        for spec in topic_specs(manifest):
+            self.create({spec.name: spec.partitions}, spec.config)
+        Catalogue({"bootstrap.servers": self.servers}).publish(manifest)
+
+    def delete(self, of: str) -> None:
+        """Deletes all topics that have a word in their name."""
+        names = [name for name in self._admin.list_topics(timeout=30).topics if of in name]
+        for future in self._admin.delete_topics(names).values() if names else ():
+            future.result(30)
 
     def fill(self, topic: str, records: int, headers: Callable[[], list[Any] | None] = lambda: None) -> None:
         """Writes so many payloads into partition 0, a record each."""
-        self._write(topic, ((value, headers()) for value in itertools.islice(itertools.cycle(payloads()), records)))
+        values = itertools.islice(itertools.cycle(payloads()), records)
+        self.write(topic, ((value, 0, headers()) for value in values))
 
     def fill_packs(self, topic: str, stream: Stream, tuples: int, source: bytes, ack_partitions: int | None) -> None:
         """Writes so many payloads as tuples into partition 0, in full packs: the tuples are rounded up to these.
@@ -92,9 +130,10 @@ class Topics:
         """
         pack = encode_tuples(PackCodec(stream), [(payload,) for payload in payloads(MAX_ROWS)])
         headers = tracked_headers(source, MAX_ROWS, ack_partitions) if ack_partitions else untracked_headers(source)
-        self._write(topic, ((pack, headers()) for _ in range(0, tuples, MAX_ROWS)))
+        self.write(topic, ((pack, 0, headers()) for _ in range(0, tuples, MAX_ROWS)))
 
-    def _write(self, topic: str, records: Iterable[tuple[bytes, list[Any] | None]]) -> None:
+    def write(self, topic: str, records: Iterable[tuple[bytes, int, list[Any] | None]]) -> None:
+        """Writes records: value, partition, headers."""
         producer = Producer(
             {
                 "bootstrap.servers": self.servers,
@@ -104,75 +143,63 @@ class Topics:
                 "queue.buffering.max.messages": 500_000,
             }
         )
-        for value, headers in records:
+        for value, partition, headers in records:
             while True:
                 try:
-                    producer.produce(topic, value, partition=0, headers=headers)
+                    producer.produce(topic, value, partition=partition, headers=headers)
                     break
                 except BufferError:
                     producer.poll(0.05)
         if producer.flush(120):
             raise BenchmarkError(f"{topic} could not be filled: the broker does not answer")
 
-    def end(self, topic: str) -> int:
-        """The high watermark of partition 0."""
-        return int(watermarks(self._reader, TopicPartition(topic, 0), 30)[1])
+    def end(self, topic: str, partition: int = 0) -> int:
+        """The high watermark of a partition."""
+        return int(watermarks(self._reader, TopicPartition(topic, partition), 30)[1])
 
-    def tuples(self, topic: str, stream: Stream, first: int, end: int) -> int:
-        """How many tuples the packs from one offset of partition 0 to another have, that one excluded."""
-        codec, count = PackCodec(stream), 0
-        self._reader.assign([TopicPartition(topic, 0, first)])
-        heard = time.monotonic()
+    def read(self, topic: str, first: int, end: int, partition: int = 0) -> Iterator[Message]:
+        """The records from one offset of a partition to another, that one excluded.
+
+        Raises:
+            BenchmarkError: if none comes for 30 s.
+        """
+        self._reader.assign([TopicPartition(topic, partition, first)])
+        latest = time.monotonic()
         try:
             while True:
                 messages = self._reader.consume(1_000, 0.1)
-                heard = time.monotonic() if messages else heard
-                if time.monotonic() - heard > 30:
+                latest = time.monotonic() if messages else latest
+                if time.monotonic() - latest > 30:
                     raise BenchmarkError(f"{topic} could not be read from offset {first} within 30 s")
                 for message in messages:
                     error, offset = message.error(), message.offset()
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         raise BenchmarkError(f"{topic} could not be read from offset {first}: {error}")
                     if error is not None or (offset is not None and offset >= end):
-                        return count
-                    count += codec.decode_batch(message.value() or b"").num_rows
+                        return
+                    yield message
         finally:
             self._reader.unassign()
+
+    def tuples(self, topic: str, stream: Stream, first: int, end: int) -> int:
+        """How many tuples the packs from one offset of partition 0 to another have, that one excluded."""
+        codec = PackCodec(stream)
+        return sum(codec.decode_batch(message.value() or b"").num_rows for message in self.read(topic, first, end))
 
     def appended_at(self, topic: str, offset: int) -> float:
         """When the broker appended the record at an offset of partition 0; seconds since the epoch, to 1 ms.
 
-        Where a transaction's marker lies there, which nobody can read, that of the last record before it.
+        Where a transaction's marker lies there, which cannot be read, that of the last record before it.
         """
         back = 0
         while True:
             first = max(0, offset - back)
-            found = self._last_append(topic, first, offset)
-            if found is not None:
-                return found
+            appended = [message.timestamp()[1] / 1000 for message in self.read(topic, first, offset + 1)]
+            if appended:
+                return appended[-1]
             if first == 0:
                 raise BenchmarkError(f"{topic} has no record up to offset {offset}")
             back = max(16, 16 * back)
-
-    def _last_append(self, topic: str, first: int, last: int) -> float | None:
-        """When the last record of some offsets was appended; None if there is none."""
-        self._reader.assign([TopicPartition(topic, 0, first)])
-        found = None
-        try:
-            while True:
-                message = self._reader.poll(30)
-                if message is None:
-                    raise BenchmarkError(f"{topic} could not be read from offset {first} within 30 s")
-                error, offset = message.error(), message.offset()
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise BenchmarkError(f"{topic} could not be read from offset {first}: {error}")
-                if error is not None or (offset is not None and offset > last):
-                    return found
-                found = message.timestamp()[1] / 1000
-                if offset == last:
-                    return found
-        finally:
-            self._reader.unassign()
 
     def rewind(self, group: str, topic: str) -> None:
         """Lets a group, which nobody may be in, read partition 0 from its beginning."""
@@ -181,8 +208,18 @@ class Topics:
             future.result(30)
 
     def close(self) -> None:
-        """Lets go of the broker."""
         self._reader.close()
+
+
+@contextlib.contextmanager
+def broker(properties: Mapping[str, str] | None = None, data_dir: Path | None = None) -> Iterator[Topics]:
+    """Runs an embedded broker, with the JVM of a server and 1 GiB of heap, and yields its topics."""
+    with LocalKafka(properties=properties or {}, data_dir=data_dir, jvm="server", heap="1g") as kafka:
+        topics = Topics(kafka.bootstrap_servers, kafka.pid or 0)
+        try:
+            yield topics
+        finally:
+            topics.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,32 +329,6 @@ def watch(
         {name: last.cpu[name] - start.cpu[name] for name in last.cpu},
         {name: last.progress[name] - start.progress.get(name, 0) for name in last.progress},
     )
-
-
-class ArrivedTuples:
-    """Counts the tuples that have arrived in partition 0 of a topic, and may be read.
-
-    Args:
-        kafka: librdkafka properties.
-        topic: of one stream's records.
-        stream: whose tuples these are, in packs.
-    """
-
-    def __init__(self, kafka: Mapping[str, Any], topic: str, stream: Stream) -> None:
-        self._codec = PackCodec(stream)
-        self._consumer = Consumer({**kafka, "group.id": "arrivals", "enable.auto.commit": False})
-        self._consumer.assign([TopicPartition(topic, 0, 0)])
-        self._count = 0
-
-    def count(self) -> int:
-        """How many there are, as far as they could be read at once."""
-        while records := self._consumer.consume(1_000, 0):
-            self._count += sum(self._codec.decode_batch(each.value() or b"").num_rows for each in records)
-        return self._count
-
-    def close(self) -> None:
-        """Lets go of the broker."""
-        self._consumer.close()
 
 
 def tracked_headers(source: bytes, tuples: int = 1, ack_partitions: int = 1) -> Callable[[], list[Any]]:

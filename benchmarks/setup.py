@@ -1,0 +1,141 @@
+"""Fetches the peers into `.bench`, in pinned versions; what is there already stays.
+
+    python -m benchmarks.setup              # all, as `make bench-setup` does
+    python -m benchmarks.setup storm plots
+
+Python peers get a virtual environment each, of `requirements/NAME.txt`; Storm and its programs come by Maven, of
+`storm/pom.xml`.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.harness import NotSetUpError
+from local_kafka.java import find_java
+
+_HERE: Final = Path(__file__).parent
+_FETCHED: Final = _HERE.parent / ".bench"
+_STORM: Final = _FETCHED / "storm"
+ACKER_WINDOW: Final = "AckerWindow"
+WORD_COUNT: Final = "WordCount"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A virtual environment in `.bench/NAME`.
+
+    Attributes:
+        name: of the environment.
+        package: that it is about.
+    """
+
+    name: str
+    package: str
+
+    def fetch(self) -> None:
+        """Makes it, unless it is there with these versions. Raises `NotSetUpError`."""
+        if self._is_there():
+            return
+        make = [sys.executable, "-m", "venv", "--clear", str(self._directory)]
+        pip = [str(self._directory / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+        for command in (make, [*pip, "install", "--quiet", "--requirement", str(self._requirements)]):
+            if subprocess.run(command, check=False).returncode:
+                raise NotSetUpError(f"{self.package} could not be installed into {self._directory}: see above")
+        listed = subprocess.run([*pip, "list", "--format", "json"], check=True, stdout=subprocess.PIPE).stdout
+        versions = {package["name"]: package["version"] for package in json.loads(listed)}
+        # Written last: an installation that was interrupted begins anew.
+        stamp = {"requirements": self._requirements.read_text(), "versions": versions}
+        self._stamp.write_text(json.dumps(stamp, indent=2))
+
+    def python(self) -> Path:
+        """Its interpreter. Raises `NotSetUpError` if it is missing, or has other versions."""
+        if not self._is_there():
+            raise NotSetUpError(f"{self.package} is not there, or in another version: run make bench-setup")
+        return self._directory / "bin" / "python"
+
+    def versions(self) -> dict[str, str]:
+        """The version of the package, and that of its Kafka client. Raises `NotSetUpError`."""
+        self.python()
+        installed: dict[str, str] = json.loads(self._stamp.read_text())["versions"]
+        clients = [name for name in ("confluent-kafka", "aiokafka") if name in installed]
+        return {
+            self.package: installed[self.package],
+            **{f"{client} of {self.package}": installed[client] for client in clients},
+        }
+
+    @property
+    def _directory(self) -> Path:
+        return _FETCHED / self.name
+
+    @property
+    def _stamp(self) -> Path:
+        return self._directory / "fetched.json"
+
+    @property
+    def _requirements(self) -> Path:
+        return _HERE / "requirements" / f"{self.name}.txt"
+
+    def _is_there(self) -> bool:
+        if not self._stamp.exists():
+            return False
+        requirements: str = json.loads(self._stamp.read_text())["requirements"]
+        return requirements == self._requirements.read_text()
+
+
+PLOTS: Final = Environment("plots", "matplotlib")
+FRAMEWORKS: Final = {name: Environment(name, name) for name in ("quixstreams", "bytewax", "pystorm")}
+
+
+def fetch_storm() -> None:
+    """Fetches Storm and compiles the programs. Raises `NotSetUpError`."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NotSetUpError("No `mvn` found, which fetches Apache Storm. Install Apache Maven 3.6 or newer")
+    command = [maven, "--batch-mode", "--quiet", "--file", str(_HERE / "storm" / "pom.xml")]
+    # What an older program or version left must not be found again.
+    shutil.rmtree(_STORM, ignore_errors=True)
+    command += [f"-Dbench.directory={_STORM}", "compile", "dependency:copy-dependencies"]
+    if subprocess.run(command, check=False).returncode:
+        raise NotSetUpError("Maven could not fetch Apache Storm or compile its programs: see above")
+
+
+def require_storm() -> None:
+    """Raises `NotSetUpError` if Storm was not fetched."""
+    if not all((_STORM / "classes" / f"{program}.class").exists() for program in (ACKER_WINDOW, WORD_COUNT)):
+        raise NotSetUpError("Apache Storm is not there, or in part: run make bench-setup")
+
+
+def storm_program(name: str, heap_mb: int, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+    """The command that runs a program with Storm, in a heap of this size from start to end. Raises `NotSetUpError`."""
+    require_storm()
+    class_path = f"{_STORM / 'classes'}:{_STORM / 'jars'}/*"
+    # G1 is what Java takes by itself on any machine with two processors.
+    fixed = [f"-Xms{heap_mb}m", f"-Xmx{heap_mb}m", "-XX:+UseG1GC"]
+    fixed.append(f"-Dlog4j2.configurationFile={_HERE / 'storm' / 'log4j2.properties'}")
+    return [str(find_java().executable), *fixed, *options, "-cp", class_path, name, *arguments]
+
+
+def main() -> None:
+    peers: dict[str, Callable[[], None]] = {each.name: each.fetch for each in (PLOTS, *FRAMEWORKS.values())}
+    peers["storm"] = fetch_storm
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.setup", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("peer", nargs="*", choices=[[], *peers], metavar="PEER", help=f"{', '.join(peers)}; else all")
+    for name in parser.parse_args().peer or peers:
+        print(f"{name} …", flush=True)
+        try:
+            peers[name]()
+        except NotSetUpError as error:
+            sys.exit(f"{name}: {error}")
+
+
+if __name__ == "__main__":
+    main()
