@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from numpy.typing import NDArray
 
 from benchmarks.harness import BenchmarkError
-from benchmarks.topics import Topics
+from benchmarks.topics import QUIET, Topics
 from benchmarks.window import BATCH, Window
 from tuple_tree.codec import decode_notice_batch, encode_ack_batch
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
@@ -87,7 +87,7 @@ class AckLog:
         self._acks, notices = acks_topic(self.topology), notices_topic(self.topology, "spout")
         self._spout = SpoutTask(notices, 0, _TIMEOUT_MS)
         topics.create_for(manifest)
-        kafka: dict[str, Any] = {"bootstrap.servers": topics.servers}
+        kafka = {"bootstrap.servers": topics.servers, **QUIET}
         self._admin = AdminClient(kafka)
         self._producer = Producer({**kafka, "enable.idempotence": True, "linger.ms": 5})
         self._session, self._sequence = uuid.uuid4().bytes, 0

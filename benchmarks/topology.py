@@ -205,7 +205,7 @@ def _pipeline(topics: Topics, given: argparse.Namespace, source: Source, guarant
             raise BenchmarkError(f"trees failed, so this measures nothing: {failures}")
     measured = {
         "tuples_per_s": flow.rate,
-        "source_cpu_us_per_tuple": flow.cpu_us("source", flow.progress["source"]),
+        "source_cpu_us_per_tuple": flow.cpu_us("source", max(flow.progress["source"], 1)),
         "transform_cpu_us_per_tuple": flow.cpu_us("transform"),
         "sink_cpu_us_per_tuple": flow.cpu_us("sink", max(flow.progress["sink"], 1)),
         "acker_cpu_us_per_tuple": flow.cpu_us("acker") if "acker" in flow.cpu else 0.0,
