@@ -21,7 +21,7 @@ from benchmarks.topics import QUIET, Topics
 from benchmarks.window import BATCH, Window
 from tuple_tree.codec import decode_notice_batch, encode_ack_batch
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription
-from tuple_tree.messages import AckBatch, SpoutTask
+from tuple_tree.messages import AckBatch, SpoutAddress
 from tuple_tree.names import acker_group, acks_topic, notices_topic
 from tuple_tree.streams import declare
 
@@ -85,7 +85,7 @@ class AckLog:
             components=(spout, BoltManifest(name="bolt", subscriptions=(subscription,))),
         )
         self._acks, notices = acks_topic(self.topology), notices_topic(self.topology, "spout")
-        self._spout = SpoutTask(notices, 0, _TIMEOUT_MS)
+        self._spout = SpoutAddress(notices, 0, _TIMEOUT_MS)
         topics.create_for(manifest)
         kafka = {"bootstrap.servers": topics.servers, **QUIET}
         self._admin = AdminClient(kafka)

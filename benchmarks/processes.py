@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from acker_cli.acker_pool import AckerPool
-from acker_cli.acker_process import AckerLaunch
+from acker_cli.processes.acker_pool import AckerPool
+from acker_cli.processes.acker_process import AckerLaunch
 from benchmarks.harness import BenchmarkError
 from benchmarks.setup import FRAMEWORKS
 from spout_sdk import TopologyRunner, load_topology

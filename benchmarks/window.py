@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acker_worker.ledger import Ledger, LedgerSettings
-from tuple_tree.messages import SpoutTask
+from tuple_tree.messages import SpoutAddress
 
 BATCH: Final = 4_096
 SEED: Final = 7
 SETTINGS: Final = LedgerSettings(tick_ms=1_000, max_age_ms=300_000, orphan_timeout_ms=30_000)
-SPOUT: Final = SpoutTask("bench.notices.spout", 0, 30_000)
+SPOUT: Final = SpoutAddress("bench.notices.spout", 0, 30_000)
 
 Ids = NDArray[np.uint64]
 Round = Callable[[], float]
