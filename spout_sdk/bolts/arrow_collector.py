@@ -49,19 +49,7 @@ class Emission(NamedTuple):
 
 
 class ColumnOutput:
-    """What all calls of an `ArrowBolt` of a task share.
-
-    Args:
-        context: of the task.
-        collector: of the task.
-        acks: None where trees are not followed.
-        entropy: returns random bytes.
-        groupings: the topology's custom ones.
-        max_rows: tuples of a record, at most.
-
-    Raises:
-        TopologyError: if a stream of the component is not made of packs.
-    """
+    """What all calls of an `ArrowBolt` of a task share; raises `TopologyError` if a stream is not made of packs."""
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ A pack is sent when it is full, when its oldest tuple has lingered, and at once 
 
 from array import array
 from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -25,8 +26,9 @@ Undelivered = Callable[[Sequence[int], int, Any, Any], None]
 """Called with the roots of tuples that are not delivered, how many these are, the error, and the message, if any."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class OpenPack:
-    """Tuples of one stream for one task that are not sent yet.
+    """Tuples of one stream for one task that are not sent yet, of at most `max_rows` a record.
 
     Attributes:
         rows: a row for each tuple.
@@ -41,40 +43,26 @@ class OpenPack:
         is_special: whether there are `counts` or a `trace_context`.
     """
 
-    __slots__ = (
-        "batched",
-        "batches",
-        "codec",
-        "counts",
-        "ids",
-        "is_special",
-        "key",
-        "limit",
-        "most",
-        "owners",
-        "rows",
-        "source",
-        "task",
-        "topic",
-        "trace_context",
-    )
+    topic: str
+    task: int
+    codec: PayloadCodec
+    source: tuple[str, bytes]
+    max_rows: InitVar[int]
+    most: int = field(init=False)
+    limit: int = field(init=False)
+    rows: list[Any] = field(default_factory=list)
+    batches: list[Columns] = field(default_factory=list)
+    batched: int = 0
+    ids: "array[int]" = field(default_factory=partial(array, "Q"))
+    owners: list[int] = field(default_factory=list)
+    counts: list[int] | None = None
+    key: bytes | None = None
+    trace_context: Headers = field(default_factory=list)
+    is_special: bool = False
 
-    def __init__(self, topic: str, task: int, codec: PayloadCodec, source: tuple[str, bytes], max_rows: int) -> None:
-        self.topic = topic
-        self.task = task
-        self.codec = codec
-        self.source = source
-        self.most = min(max_rows, codec.max_rows)
+    def __post_init__(self, max_rows: int) -> None:
+        self.most = min(max_rows, self.codec.max_rows)
         self.limit = min(_FIRST_LIMIT, self.most)
-        self.rows: list[Any] = []
-        self.batches: list[Columns] = []
-        self.batched = 0
-        self.ids = array("Q")
-        self.owners: list[int] = []
-        self.counts: list[int] | None = None
-        self.key: bytes | None = None
-        self.trace_context: Headers = []
-        self.is_special = False
 
 
 class Packer:

@@ -11,12 +11,14 @@ which holds those of a tumbling window twice as long.
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.windows.specs import WindowSpec
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Window:
     """The tuples of one window, the oldest first.
 
@@ -33,16 +35,11 @@ class Window:
             to the next.
     """
 
-    __slots__ = ("end", "expired", "new", "start", "tuples")
-
-    def __init__(
-        self, tuples: Sequence[Tuple], new: Sequence[Tuple], expired: Sequence[Tuple], start: float, end: float
-    ) -> None:
-        self.tuples = tuples
-        self.new = new
-        self.expired = expired
-        self.start = start
-        self.end = end
+    tuples: Sequence[Tuple]
+    new: Sequence[Tuple]
+    expired: Sequence[Tuple]
+    start: float
+    end: float
 
     def __repr__(self) -> str:
         return (
@@ -61,29 +58,25 @@ class CountTrigger:
     """A window closes after so many tuples, or when one has waited for longer than `flush_after`.
 
     Attributes:
-        to_come: how many tuples must come before the next window closes.
+        state: what a later instance goes on from: tuples to come, or of a `TimeTrigger`, when the next window ends.
     """
 
     def __init__(self, every: int, flush_after: int | None = None) -> None:
         self._every = every
         self._flush_after = flush_after
-        self.to_come = every
+        self.state = every
 
     @property
-    def state(self) -> int:
-        """What a later instance goes on with."""
-        return self.to_come
-
-    @state.setter
-    def state(self, to_come: int) -> None:
-        self.to_come = to_come
+    def to_come(self) -> int:
+        """How many tuples must come before the next window closes."""
+        return self.state
 
     def count(self) -> None:
-        self.to_come -= 1
+        self.state -= 1
 
     def is_due(self, now: int, oldest: int | None) -> bool:
         """Whether a window closes now; `oldest` is when the first tuple came that is held."""
-        if self.to_come <= 0:
+        if self.state <= 0:
             return True
         return self._flush_after is not None and oldest is not None and now - oldest >= self._flush_after
 
@@ -92,11 +85,11 @@ class CountTrigger:
         return now + 1
 
     def closed(self) -> None:
-        self.to_come = self._every
+        self.state = self._every
 
     def skip(self, _now: int) -> None:
         """Skips windows that are due and hold nothing."""
-        self.to_come = self._every
+        self.state = self._every
 
 
 class TimeTrigger:
