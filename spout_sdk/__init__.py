@@ -12,13 +12,13 @@ Folders, in the order in which a tuple passes through them:
 - `api`: what users write against: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `ArrowBolt`, `AsyncBolt`, `KafkaBolt`,
   tuples, context, hooks.
 - `windows`: bolts that work on many tuples at a time.
-- `topologies`: `TopologyBuilder`, the topology that it builds, its checks; groupings and emit plans.
-- `spouts`: loop, task, collector and pending trees of a spout; `kafka_spout`: a spout that reads Kafka topics.
-- `emitting`: packs of tuples, ack batches, sessions, dead letters; when a task flushes.
-- `bolts`: loop, task, collectors and input offsets of a bolt.
+- `topologies`: `TopologyBuilder`, the topology that it builds, its checks.
+- `spouts`: task, collector and pending trees of a spout; `kafka_spout`: a spout that reads Kafka topics.
+- `emitting`: what all tasks share: groupings, packs of tuples, ack batches, sessions, dead letters, input offsets.
+- `bolts`: task, reader, executor and collectors of a bolt.
 - `delivery`: delivery guarantees: when offsets are committed; the transactions of exactly once.
 - `kafka`: producers, consumers, settings, checks.
-- `runtime`: the process of a component, and the supervisor of many.
+- `runtime`: the loops of tasks, the process of a component, and the supervisor of many.
 - `statistics`: counters, their snapshots, and metrics.
 - `testing`: a whole topology in one process, for tests; imported explicitly.
 

@@ -1,1 +1,1 @@
-"""The way out of a task: groupings, packs of tuples, ack batches, sessions, dead letters, and when they are flushed."""
+"""What all tasks share: groupings, packs of tuples, ack batches, sessions, dead letters, input offsets, flushes."""
