@@ -76,7 +76,7 @@ class BoltTask(Task):
         super().__init__(topology, component, task, environment, self._inputs)
 
         def done_at_once(pack: InputPack) -> None:
-            self._inputs.done((pack,))
+            self._inputs.settle((pack,))
 
         done = done_at_once if self._acks is None else self._acks.cover
         self._dead_letters = BoltDeadLetters(self._context, self._counters, environment.sink, self._acks, done)
@@ -142,12 +142,7 @@ class BoltTask(Task):
         return isinstance(self._bolt, ArrowBolt)
 
     def tick(self, now: float) -> None:
-        """Sends what has lingered, expires inputs, and executes a tick tuple if one is due.
-
-        Raises:
-            DeliveryError: if an ack batch or a dead letter was not delivered; the task cannot go on.
-            ComponentError: as `Executor.execute`.
-        """
+        """Sends what has lingered, expires inputs, and executes a tick tuple if one is due."""
         super().tick(now)
         if stale := self._expiry.expire(now):
             self._context.count(EXPIRED_INPUTS, stale)
@@ -179,15 +174,11 @@ class BoltTask(Task):
         """What is committed beside the offset, for `resume`; empty unless `folds`."""
         if self._holding is None:
             return ""
-        read = max(self._inputs.last_opened, self._dead_letters.kept_to)
+        read = max(self._inputs.last_started, self._dead_letters.kept_to)
         return BoltProgress(read, self._holding._window_progress).metadata
 
     def resume(self, offset: int, metadata: str | None) -> None:
-        """Goes on from a committed offset and its metadata, before the first record is read.
-
-        Raises:
-            UnsupportedVersionError: if a version that this one cannot read has committed it.
-        """
+        """Goes on from a committed offset and its metadata, before the first record is read."""
         if self._holding is not None and (progress := BoltProgress.of(offset, metadata)):
             self._dead_letters.kept_to = progress.read
             self._holding._resume_windows(progress.windows, offset)

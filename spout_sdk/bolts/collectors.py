@@ -219,9 +219,7 @@ class OutputCollector(Emitter):
     def settled(self, pack: InputPack, tuples: int) -> None:
         """Called by the SDK: so many tuples of a record are acked, and the entries are buffered."""
         self._counters.acked += tuples
-        pack.left -= tuples
-        if not pack.left:
-            self._done(pack)
+        self._close(pack, tuples)
 
     def ack_emits(self, tuple_: Tuple) -> None:
         """Called by the SDK: acks the edges of a tuple's children ahead of the tuple.
@@ -236,8 +234,10 @@ class OutputCollector(Emitter):
     def skip_settled(self, tuple_: Tuple) -> None:
         """Called by the SDK: settles a tuple that is read again, whose ack or fail was committed before."""
         tuple_.settled = True
-        pack = tuple_.pack
-        pack.left -= 1
+        self._close(tuple_.pack)
+
+    def _close(self, pack: InputPack, tuples: int = 1) -> None:
+        pack.left -= tuples
         if not pack.left:
             self._done(pack)
 
@@ -320,10 +320,7 @@ class OutputCollector(Emitter):
         if self._acks is not None:
             for root in tuple_.edges:
                 self._acks.fail(root, message)
-        pack = tuple_.pack
-        pack.left -= 1
-        if not pack.left:
-            self._done(pack)
+        self._close(tuple_.pack)
         for hook in self._hooks:
             hook.bolt_fail(tuple_, message)
 

@@ -58,10 +58,7 @@ class Executor:
             self._run = lambda rows: self._user_execute(rows.batch, ArrowCollector(columns, rows))
 
     def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
-        """Executes tuples of one record, one at a time, until about a time of the task's clock.
-
-        Returns:
-            Whether none is left in `tuples`.
+        """Executes tuples of one record, until about a time of the task's clock; returns whether none is left.
 
         Raises:
             ComponentError: if the bolt raised, and its options or the number of failures end the task.

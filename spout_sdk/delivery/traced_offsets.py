@@ -46,7 +46,7 @@ class TracedOffsets(InputOffsets):
         while len(traces) > 1 and traces[1][0] <= oldest:
             traces.popleft()
         return (
-            not self._offsets.done_ahead
+            not self.done_ahead
             and self._emitted() == traces[0][1]
-            and all(pack.left == pack.size for pack in self._open.values())
+            and all(pack.left == pack.size for pack in self._packs.values())
         )

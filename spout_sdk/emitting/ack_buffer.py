@@ -156,7 +156,7 @@ class AckBuffer:
         elif self._sent:
             self._sent[-1].covered.append(pack)
         else:
-            self._inputs.done((pack,))
+            self._inputs.settle((pack,))
 
     def fail(self, root: int, message: str) -> None:
         if len(message) > MAX_MESSAGE:
@@ -181,11 +181,7 @@ class AckBuffer:
             self.flush()
 
     def tick(self, now: float) -> None:
-        """Sends what has lingered.
-
-        Raises:
-            DeliveryError: if a batch was not delivered.
-        """
+        """Sends what has lingered; raises `DeliveryError` if a batch was not delivered."""
         if self._failure is not None:
             raise self._failure
         if not self._size:
@@ -210,12 +206,7 @@ class AckBuffer:
             self._is_sending = False
 
     def deliver(self) -> None:
-        """Sends all that is buffered, and waits until it is delivered.
-
-        Raises:
-            DeliveryError: if a batch was not delivered.
-            BrokerError: if the producer cannot go on.
-        """
+        """Sends all that is buffered, and waits until it is delivered; raises `BrokerError` if it is not."""
         self.flush()
         while self._in_flight > 0 and self._failure is None:
             self._sink.flush_acks(_WAIT_SECONDS)
@@ -246,7 +237,7 @@ class AckBuffer:
         if error is None:
             sent.undelivered -= 1
             while self._sent and not self._sent[0].undelivered:
-                self._inputs.done(self._sent.popleft().covered)
+                self._inputs.settle(self._sent.popleft().covered)
             return
         # Its inputs stay open, so the committed offset cannot pass them, and the process stops: see `tick`.
         self._failure = DeliveryError(f"an ack batch of {self._writer}", self._topic, partition, error)

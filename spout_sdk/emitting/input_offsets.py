@@ -17,63 +17,46 @@ logger = logging.getLogger("spout_sdk.bolt")
 _MARK_SECONDS: Final = 1.0
 
 
-class InputOffsets:
-    """The records of one input partition that are not done.
+class InputOffsets(OffsetManager):
+    """The offsets of one input partition, each of a record with tuples.
 
     A record is done when all its tuples were acked or failed, and the ack batches about them were delivered.
     """
 
     def __init__(self) -> None:
-        self._offsets = OffsetManager()
-        self._open: dict[int, InputPack] = {}
+        super().__init__()
+        self._packs: dict[int, InputPack] = {}
         self._tuples = 0
 
     def open(self, pack: "InputPack") -> None:
         """Opens a record; raises `ValueError` if its offset is not above all that were opened."""
-        self._offsets.start(pack.offset)
-        self._open[pack.offset] = pack
+        self.start(pack.offset)
+        self._packs[pack.offset] = pack
         self._tuples += pack.size
 
-    def done(self, packs: "Sequence[InputPack]") -> None:
+    def settle(self, packs: "Sequence[InputPack]") -> None:
+        """Closes records that are done."""
         for pack in packs:
             self._forget(pack.offset)
-        self._offsets.all_done([pack.offset for pack in packs])
+        self.all_done([pack.offset for pack in packs])
 
     def settle_to(self, offset: int) -> list[int]:
         """Closes all open records up to an offset, and returns their offsets."""
-        stale = self._offsets.open_to(offset)
+        stale = self.open_to(offset)
         for each in stale:
             self._forget(each)
-            self._offsets.done(each)
+            self.done(each)
         return stale
 
     def _forget(self, offset: int) -> None:
-        pack = self._open.pop(offset, None)
+        pack = self._packs.pop(offset, None)
         if pack is not None:
             self._tuples -= pack.size
 
     @property
-    def committable(self) -> int | None:
-        """The offset to commit; None before the first record."""
-        return self._offsets.committable
-
-    @property
-    def oldest_open(self) -> int | None:
-        return self._offsets.oldest_open
-
-    @property
-    def last_opened(self) -> int:
-        """-1 if none was."""
-        return self._offsets.last_started
-
-    @property
     def weight(self) -> int:
         """Tuples of records that are not done, and records that are done behind one that is not."""
-        return self._offsets.uncommitted_count - self.open_count + self._tuples
-
-    @property
-    def open_count(self) -> int:
-        return self._offsets.open_count
+        return self.done_ahead + self._tuples
 
 
 class InputExpiry:
@@ -100,7 +83,7 @@ class InputExpiry:
         marks = self._marks
         oldest = self._inputs.oldest_open
         if oldest is not None:
-            marks.append((now, self._inputs.last_opened))
+            marks.append((now, self._inputs.last_started))
         while marks and (oldest is None or marks[0][1] < oldest):
             marks.popleft()
         stale: list[int] = []

@@ -23,7 +23,7 @@ _FIRST_LIMIT: Final = 64
 _GROWTH: Final = 4
 
 Undelivered = Callable[[Sequence[int], int, Any, Any], None]
-"""Called with the roots of tuples that are not delivered, how many these are, the error, and the message, if any."""
+"""Called when tuples are not delivered or do not fit their stream: roots, number of tuples, error, message if any."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -67,11 +67,6 @@ class OpenPack:
 
 class Packer:
     """Packs and sends what a task emits.
-
-    Args:
-        sink: where to send.
-        counters: of the process.
-        undelivered: called when tuples were not delivered, or do not fit their stream.
 
     Attributes:
         before_send: called before a pack is sent.

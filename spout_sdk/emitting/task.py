@@ -72,11 +72,7 @@ class Task:
         return self._acks.failure if failure is None and self._acks is not None else failure
 
     def tick(self, now: float) -> None:
-        """Sends what has lingered.
-
-        Raises:
-            DeliveryError: if an ack batch or a dead letter was not delivered; the task cannot go on.
-        """
+        """Sends what has lingered; raises `DeliveryError` if an ack batch or a dead letter was not delivered."""
         if self._dead_letters.failure is not None:
             raise self._dead_letters.failure
         self._collector.packer.tick(now)
@@ -110,11 +106,7 @@ class Task:
 
 
 def open_sessions(sink: Sink, tasks: Sequence[Task]) -> None:
-    """Opens sessions, which a new owner of a task does on each ack partition before anything else.
-
-    Raises:
-        BrokerError: if that is not delivered in time.
-    """
+    """Opens sessions, before tasks do anything else; raises `BrokerError` if that is not delivered in time."""
     for task in tasks:
         task.open_session()
     left = sink.flush_acks(OPEN_SECONDS)

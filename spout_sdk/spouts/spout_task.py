@@ -76,11 +76,7 @@ class SpoutTask(Task):
     def emit(self, calls: int) -> bool:
         """Calls `next_tuple` until it emits nothing, too much is pending, or it was called so often.
 
-        Returns:
-            Whether anything was emitted.
-
-        Raises:
-            ComponentError: if the spout raised.
+        Returns whether anything was emitted; raises `ComponentError` if the spout raised.
         """
         counters = self._counters
         pending = self._pending
@@ -166,12 +162,7 @@ class SpoutTask(Task):
             self._spout.ack(message_id)
 
     def tick(self, now: float) -> None:
-        """Sends what has lingered, and fails as lost the trees that had no outcome for too long.
-
-        Raises:
-            DeliveryError: if an ack batch or a dead letter was not delivered; the task cannot go on.
-            ComponentError: if the spout raised.
-        """
+        """Sends what has lingered, and fails as lost the trees that had no outcome for too long."""
         super().tick(now)
         self._pending.tick(now)
         self._limit.tick(now)

@@ -11,11 +11,11 @@ from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.topologies.checks import (
     at_least_one,
+    check_function,
     check_groupable,
     check_guarantee,
     check_source,
     check_ticks,
-    check_transform,
     default_tick_ms,
     millis,
 )
@@ -264,7 +264,7 @@ class TopologyBuilder:
         """
         self._add(name, factory)
         if external:
-            check_transform(name, factory)
+            check_function("bolt", name, factory, "a function, transform(rows) in Spark")
         options = BoltOptions(on_exception, max_consecutive_failures, tick_interval)
         if external and options != DEFAULT_OPTIONS:
             raise TopologyError(

@@ -113,7 +113,7 @@ def check_guarantee(manifest: Manifest) -> None:
 def check_source(name: str, source: Any, streams: tuple[Stream, ...]) -> None:
     """Checks what an external spout was declared with: a topic, or a function that is never called here."""
     if not isinstance(source, str):
-        _check_function("spout", name, source, "the name of a topic, or a function, source(spark) in Spark")
+        check_function("spout", name, source, "the name of a topic, or a function, source(spark) in Spark")
     else:
         try:
             check_topic(source)
@@ -130,11 +130,7 @@ def check_source(name: str, source: Any, streams: tuple[Stream, ...]) -> None:
         )
 
 
-def check_transform(name: str, transform: Any) -> None:
-    _check_function("bolt", name, transform, "a function, transform(rows) in Spark")
-
-
-def _check_function(kind: str, name: str, given: Any, wanted: str) -> None:
+def check_function(kind: str, name: str, given: Any, wanted: str) -> None:
     if isinstance(given, type) and issubclass(given, (Spout, Bolt, BasicBolt)):
         raise TopologyError(
             f"{kind} {name!r} is external and given the class {given.__name__}, which nothing but this SDK runs: take "

@@ -116,13 +116,7 @@ class WindowFold(ABC):
         return json.dumps(state, separators=(",", ":"))
 
     def resume(self, progress: str, offset: int, now: int) -> None:
-        """Goes on from the `progress` of another instance, before the first tuple is taken.
-
-        Args:
-            progress: of the other instance.
-            offset: where reading begins; all before it is settled.
-            now: in nanoseconds of the task's clock.
-        """
+        """Goes on from the `progress` of another instance; reading begins at the offset, all before is settled."""
         if not progress:
             return
         state = json.loads(progress)

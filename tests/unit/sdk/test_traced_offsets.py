@@ -26,7 +26,7 @@ def test_it_is_as_a_plain_history_says(actions: list[str]) -> None:
             assert inputs.is_repeatable == _expected(history, unsettled)
         elif unsettled:
             offset = unsettled.pop(0 if action == "settle" else -1)
-            inputs.done([open_pack(offset)])
+            inputs.settle([open_pack(offset)])
             history.append(("settle", offset))
     assert inputs.is_repeatable == _expected(history, unsettled)
     if reads:
@@ -50,6 +50,6 @@ def test_a_record_of_which_a_tuple_is_settled_is_not_repeatable_until_all_are() 
     seen = [(inputs.is_repeatable, inputs.committable, inputs.weight)]
     for left, done in ((1, []), (0, packs[:1])):
         packs[0].left = left
-        inputs.done(done)
+        inputs.settle(done)
         seen.append((inputs.is_repeatable, inputs.committable, inputs.weight))
     assert seen == [(True, 7, 4), (False, 7, 4), (True, 8, 2)]

@@ -36,7 +36,7 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
         # What waited in it does not count against the other one.
         inputs = guarantee.environment(0).inputs(lambda: 0)
         inputs.open(pack := open_pack(0))
-        inputs.done([pack])
+        inputs.settle([pack])
         guarantee.on_tick(1.0)
         guarantee.on_lost([0])
         guarantee.on_idle(1.05)
