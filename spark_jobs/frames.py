@@ -1,6 +1,6 @@
 """The fields of a stream as columns of a DataFrame: their types in Spark and Arrow, and the way into packs and back."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,13 +13,13 @@ from tuple_tree.payloads import payload_codec
 from tuple_tree.streams import Stream
 
 _PRIMITIVES: Final = {
-    "string": pa.string(),
-    "bytes": pa.binary(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
+    "string": (pa.string(), "string"),
+    "bytes": (pa.binary(), "binary"),
+    "int": (pa.int32(), "int"),
+    "long": (pa.int64(), "bigint"),
+    "float": (pa.float32(), "float"),
+    "double": (pa.float64(), "double"),
+    "boolean": (pa.bool_(), "boolean"),
 }
 _LOGICAL: Final = {
     "timestamp-millis": pa.timestamp("us", "UTC"),
@@ -27,27 +27,14 @@ _LOGICAL: Final = {
     "date": pa.date32(),
     "uuid": pa.string(),
 }
-_DDL: Final = {
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.bool_(): "boolean",
-    pa.date32(): "date",
-}
+_DDL: Final[Mapping[Any, str]] = {pa.date32(): "date", **dict(_PRIMITIVES.values())}
 
 
 def frame_type(avro: Any) -> Any:
-    """The Arrow type of a DataFrame's column for an Avro type.
-
-    Raises:
-        ComponentRefusedError: if Spark has none.
-    """
+    """The Arrow type of a DataFrame's column for an Avro type."""
     if isinstance(avro, str):
         if avro in _PRIMITIVES:
-            return _PRIMITIVES[avro]
+            return _PRIMITIVES[avro][0]
     elif isinstance(avro, list):
         others = [branch for branch in avro if branch != "null"]
         if len(others) == 1:
@@ -95,11 +82,7 @@ def ddl_of(type_: Any) -> str:
 
 @dataclass(frozen=True)
 class StreamFrame:
-    """A stream as columns of a DataFrame; picklable, for the executors.
-
-    Attributes:
-        stream: as declared.
-    """
+    """A stream as columns of a DataFrame; picklable, for the executors."""
 
     stream: Stream
 
@@ -117,12 +100,7 @@ class StreamFrame:
 class FrameCodec:
     """Turns payloads of a stream into columns of a DataFrame, and columns into payloads.
 
-    Args:
-        frame: of the stream.
-
-    Attributes:
-        packs: the stream's columns as Arrow has them in a pack, also of a stream with one tuple a record.
-        is_packed: whether a record carries several tuples.
+    `packs` has the stream's columns as in a pack, also of a stream with one tuple a record.
     """
 
     def __init__(self, frame: StreamFrame) -> None:
@@ -134,8 +112,7 @@ class FrameCodec:
     def decode(self, payload: bytes) -> tuple[Any, Mapping[int, WireError]]:
         """The columns of a payload, a row a tuple, and what is wrong with rows that cannot be read, by their number.
 
-        Raises:
-            WireError: if it is no payload of the stream.
+        Raises `WireError` if it is no payload of the stream.
         """
         if not self.is_packed:
             rows, errors = self._codec.decode(payload)
@@ -189,11 +166,7 @@ class FrameCodec:
     def pack(self, columns: Any) -> Any:
         """The record batch of some rows, as packs have them.
 
-        Args:
-            columns: a record batch with the columns of the stream.
-
-        Raises:
-            Exception: of Arrow or fastavro, if a value does not fit.
+        Raises an exception of Arrow or fastavro if a value does not fit.
         """
         wanted = self.packs.schema
         made = [
@@ -224,10 +197,5 @@ def _is_native(pack_type: Any, frame: Any) -> bool:
 
 def _values(column: Any) -> list[Any]:
     """The values of a column as fastavro takes them."""
-    convert = _converter(column.type)
-    values = column.to_pylist()
-    return values if convert is None else [None if value is None else convert(value) for value in values]
-
-
-def _converter(type_: Any) -> Callable[[Any], Any] | None:
-    return dict if pa.types.is_map(type_) else None
+    values: list[Any] = column.to_pylist()
+    return [None if value is None else dict(value) for value in values] if pa.types.is_map(column.type) else values

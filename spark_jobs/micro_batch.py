@@ -1,13 +1,9 @@
-"""A micro-batch of a bolt: two writes, one after the other.
+"""A micro-batch of a bolt: two writes, the second of which begins when the first is delivered; see ADR 22.
 
     Kafka ── Unpack ── transform ── Pack ──▶ tuples, and an ack entry (root, edge) for each     write 1
     Kafka ── InputAcks ──▶ an ack entry (root, edge) for each input, and dead letters           write 2
 
 A bolt that ends in a sink has no write 1 of its own: `sink(rows, batch_id)` writes where it likes.
-
-Write 2 begins when write 1 is delivered. So the log has the edges of all children before the edge of the input that
-they were made from: whatever `transform` does, no tree completes without them. A row that is dropped is acked, one that
-is exploded, joined or aggregated is anchored, and nothing has to be known of Spark's plan. See ADR 22.
 """
 
 import time
@@ -15,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from spark_jobs.components import is_sink
 from spark_jobs.counts import BatchResult, Counts
@@ -36,14 +32,7 @@ Sink = Callable[[DataFrame, int], object]
 
 
 class BoltBatch:
-    """What every micro-batch of a bolt has in common.
-
-    Args:
-        manifest: of the topology.
-        bolt: which.
-        transform: the user's, or a sink.
-        kafka: options of Spark's Kafka sink.
-    """
+    """What every micro-batch of a bolt has in common."""
 
     def __init__(
         self, manifest: Manifest, bolt: BoltManifest, transform: Transform | Sink, kafka: Mapping[str, str]
@@ -77,31 +66,21 @@ class BoltBatch:
     @property
     def row_type(self) -> StructType:
         """What `transform` receives: the fields of all streams, `_source` and `_tracking`."""
-        made = StructType()
-        for name, kind in self._fields.items():
-            made = made.add(name, kind)
         ours = StructType.fromDDL(f"{SOURCE} string, {TRACKING} {TRACKING_TYPE}")
         assert isinstance(ours, StructType)  # noqa: S101 - for the type checker
-        return StructType([*made, *ours])
+        return StructType([*[StructField(name, kind) for name, kind in self._fields.items()], *ours])
 
     def check(self, rows: DataFrame) -> None:
-        """Checks what becomes of rows; a sink is not called.
-
-        Raises:
-            TransformRefusedError: if it is not what the bolt has to emit.
-        """
+        """Checks the result of `transform` for these rows; a sink is not called."""
         if not self._is_sink:
             with without_state(self._outputs.component, rows):
                 result = self._function(rows)
             check_result(result, self._outputs.component, self._emitted)
 
     def run(self, records: DataFrame, batch_id: int, session: bytes) -> BatchResult:
-        """Processes the records and writes everything that comes of them.
+        """Processes records of Spark's Kafka source and writes everything that comes of them.
 
-        Args:
-            records: as Spark's Kafka source gives them, with headers.
-            batch_id: of the micro-batch.
-            session: the id of the query, which lives in its checkpoint, as 16 bytes.
+        `session` is the id of the query, which lives in its checkpoint, as 16 bytes.
         """
         began = time.monotonic()
         counts = self._counts = self._counts or Counts(records.sparkSession.sparkContext)

@@ -1,8 +1,7 @@
 """Rows into packs, of bolts and of spouts alike. Runs on executors.
 
-Each delivery of a row gets a random edge, and for each root of the row an entry (root, edge) joins it to the tree.
-Entries and packs are written by the same attempt of a task, and never count as repeats of another attempt's: what one
-attempt has written of both is complete in itself, or leaves its trees open.
+Each delivery of a row gets a random edge, and for each root of the row an entry (root, edge) joins it to the tree. The
+same attempt of a task writes both, and is a writer of its own; see ADR 22.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,17 +11,16 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.entries import AckLog, Entries, Record, new_session, record_rows
+from spark_jobs.entries import AckLog, Entries, Record, dead_letter, new_session, record_rows
 from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.tracking import FAIL, STREAM, TRACKING
 from spark_jobs.unpacking import roots_of
 from tuple_tree.anchor_columns import AnchorColumns, Columns, Rows, concatenated
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, SOURCE_HEADER, pack_counts
 from tuple_tree.column_routing import ChooseRows, choose_rows_for
-from tuple_tree.dead_letters import dead_letter_headers
-from tuple_tree.ids import ID_BYTES, pack_ids, random_column
+from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids, random_column
 from tuple_tree.manifest import Manifest, Subscription
-from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
+from tuple_tree.names import acks_topic, tuples_topic
 from tuple_tree.packs import MAX_BYTES, MAX_ROWS
 from tuple_tree.routing import grouping_key
 
@@ -44,28 +42,20 @@ def without(rows: Rows, some: Collection[int]) -> Rows:
 
 
 def not_counted(_name: str, _more: int) -> None:
-    """Counts nothing."""
+    pass
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a component emits; picklable.
-
-    Attributes:
-        topology: its name.
-        component: who emits.
-        streams: name → stream and who receives it.
-        log: None where trees are not followed.
-    """
+    """What a component emits; picklable."""
 
     topology: str
     component: str
-    streams: Mapping[str, tuple[StreamFrame, Sequence[Route]]]
-    log: AckLog | None
+    streams: Mapping[str, tuple[StreamFrame, Sequence[Route]]]  # with their receivers, by name
+    log: AckLog | None  # None where trees are not followed
 
     @classmethod
     def of(cls, manifest: Manifest, component: str) -> "Outputs":
-        """What a component of a topology emits."""
         streams = {
             stream.name: (
                 StreamFrame(stream),
@@ -84,12 +74,9 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Pack:
-    """Makes records of the rows of `transform`; for `mapInArrow`, as write 1 of a bolt.
+    """Makes records of the rows of `transform`, for `mapInArrow`, as write 1 of a bolt.
 
-    Attributes:
-        outputs: of the bolt.
-        largest: bytes of a record; a tuple that is larger is a dead letter, and fails its trees.
-        count: called with how many rows were `emitted` and `failed`, and how many deliveries were `transferred`.
+    A tuple larger than `largest` bytes is a dead letter, and fails its trees.
     """
 
     outputs: Outputs
@@ -97,7 +84,6 @@ class Pack:
     count: Count = field(default=not_counted)
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Packs batches of rows: the fields of all streams, `_tracking`, and maybe `_fail` and `_stream`."""
         entries = Entries(self.outputs.log, self.outputs.component)
         packing = Packing(self.outputs, entries, self.largest, self.count)
         for batch in batches:
@@ -106,8 +92,7 @@ class Pack:
             if packing.is_full:
                 yield record_rows(packing.take())
         packing.end()
-        records = [*packing.take(), *entries.take()]
-        if records:
+        if records := [*packing.take(), *entries.take()]:
             yield record_rows(records)
 
     def _add(self, packing: "Packing", entries: Entries, batch: Any) -> None:
@@ -134,34 +119,19 @@ class Pack:
             entries.fail(anchors.take(np.array([row]))[0], message)
 
 
-class _Open:
-    """Rows of one stream for one task that are not written yet."""
-
-    def __init__(self) -> None:
-        self.columns: list[Columns] = []
-        self.rows = 0
-
-    def take(self) -> Columns:
-        columns, self.columns, self.rows = self.columns, [], 0
-        return concatenated(columns)
-
-
 class Packing:
-    """Rows of one attempt of a task, on their way into records.
+    """Rows of one attempt of a task, on their way into records of `largest` bytes at most.
 
-    Args:
-        outputs: of the component.
-        entries: of the attempt.
-        largest: bytes of a record.
-        count: called with how many rows were `emitted`, and how many deliveries were `transferred`.
+    `count` is called with how many rows were `emitted`, and how many deliveries were `transferred`.
     """
 
     def __init__(self, outputs: Outputs, entries: Entries, largest: int, count: Count) -> None:
-        self._outputs = outputs
+        self.outputs = outputs
+        self.largest = largest
         self._entries = entries
-        self._largest = largest
         self._count = count
         self._streams = {name: _StreamOut(outputs, name) for name in outputs.streams}
+        self._inboxes: dict[tuple[str, str, int], _Inbox] = {}
         self._records: list[Record] = []
         self._size = 0
 
@@ -176,16 +146,9 @@ class Packing:
         return records
 
     def emit(self, name: str, batch: Any, anchors: AnchorColumns, rows: Rows) -> dict[int, str]:
-        """Emits rows on a stream.
+        """Emits some rows of a batch on a stream; `anchors` are the roots of all its rows.
 
-        Args:
-            name: of the stream.
-            batch: with the fields of the stream.
-            anchors: the roots of all rows of the batch.
-            rows: which of them.
-
-        Returns:
-            Those that do not fit the stream, and why.
+        Returns those that do not fit the stream, and why.
         """
         if not len(rows):
             return {}
@@ -204,75 +167,87 @@ class Packing:
                 ids[::2], ids[1::2] = roots, spread
                 self._entries.add(roots, spread)
                 self._count("transferred", part.num_rows)
-                open_ = stream.open.setdefault((bolt, task), _Open())
-                open_.columns.append(Columns(part, ids, counts))
-                open_.rows += part.num_rows
-                if open_.rows >= MAX_ROWS:
-                    self._write(stream, bolt, task, open_.take())
+                inbox = self._inboxes.get((name, bolt, task))
+                if inbox is None:
+                    inbox = self._inboxes[name, bolt, task] = _Inbox(self, stream, bolt, task)
+                inbox.add(Columns(part, ids, counts))
         return refused
 
     def end(self) -> None:
         """Writes what is left."""
-        for stream in self._streams.values():
-            for (bolt, task), open_ in stream.open.items():
-                if open_.rows:
-                    self._write(stream, bolt, task, open_.take())
+        for inbox in self._inboxes.values():
+            inbox.write()
 
-    def add(self, record: Record) -> None:
-        """Adds a record of another topic."""
+    def add(self, record: Record, size: int | None = None) -> None:
+        """Adds a record of any topic; its size is that of its value unless given."""
         self._records.append(record)
-        self._size += len(record[3] or b"")
+        self._size += len(record[3] or b"") if size is None else size
 
-    def _write(self, stream: "_StreamOut", bolt: str, task: int, whole: Columns) -> None:
-        if stream.codec.is_packed:
-            for begin in range(0, len(whole.rows), MAX_ROWS):
-                self._write_pack(stream, bolt, task, whole.part(begin, begin + MAX_ROWS))
+    def set_aside(self, topic: str, task: int, size: int, roots: IdColumn) -> None:
+        """A tuple that no record takes: its dead letter tells only where it was to go."""
+        by = self.outputs.component
+        detail = f"a tuple for {topic}[{task}] takes {size:,} bytes with its anchors, and a record {self.largest:,}"
+        self.add(
+            dead_letter(self.outputs.topology, (topic, task, -1), reason="too-large", detail=detail, by=f"{by}/{task}")
+        )
+        self._count("dead", 1)
+        self._entries.fail(roots, f"{by}: {detail}")
+
+
+class _Inbox:
+    """Rows of one stream for one task of a bolt that are not written yet."""
+
+    def __init__(self, packing: Packing, stream: "_StreamOut", bolt: str, task: int) -> None:
+        self._packing = packing
+        self._stream = stream
+        self._bolt = bolt
+        self._task = task
+        self._topic = tuples_topic(packing.outputs.topology, bolt)
+        self._columns: list[Columns] = []
+        self._rows = 0
+
+    def add(self, columns: Columns) -> None:
+        self._columns.append(columns)
+        self._rows += len(columns.rows)
+        if self._rows >= MAX_ROWS:
+            self.write()
+
+    def write(self) -> None:
+        if not self._rows:
             return
-        keys = stream.keys(bolt, whole.rows)
-        for row, payload in enumerate(stream.codec.payloads(whole.rows)):
-            self._write_record(stream, bolt, task, keys[row], payload, whole, row)
+        whole = concatenated(self._columns)
+        self._columns, self._rows = [], 0
+        if self._stream.codec.is_packed:
+            for begin in range(0, len(whole.rows), MAX_ROWS):
+                self._write_pack(whole.part(begin, begin + MAX_ROWS))
+            return
+        keys = self._stream.keys(self._bolt, whole.rows)
+        for row, payload in enumerate(self._stream.codec.payloads(whole.rows)):
+            has_one = whole.counts is None
+            part = Columns(None, whole.ids[2 * row : 2 * row + 2], None) if has_one else whole.part(row, row + 1)
+            self._send(keys[row], payload, part)
 
-    def _write_pack(self, stream: "_StreamOut", bolt: str, task: int, part: Columns) -> None:
-        payload = stream.codec.packs.encode(part.rows)
+    def _write_pack(self, part: Columns) -> None:
+        payload = self._stream.codec.packs.encode(part.rows)
         rows = len(part.rows)
         if rows > 1 and len(payload) + ID_BYTES * len(part.ids) > MAX_BYTES:
-            self._write_pack(stream, bolt, task, part.part(0, rows // 2))
-            self._write_pack(stream, bolt, task, part.part(rows // 2, rows))
-            return
-        self._send(stream, bolt, task, None, payload, part)
+            self._write_pack(part.part(0, rows // 2))
+            self._write_pack(part.part(rows // 2, rows))
+        else:
+            self._send(None, payload, part)
 
-    def _write_record(
-        self, stream: "_StreamOut", bolt: str, task: int, key: bytes | None, payload: bytes, whole: Columns, row: int
-    ) -> None:
-        ids = whole.ids[2 * row : 2 * row + 2]
-        part = Columns(None, ids, None) if whole.counts is None else whole.part(row, row + 1)
-        self._send(stream, bolt, task, key, payload, part)
-
-    def _send(
-        self, stream: "_StreamOut", bolt: str, task: int, key: bytes | None, payload: bytes, part: Columns
-    ) -> None:
+    def _send(self, key: bytes | None, payload: bytes, part: Columns) -> None:
         headers: list[tuple[str, bytes]] = []
-        if self._outputs.log is not None and len(part.ids):
+        if self._packing.outputs.log is not None and len(part.ids):
             headers.append((ANCHORS_HEADER, pack_ids(part.ids)))
             if part.counts is not None:
                 headers.append((ANCHOR_COUNTS_HEADER, pack_counts(part.counts.tolist())))
-        headers.append((SOURCE_HEADER, stream.source))
-        topic = tuples_topic(self._outputs.topology, bolt)
+        headers.append((SOURCE_HEADER, self._stream.source))
         size = len(payload) + ID_BYTES * len(part.ids)
-        if size > self._largest:
-            self._set_aside(topic, task, size, part)
-            return
-        self._records.append((topic, task, key, payload, headers))
-        self._size += size
-
-    def _set_aside(self, topic: str, task: int, size: int, part: Columns) -> None:
-        """A tuple that no record takes: nothing of it but where it was to go."""
-        component, largest = self._outputs.component, self._largest
-        detail = f"a tuple for {topic}[{task}] takes {size:,} bytes with its anchors, and a record {largest:,}"
-        headers = dead_letter_headers(topic, task, -1, reason="too-large", detail=detail, by=f"{component}/{task}")
-        self.add((dead_letters_topic(self._outputs.topology), 0, None, None, headers))
-        self._count("dead", 1)
-        self._entries.fail(part.ids[::2], f"{component}: {detail}")
+        if size > self._packing.largest:
+            self._packing.set_aside(self._topic, self._task, size, part.ids[::2])
+        else:
+            self._packing.add((self._topic, self._task, key, payload, headers), size)
 
 
 class _StreamOut:
@@ -282,7 +257,6 @@ class _StreamOut:
         frame, routes = outputs.streams[name]
         self.codec = FrameCodec(frame)
         self.source = f"{outputs.component}/{name}".encode()
-        self.open: dict[tuple[str, int], _Open] = {}
         self._frame = frame
         self._names = frame.schema.names
         self._required = [field for field, nullable in zip(self._names, frame.nullable, strict=True) if not nullable]

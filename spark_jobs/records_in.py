@@ -13,15 +13,7 @@ Headers = list[tuple[str, bytes]]
 
 
 class RecordIn(NamedTuple):
-    """A record of an inbox.
-
-    Attributes:
-        value: its payload.
-        headers: all of them.
-        key: its key.
-        partition: of the inbox.
-        offset: in the partition.
-    """
+    """A record of an inbox."""
 
     value: bytes | None
     headers: Headers
@@ -31,55 +23,34 @@ class RecordIn(NamedTuple):
 
 
 class RowsIn(NamedTuple):
-    """The tuples of a record.
+    """The tuples of a record."""
 
-    Attributes:
-        source: `component/stream` that they came from.
-        columns: a record batch with the fields of their stream.
-        anchors: of each.
-        errors: what is wrong with those that cannot be read, by their number.
-    """
-
-    source: str
-    columns: Any
+    source: str  # component/stream
+    columns: Any  # a record batch with the fields of the stream
     anchors: AnchorColumns
-    errors: Mapping[int, WireError]
+    errors: Mapping[int, WireError]  # of those that cannot be read, by their number
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What a bolt receives; picklable.
-
-    Attributes:
-        bolt: its name.
-        streams: `component/stream` → stream.
-        acking: whether trees are followed.
-    """
+    """What a bolt receives; picklable."""
 
     bolt: str
-    streams: Mapping[str, StreamFrame]
+    streams: Mapping[str, StreamFrame]  # by component/stream
     acking: bool
 
 
 class InboxDecoder:
-    """Reads records of an inbox; made on the executor.
-
-    Args:
-        sources: of the bolt.
-    """
+    """Reads records of an inbox; made on the executor."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._codecs = {source: FrameCodec(frame) for source, frame in sources.streams.items()}
 
     def rows(self, record: RecordIn) -> RowsIn:
-        """The tuples of a record.
-
-        Raises:
-            WireError: if it cannot be used.
-        """
-        named = dict(record.headers)
-        header = named.get(SOURCE_HEADER)
+        """The tuples of a record; raises `WireError` if it cannot be used."""
+        headers = dict(record.headers)
+        header = headers.get(SOURCE_HEADER)
         if header is None:
             raise WireError("no-source", f"the record has no {SOURCE_HEADER} header")
         source = header.decode(errors="replace")
@@ -93,7 +64,7 @@ class InboxDecoder:
         size = columns.num_rows
         if not self._sources.acking:
             return RowsIn(source, columns, AnchorColumns.none(size), errors)
-        anchors = AnchorColumns.read(named.get(ANCHORS_HEADER), named.get(ANCHOR_COUNTS_HEADER), size)
+        anchors = AnchorColumns.read(headers.get(ANCHORS_HEADER), headers.get(ANCHOR_COUNTS_HEADER), size)
         return RowsIn(source, columns, anchors, errors)
 
     def alone(self, source: str, payload: bytes, index: int) -> bytes:
@@ -106,8 +77,8 @@ class InboxDecoder:
         if not header or not self._sources.acking:
             return []
         whole = len(header) // PAIR_BYTES * PAIR_BYTES
-        found = AnchorColumns.read(header[:whole], None, whole // PAIR_BYTES)
-        return list(dict.fromkeys(found.roots.tolist()))
+        anchors = AnchorColumns.read(header[:whole], None, whole // PAIR_BYTES)
+        return list(dict.fromkeys(anchors.roots.tolist()))
 
 
 def records_of(batch: Any) -> Iterator[RecordIn]:

@@ -28,11 +28,7 @@ def spark_fields(frame: StreamFrame) -> dict[str, DataType]:
 
 
 def fields_in(streams: Mapping[str, StreamFrame], bolt: str) -> dict[str, DataType]:
-    """The fields of all streams that a bolt receives.
-
-    Raises:
-        ComponentRefusedError: if two have a field of the same name and different types.
-    """
+    """The fields of all streams that a bolt receives."""
     fields: dict[str, DataType] = {}
     for source, frame in streams.items():
         for name, kind in spark_fields(frame).items():
@@ -85,11 +81,7 @@ def _replaced(kind: type, name: str, method: Any) -> Iterator[None]:
 
 
 def check_result(result: Any, component: str, streams: Mapping[str, StreamFrame]) -> None:
-    """Checks what `transform` returned.
-
-    Raises:
-        TransformRefusedError: if it is no DataFrame, or one that cannot be emitted; the message says what to change.
-    """
+    """Checks what `transform` returned."""
     where = f"transform of {component!r}"
     if not isinstance(result, DataFrame):
         raise TransformRefusedError(f"{where} returns a {type(result).__name__}: return the DataFrame of rows to emit")
@@ -118,11 +110,7 @@ def check_result(result: Any, component: str, streams: Mapping[str, StreamFrame]
 
 
 def check_fields(schema: StructType, stream: str, fields: Mapping[str, DataType], where: str) -> None:
-    """Checks that a DataFrame has the fields of a stream.
-
-    Raises:
-        TransformRefusedError: if it has not.
-    """
+    """Checks that a DataFrame has the fields of a stream."""
     for name, wanted in fields.items():
         field = f"field {name!r} of stream {stream!r}"
         if schema.names.count(name) != 1:
