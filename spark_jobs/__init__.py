@@ -19,9 +19,9 @@
 - Of a bolt: `micro_batch`: its two writes; `records_in` and `unpacking`: records into rows; `results`: checks of what
   `transform` returned; `input_acks`: acks of the inputs.
 - Of both: `packing`: rows into packs; `entries`: the ack log and dead letters; `frames`: streams as columns.
-- Of a spout: `spout_batch`: its write; `delivering`: messages into packs; `inits`: sent before them; `outcomes`: which
-  trees are open; `spout_loop`: reads notices, commits, and delivers again what failed; `spout_offsets`: its committed
-  offsets; `spout_landing`: a source that cannot be read by position.
+- Of a spout: `spout_batch`: its write; `delivering`: messages into packs; `outcomes`: which trees are open;
+  `spout_loop`: reads notices, commits, and delivers again what failed; `spout_offsets`: its committed offsets;
+  `spout_landing`: a source that cannot be read by position.
 - `zip_imports`: what a Python worker does before each task. `errors`: the hierarchy.
 """
 

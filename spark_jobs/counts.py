@@ -109,18 +109,17 @@ class SpoutTally(Tally):
         self._acking = acking
         self._outcomes = outcomes
         # The driver before has counted what was read in recovery.
-        self._before = outcomes.counts()
+        self._before = outcomes.stats()
 
     def stats(self) -> dict[str, Any]:
-        before, now, stats = self._before, self._outcomes.counts(), super().stats()
+        before, now, stats = self._before, self._outcomes.stats(), super().stats()
         return {
             **stats,
+            **now,
             "executed": 0,
-            "acked": now.acked - before.acked if self._acking else stats["emitted"],
-            "failed": dict(Counter(now.failed) - Counter(before.failed)),
-            "pending": now.pending,
-            "ignored_notices": now.ignored - before.ignored,
-            "complete_latency": now.complete_latency,
+            "acked": now["acked"] - before["acked"] if self._acking else stats["emitted"],
+            "failed": dict(Counter(now["failed"]) - Counter(before["failed"])),
+            "ignored_notices": now["ignored_notices"] - before["ignored_notices"],
         }
 
 

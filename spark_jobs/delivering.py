@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark import Accumulator, AccumulatorParam, SparkContext, TaskContext
 
-from spark_jobs.entries import dead_letter
+from spark_jobs.entries import Send, dead_letter
 from spark_jobs.errors import SparkJobError
 from spark_jobs.frames import FrameCodec, StreamFrame
-from spark_jobs.inits import Roots, Send
-from spark_jobs.packing import LARGEST, Outputs, without
+from spark_jobs.packing import LARGEST, Outputs, Roots, without
 from tuple_tree.anchor_columns import Rows
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import SpoutAddress

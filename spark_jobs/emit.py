@@ -10,12 +10,11 @@ from pyspark.sql import DataFrame
 
 from spark_jobs.components import HasManifest, component_of, topics_of
 from spark_jobs.counts import BatchResult, Counts
-from spark_jobs.entries import OUT
+from spark_jobs.entries import OUT, KafkaSender, Send
 from spark_jobs.errors import ComponentRefusedError, SparkJobError
-from spark_jobs.inits import KafkaSender, Roots, Send
 from spark_jobs.kafka_options import check_topics, executor_settings, sink_options
 from spark_jobs.packages import check_session
-from spark_jobs.packing import LARGEST, Count, Outputs, not_counted
+from spark_jobs.packing import LARGEST, Count, Outputs, Roots, not_counted
 from spark_jobs.results import check_fields, spark_fields
 from spark_jobs.running_query import query_id_of
 from spark_jobs.spout_batch import spout_task

@@ -1,14 +1,18 @@
 """What executors write besides tuples: entries of the ack log and dead letters, as rows of Spark's Kafka sink."""
 
+import json
 import os
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from confluent_kafka import KafkaException, Producer
 
+from kafka_clients.client_settings import for_producer
+from spark_jobs.errors import SparkJobError
 from tuple_tree.codec import encode_ack_batch
 from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.ids import IdColumn, random_column
@@ -34,6 +38,15 @@ _OUT: Final = pa.schema(
 
 Record = tuple[str, int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
 """Topic, partition, key, value and headers."""
+
+Send = Callable[[Sequence[Record]], object]
+"""Returns when all records are delivered, and raises if they are not; picklable."""
+
+_DELIVERY_SECONDS: Final = 60.0
+_ONCE: Final = {"acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_level": 2}
+
+_producers: Final[dict[str, Producer]] = {}
+"""Of this process; Spark runs the tasks of an application in a few that live on."""
 
 _LARGEST_VALUE: Final = 1_000_000
 """Bytes of a value that still fit a record of 1 MiB when a dead letter's headers come on top."""
@@ -168,3 +181,39 @@ def merged(roots: Sequence[IdColumn], vals: Sequence[IdColumn]) -> tuple[IdColum
     sums = np.zeros(len(every), np.uint64)
     np.bitwise_xor.at(sums, of, np.concatenate(vals))
     return every, sums
+
+
+@dataclass(frozen=True)
+class KafkaSender:
+    """Sends records to Kafka, with librdkafka properties, and waits until they are delivered; picklable."""
+
+    kafka: Mapping[str, Any] = field(repr=False)
+
+    def __call__(self, records: Sequence[Record]) -> None:
+        settings = json.dumps(dict(self.kafka), sort_keys=True, default=str)
+        if settings not in _producers:
+            _producers[settings] = Producer({**for_producer(self.kafka), **_ONCE})
+        producer = _producers[settings]
+        failures: list[Any] = []
+
+        def on_delivery(error: Any, _message: object) -> None:
+            if error is not None:
+                failures.append(error)
+
+        try:
+            for topic, partition, key, value, headers in records:
+                producer.produce(
+                    topic, value, key=key, partition=partition, on_delivery=on_delivery, headers=[*headers]
+                )
+            left = producer.flush(_DELIVERY_SECONDS)
+        except (KafkaException, BufferError) as error:
+            failures.append(error)
+            left = len(records)
+        if left or failures:
+            # What it still holds may arrive later, and belongs to no tuple.
+            del _producers[settings]
+            topics = ", ".join(sorted({record[0] for record in records}))
+            why = failures[0] if failures else f"no answer within {_DELIVERY_SECONDS:g} s"
+            raise SparkJobError(
+                f"records for {topics} could not be delivered ({why}): check that executors reach the brokers"
+            )

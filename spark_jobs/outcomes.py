@@ -4,9 +4,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,17 +21,6 @@ from tuple_tree.source_positions import Prefix, Replays, SourcePositions
 logger = logging.getLogger("spark_jobs.spout")
 
 _LOOK_SECONDS: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeCounts:
-    """What became of trees, up to a moment."""
-
-    acked: int
-    failed: Mapping[str, int]  # by reason; those that were lost, too
-    ignored: int  # notices of what was not open
-    pending: int
-    complete_latency: Mapping[int, int]  # bucket → trees; from just before the write to when the ack was read
 
 
 class _Notices(NamedTuple):
@@ -156,11 +144,19 @@ class Outcomes:
             # What was read of the micro-batch under way has to be read again after a crash.
             return self._positions.prefixes(mark if self._written_from is None else min(mark, self._written_from))
 
-    def counts(self) -> OutcomeCounts:
-        """What became of trees up to now."""
+    def stats(self) -> dict[str, Any]:
+        """What became of trees up to now, in the form of `spout_sdk.Stats`; lost ones have failed.
+
+        Complete latencies are from just before a message was written to when its ack was read.
+        """
         with self._changed:
-            latency = dict(self._complete_latency.counts)
-            return OutcomeCounts(self.acked, dict(self._reasons), self.ignored, self._positions.pending, latency)
+            return {
+                "acked": self.acked,
+                "failed": dict(self._reasons),
+                "ignored_notices": self.ignored,
+                "pending": self._positions.pending,
+                "complete_latency": dict(self._complete_latency.counts),
+            }
 
     @property
     def outstanding(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.entries import AckLog, Entries, Record, dead_letter, new_session, record_rows
+from spark_jobs.entries import AckLog, Entries, Record, Send, dead_letter, new_session, record_rows
 from spark_jobs.frames import FrameCodec, StreamFrame
 from spark_jobs.tracking import FAIL, STREAM, TRACKING
 from spark_jobs.unpacking import roots_of
@@ -20,6 +20,7 @@ from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, SOURCE_HEAD
 from tuple_tree.column_routing import ChooseRows, choose_rows_for
 from tuple_tree.ids import ID_BYTES, IdColumn, pack_ids, random_column
 from tuple_tree.manifest import Manifest, Subscription
+from tuple_tree.messages import SpoutAddress
 from tuple_tree.names import acks_topic, tuples_topic
 from tuple_tree.packs import MAX_BYTES, MAX_ROWS
 from tuple_tree.routing import grouping_key
@@ -192,6 +193,41 @@ class Packing:
         )
         self._count("dead", 1)
         self._entries.fail(roots, f"{by}: {detail}")
+
+
+class Roots:
+    """Rows of a spout, which begin trees, of one attempt of a task; inits are sent before they leave, see ADR 23."""
+
+    def __init__(self, outputs: Outputs, spout: SpoutAddress, send: Send, largest: int, count: Count) -> None:
+        (self._stream,) = outputs.streams
+        self._entries = Entries(outputs.log, outputs.component, spout)
+        self._send = send
+        self.packing = Packing(outputs, self._entries, largest, count)
+
+    def records(self, batches: Iterable[Any], add: Callable[[Any], object]) -> Iterator[Any]:
+        """Adds batches, and yields what may be written as rows of Spark's Kafka sink."""
+        for batch in batches:
+            add(batch)
+            if self.packing.is_full:
+                yield record_rows(self._take())
+        self.packing.end()
+        if records := self._take():
+            yield record_rows(records)
+
+    def emit(self, batch: Any, roots: IdColumn, rows: Rows) -> dict[int, str]:
+        """Emits rows of a batch, each under its root; returns those that do not fit the stream, and why."""
+        none = np.zeros(len(roots), np.uint64)
+        unfit = self.packing.emit(self._stream, batch, AnchorColumns(roots, none, None), rows)
+        # A tuple without receivers begins a tree, too, which is complete at once.
+        begun = roots[without(rows, unfit)]
+        self._entries.add(begun, np.zeros(len(begun), np.uint64))
+        return unfit
+
+    def _take(self) -> list[Record]:
+        """Records that may be written now: the inits of their trees are delivered."""
+        if inits := self._entries.take():
+            self._send(inits)
+        return self.packing.take()
 
 
 class _Inbox:

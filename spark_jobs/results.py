@@ -1,7 +1,7 @@
 """Whether what `transform` returned can be emitted."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -58,26 +58,18 @@ def without_state(component: str, rows: DataFrame) -> Iterator[None]:
 
         return rejected
 
-    kinds: tuple[tuple[type, tuple[str, ...]], ...] = ((type(rows), _STATEFUL), (GroupedData, _GROUPED_STATEFUL))
-    with ExitStack() as stack:
-        for kind, names in kinds:
-            for name in names:
-                if hasattr(kind, name):
-                    stack.enter_context(_replaced(kind, name, rejecting(name)))
-        yield
-
-
-@contextmanager
-def _replaced(kind: type, name: str, method: Any) -> Iterator[None]:
-    own = vars(kind).get(name)
-    setattr(kind, name, method)
+    kinds: tuple[tuple[Any, tuple[str, ...]], ...] = ((type(rows), _STATEFUL), (GroupedData, _GROUPED_STATEFUL))
+    replaced = [(kind, name, vars(kind).get(name)) for kind, names in kinds for name in names if hasattr(kind, name)]
+    for kind, name, _ in replaced:
+        setattr(kind, name, rejecting(name))
     try:
         yield
     finally:
-        if own is None:
-            delattr(kind, name)
-        else:
-            setattr(kind, name, own)
+        for kind, name, own in replaced:
+            if own is None:
+                delattr(kind, name)
+            else:
+                setattr(kind, name, own)
 
 
 def check_result(result: Any, component: str, streams: Mapping[str, StreamFrame]) -> None:

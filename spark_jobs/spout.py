@@ -27,7 +27,7 @@ from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
 from spark_jobs.spout_batch import TASK, SpoutBatch
 from spark_jobs.spout_landing import Landing
-from spark_jobs.spout_loop import ReplayRounds, SourceReader, SpoutLoop
+from spark_jobs.spout_loop import SourceReader, SpoutLoop
 from spark_jobs.spout_offsets import Range, SpoutOffsets
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.names import component_group
@@ -173,13 +173,12 @@ def spout(
         )
         # A session of its own: settings of the user's queries must not change how replays are read.
         reader = SourceReader(spark.newSession(), source, read)
-        replays = ReplayRounds(batch, reader, retry_limit)
-        loop = SpoutLoop(batch, offsets, outcomes, replays)
+        loop = SpoutLoop(batch, offsets, outcomes, reader, retry_limit)
         close = loop.stop
         planned = planned_offsets(spark, checkpoint, source)
         starts = _recover(bounds, planned, offsets, outcomes, loop, reader, starting_offsets, manifest.acking)
         tally = SpoutTally(component, manifest.acking, outcomes)
-        replays.on_written = lambda written: tally.add(_result(written))
+        loop.on_replayed = lambda written: tally.add(_result(written))
         deliveries, most = Deliveries(spark.sparkContext), min(max_rows, room)
 
         def run(records: DataFrame, _batch_id: int, _session: bytes) -> BatchResult:
@@ -198,11 +197,7 @@ def spout(
         if landing is not None:
             landing.start(trigger)
             loop.check = landing.check
-        new = {
-            "subscribe": source,
-            "startingOffsets": json.dumps({source: starts}),
-            "maxOffsetsPerTrigger": str(most),
-        }
+        new = {"subscribe": source, "startingOffsets": json.dumps({source: starts}), "maxOffsetsPerTrigger": str(most)}
         query = runner.start(spark, {**read, **new}, checkpoint, trigger)
     except BaseException:
         if landing is not None:

@@ -7,10 +7,9 @@ from typing import Any, Final, Literal, Self
 from pyspark.sql import Column, DataFrame
 
 from spark_jobs.delivering import FIELD, Deliver, Deliveries, Messages, ReplayRequest, SourceRange
-from spark_jobs.entries import OUT
+from spark_jobs.entries import OUT, KafkaSender
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import StreamFrame
-from spark_jobs.inits import KafkaSender
 from spark_jobs.kafka_options import executor_settings, sink_options
 from spark_jobs.packing import Outputs
 from spark_jobs.results import check_fields, spark_fields

@@ -70,62 +70,23 @@ class SourceReader:
         ]
 
 
-class ReplayRounds:
-    """Delivers positions again, round by round; for one thread."""
-
-    def __init__(self, batch: SpoutBatch, reader: SourceReader, retry_limit: int) -> None:
-        self.on_written: Callable[[Sequence[SourceRange]], object] = lambda _ranges: None
-        self._batch = batch
-        self._reader = reader
-        self._retry_limit = retry_limit
-        self._deliveries = Deliveries(reader.spark.sparkContext)
-        self._round = 0
-
-    def run(self, replays: Sequence[Replays]) -> list[tuple[int, Offsets]]:
-        """Delivers positions again, or writes their dead letters where no attempt is left.
-
-        Returns those that need no outcome, by partition: they became dead letters, or are no longer there.
-        """
-        self._round += 1
-        ranges = [Range(each.partition, int(each.offsets[0]), int(each.offsets[-1]) + 1) for each in replays]
-        wanted = {each.partition: ReplayRequest(each.offsets, each.attempts, self._given_up(each)) for each in replays}
-        written = self._batch.write(self._reader.read(ranges), self._deliveries, wanted)
-        self.on_written(written)
-        alive = {each.partition: np.setdiff1d(each.offsets, each.dead) for each in written}
-        finished = [(each.partition, np.setdiff1d(each.offsets, alive.get(each.partition, _NONE))) for each in replays]
-        dead, ended = sum(len(each.dead) for each in written), sum(len(offsets) for _, offsets in finished)
-        logging.getLogger("spark_jobs.progress").info(
-            "%s: replay round %d, %d delivered again, %d dead letters, %d no longer there",
-            self._batch.outputs.component,
-            self._round,
-            sum(len(each.offsets) for each in replays) - ended,
-            dead,
-            ended - dead,
-        )
-        return finished
-
-    def _given_up(self, replays: Replays) -> dict[int, str]:
-        """Why positions are not delivered again, of those that have no attempt left."""
-        spent = np.flatnonzero(replays.attempts > self._retry_limit)
-        offsets, reasons = replays.offsets[spent].tolist(), replays.reasons[spent].tolist()
-        return {
-            offset: f"all {self._retry_limit + 1} attempts failed, the last one with reason {FailReason(reason).word}"
-            + (f": {message}" if (message := replays.messages.get(offset)) else "")
-            for offset, reason in zip(offsets, reasons, strict=True)
-        }
-
-
 class SpoutLoop:
     """A thread that owns the spout's consumer, and one for replays, which may take as long as a micro-batch.
 
-    `error` is why the loop cannot go on, `on_error` is called then; what `check` raises ends the loop.
+    `error` is why the loop cannot go on, `on_error` is called then; what `check` raises ends the loop; `on_replayed` is
+    called with what a round of replays has written.
     """
 
-    def __init__(self, batch: SpoutBatch, offsets: SpoutOffsets, outcomes: Outcomes, replays: ReplayRounds) -> None:
+    def __init__(
+        self, batch: SpoutBatch, offsets: SpoutOffsets, outcomes: Outcomes, reader: SourceReader, retry_limit: int
+    ) -> None:
         self._batch = batch
         self._offsets = offsets
         self._outcomes = outcomes
-        self._replays = replays
+        self._reader = reader
+        self._retry_limit = retry_limit
+        self._deliveries = Deliveries(reader.spark.sparkContext)
+        self._rounds = 0
         self._commit_at = 0.0
         self._stopping = threading.Event()
         self._draining = threading.Event()
@@ -134,6 +95,7 @@ class SpoutLoop:
         self._replaying = threading.Thread(target=self._replay, name=f"replays of {name}", daemon=True)
         self.error: BaseException | None = None
         self.on_error: Callable[[], object] = lambda: None
+        self.on_replayed: Callable[[Sequence[SourceRange]], object] = lambda _ranges: None
         self.check: Callable[[], object] = lambda: None
 
     def catch_up(self, mark: int, end: int) -> None:
@@ -198,11 +160,44 @@ class SpoutLoop:
         try:
             while not self._is_over:
                 if due := self._outcomes.take_due(_MOST, _REACH, _POLL_SECONDS):
-                    for partition, offsets in self._replays.run(due):
+                    for partition, offsets in self._deliver_again(due):
                         self._outcomes.done(partition, offsets)
         except BaseException as error:  # as above
             logger.exception("replays cannot go on")
             self._fail(error)
+
+    def _deliver_again(self, replays: Sequence[Replays]) -> list[tuple[int, Offsets]]:
+        """Delivers positions again, or writes their dead letters where no attempt is left.
+
+        Returns those that need no outcome, by partition: they became dead letters, or are no longer there.
+        """
+        self._rounds += 1
+        ranges = [Range(each.partition, int(each.offsets[0]), int(each.offsets[-1]) + 1) for each in replays]
+        wanted = {each.partition: ReplayRequest(each.offsets, each.attempts, self._given_up(each)) for each in replays}
+        written = self._batch.write(self._reader.read(ranges), self._deliveries, wanted)
+        self.on_replayed(written)
+        alive = {each.partition: np.setdiff1d(each.offsets, each.dead) for each in written}
+        finished = [(each.partition, np.setdiff1d(each.offsets, alive.get(each.partition, _NONE))) for each in replays]
+        dead, ended = sum(len(each.dead) for each in written), sum(len(offsets) for _, offsets in finished)
+        logging.getLogger("spark_jobs.progress").info(
+            "%s: replay round %d, %d delivered again, %d dead letters, %d no longer there",
+            self._batch.outputs.component,
+            self._rounds,
+            sum(len(each.offsets) for each in replays) - ended,
+            dead,
+            ended - dead,
+        )
+        return finished
+
+    def _given_up(self, replays: Replays) -> dict[int, str]:
+        """Why positions are not delivered again, of those that have no attempt left."""
+        spent = np.flatnonzero(replays.attempts > self._retry_limit)
+        offsets, reasons = replays.offsets[spent].tolist(), replays.reasons[spent].tolist()
+        return {
+            offset: f"all {self._retry_limit + 1} attempts failed, the last one with reason {FailReason(reason).word}"
+            + (f": {message}" if (message := replays.messages.get(offset)) else "")
+            for offset, reason in zip(offsets, reasons, strict=True)
+        }
 
     @property
     def _is_over(self) -> bool:

@@ -264,7 +264,7 @@ FAULTS: Final = (
     ),
     Fault(
         "Spark spout: inits follow their tuples",
-        "spark_jobs/inits.py",
+        "spark_jobs/packing.py",
         "            if self.packing.is_full:\n                yield record_rows(self._take())",
         "            if self.packing.is_full:\n                yield record_rows(self.packing.take())",
         "tests/unit/spark/test_spout_writes.py::test_inits_come_before_their_tuples",

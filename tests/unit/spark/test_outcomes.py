@@ -87,5 +87,5 @@ def test_a_thousand_notices_are_columns(outcomes: Outcomes) -> None:
     assert (outcomes.acked, outcomes.ignored, outcomes.idle) == (10_000, 0, True)
     outcomes.read(NoticeBatch(0, 0, acked_roots=roots(*each)))
     assert (outcomes.acked, outcomes.ignored) == (10_000, 10_000)
-    assert sum(outcomes.counts().complete_latency.values()) == 10_000
+    assert sum(outcomes.stats()["complete_latency"].values()) == 10_000
     assert outcomes.prefixes(9) == [Prefix(0, 5_000, 9), Prefix(1, 5_000, 9)]
