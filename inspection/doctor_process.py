@@ -27,12 +27,12 @@ def findings_of(
     kafka: KafkaSettings, topology: str, started: Callable[["subprocess.Popen[str]"], None]
 ) -> Sequence[Mapping[str, Any]]:
     """What the doctor finds: the members of `Finding`, and the `component` that it is about, or None."""
-    asked = json.dumps({"kafka": dict(kafka), "topology": topology, "watch_s": WATCH_S})
+    request = json.dumps({"kafka": dict(kafka), "topology": topology, "watch_s": WATCH_S})
     pipe, command = subprocess.PIPE, [sys.executable, "-m", __name__]
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
     started(process)
     try:
-        output, _ = process.communicate(asked, timeout=_LONGEST_S)
+        output, _ = process.communicate(request, timeout=_LONGEST_S)
     except subprocess.TimeoutExpired:
         output = ""
     finally:
@@ -48,9 +48,9 @@ def findings_of(
 
 
 def main() -> None:
-    asked = json.load(sys.stdin)
-    topology = asked["topology"]
-    facts = look_at_all(asked["kafka"], topology, None, asked["watch_s"], lambda _line: None, with_machine=False)
+    request = json.load(sys.stdin)
+    topology = request["topology"]
+    facts = look_at_all(request["kafka"], topology, None, request["watch_s"], lambda _line: None, with_machine=False)
     manifests = [each.manifest for each in facts.topologies]
     findings = [
         {**asdict(finding), "component": component_of(finding, manifests[0]) if manifests else None}

@@ -83,8 +83,8 @@ class TraceReader:
     def oldest(self, count: int, since_ms: int, partitions: Iterable[int] | None = None) -> list[OpenRoot]:
         """The trees that are open for longest, the oldest first.
 
-        The ledger is folded as a new owner of the partition would do it: from where the commit of the ackers says.
-        Where there is no commit, from `since_ms` on.
+        The ledger is folded as a new owner of the partition would do it: from the `rebuild_from` of its commit
+        on, or, where there is none, from `since_ms` on.
         """
         topology, whole_log = self._manifest.topology, range(self._manifest.ack_partitions)
         chosen = [*(whole_log if partitions is None else partitions)]
@@ -312,7 +312,7 @@ def _reached(commit: TopicPartition | None, log: Stretch) -> Committed | None:
     if commit is None:
         return None
     reached, _ = Committed.of(commit.offset, commit.metadata).within(log.start, log.end)
-    # What was committed by hand says nothing of the time before it.
+    # An offset that was committed by hand has no clock.
     return reached if reached is not None and reached.clock_ms else None
 
 

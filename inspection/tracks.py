@@ -59,7 +59,7 @@ class Track(Generic[Counts]):
     def is_alive(self, now_ms: int) -> bool:
         return not self.record.ended and self.silent_ms(now_ms) < SILENT_MS
 
-    def is_heard(self, now_ms: int) -> bool:
+    def is_recent(self, now_ms: int) -> bool:
         """Whether it has a record within the window, so that it has rates."""
         return not self.record.ended and self.silent_ms(now_ms) < WINDOW_MS
 
@@ -92,16 +92,16 @@ class TaskLoad(TypedDict):
 
 
 def task_loads(
-    tasks: int, alive: Iterable[Track[Stats]], heard: Iterable[Track[Stats]], lags: Mapping[int, int | None]
+    tasks: int, alive: Iterable[Track[Stats]], recent: Iterable[Track[Stats]], lags: Mapping[int, int | None]
 ) -> list[TaskLoad]:
-    """The load of each of a bolt's tasks, from its processes: those alive, and those heard within the window."""
+    """The load of each of a bolt's tasks, from its processes: those alive, and those recent within the window."""
     owners: dict[int, str] = {}
     # The latest record wins: a process that was killed still seems to own its tasks.
     for track in sorted(alive, key=lambda each: each.record.at_ms):
         owners.update(dict.fromkeys(track.last.tasks, track.record.process))
     executed: dict[str, float] = {}
     busy: dict[str, float] = {}
-    for track in heard:
+    for track in recent:
         for task in track.last.task_executed:
             executed[task] = executed.get(task, 0.0) + track.rate(partial(_executed, task))
             busy[task] = busy.get(task, 0.0) + _share(track.rate(partial(_busy_ms, task)))
@@ -117,9 +117,9 @@ def task_loads(
     ]
 
 
-def busiest(heard: Iterable[Track[Stats]]) -> float | None:
+def busiest(recent: Iterable[Track[Stats]]) -> float | None:
     """The share of the time for which the busiest process executed tuples: its tasks take turns in one thread."""
-    rates = [track.rate(lambda stats: sum(stats.task_busy_ms.values())) for track in heard if track.last.task_busy_ms]
+    rates = [track.rate(lambda stats: sum(stats.task_busy_ms.values())) for track in recent if track.last.task_busy_ms]
     return rounded(_share(max(rates))) if rates else None
 
 

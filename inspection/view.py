@@ -209,7 +209,7 @@ class TopologyView:
     def _component(self, component: Component, now_ms: int) -> ComponentView:
         tracks = [track for track in self._components.values() if track.record.name == component.name]
         alive = [track for track in tracks if track.is_alive(now_ms)]
-        heard = [track for track in alive if track.is_heard(now_ms)]
+        recent = [track for track in alive if track.is_recent(now_ms)]
         total = Stats(component.name)
         for track in sorted(tracks, key=lambda each: each.record.at_ms):
             total = total.merge(track.last)
@@ -220,16 +220,16 @@ class TopologyView:
             return is_known and all(name in track.record.stats for track in by)
 
         def rate(name: str) -> float | None:
-            if not is_reported(name, heard):
+            if not is_reported(name, recent):
                 return None
-            return rounded(sum(track.rate(lambda stats: int(getattr(stats, name))) for track in heard))
+            return rounded(sum(track.rate(lambda stats: int(getattr(stats, name))) for track in recent))
 
         def count(name: str) -> int | None:
             return int(getattr(total, name)) if is_reported(name, tracks) else None
 
-        loads = task_loads(component.tasks, alive, heard, self._task_lags.get(component.name, {})) if is_bolt else []
+        loads = task_loads(component.tasks, alive, recent, self._task_lags.get(component.name, {})) if is_bolt else []
         oldest = max(alive, key=lambda track: track.last.oldest_input_seconds, default=None)
-        failed = rounded(sum(track.rate(lambda stats: sum(stats.failed.values())) for track in heard))
+        failed = rounded(sum(track.rate(lambda stats: sum(stats.failed.values())) for track in recent))
         return {
             "name": component.name,
             "kind": component.kind,
@@ -252,13 +252,13 @@ class TopologyView:
             "oldest_input": oldest.last.oldest_input if oldest else "",
             "oldest_input_seconds": round(oldest.last.oldest_input_seconds, 1) if oldest else 0.0,
             "lag": self._lags.get(component.name) if is_bolt else None,
-            "busy": busiest(heard) if is_bolt else None,
+            "busy": busiest(recent) if is_bolt else None,
             "skew": skew(loads, WINDOW_MS / 1000),
             "loads": loads,
             "sources": list(total.sources),
-            "execute_latency": _latency(heard, "execute_latency"),
-            "process_latency": _latency(heard, "process_latency"),
-            "complete_latency": _latency(heard, "complete_latency"),
+            "execute_latency": _latency(recent, "execute_latency"),
+            "process_latency": _latency(recent, "process_latency"),
+            "complete_latency": _latency(recent, "complete_latency"),
             "errors": total.errors,
             "last_error": total.last_error,
             "dead_letters": total.dead_letters,

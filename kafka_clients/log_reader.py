@@ -59,7 +59,7 @@ class LogReader:
 
     Attributes:
         ended: the partitions whose end was reached since `assign`, each with the offset there. The last offsets of a
-            partition may be markers of transactions, so their number tells less.
+            partition may be markers of transactions, so to count records is not enough.
     """
 
     def __init__(

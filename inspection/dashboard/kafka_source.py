@@ -24,18 +24,18 @@ EVERY_S: Final = 30.0
 """Between two runs of the doctor, as long as findings are requested."""
 HOUR_S: Final = 3_600.0
 IDLE_S: Final = 120.0
-"""After so long without a question a topology is not followed any more; what it did meanwhile lies in Kafka."""
+"""After so long without a request a topology is not followed any more; its statistics stay in Kafka."""
 _TURN_S: Final = 1.0
 """Between two snapshots."""
 _MANIFEST_S: Final = 10.0
-"""How often it is looked whether the topology was published anew."""
+"""Between two reads of the manifest."""
 _AGAIN_S: Final = 2.0
-"""How long to wait after an error."""
+"""Pause after an error."""
 _STOPPING: Final = "the dashboard is stopping; start it again"
 _LEAVE_S: Final = 2.0
-"""How long its end waits for a thread."""
+"""How long `close` waits for a thread."""
 _FIRST_S: Final = 30.0
-"""How long a question may wait for the first snapshot."""
+"""How long a request may wait for the first snapshot."""
 
 
 class KafkaSource:
@@ -86,7 +86,7 @@ class KafkaSource:
             found = self._followed.get(topology)
             if found is not None and found.is_asked():
                 return found
-        # Outside the lock, for it may take seconds; who asks for what does not exist begins nothing.
+        # Outside the lock, for it may take seconds; a topology that does not exist is not followed.
         manifest = Catalogue(self._kafka).manifest(topology)
         with self._lock:
             if self._closed:
@@ -98,7 +98,7 @@ class KafkaSource:
 
 
 class _Followed:
-    """A topology that is followed in a thread until nobody asks for it any more."""
+    """A topology that is followed in a thread until there are no more requests for it."""
 
     def __init__(self, kafka: KafkaSettings, manifest: Manifest, clock: Callable[[], float]) -> None:
         self._kafka = kafka
@@ -129,7 +129,7 @@ class _Followed:
         self._thread.join(_LEAVE_S)
 
     def is_asked(self) -> bool:
-        """Notes that somebody asks; false if it has ended."""
+        """Records a request; false if it has ended."""
         with self._news:
             self._asked = self._clock()
             return not self._ended
@@ -173,7 +173,7 @@ class _Followed:
                 self._stop.wait(_AGAIN_S)
 
     def _follow(self) -> None:
-        """Follows the topology for as long as it is published as it was at first."""
+        """Follows the topology until its manifest changes."""
         looks = Interval(_MANIFEST_S, self._clock)
         with closing(Observer(self._kafka, self._manifest)) as observer:
             observer.open(HOUR_S)

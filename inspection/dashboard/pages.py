@@ -10,7 +10,7 @@
 | `/api/history` | the last hour of the topology, or of `component=NAME` |
 | `/api/findings` | of `acker doctor` |
 | `/api/failures`, `/api/dead-letters` | the latest of them |
-| `/api/trace` | the tree of `root=ROOT`, as `acker trace --json`; `at=MS` says when its outcome was told |
+| `/api/trace` | the tree of `root=ROOT`, as `acker trace --json`; `at=MS` is the time of its notice |
 | `/api/trace?oldest=N` | that which is open for longest in partition N of the ack log |
 | `/api/events` | a snapshot whenever there is a new one, as `event: snapshot`; `event: problem` if there is none |
 
@@ -151,13 +151,13 @@ class Pages:
             return f"event: problem\ndata: {_text({'error': str(error)})}\n\n"
 
     async def _name(self, request: Request) -> str:
-        asked = request.query_params.get("topology") or self._chosen
-        if asked is not None:
-            if self._chosen not in (None, asked):
+        named = request.query_params.get("topology") or self._chosen
+        if named is not None:
+            if self._chosen not in (None, named):
                 raise HTTPException(
-                    404, f"this dashboard shows {self._chosen} only, not {asked}: leave out topology=, or start another"
+                    404, f"this dashboard shows {self._chosen} only, not {named}: leave out topology=, or start another"
                 )
-            return asked
+            return named
         names = await self._names()
         if len(names) == 1:
             return names[0]
@@ -183,7 +183,7 @@ async def _problem(_request: Request, error: Exception) -> Response:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker
-    # Starlette's own word for a path that nothing serves says nothing of the path.
+    # Starlette's own message does not name the path.
     is_path = error.detail == HTTPStatus.NOT_FOUND.phrase
     message = f"there is no page {request.url.path}" if is_path else error.detail
     return JSONResponse({"error": message}, error.status_code)

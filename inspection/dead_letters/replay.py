@@ -33,7 +33,7 @@ from tuple_tree.names import (
     tuples_topic,
 )
 
-# What goes wrong is told by an error; librdkafka's own words are for those who configure logging.
+# Errors are raised; librdkafka's own log lines are for those who configure logging.
 _CLIENT_LOG: Final = client_logger("inspection")
 _CLIENT_LOG.addHandler(logging.NullHandler())
 
@@ -183,7 +183,7 @@ class Replayer:
                 headers=list(restored_headers(letter, self._topology, keep_anchors=keep_anchors)),
             )
         except KafkaException as error:
-            # Of this record, where metadata says so already; a transaction that has failed takes none.
+            # Metadata may show already that this record is refused; a transaction that has failed takes none.
             if error.args[0].code() != KafkaError._STATE:
                 self._failures.append((letter, error.args[0]))
             raise
@@ -258,7 +258,7 @@ def why_not(letter: DeadLetter, topology: str, partitions: Mapping[str, int], al
 def restored_headers(letter: DeadLetter, topology: str, *, keep_anchors: bool = False) -> list[Header]:
     """The headers that a record gets when it is put back: its own, for a tuple without its anchors.
 
-    The trees of its anchors have ended, or were replayed under new roots, so nobody waits for its ack. Were one still
+    The trees of its anchors have ended, or were replayed under new roots, so no acker waits for its ack. Were one still
     open that the dead letter was acked for, a second ack would cancel the first, and the tree would time out.
     """
     if keep_anchors or not letter.topic.startswith(tuples_topic(topology, "")):

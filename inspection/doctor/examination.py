@@ -1,4 +1,4 @@
-"""All checks, in the order in which their findings are told."""
+"""All checks, in the order in which their findings are reported."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -46,5 +46,5 @@ def examine(facts: Facts) -> list[Finding]:
     found += [finding for topology in facts.topologies for check in _OF_A_TOPOLOGY for finding in check(topology)]
     brokers = facts.cluster.brokers if facts.cluster is not None else 0
     found += [finding for topology in facts.topologies for finding in check_single_copies(topology, brokers)]
-    # `acker.topologies` belongs to all topologies, but is told of once.
+    # `acker.topologies` belongs to all topologies, but is reported once.
     return sorted(dict.fromkeys(found), key=lambda finding: _ORDER.index(finding.severity))

@@ -1,4 +1,4 @@
-"""Checks of who works for a topology, and whether they keep up."""
+"""Checks of a topology's consumer groups: their members and their lags."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tuple_tree.names import acker_group, acks_topic, component_group, tuples_to
 
 
 def check_idle(facts: TopologyFacts) -> Iterator[Finding]:
-    """Somebody works for the topology; of one with Spark jobs, which join no group, that is not known."""
+    """The topology runs; of one with Spark jobs, which join no group, that is not known."""
     external = any(component.external for component in facts.manifest.components)
     if facts.members and not external and not _is_running(facts) and None not in facts.members.values():
         waiting = sum(backlog.after for backlog in facts.backlogs if backlog.is_waiting)
@@ -155,20 +155,20 @@ def _slow(manifest: Manifest, backlog: Backlog) -> Iterator[Finding]:
     needs_s = backlog.after / backlog.rate
     if needs_s <= timeout_s:
         return
-    told = (
+    lag = (
         f"Group {backlog.group} has {backlog.after:,} records of {backlog.topic}, partition {backlog.partition}, "
         f"before it and does {backlog.rate:,.0f} a second: it needs {needs_s:,.0f} s for them, "
     )
     if backlog.topic == acks_topic(manifest.topology):
         yield Check("lag", backlog.group).warning(
-            f"{told}and the message timeout is {timeout_s:g} s. No tree fails for that, but spouts hear of outcomes "
+            f"{lag}and the message timeout is {timeout_s:g} s. No tree fails for that, but spouts hear of outcomes "
             "so much later, and wait at max_spout_pending.",
             "Start more acker workers, up to one for each ack partition.",
         )
         return
     grows = "; it grows" if backlog.after > backlog.before else ""
     yield Check("lag", backlog.group).problem(
-        f"{told}but their trees time out after {timeout_s:g} s and are replayed, which makes it longer{grows}.",
+        f"{lag}but their trees time out after {timeout_s:g} s and are replayed, which makes it longer{grows}.",
         "Start more processes or declare more tasks for the bolt, make it faster, lower max_spout_pending, or raise "
         "the message timeout.",
     )
@@ -193,12 +193,12 @@ def _timeout_ms(manifest: Manifest, topic: str) -> int:
 
 
 def _source_groups(manifest: Manifest) -> set[str]:
-    """The groups of spouts, which commit how far they are in their sources."""
+    """The groups of spouts, which commit offsets of their sources."""
     return {component_group(manifest.topology, spout.name) for spout in manifest.spouts}
 
 
 def _is_running(facts: TopologyFacts) -> bool:
-    """Whether any component has a process; acker workers wait for all topologies, so they say nothing."""
+    """Whether any component has a process; acker workers serve all topologies, so they do not count."""
     topology = facts.manifest.topology
     groups = [component_group(topology, component.name) for component in facts.manifest.components]
     return any(facts.members.get(group) for group in groups)

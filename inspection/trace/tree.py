@@ -171,7 +171,7 @@ def _spout_of(init: LogEntry | None, deliveries: list[Delivery], spouts: Iterabl
 
 
 def _decided(applied: Sequence[LogEntry]) -> tuple[Status, int]:
-    """What an acker makes of the log, and of how many entries: what comes after an outcome is too late."""
+    """The outcome by the log, and after how many entries: what comes after it is too late."""
     begun = failed = False
     sum_ = 0
     for number, entry in enumerate(applied, 1):
@@ -196,14 +196,14 @@ def _children_of(families: Families, entries: Iterable[LogEntry]) -> set[int]:
 def _states(
     deliveries: list[Delivery], acks: Mapping[int, list[LogEntry]], families: Families, complete: set[int] | None
 ) -> list[State]:
-    """What the acks say, and that a complete tree has no tuple that the acker was told of in time and that is open."""
+    """By the acks; a complete tree has no open tuple among those whose edges the acker had received in time."""
     unexplained = {(entry.component, entry.task) for entry in families.unexplained if entry.kind == "ack"}
 
     def state(at: int) -> State:
         if at in acks or (complete is not None and at in complete):
             return State.ACKED
         if complete is not None:
-            # Of an execution that was interrupted, or told of by what is not explained.
+            # Of an execution that was interrupted, or a child in an ack that is not explained.
             return State.UNCLEAR if families.unexplained else State.OPEN
         delivery = deliveries[at]
         unclear = {(delivery.bolt, delivery.task), (delivery.bolt, None)} & unexplained
@@ -213,18 +213,18 @@ def _states(
 
 
 def _by_checksum(deliveries: list[Delivery], states: list[State], families: Families, sum_: int) -> list[State]:
-    """Decides what is unclear, if the checksum does: it holds each edge that was told of by one side only."""
+    """Decides what is unclear, if the checksum does: it holds each edge that only one side has sent."""
     reported = {child for family in families.known for child in family.children}
-    asked = [at for at, state in enumerate(states) if state is not State.ACKED or at not in reported]
-    if State.UNCLEAR not in states or len(asked) > MOST_DIMENSIONS:
+    candidates = [at for at, state in enumerate(states) if state is not State.ACKED or at not in reported]
+    if State.UNCLEAR not in states or len(candidates) > MOST_DIMENSIONS:
         return states
     basis = XorBasis()
-    for bit, at in enumerate(asked):
+    for bit, at in enumerate(candidates):
         basis.add(deliveries[at].edge, 1 << bit)
     found = basis.subset(sum_)
     if found is None:
         return states
-    in_sum = {at for bit, at in enumerate(asked) if found >> bit & 1}
+    in_sum = {at for bit, at in enumerate(candidates) if found >> bit & 1}
     if any(state is State.OPEN and at in reported and at not in in_sum for at, state in enumerate(states)):
         return states
 
