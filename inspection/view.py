@@ -266,13 +266,10 @@ class TopologyView:
             "external": component.external,
         }
 
-    def _edges(self, components: Iterable[ComponentView]) -> list[EdgeView]:
-        sent, taken = {}, {}
-        for component in components:
-            if component["transferred_per_second"] is not None:
-                sent[component["name"]] = component["transferred_per_second"]
-            if component["executed_per_second"] is not None and component["kind"] == "bolt":
-                taken[component["name"]] = component["executed_per_second"]
+    def _edges(self, components: list[ComponentView]) -> list[EdgeView]:
+        bolts = [each for each in components if each["kind"] == "bolt"]
+        sent = {each["name"]: rate for each in components if (rate := each["transferred_per_second"]) is not None}
+        taken = {each["name"]: rate for each in bolts if (rate := each["executed_per_second"]) is not None}
         groupings: dict[Edge, str] = {
             (subscription.source, subscription.stream, bolt.name): subscription.grouping
             for bolt in self._manifest.bolts

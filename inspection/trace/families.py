@@ -139,15 +139,15 @@ class _Search:
 
     def _candidates(self) -> list[int]:
         """The tuples that acks may speak of: if they are too many, the earliest, for acks come in order as well."""
-        enough = MOST_CANDIDATES + 1
-        candidates = list(dict.fromkeys([*islice(self._open, enough), *islice(self._unclaimed, enough)]))
-        if len(candidates) > MOST_CANDIDATES:
-            open_, unclaimed = MOST_CANDIDATES // 4, MOST_CANDIDATES * 3 // 4
+
+        def first(open_: int, unclaimed: int) -> list[int]:
             return list(dict.fromkeys([*islice(self._open, open_), *islice(self._unclaimed, unclaimed)]))
-        # Those that were acked may have been executed again; they are meant only if there is room for them.
-        if len(self._inbox) > MOST_CANDIDATES:
-            return candidates
-        everything = list(dict.fromkeys([*candidates, *self._inbox]))
+
+        candidates = first(MOST_CANDIDATES + 1, MOST_CANDIDATES + 1)
+        if len(candidates) > MOST_CANDIDATES:
+            return first(MOST_CANDIDATES // 4, MOST_CANDIDATES * 3 // 4)
+        # Those that were acked may have been executed again; they are candidates only if there is room for them.
+        everything = list(dict.fromkeys([*candidates, *islice(self._inbox, 2 * MOST_CANDIDATES)]))
         return everything if len(everything) <= MOST_CANDIDATES else candidates
 
     def _by_runs(self) -> bool:
