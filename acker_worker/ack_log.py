@@ -21,10 +21,8 @@ from tuple_tree.names import acker_group, acks_topic
 
 _log = logging.getLogger(__name__)
 
-CONTACT_S: Final = 5.0
-"""How long a broker may take to answer, in seconds."""
-ANSWER_S: Final = 30.0
-"""How long a commit may take while brokers answer, in seconds."""
+CONTACT_S: Final = 5.0  # how long a broker may take to answer, in seconds
+ANSWER_S: Final = 30.0  # how long a commit may take while brokers answer, in seconds
 _STUCK_CLOSE_S: Final = 1.0  # for a consumer that has lost a commit
 _POLL_S: Final = 0.02
 _POLL_RECORDS: Final = 500
@@ -58,8 +56,7 @@ _HOPELESS: Final = (
     KafkaError._AUTHENTICATION,
 )
 
-Reached = Mapping[int, Progress]
-"""Partition of the ack log → up to where its notices are delivered."""
+Reached = Mapping[int, Progress]  # partition of the ack log → up to where its notices are delivered
 Rebalance = Callable[[list[TopicPartition]], None]
 """Called with the partitions that are assigned or revoked, within `AckLogReader.poll` and `AckLogReader.close`."""
 
@@ -114,11 +111,9 @@ class AckLogReader:
         )
 
     def start(self, positions: list[TopicPartition]) -> None:
-        """Reads assigned partitions from there on."""
         self._consumer.incremental_assign(positions)
 
     def release(self, partitions: list[TopicPartition]) -> None:
-        """Gives partitions up."""
         self._consumer.incremental_unassign(partitions)
 
     def poll(self) -> list[Message]:

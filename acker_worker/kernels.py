@@ -45,13 +45,11 @@ ACK: Final = 1
 FAIL: Final = 2
 RESET: Final = 3
 
-ACKED: Final = 0
-"""Outcome kinds as the kernels write them; the other three are the numbers of `FailReason`."""
+ACKED: Final = 0  # outcome kinds as the kernels write them; the other three are the numbers of `FailReason`
 FAILED_BY_BOLT: Final = 1
 TIMED_OUT: Final = 2
 TOO_OLD: Final = 3
-ORPHANED: Final = 255
-"""Left by rotation without an init: there is no notice."""
+ORPHANED: Final = 255  # left by rotation without an init: there is no notice
 
 LIVE: Final = 0
 ORPHANS: Final = 1
@@ -59,8 +57,7 @@ DUPLICATE_INITS: Final = 2
 COUNTS: Final = 3
 
 _AHEAD: Final = 12
-SPARE: Final = 512
-"""Slots behind the last home, for the cluster that runs over the end."""
+SPARE: Final = 512  # slots behind the last home, for the cluster that runs over the end
 
 
 @intrinsic

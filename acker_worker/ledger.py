@@ -22,22 +22,17 @@ from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import SpoutAddress
 
-MAX_LOAD: Final = 0.66
-"""Share of homes taken at which the table grows."""
-GROWTH: Final = 1.25
-"""By how much: the load then lies between 0.53 and 0.66, 36 to 46 bytes a tree."""
-MIN_LOAD: Final = 0.2
-"""Share of homes taken at which the table shrinks to half of MAX_LOAD."""
+MAX_LOAD: Final = 0.66  # share of homes taken at which the table grows
+GROWTH: Final = 1.25  # by how much: the load then lies between 0.53 and 0.66, 36 to 46 bytes a tree
+MIN_LOAD: Final = 0.2  # share of homes taken at which the table shrinks to half of MAX_LOAD
 SMALLEST: Final = 8_192
-CHUNK: Final = 4_096
-"""Roots a kernel call; also the size of the outcome buffers."""
+CHUNK: Final = 4_096  # roots a kernel call; also the size of the outcome buffers
 _SMALLEST_SHRUNK: Final = 2 * SMALLEST
 
 _IDLE_SPOUTS: Final = 1_024
 """Spout tasks that are remembered; when there are more, those without an open tree are forgotten at the next tick."""
 
-MULTIPLIER: Final = secrets.randbits(64) | 1
-"""Of all roots in this process; see `kernels`."""
+MULTIPLIER: Final = secrets.randbits(64) | 1  # of all roots in this process; see `kernels`
 
 _U64: Final = np.uint64
 _MULTIPLIER: Final = _U64(MULTIPLIER)

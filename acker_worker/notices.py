@@ -9,8 +9,7 @@ from acker_worker.fold import SpoutOutcomes
 from tuple_tree.ids import IdColumn
 from tuple_tree.messages import NoticeBatch
 
-_BATCH_ROOTS: Final = 16_384
-"""Most roots in one notice batch: 128 KiB of ids, far from a broker's largest record."""
+_BATCH_ROOTS: Final = 16_384  # most roots in one notice batch: 128 KiB of ids, far from a broker's largest record
 _BATCH_FAILS: Final = 256
 """Most failed roots in one, since each may carry a text: half a megabyte if all are as long as they may be."""
 

@@ -30,12 +30,9 @@ from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 
 _log = logging.getLogger(__name__)
 
-_RECHECK_S: Final = 5.0
-"""How long a spout task that does not exist is taken not to exist."""
-_AGAIN_S: Final = 0.5
-"""Between two requests for one that may not exist."""
-_SURE_S: Final = 5.0
-"""For how long brokers have to know no such topic: after a restart one may know less for a moment."""
+_RECHECK_S: Final = 5.0  # how long a spout task that does not exist is taken not to exist
+_AGAIN_S: Final = 0.5  # between two requests for one that may not exist
+_SURE_S: Final = 5.0  # for how long brokers have to know no such topic: after a restart one may know less for a moment
 _MOST_MISSING: Final = 10_000
 _LOOK_UP_S: Final = 2.0
 """How long a broker may take to list the topics, and how long it is not asked after it did not answer."""

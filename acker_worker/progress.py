@@ -13,8 +13,7 @@ from acker_worker.errors import UnsupportedVersionError
 
 _VERSION: Final = 1
 
-METADATA_LIMIT: Final = 3_800
-"""Kafka keeps 4,096 bytes a partition unless set otherwise."""
+METADATA_LIMIT: Final = 3_800  # Kafka keeps 4,096 bytes a partition unless set otherwise
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ _log = logging.getLogger(__name__)
 
 _FIRST_BACKOFF_S: Final = 0.5
 _LONGEST_BACKOFF_S: Final = 30.0
-_HEALTHY_S: Final = 60.0
-"""A worker that has worked so long begins with the first back-off again."""
+_HEALTHY_S: Final = 60.0  # a worker that has worked so long begins with the first back-off again
 
 OnStats = Callable[[WorkerStats], None]
 

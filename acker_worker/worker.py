@@ -39,8 +39,7 @@ _log = logging.getLogger(__name__)
 
 _DRAIN_S: Final = 1.0
 _LAST_DRAIN_S: Final = 10.0
-HELD_UP_S: Final = 10.0
-"""After how long without acknowledgements a warning is logged, and how often, in seconds."""
+HELD_UP_S: Final = 10.0  # after how long without acknowledgements a warning is logged, and how often, in seconds
 
 
 @dataclass(frozen=True, slots=True)

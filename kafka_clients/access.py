@@ -22,13 +22,10 @@ from tuple_tree.names import (
     tuples_topic,
 )
 
-ACKER: Final = "acker"
-"""The role of the acker workers; no component may be called that."""
+ACKER: Final = "acker"  # the role of the acker workers; no component may be called that
 
-OPERATOR: Final = "operator"
-"""The role of a user that runs `acker topics create`."""
-VIEWER: Final = "viewer"
-"""The role of a user that inspects the topology."""
+OPERATOR: Final = "operator"  # the role of a user that runs `acker topics create`
+VIEWER: Final = "viewer"  # the role of a user that inspects the topology
 
 
 class Operation(Enum):
@@ -48,8 +45,7 @@ Resource = Literal["topic", "group", "transactional-id", "cluster"]
 Source = str | Sequence[str] | None
 """What a spout reads: one topic or several; None where that is decided elsewhere, or where it reads none."""
 
-CLUSTER: Final = "kafka-cluster"
-"""The one name that a resource of kind cluster has."""
+CLUSTER: Final = "kafka-cluster"  # the one name that a resource of kind cluster has
 
 _CREATES: Final[Operations] = (Operation.CREATE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
 _READS: Final[Operations] = (Operation.READ,)

@@ -16,10 +16,8 @@ LOST: Final = (
 )
 
 _LOOK_MS: Final = 5_000
-_SURE: Final = 2
-"""Looks in a row: between forgetting all and beginning again there is a moment without any."""
-_NO_BROKERS: Final = ("logical", "internal")
-"""Sources of entries that are no brokers, such as the coordinator's role."""
+_SURE: Final = 2  # looks in a row: between forgetting all and beginning again there is a moment without any
+_NO_BROKERS: Final = ("logical", "internal")  # sources of entries that are no brokers, such as the coordinator's role
 
 
 class BrokerMonitor:

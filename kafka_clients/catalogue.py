@@ -26,11 +26,9 @@ from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic
 from tuple_tree.topics import TopicSpec, short_retention, topic_specs
 
 T = TypeVar("T")
-KafkaSettings = Mapping[str, str | int | float | bool]
-"""librdkafka properties, `bootstrap.servers` among them."""
+KafkaSettings = Mapping[str, str | int | float | bool]  # librdkafka properties, `bootstrap.servers` among them
 
-CONTACT_S: Final = 8.0
-"""How long a broker may take to answer, in seconds."""
+CONTACT_S: Final = 8.0  # how long a broker may take to answer, in seconds
 _SHORTEST_CONTACT_S: Final = 1.0
 _LOOK_S: Final = 0.2
 

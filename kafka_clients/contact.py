@@ -23,8 +23,7 @@ REFUSED: Final = (
 """Codes of the errors that mean that the user has no ACL for it."""
 GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 """Codes of the errors that mean that the topic or partition does not exist."""
-FIRST_S: Final = 3.0
-"""How long the brokers may take to answer for the first time, in seconds: a person waits."""
+FIRST_S: Final = 3.0  # how long the brokers may take to answer for the first time, in seconds: a person waits
 _KEPT_OUT: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _CONNECTING: Final = (KafkaError._TRANSPORT, KafkaError._RESOLVE)
 _SINCE: Final = re.compile(r" \(after \d+ms in state .*")

@@ -21,10 +21,8 @@ from kafka_clients.topic_watch import describe_topics, topic_id_of
 from tuple_tree.names import stats_topic
 from tuple_tree.process_stats import Kind, StatsRecord
 
-PUBLISH_SECONDS: Final = 1.0
-"""Between two records of a process."""
-LAST_SECONDS: Final = 1.0
-"""How long the last record of a process may take to be sent."""
+PUBLISH_SECONDS: Final = 1.0  # between two records of a process
+LAST_SECONDS: Final = 1.0  # how long the last record of a process may take to be sent
 _ASK_SECONDS: Final = 10.0
 
 _log = logging.getLogger(__name__)

@@ -11,11 +11,9 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
-WATCH_SECONDS: Final = 10.0
-"""Between two requests."""
+WATCH_SECONDS: Final = 10.0  # between two requests
 _ANSWER_SECONDS: Final = 8.0
-_SURE: Final = 2
-"""Answers in a row that it takes: one broker may know less than the others for a moment."""
+_SURE: Final = 2  # answers in a row that it takes: one broker may know less than the others for a moment
 _REMEDY: Final = (
     "stop whatever runs of the topology, create its topics with acker topics create MODULE:TOPOLOGY, and start it again"
 )

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from local_kafka.errors import JavaNotFoundError, JavaTooOldError
 
-MIN_VERSION = 17
-"""The oldest Java that Kafka 4's broker runs on."""
+MIN_VERSION = 17  # the oldest Java that Kafka 4's broker runs on
 
 _VERSION = re.compile(r'version "((?P<feature>\d+)(?:\D+(?P<minor>\d+))?[^"]*)"')
 _BUILD = re.compile(r"^\s*java\.vm\.version = (?P<build>.+?)\s*$", re.MULTILINE)

@@ -23,8 +23,7 @@ from local_kafka.properties import broker_properties, open_listeners, render
 from local_kafka.storage import keep_log, log_tail
 
 _FORMAT_SECONDS = 60
-_CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""Of the formatted directory; each copy gets one of its own."""
+_CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # of the formatted directory; each copy gets one of its own
 
 
 @dataclass(frozen=True, slots=True)

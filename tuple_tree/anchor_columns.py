@@ -11,8 +11,7 @@ from tuple_tree.anchors import PAIR_BYTES, edges_of_tuples
 from tuple_tree.errors import WireError
 from tuple_tree.ids import IdColumn, unpack_ids
 
-Rows = NDArray[np.intp]
-"""Shape `(k,)`: positions of rows."""
+Rows = NDArray[np.intp]  # shape `(k,)`: positions of rows
 
 
 class AnchorColumns(NamedTuple):

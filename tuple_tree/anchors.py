@@ -21,8 +21,7 @@ ANCHOR_COUNTS_HEADER: Final = "anchor-counts"
 SOURCE_HEADER: Final = "source"
 PAIR_BYTES: Final = 16
 
-Edges = dict[int, int]
-"""root id → edge id."""
+Edges = dict[int, int]  # root id → edge id
 
 _one_pair: Final = struct.Struct(">QQ")
 

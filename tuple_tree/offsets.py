@@ -84,7 +84,6 @@ class OffsetManager:
 
     @property
     def oldest_open(self) -> int | None:
-        """The first offset that is started and not done; None if all are done."""
         return self._open[self._first] if self._first < len(self._open) else None
 
     def open_to(self, offset: int) -> list[int]:

@@ -53,8 +53,7 @@ class _SingleCodec(ABC):
     def _values(self, payload: bytes) -> Values: ...
 
 
-PayloadCodec = PackCodec | _SingleCodec
-"""Turns rows into the payload of a record, and back."""
+PayloadCodec = PackCodec | _SingleCodec  # turns rows into the payload of a record, and back
 
 
 class _AvroCodec(_SingleCodec):

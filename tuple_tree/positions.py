@@ -33,11 +33,11 @@ class Position:
     attempt: int = 0
 
 
+# Widths of the fields of a positional root, the highest first.
 SPOUT_BITS: Final = 6
 PARTITION_BITS: Final = 12
 OFFSET_BITS: Final = 40
 ATTEMPT_BITS: Final = 6
-"""Widths of the fields of a positional root, the highest first."""
 
 MAX_SPOUTS: Final = 1 << SPOUT_BITS
 MAX_PARTITIONS: Final = 1 << PARTITION_BITS
@@ -56,8 +56,7 @@ _HALF: Final = (1 << _HALF_BITS) - 1
 _SEED: Final = 42
 
 _hashed: Final = xxhash.xxh64_intdigest
-Words = NDArray[np.uint64]
-"""Shape `(n,)`."""
+Words = NDArray[np.uint64]  # shape `(n,)`
 
 
 def topic_key(topic_id: str) -> int:
@@ -187,13 +186,9 @@ def _mixed_column(blocks: Words, *, backwards: bool = False) -> Words:
 
 
 _PRIMES: Final = tuple(
-    np.uint64(prime)
-    for prime in (
-        0x9E3779B185EBCA87,
-        0xC2B2AE3D27D4EB4F,
-        0x165667B19E3779F9,
-        0x85EBCA77C2B2AE63,
-        0x27D4EB2F165667C5,
+    map(
+        np.uint64,
+        (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5),
     )
 )
 

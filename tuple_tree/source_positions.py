@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 
 from tuple_tree.messages import FailReason
 
-Offsets = NDArray[np.int64]
-"""Shape `(n,)`."""
+Offsets = NDArray[np.int64]  # shape `(n,)`
 
-_BUCKETS: Final = 3
-"""Periods after which what has no outcome is lost, as in a RotatingMap of so many buckets."""
+_BUCKETS: Final = 3  # periods after which what has no outcome is lost, as in a RotatingMap of so many buckets
 
 _PENDING: Final = 0
 _DUE: Final = 1

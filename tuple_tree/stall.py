@@ -3,8 +3,7 @@
 from collections.abc import Hashable
 from typing import Final
 
-BROKERS: Final = "no broker has answered"
-"""Why a process is stalled whose requests about its topics have no answer."""
+BROKERS: Final = "no broker has answered"  # why a process is stalled whose requests about its topics have no answer
 
 
 class Stall:

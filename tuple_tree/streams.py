@@ -10,8 +10,7 @@ from tuple_tree.names import check_field, check_name
 
 DEFAULT_STREAM: Final = "default"
 
-Values = tuple[Any, ...]
-"""The values of a tuple, in the order of its stream's fields."""
+Values = tuple[Any, ...]  # the values of a tuple, in the order of its stream's fields
 
 Codec = Literal["arrow", "avro", "json", "bytes"]
 
