@@ -160,7 +160,7 @@ def test_a_dashboard_that_cannot_be_served_is_one_line(endless: Cluster, acker: 
         refused = one_line(acker("dashboard", "--port", port))
     assert f"port {port}: " in refused
     assert "--port" in refused
-    refused = one_line(acker("dashboard", "--topology", "nowhere"))
+    refused = one_line(acker("dashboard", "--topology", "nowhere", "--port", "0"))
     assert "no topology 'nowhere'" in refused
     assert endless.manifest.topology in refused
 
