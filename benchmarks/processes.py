@@ -187,13 +187,15 @@ def running_component(servers: str, reference: str, variables: Mapping[str, str]
 
 
 @contextlib.contextmanager
-def running_peer(program: str, framework: str | None, *arguments: str) -> Iterator[Process]:
-    """Runs a program of `benchmarks/peers` in the environment of a framework; None for ours."""
-    python = sys.executable if framework is None else str(FRAMEWORKS[framework].python())
+def running_peer(name: str, *arguments: str) -> Iterator[Process]:
+    """Runs the program of a framework in its environment, or the `plain` loop in ours."""
+    plain = name not in FRAMEWORKS
+    python = sys.executable if plain else str(FRAMEWORKS[name].python())
+    program = PEERS / (f"{name}.py" if plain else f"{name}_app.py")
     outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with tempfile.TemporaryFile() as written:
         process = subprocess.Popen(
-            [python, str(PEERS / f"{program}.py"), *arguments],
+            [python, str(program), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=written,
             stderr=written,
@@ -206,7 +208,7 @@ def running_peer(program: str, framework: str | None, *arguments: str) -> Iterat
             return written.read().decode(errors="replace")[-2_000:]
 
         try:
-            yield Process(program, process.pid, lambda: process.poll() is None, output)
+            yield Process(name, process.pid, lambda: process.poll() is None, output)
         finally:
             process.terminate()
             try:

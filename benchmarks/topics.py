@@ -40,7 +40,7 @@ from tuple_tree.topics import topic_specs
 
 PAYLOAD_BYTES: Final = 100
 _ALPHABET: Final = b"abcdefghijklmnopqrstuvwxyz "
-_LOOK_SECONDS: Final = 0.02
+_SAMPLE_SECONDS: Final = 0.02
 _WARM_SECONDS: Final = 1.0
 _WARM_SHARE: Final = 0.1
 _QUIET_SECONDS: Final = 1.0
@@ -247,7 +247,7 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Sample:
     at: float
     end: int
     cpu: dict[str, float]
@@ -285,9 +285,9 @@ def watch(
     """
     before = topics.end(topic)
 
-    def look(end: int) -> _Look:
+    def sample(end: int) -> _Sample:
         cpu = {name: sum(map(cpu_seconds, each)) for name, each in pids.items()}
-        return _Look(time.monotonic(), end, cpu, progress())
+        return _Sample(time.monotonic(), end, cpu, progress())
 
     asked = time.monotonic()
     first = start = None
@@ -305,18 +305,18 @@ def watch(
         if first is not None and start is None:
             warm = min(_WARM_SECONDS, longest * _WARM_SHARE)
             if now - first >= warm or (records is not None and end - before >= records * _WARM_SHARE):
-                start = look(end)
+                start = sample(end)
         elif start is not None:
             if end >= enough or now - start.at >= longest:
-                last = look(end)
+                last = sample(end)
                 break
             if records is None and (latest is None or end > latest.end):
-                latest, moved = look(end), now
+                latest, moved = sample(end), now
             elif latest is not None and now - moved >= _QUIET_SECONDS:
                 last = latest
                 break
             check()
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_SAMPLE_SECONDS)
     arrived = last.end - start.end
     if arrived < (records or 0) / 1000 or arrived < 2:
         raise BenchmarkError(f"only {arrived} records arrived in {topic}: too few to say anything")

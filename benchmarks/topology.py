@@ -51,8 +51,7 @@ from tuple_tree.names import component_group, tuples_topic
 from tuple_tree.streams import Stream
 
 GUARANTEES: Final[tuple[Guarantee, ...]] = get_args(Guarantee)
-PROGRAMS: Final = {"plain": "plain", "quixstreams": "quixstreams_app", "bytewax": "bytewax_flow"}
-"""Contestant → its file in `benchmarks/peers`."""
+PEERS: Final = ("plain", "quixstreams", "bytewax")
 VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "at_least_once, columns": {"columns": True},
     "at_least_once, 1 ack partition": {"ack_partitions": 1},
@@ -99,8 +98,7 @@ class StageRounds:
             self._topics.fill(source, self._records, headers)
         sink = f"bench.{name}.{uuid.uuid4().hex[:8]}"
         self._topics.create({sink: 1})
-        framework = name if name in FRAMEWORKS else None
-        with running_peer(PROGRAMS[name], framework, self._topics.servers, source, sink, sink, *flags) as process:
+        with running_peer(name, self._topics.servers, source, sink, sink, *flags) as process:
             return self._watch(process, sink, self._records)
 
     def _watch(self, process: Process, topic: str, records: int | None, stream: Stream | None = None) -> Flow:
@@ -247,7 +245,7 @@ def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     for source in get_args(Source):
         once, again = (median(rate, each, source=source) for each in ("exactly_once", "at_least_once"))
         ratio(f"exactly_once to at_least_once, pipeline from {source}", once, again)
-    for peer in PROGRAMS:
+    for peer in PEERS:
         for settings in ("default", "tuned"):
             name = f"at_least_once to {peer} {settings}"
             ratio(name, median(rate, "at_least_once"), median(rate, settings, peer))
@@ -263,7 +261,7 @@ def main() -> None:
     parser.add_argument("--pending", type=int, default=20_000, help="open trees of the spout")
     parser.add_argument("--ack-partitions", type=int, default=DEFAULT_ACK_PARTITIONS, help="of the ack log")
     parser.add_argument("--guarantees", nargs="+", choices=GUARANTEES, default=list(GUARANTEES))
-    parser.add_argument("--peers", nargs="*", choices=list(PROGRAMS), default=list(PROGRAMS))
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
     parser.add_argument("--sources", nargs="*", choices=("topic", "prepared"), default=["topic", "prepared"])
     parser.add_argument("--only", choices=("stage", "pipeline"))
     given = parser.parse_args()
@@ -274,7 +272,7 @@ def main() -> None:
     versions: dict[str, str] = {}
     for name in () if given.only == "pipeline" else given.peers:
         versions |= FRAMEWORKS[name].versions() if name in FRAMEWORKS else {}
-    kept_in = harness.directory(given, whole=given.only is None and set(given.peers) == set(PROGRAMS))
+    kept_in = harness.directory(given, whole=given.only is None and set(given.peers) == set(PEERS))
     harness.await_idle(kept_in)
     host = harness.machine()
     rows: list[dict[str, Any]] = []

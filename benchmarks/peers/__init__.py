@@ -1,13 +1,12 @@
-"""The same work in other people's frameworks: source topic → upper-case → sink topic, at least once.
+"""The same work in other people's frameworks: source topic → upper-case → sink topic, or a word count, at least once.
 
 Each is a program of its own, run by the interpreter of its own environment, so none imports anything of ours:
 
-    python benchmarks/peers/NAME.py SERVERS SOURCE SINK GROUP [--tuned]
+    python benchmarks/peers/NAME.py SERVERS SOURCE SINK GROUP [--tuned] [--words DIRECTORY]
 
 It reads SOURCE from its beginning as GROUP and works until SIGTERM. Without `--tuned` it has the framework's own
 settings; with it, what the framework's documentation or its source says to turn for throughput. Nothing that costs the
 guarantee is turned: offsets are committed after what they cover was delivered. It does not measure itself.
 
-`NAME_words` is the word count of `benchmarks.word_count`, which is always tuned; the two programs of pystorm are its
-bolts, which Storm starts.
+The two programs of pystorm are its bolts, which Storm starts.
 """

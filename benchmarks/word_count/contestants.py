@@ -17,7 +17,7 @@ from acker_cli.demo.word_count import Parameters
 from benchmarks.processes import RunningTopology, environment, running_topology
 from benchmarks.topics import Topics
 from benchmarks.word_count.text import lines, plain_count
-from benchmarks.word_count.topology import COUNT, LINES, REFERENCE, SPLIT, Words, read_counts
+from benchmarks.word_count.topology import LINES, REFERENCE, Words, read_counts
 from spout_sdk import LatencyHistogram, load_topology
 
 FIRST: Final = 0.1
@@ -212,7 +212,7 @@ class Ours(Contestant):
             tasks=TASKS,
             pending=KAFKA_PENDING if self._topic else setting.pending,
             ack_partitions=setting.ack_partitions,
-            columns=(SPLIT, COUNT) if self._columns else (),
+            columns=self._columns,
         ).environment
         with _running(setting, REFERENCE, variables) as running:
             # The lines begin once all processes are ready.

@@ -80,9 +80,8 @@ class KafkaPeer(Contestant):
             for number in range(self._processes):
                 own = setting.directory / str(number)
                 own.mkdir()
-                arguments = [setting.topics.servers, source, sink, setting.name, str(own)]
-                peer = running_peer(f"{self._framework}_words", self._framework, *arguments)
-                processes.append(stack.enter_context(peer))
+                arguments = [setting.topics.servers, source, sink, setting.name, "--words", str(own)]
+                processes.append(stack.enter_context(running_peer(self._framework, *arguments)))
             yield KafkaRun(processes, setting.topics, sink, plain_count(setting.lines).total())
 
     def kind(self, topic: str) -> str:

@@ -56,7 +56,7 @@ class Words:
         tasks: of each component.
         pending: open trees of a task of the spout.
         ack_partitions: of the ack log.
-        columns: bolts that take record batches of Arrow.
+        columns: whether bolts take record batches of Arrow.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Words:
     tasks: int = 2
     pending: int = 400
     ack_partitions: int = DEFAULT_ACK_PARTITIONS
-    columns: tuple[str, ...] = ()
+    columns: bool = False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -76,8 +76,7 @@ class Words:
     @classmethod
     def from_environment(cls) -> Self:
         """The plan of this process."""
-        given = json.loads(os.environ[_PLAN])
-        return cls(**{**given, "columns": tuple(given["columns"])})
+        return cls(**json.loads(os.environ[_PLAN]))
 
 
 class Lines(Spout):
@@ -185,8 +184,8 @@ def topology() -> Topology:
         message_timeout=MESSAGE_TIMEOUT,
     )
     spout = KafkaSpout(plan.topic, streams=(_LINE,)) if plan.topic else Lines
-    split = ColumnSplit if SPLIT in plan.columns else Split
-    count = ColumnCount if COUNT in plan.columns else Count
+    split = ColumnSplit if plan.columns else Split
+    count = ColumnCount if plan.columns else Count
     builder.set_spout(LINES, spout, tasks=plan.tasks)
     builder.set_bolt(SPLIT, split, tasks=plan.tasks).shuffle_grouping(LINES)
     builder.set_bolt(COUNT, count, tasks=plan.tasks).fields_grouping(SPLIT, "word")
