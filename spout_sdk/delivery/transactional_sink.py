@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from kafka_clients.access import remedy
 from kafka_clients.bounded_calls import bounded
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
-from spout_sdk.kafka.delivery_reports import ended_by, heard
+from spout_sdk.kafka.delivery_reports import ended_by, served
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
 from spout_sdk.records import Delivered, Headers
 from tuple_tree.names import transactional_id, transactional_prefix
@@ -80,7 +80,7 @@ class TransactionalSink:
         left = self._flush()
         self.poll()
         if left:
-            self._hear_cause()
+            self._raise_cause()
             raise RolledBackError(f"{left} records were not delivered within {self.timeout:.0f} s")
         positions = list(offsets)
         self._step(lambda seconds: self._producer.send_offsets_to_transaction(positions, group, seconds), self.timeout)
@@ -100,7 +100,7 @@ class TransactionalSink:
         self._begin()
 
     def close(self) -> None:
-        """Aborts what is open, so that nobody has to wait until it times out; a failure is only logged."""
+        """Aborts what is open, so that no reader waits until it times out; a failure is only logged."""
         try:
             with bounded(_CLEANING_SECONDS + _HANG_SECONDS, f"abort_transaction() of {self._component}"):
                 self._producer.abort_transaction(min(_CLEANING_SECONDS, self.timeout))
@@ -183,12 +183,12 @@ class TransactionalSink:
                 return left
 
     def _serve(self, call: Callable[[], int]) -> int:
-        said, reason = heard(call)
+        count, reason = served(call)
         if reason is not None:
             self._fatal = self._ended(reason)
-        return said
+        return count
 
-    def _hear_cause(self) -> None:
+    def _raise_cause(self) -> None:
         """Hears what ended the producer, where the client has lost that: to begin again is refused, with why."""
         try:
             self._producer.begin_transaction()

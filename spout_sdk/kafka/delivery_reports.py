@@ -37,15 +37,15 @@ class LostTuples:
             )
 
 
-def heard(call: Callable[[], int]) -> tuple[int, KafkaError | None]:
+def served(call: Callable[[], int]) -> tuple[int, KafkaError | None]:
     """Calls a producer's `poll` or `flush`.
 
     Args:
-        call: what serves the delivery reports, and says how many there were, or are left.
+        call: serves the delivery reports, and returns how many there were, or are left.
 
     Returns:
-        What it said, 0 if the producer cannot go on; and why it cannot, or None if it can. 1 and None if something is
-        wrong that was not said: nothing may count as delivered, and the next call says what it is.
+        What it returned, 0 if the producer cannot go on; and why it cannot, or None if it can. 1 and None after an
+        error without a cause: nothing may count as delivered, and the next call raises the cause.
     """
     try:
         return call(), None
@@ -65,5 +65,5 @@ def ended_by(poll: Callable[[float], int], reason: KafkaError) -> KafkaError | N
     """What put an end to a producer whose `produce` raised this, if something did."""
     # After a fatal error `produce` has a code of its own, with neither the mark nor the cause: the next poll has that.
     if reason.code() == KafkaError._FATAL:
-        return heard(lambda: poll(0))[1] or reason
+        return served(lambda: poll(0))[1] or reason
     return reason if reason.fatal() else None

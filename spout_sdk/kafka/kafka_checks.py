@@ -1,7 +1,7 @@
 """What is checked before a component starts, and while it runs.
 
-Kafka answers and lets the user in, the component's topics are as the manifest says, and it may do with them what it
-has to. Of the others, its user may know nothing. While it runs, its topics are watched.
+Kafka answers, authentication succeeds, and the component's topics are as the manifest has them, with the ACLs that it
+needs. Its user may lack a DESCRIBE ACL for other topics. While it runs, its topics are watched.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""librdkafka settings: what the SDK needs, under what the user says."""
+"""librdkafka settings: what the SDK needs, under what the user sets."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -37,7 +37,7 @@ _ACKS: Final[dict[str, Any]] = {"linger.ms": 0, "message.max.bytes": 100_000_000
 # An open transaction holds up whoever reads behind it, the ackers too, for so long at most.
 _TRANSACTIONAL: Final[dict[str, Any]] = {"linger.ms": 0, "transaction.timeout.ms": TRANSACTION_MS}
 
-# What the guarantees rest on, so nobody's settings change it.
+# What the guarantees rest on, so no setting of a user changes it.
 _FIXED_CONSUMER: Final[dict[str, Any]] = {
     "auto.offset.reset": "earliest",
     "enable.auto.commit": False,

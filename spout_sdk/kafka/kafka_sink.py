@@ -12,7 +12,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from spout_sdk.errors import BrokerError
-from spout_sdk.kafka.delivery_reports import ended_by, heard
+from spout_sdk.kafka.delivery_reports import ended_by, served
 from spout_sdk.kafka.kafka_settings import KafkaSettings, ack_producer_settings, tuple_producer_settings
 from spout_sdk.records import Delivered, Headers
 
@@ -22,13 +22,13 @@ _ROOM_SECONDS: Final = 0.01
 
 
 class KafkaSink:
-    """Sends through librdkafka; only for the thread that made it, which also hears the delivery reports."""
+    """Sends through librdkafka; only for the thread that made it, which also serves the delivery reports."""
 
     def __init__(self, kafka: KafkaSettings, *, never_twice: bool = False) -> None:
         self.error: str | None = None
-        heard = {"error_cb": self._on_error}
-        self._tuples = Producer({**tuple_producer_settings(kafka, never_twice=never_twice), **heard})
-        self._acks = Producer({**ack_producer_settings(kafka), **heard})
+        callbacks = {"error_cb": self._on_error}
+        self._tuples = Producer({**tuple_producer_settings(kafka, never_twice=never_twice), **callbacks})
+        self._acks = Producer({**ack_producer_settings(kafka), **callbacks})
         self._produce_tuple = self._tuples.produce
 
     def send(
@@ -61,8 +61,8 @@ class KafkaSink:
         self._when_room(self._acks, topic, partition, key, value, headers, on_delivery)
 
     def poll(self) -> None:
-        self._hear(lambda: self._tuples.poll(0))
-        self._hear(lambda: self._acks.poll(0))
+        self._serve(lambda: self._tuples.poll(0))
+        self._serve(lambda: self._acks.poll(0))
         if self.error is not None:
             raise BrokerError(self.error)
 
@@ -80,18 +80,18 @@ class KafkaSink:
             BrokerError: if a producer cannot go on: what was on its way may be lost.
         """
         deadline = time.monotonic() + seconds
-        left = self._hear(lambda: self._tuples.flush(seconds))
+        left = self._serve(lambda: self._tuples.flush(seconds))
         return left + self.flush_acks(max(0.0, deadline - time.monotonic()))
 
     def flush_acks(self, seconds: float) -> int:
         """As `flush`, but for ack batches and dead letters only: tuples may wait for a partition that has no leader."""
-        return self._hear(lambda: self._acks.flush(seconds))
+        return self._serve(lambda: self._acks.flush(seconds))
 
-    def _hear(self, call: Callable[[], int]) -> int:
-        said, reason = heard(call)
+    def _serve(self, call: Callable[[], int]) -> int:
+        count, reason = served(call)
         if reason is not None:
             raise self._ended(reason)
-        return said
+        return count
 
     def _ended(self, reason: KafkaError) -> BrokerError:
         # Kept for `poll`: raised in a bolt's execute, it counts as the bolt's own failure.
@@ -113,7 +113,7 @@ class KafkaSink:
                 producer.produce(topic, value, key, partition, on_delivery, None, 0, headers)
                 return
             except BufferError:
-                self._hear(lambda: producer.poll(_ROOM_SECONDS))
+                self._serve(lambda: producer.poll(_ROOM_SECONDS))
             except KafkaException as error:
                 self._refused(producer, error, on_delivery)
                 return

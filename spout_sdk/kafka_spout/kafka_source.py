@@ -80,7 +80,7 @@ class KafkaSource:
         except KafkaException as error:
             reason = error.args[0]
             if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                # Another broker has just said how many partitions it has: this one knows less for a moment.
+                # Another broker has just described it: this one does not know it yet.
                 raise BrokerError(f"source topic {topic} is not known to all brokers yet") from error
             raise _refused(topic, reason) from error
 
@@ -273,7 +273,7 @@ class PositionReader:
             return None
         fetched = Fetched([], [], [])
         for message in self._consumer.consume(_LARGEST_READ, 0):
-            self._hear(message, fetched)
+            self._take(message, fetched)
         if now >= self._until:
             # The end of the log may lie before what was read there once, while another broker takes a partition over.
             for at, offsets in self._wanted.items():
@@ -286,12 +286,12 @@ class PositionReader:
     def close(self) -> None:
         self._consumer.close()
 
-    def _hear(self, message: Message, fetched: Fetched) -> None:
+    def _take(self, message: Message, fetched: Fetched) -> None:
         at = SourcePartition(message.topic() or "", message.partition() or 0)
         offsets = self._wanted.get(at)
         error = message.error()
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
-            # The reader ahead says what cannot be cured; here, the round ends without what does not come.
+            # The reader ahead raises what is final; here, the round ends without what does not come.
             logger.warning("reading %s by position: %s", at, error.str())
             return
         if offsets is None:

@@ -2,7 +2,7 @@
 
 An owner of a partition must not use a root that may still be open in a ledger under an earlier owner: the tree would
 mix the edges of two deliveries and could only time out. So the numbers of attempts go on from owner to owner: what
-stands beside the committed offset is the first one that nobody has used, and a new owner commits that it takes some,
+stands beside the committed offset is the first unused one, and a new owner commits that it takes some,
 before it emits anything. See ADR 10.
 """
 
@@ -119,7 +119,7 @@ class OwnedPartition:
         return self._word | offset << OFFSET_SHIFT | (self._first_attempt + number) % MAX_ATTEMPTS
 
     def reserve(self) -> None:
-        """Takes more attempts; they may be used once what `processed` says was committed."""
+        """Takes more attempts; they may be used once what `processed` returns is committed."""
         self._reserved = min(self._reserved + RESERVED, MOST_RESERVED)
 
     def unreserve(self) -> None:

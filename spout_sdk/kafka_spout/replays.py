@@ -105,9 +105,9 @@ class Replays:
         self._failures[key] = failures
         delay = self._policy.delay(failures)
         if delay is None:
-            said = f": {failure.message}" if failure.message else ""
+            message = f": {failure.message}" if failure.message else ""
             self._given_up[key] = (
-                f"all {failures} attempts failed, the last one with reason {failure.reason.word}{said}"
+                f"all {failures} attempts failed, the last one with reason {failure.reason.word}{message}"
             )
             delay = 0.0
         self._schedule.put(key, now + delay)
@@ -129,7 +129,7 @@ class Replays:
         self._schedule.put(key, now + AGAIN_SECONDS)
 
     def tick(self, now: float) -> None:
-        """Begins to read what is due, or hears what was read."""
+        """Begins to read what is due, or takes what was read."""
         if self._is_fetching:
             fetched = self._source.fetched(now)
             if fetched is None:

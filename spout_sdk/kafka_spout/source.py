@@ -67,7 +67,7 @@ class Source(Protocol):
         """How many partitions a topic has; waits for the answer."""
 
     def topic_id(self, topic: str) -> str:
-        """What tells a topic from others of its name, as Kafka's tools print it; waits for the answer."""
+        """The topic id, as Kafka's tools print it; waits for the answer."""
 
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
         """First offset and the one after the last; waits for the answer."""
@@ -76,10 +76,10 @@ class Source(Protocol):
         """What the group has committed; waits for the answer."""
 
     def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
-        """Commits in the background; who made the source hears of a failure."""
+        """Commits in the background; a failure is reported to the callback that the source was made with."""
 
     def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
-        """Commits, waits for it, and says whether it succeeded; why not is logged."""
+        """Commits, waits, and returns whether it succeeded; a failure is logged."""
 
     def start(self, positions: Mapping[SourcePartition, int]) -> None:
         """Begins to read these partitions as well."""

@@ -141,7 +141,7 @@ class SourceTask:
             self._source.commit_now(changed)
 
     def uncommitted(self) -> None:
-        """A commit in the background has failed: the next one says it again."""
+        """A commit in the background has failed: the next one includes what it covered."""
         if self._settings.mode != "at_most_once":
             for each in self._partitions:
                 each.committed = None
@@ -160,7 +160,7 @@ class SourceTask:
     # Beginning
 
     def _start(self, now: float) -> None:
-        """Begins, or says why not yet: outside of the group's callbacks, so that it can be tried again."""
+        """Begins, or logs why not yet: outside of the group's callbacks, so that it can be tried again."""
         self._start_at = now + AGAIN_SECONDS
         try:
             self._is_started = self._add(self._missing(), self._settings.first_poll)
@@ -332,9 +332,9 @@ class SourceTask:
 
     def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
         """Sets an invalid message aside, and retries any other: a database that `translate` asks may be away."""
-        said = f"translate() raised {type(error).__name__}: {error}"
+        why = f"translate() raised {type(error).__name__}: {error}"
         if isinstance(error, InvalidMessageError) or not self._tracked:
-            self._dead_letters.send(key, record, WireError("bad-payload", said))
+            self._dead_letters.send(key, record, WireError("bad-payload", why))
             return
         self._counters.count_error(error)
         line = self._raised_before.line(error)
@@ -343,12 +343,12 @@ class SourceTask:
             logger.error(
                 "%s: %s at %s; the message is retried%s",
                 self._by,
-                said,
+                why,
                 where,
                 line.more,
                 exc_info=line.traceback,
             )
-        self.failed(key, Failure(FailReason.FAILED, said))
+        self.failed(key, Failure(FailReason.FAILED, why))
 
     # Messages that failed
 

@@ -43,7 +43,7 @@ def default_translate(streams: Sequence[Stream]) -> Translate:
         TopologyError: if there is not exactly one stream.
     """
     if len(streams) != 1:
-        raise TopologyError(f"a KafkaSpout with {len(streams)} streams needs translate=, which says what goes where")
+        raise TopologyError(f"a KafkaSpout with {len(streams)} streams needs translate=, which decides what goes where")
     stream = streams[0]
     name = stream.name
     kind = stream.fields[0].type if len(stream.fields) == 1 else None

@@ -197,7 +197,7 @@ class BoltLoop:
         if now - began > _SLOW_SECONDS:
             self._batch = max(1, self._batch // 2)
         elif now - began < _SLOW_SECONDS / 4 and len(batch) == self._batch:
-            # A batch that was not full says nothing of how long a full one takes.
+            # How long a full batch takes is not known from one that was not full.
             self._batch = min(LARGEST_BATCH, 2 * self._batch)
         self._between(now)
         return tuples[len(batch) :]
@@ -283,7 +283,7 @@ class BoltLoop:
         logger.info("%s gave up tasks %s", self._component, held)
 
     def _lost(self, partitions: Sequence[int]) -> None:
-        """Ends tasks without a commit: they are somebody else's already."""
+        """Ends tasks without a commit: another process has them already."""
         self._cleaned_up(partitions)
         self._guarantee.on_lost(partitions)
 

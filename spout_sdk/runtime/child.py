@@ -35,7 +35,7 @@ class _Spawned:
                 stdout=2,  # what user code prints must not mix with what this process prints
                 pass_fds=(theirs,),
                 env={**os.environ, **environment},
-                # Ctrl-C in a terminal is for the supervisor alone, which tells its processes when to stop.
+                # Ctrl-C in a terminal is for the supervisor alone, which stops its processes.
                 start_new_session=True,
             )
         finally:

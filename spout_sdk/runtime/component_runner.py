@@ -82,7 +82,7 @@ class ComponentRunner:
         self._stats_at = 0.0
         declared = topology.manifest.component(component)
         if isinstance(declared, SpoutManifest):
-            # Of a tree that makes no progress, it hears after its time-out.
+            # The outcome of a tree that makes no progress comes after its time-out.
             self._work, self._undone = Stall(declared.timeout_ms / 1000), "no outcome of its open trees has come"
         else:
             self._work, self._undone = Stall(), "records wait, and none was executed"
@@ -188,8 +188,8 @@ class ComponentRunner:
             self._look_for_stall(now)
             self._report()
             self._publisher.look(now, lambda: self.stats.to_dict())
-            if said := self._watch.look(now):
-                raise TopicsError("topic {} {}".format(*said))
+            if problem := self._watch.look(now):
+                raise TopicsError("topic {} {}".format(*problem))
 
     def _look_for_stall(self, now: float) -> None:
         counters, loop = self._counters, self._loop

@@ -12,7 +12,7 @@ def collect_rarely() -> None:
     """Leaves what is loaded now out of all later collections, and lets them come more rarely.
 
     Measured, a tuple costs a bolt's process about a tenth less CPU time. What was loaded lives as long as the process,
-    so to look at it again and again finds nothing. Where the thresholds are not Python's own, somebody has set them,
+    so to look at it again and again finds nothing. Where the thresholds are not Python's own, the user has set them,
     and they stay as they are.
     """
     gc.collect()

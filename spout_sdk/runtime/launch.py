@@ -18,10 +18,10 @@ EXIT_BROKEN: Final = 1
 """It ran, and could not go on; a restart may help."""
 
 EXIT_UNUSABLE: Final = 2
-"""It could not start, and will not until somebody changes something."""
+"""It could not start, and will not until the settings or the topology change."""
 
 EXIT_GAVE_UP: Final = 3
-"""It ran, and its component's own limit says that it is not to be started again."""
+"""It ran, and the limit of its component forbids another start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a child says: either its stats, or why it ends."""
+    """A line from a child: either its stats, or why it ends."""
 
     stats: Stats | None = None
     error: str = ""

@@ -34,7 +34,7 @@ _FORMAT: Final = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 
 
 class _Reports:
-    """The pipe to the supervisor; if nobody reads any more, nothing is written."""
+    """The pipe to the supervisor; nothing is written once its other end is closed."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -61,7 +61,7 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
             tasks=launch.tasks,
             slot=launch.slot,
         )
-        _stop_when_told(runner)
+        _stop_by_signal_or_parent(runner)
         collect_rarely()
         runner.run()
     except (TopologyError, TopicsError, BrokerUnreachableError, AccessError) as error:
@@ -80,7 +80,7 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
     return EXIT_CLEAN
 
 
-def _stop_when_told(runner: ComponentRunner) -> None:
+def _stop_by_signal_or_parent(runner: ComponentRunner) -> None:
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         runner.stop()
 
@@ -91,7 +91,7 @@ def _stop_when_told(runner: ComponentRunner) -> None:
         while os.read(0, 4096):
             pass
         runner.stop()
-        # Code of the user may hold the main thread; nobody is left to kill this process then.
+        # Code of the user may block the main thread, and the supervisor that would kill this process is gone.
         threading.Event().wait(_ORPHAN_SECONDS)
         os._exit(EXIT_BROKEN)
 

@@ -1,4 +1,4 @@
-"""The loop of a spout process: emit, hear outcomes, send."""
+"""The loop of a spout process: emit, handle outcomes, send."""
 
 import logging
 import time
@@ -35,7 +35,7 @@ _LONGEST_IDLE: Final = 0.01
 class SpoutLoop:
     """Runs the tasks of a spout that the group gives to this process.
 
-    With `at_most_once` there are no notices, and so no group: the process runs the tasks that it is told to.
+    With `at_most_once` there are no notices, and so no group: the process runs fixed tasks.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class SpoutLoop:
                 self._kafka,
                 notices_topic(name, self._component),
                 component_group(name, self._component),
-                # A new session holds no trees, so earlier outcomes are nobody's.
+                # A new session holds no trees, so earlier outcomes concern no task.
                 from_end=True,
                 on_assigned=self._assigned,
                 on_revoked=self._released,
@@ -112,22 +112,22 @@ class SpoutLoop:
             now = clock()
             if now >= self._tick_at:
                 self._tick(now)
-            heard = self._hear(0)
-            if emitted or heard:
+            handled = self._handle_notices(0)
+            if emitted or handled:
                 idle = _SHORTEST_IDLE
                 continue
             if seconds := self._flush_timing.wait_seconds(counters.emitted):
-                self._hear(seconds)
+                self._handle_notices(seconds)
                 continue
             self._flush_timing.flushed(counters.emitted)
             for task in self._tasks.values():
                 task.flush()
             self._tick(clock())
             throttled = all(task.is_throttled for task in self._tasks.values())
-            self._hear(_THROTTLED_SECONDS if throttled else idle)
+            self._handle_notices(_THROTTLED_SECONDS if throttled else idle)
             idle = min(_LONGEST_IDLE, 2 * idle)
 
-    def _hear(self, seconds: float) -> bool:
+    def _handle_notices(self, seconds: float) -> bool:
         """Hands over the outcomes that are there, or that come within so many seconds."""
         if self._reader is None:
             if seconds:
@@ -192,7 +192,7 @@ class SpoutLoop:
             task.uncommitted()
 
     def _dropped(self, partitions: Sequence[int]) -> None:
-        """Ends tasks that are somebody else's already, or whose process cannot go on."""
+        """Ends tasks that another process has already, or whose process cannot go on."""
         for partition in partitions:
             task = self._tasks.pop(partition, None)
             if task is not None:

@@ -28,7 +28,7 @@ _HEALTHY_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """A process that ended without being told to.
+    """A process that ended and was not stopped.
 
     Attributes:
         component: whose.

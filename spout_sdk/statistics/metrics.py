@@ -33,7 +33,7 @@ class Shown:
 
 
 GAUGES: Final = (
-    # Fewer than were started: some are down, or too young to have said anything.
+    # Fewer than were started: some are down, or have just started.
     Shown("acker_component_processes", "Processes that it runs in here.", lambda stats: len(stats.pids)),
     # Over all processes, the sum has to be the component's number of tasks.
     Shown("acker_component_tasks_owned", "Tasks that these processes own.", lambda stats: len(stats.tasks)),

@@ -1,7 +1,7 @@
 """The acker of a simulated cluster: the real fold of each partition, read from the log in memory.
 
-It does what `acker_worker.worker` does: folds what it reads, tells the spouts, moves its clock on once it has read
-everything, and commits behind what it has told. All decisions are the fold's.
+It does what `acker_worker.worker` does: folds what it reads, sends notices, moves its clock on once it has read
+everything, and commits behind what it has sent. All decisions are the fold's.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ from tuple_tree.messages import NoticeBatch, SpoutAddress
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic, notices_topic
 
 COMMIT_MS: Final = 1_000
-"""Milliseconds between commits, as of a worker that nobody has told otherwise."""
+"""Milliseconds between commits, the default of a worker."""
 
 
 class SimulatedAcker:
@@ -51,7 +51,7 @@ class SimulatedAcker:
         return len(self._fold.ledger) - self._fold.ledger.orphans
 
     def kill(self) -> None:
-        """Forgets everything; the next owner folds from where the commit says."""
+        """Forgets everything; the next owner folds from the committed position."""
         self._fold = self._taken_over()
 
     def turn(self, limit: int) -> bool:

@@ -16,7 +16,7 @@ from spout_sdk.testing.errors import SimulationError
 from tuple_tree.topics import TopicSpec
 
 LARGEST_RECORD: Final = 1_048_588
-"""Bytes of a record that Kafka takes unless told otherwise."""
+"""Bytes of a record that Kafka takes by default."""
 _RECORD_OVERHEAD: Final = 70
 _LOG_APPEND_TIME: Final = 2
 _CREATE_TIME: Final = 1

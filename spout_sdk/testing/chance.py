@@ -9,7 +9,7 @@ EPOCH_MS: Final = 1_700_000_000_000
 
 
 class SimulatedClock:
-    """A clock that only moves when told to; in whole milliseconds, as Kafka's, so that nothing is rounded twice."""
+    """A clock that only moves when it is set; in whole milliseconds, as Kafka's, so that nothing is rounded twice."""
 
     __slots__ = ("elapsed_ms",)
 

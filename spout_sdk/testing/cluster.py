@@ -20,7 +20,7 @@ from tuple_tree.streams import DEFAULT_STREAM
 from tuple_tree.topics import TopicSpec, topic_specs
 
 LARGEST_TURN: Final = 16
-"""Records that a task reads, and tuples that a spout emits, at most before somebody else has a turn."""
+"""Records that a task reads, and tuples that a spout emits, at most before another has a turn."""
 
 LIMIT: Final = 100_000
 """Records that may be sent, and rounds, before a cluster counts as one that never comes to rest."""
@@ -198,7 +198,7 @@ class SimulatedCluster(Readable):
             acker.kill()
 
     def pause(self, component: str) -> None:
-        """Stops a component, as SIGSTOP would: it emits, executes and hears nothing; `acker` stops the ackers."""
+        """Stops a component, as SIGSTOP would: it emits, executes and reads nothing; `acker` stops the ackers."""
         if component != SimulatedAcker.name:
             self._known(component)
         self._paused.add(component)
@@ -232,7 +232,7 @@ class SimulatedCluster(Readable):
             if rounds + broker.appended - began > limit:
                 raise NotIdleError(
                     f"after {broker.appended - began:,} records and {rounds:,} rounds there is still something to do, "
-                    f"for {', '.join(sorted({*busy})) or 'nobody'}; {self._state()}. A spout that never runs dry, or "
+                    f"for {', '.join(sorted({*busy})) or 'nothing'}; {self._state()}. A spout that never runs dry, or "
                     "that emits at once what always fails, has no end: mock it with sources={…}, use run_until(), or "
                     "raise the limit"
                 )
@@ -262,8 +262,8 @@ class SimulatedCluster(Readable):
         """What is open, for an error."""
         spouts = [spout.name for spout in self.topology.manifest.spouts]
         stats = {name: self.stats(name) for name in spouts}
-        told = (f"{name} emitted {one.emitted:,}, {one.pending:,} are pending" for name, one in stats.items())
-        return f"{self.now:g} s after the beginning {'; '.join(told)}"
+        open_trees = (f"{name} emitted {one.emitted:,}, {one.pending:,} are pending" for name, one in stats.items())
+        return f"{self.now:g} s after the beginning {'; '.join(open_trees)}"
 
 
 def complete_topology(

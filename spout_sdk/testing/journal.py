@@ -29,7 +29,7 @@ class Emitted:
         task: by which task of the component.
         message_id: what a spout emitted it with; None for an untracked tuple, and for a bolt.
         anchors: the inputs that a bolt anchored it to.
-        roots: the trees that it joined; empty for an untracked tuple, and for one that nobody receives.
+        roots: the trees that it joined; empty for an untracked tuple, and for one without recipients.
         recipients: bolt and task of each delivery.
         at: when, in seconds since the beginning.
     """
@@ -72,7 +72,7 @@ class Journal:
         self._clock = clock
 
     def watch_spout(self, task: SpoutTask, number: int) -> None:
-        """Writes down what a spout task emits, and the outcomes that its spout hears."""
+        """Records what a spout task emits, and the outcomes of its trees."""
         task.collector.is_watched = True
         self._watch_emits(task.collector, number)
         spout = task.spout
@@ -90,7 +90,7 @@ class Journal:
         _override(spout, "fail", failed)
 
     def watch_bolt(self, task: BoltTask, number: int) -> None:
-        """Writes down what a bolt task emits, acks and fails."""
+        """Records what a bolt task emits, acks and fails."""
         collector = task.collector
         collector.is_watched = True
         self._watch_emits(collector, number)
@@ -130,7 +130,7 @@ class Journal:
         _override(output, "acked", acked_rows)
 
     def hand_over(self, task: int, tuples: Sequence[Tuple]) -> None:
-        """Writes down what a bolt task gets to execute."""
+        """Records what a bolt task gets to execute."""
         self._executed += [(task, tuple_.values) for tuple_ in tuples]
 
     def executed(self, task: int | None) -> list[Values]:
@@ -153,8 +153,8 @@ class Journal:
                 recipients = emit(*args, **kwargs)
             finally:
                 self._emitting = False
-            said = bind(*args, **kwargs).arguments
-            anchors = said.get("anchors") or ()
+            arguments = bind(*args, **kwargs).arguments
+            anchors = arguments.get("anchors") or ()
             anchors = (anchors,) if isinstance(anchors, Tuple) else tuple(anchors)
             if isinstance(collector, SpoutCollector):
                 roots = () if collector.last_root is None else (collector.last_root,)
@@ -162,10 +162,10 @@ class Journal:
                 roots = tuple(dict.fromkeys(root for anchor in anchors for root in anchor.roots))
             self.emitted.append(
                 Emitted(
-                    values=tuple(said["values"]),
-                    stream=said.get("stream", DEFAULT_STREAM),
+                    values=tuple(arguments["values"]),
+                    stream=arguments.get("stream", DEFAULT_STREAM),
                     task=number,
-                    message_id=said.get("message_id"),
+                    message_id=arguments.get("message_id"),
                     anchors=anchors,
                     roots=roots if recipients else (),
                     recipients=tuple((bolt, task) for bolt, task in recipients),

@@ -157,14 +157,16 @@ class Readable:
 
 def _dead_letter(record: MemoryRecord) -> DeadLetter:
     headers: dict[str, Any] = dict(record.headers_ or ())
-    said = {name.removeprefix(PREFIX): headers.pop(name).decode() for name in list(headers) if name.startswith(PREFIX)}
+    fields = {
+        name.removeprefix(PREFIX): headers.pop(name).decode() for name in list(headers) if name.startswith(PREFIX)
+    }
     return DeadLetter(
-        topic=said["topic"],
-        partition=int(said["partition"]),
-        offset=int(said["offset"]),
-        reason=said["reason"],
-        detail=said["detail"],
-        by=said["by"],
+        topic=fields["topic"],
+        partition=int(fields["partition"]),
+        offset=int(fields["offset"]),
+        reason=fields["reason"],
+        detail=fields["detail"],
+        by=fields["by"],
         key=record.key_,
         value=record.value_,
         headers=headers,

@@ -12,7 +12,7 @@ from spout_sdk.testing.broker import CommittedOffset, MemoryBroker
 
 
 class MemorySink:
-    """Sends at once. As with librdkafka, delivery reports are only heard in `poll`, never while something is sent."""
+    """Sends at once. As with librdkafka, delivery reports are only served in `poll`, never while something is sent."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker

@@ -1,4 +1,4 @@
-"""Mocked sources: what stands in for a spout, and emits what the test says."""
+"""Mocked sources: stand-ins for spouts, which emit what a test gives them."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ class FixedTuple:
     Attributes:
         values: one for each field of the stream.
         stream: one of the spout's streams.
-        message_id: what its outcome is told with: its number unless given; None for an untracked tuple.
+        message_id: of its outcome: its number unless given; None for an untracked tuple.
     """
 
     values: Sequence[Any]
@@ -60,7 +60,7 @@ class MockedMessages:
 
 
 class FixedSpout(Spout):
-    """Emits the messages of a source, each once: what fails is told, and not emitted again."""
+    """Emits the messages of a source, each once: what fails is not emitted again."""
 
     def __init__(self, source: MockedMessages) -> None:
         self._source = source

@@ -80,7 +80,7 @@ class RunningSpout(_Running):
         super().__init__(world, name, number)
         topic = notices_topic(world.topology.name, name)
         self._topic = topic if world.broker.has(topic, number) else None
-        # A new session holds no trees, so earlier outcomes are nobody's.
+        # A new session holds no trees, so earlier outcomes concern no task.
         self._position = world.broker.end(topic, number) if self._topic else 0
         environment = replace(self._environment, open_source=lambda _: MemorySource(world.broker, self._group))
         self.task = SpoutTask(world.topology, name, number, environment)
@@ -94,13 +94,13 @@ class RunningSpout(_Running):
 
     def turn(self, limit: int) -> bool:
         emitted = self.task.emit(limit)
-        heard = self._hear(limit)
+        handled = self._handle_notices(limit)
         self._sink.poll()
         self.task.tick(self._clock())
-        if self._is_to_flush(emitted or heard):
+        if self._is_to_flush(emitted or handled):
             self.task.flush()
             self._sink.poll()
-        return emitted or heard or self.task.is_due(self._clock())
+        return emitted or handled or self.task.is_due(self._clock())
 
     def end(self) -> None:
         self.task.release()
@@ -108,7 +108,7 @@ class RunningSpout(_Running):
         self.task.flush()
         self._sink.poll()
 
-    def _hear(self, limit: int) -> bool:
+    def _handle_notices(self, limit: int) -> bool:
         if self._topic is None:
             return False
         records = self._broker.fetch(self._topic, self.number, self._position, limit)
