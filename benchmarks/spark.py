@@ -53,7 +53,7 @@ PARTITIONS: Final = 4
 PACK: Final = 250
 TEXT: Final = "the quick brown fox jumps over the lazy dog, and then some more of it, up to about a hundred bytes "
 LINE: Final = declare({"text": str, "number": int})
-_ROW: Final = "text string, number bigint, _source string, _tracking struct<root: bigint, roots: array<bigint>>"
+_ROW: Final = "text string, number bigint, _source string, _tracking binary"
 
 
 def select(rows: DataFrame) -> DataFrame:

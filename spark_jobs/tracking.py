@@ -1,7 +1,8 @@
 """The tracking column: which inputs a row was made from.
 
 `transform` receives it as `_tracking` and has to keep it. It is opaque: the roots that the row's tuples will be
-anchored to. Rows that are selected, filtered, joined or exploded keep it by themselves; an aggregation merges it.
+anchored to, 8 bytes each. Rows that are selected, filtered, joined or exploded keep it by themselves; an aggregation
+merges it. It is binary because Spark hands a struct or an array to Python at 8 µs a row, and bytes at 0.1 µs.
 """
 
 from typing import Final
@@ -14,7 +15,7 @@ SOURCE: Final = "_source"
 STREAM: Final = "_stream"
 FAIL: Final = "_fail"
 
-TRACKING_TYPE: Final = "struct<root: bigint, roots: array<bigint>>"
+TRACKING_TYPE: Final = "binary"
 
 
 def merge_tracking(tracking: Column | str = TRACKING) -> Column:
@@ -22,11 +23,7 @@ def merge_tracking(tracking: Column | str = TRACKING) -> Column:
 
     words.groupBy("word").agg(F.count("*").alias("count"), merge_tracking().alias("_tracking"))
     """
-    column = F.col(tracking) if isinstance(tracking, str) else tracking
-    single, several = F.collect_set(column["root"]), F.flatten(F.collect_list(column["roots"]))
-    roots = F.array_union(single, several)
-    one = F.when(F.size(roots) == 1, F.get(roots, F.lit(0)))
-    return F.struct(one.alias("root"), F.when(F.size(roots) > 1, roots).alias("roots"))
+    return F.listagg(tracking)
 
 
 def mark_failed(rows: DataFrame, condition: Column, message: Column | str) -> DataFrame:

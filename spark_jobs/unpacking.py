@@ -2,22 +2,20 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from spark_jobs.errors import SparkJobError
 from spark_jobs.records_in import InboxDecoder, RowsIn, Sources, records_of
 from spark_jobs.tracking import SOURCE, TRACKING
 from tuple_tree.anchor_columns import AnchorColumns
 from tuple_tree.errors import WireError
+from tuple_tree.ids import ID_BYTES, pack_ids, unpack_ids
 
 _ROWS: Final = 10_000
 """Rows that are handed to Spark together, about."""
-
-TRACKING_ARROW: Final = pa.struct([("root", pa.int64()), ("roots", pa.list_(pa.int64()))])
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Unpack:
     def schema(self) -> Any:
         """The fields of all streams, by name, `_source` and `_tracking`."""
         fields = {field.name: field for frame in self.sources.streams.values() for field in frame.schema}
-        return pa.schema([*fields.values(), pa.field(SOURCE, pa.string()), pa.field(TRACKING, TRACKING_ARROW)])
+        return pa.schema([*fields.values(), pa.field(SOURCE, pa.string()), pa.field(TRACKING, pa.binary())])
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Unpacks batches of records with the columns `value` and `headers`; what cannot be used is left out."""
@@ -70,29 +68,38 @@ def _framed(found: RowsIn, schema: Any) -> Any:
 
 
 def tracking_of(anchors: AnchorColumns) -> Any:
-    """The `_tracking` of tuples: `root` if there is one, `roots` if there are several, neither if there is none."""
-    if anchors.starts is None:
-        root = pa.array(anchors.roots.view(np.int64))
-        roots = pa.nulls(len(root), TRACKING_ARROW.field("roots").type)
-        return pa.StructArray.from_arrays([root, roots], fields=list(TRACKING_ARROW))
-    every = anchors.roots.view(np.int64).tolist()
-    each = [every[begin:end] for begin, end in pairwise(anchors.starts.tolist())]
-    root = pa.array([roots[0] if len(roots) == 1 else None for roots in each], pa.int64())
-    several = pa.array([roots if len(roots) > 1 else None for roots in each], TRACKING_ARROW.field("roots").type)
-    return pa.StructArray.from_arrays([root, several], fields=list(TRACKING_ARROW))
+    """The `_tracking` of tuples: the roots of each, big-endian."""
+    rows = len(anchors.roots) if anchors.starts is None else len(anchors.starts) - 1
+    starts = np.arange(rows + 1) if anchors.starts is None else anchors.starts
+    offsets = (ID_BYTES * starts).astype(np.int32)
+    return pa.Array.from_buffers(
+        pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(pack_ids(anchors.roots))]
+    )
 
 
 def roots_of(tracking: Any) -> AnchorColumns:
-    """The roots of rows, of their `_tracking`, with edges of zero; the inverse of `tracking_of`."""
-    root, roots = pc.struct_field(tracking, 0), pc.struct_field(tracking, 1)
-    if not root.null_count:
-        ids = root.to_numpy().view(np.uint64)
-        return AnchorColumns(ids, np.zeros(len(ids), np.uint64), None)
-    each = [
-        [one] if one is not None else several or []
-        for one, several in zip(root.to_pylist(), roots.to_pylist(), strict=True)
-    ]
-    flat = np.array([root for several in each for root in several], np.int64).view(np.uint64)
-    return AnchorColumns(
-        flat, np.zeros(len(flat), np.uint64), np.concatenate(([0], np.cumsum(list(map(len, each))))).astype(np.intp)
-    )
+    """The roots of rows, each once, of their `_tracking`, with edges of zero; null is a row without roots.
+
+    Raises:
+        SparkJobError: if a value is not of `tracking_of` or `merge_tracking`.
+    """
+    column = tracking.cast(pa.binary())
+    if column.null_count:
+        column = column.fill_null(b"")
+    _, offsets, values = column.buffers()
+    ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1] if len(column) else [0]
+    sizes = np.diff(ends)
+    if (sizes % ID_BYTES).any():
+        raise SparkJobError(f"{TRACKING} has values that are no roots: keep that column as it is")
+    counts = sizes // ID_BYTES
+    roots = unpack_ids(values[ends[0] : ends[-1]]).astype(np.uint64) if values else np.empty(0, np.uint64)
+    if (counts == 1).all():
+        return AnchorColumns(roots, np.zeros(len(roots), np.uint64), None)
+    # An edge that is added to a tree twice cancels, so a root that was merged twice must stand once.
+    rows = np.repeat(np.arange(len(counts)), counts)
+    order = np.lexsort((roots, rows))
+    rows, roots = rows[order], roots[order]
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (rows[1:] != rows[:-1]) | (roots[1:] != roots[:-1])
+    starts = np.concatenate(([0], np.cumsum(np.bincount(rows[first], minlength=len(counts))))).astype(np.intp)
+    return AnchorColumns(roots[first], np.zeros(int(first.sum()), np.uint64), starts)
