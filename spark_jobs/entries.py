@@ -161,7 +161,7 @@ class Entries:
         """The batches with all entries since the last call."""
         if self._log is None or not (self._roots or self._fails):
             return []
-        roots, vals = merged(self._roots, self._vals)
+        roots, vals = merged(self._roots, self._vals, each_once=self._spout is not None)
         fails = list(self._fails.items())
         records = list(self._log.records(self._writer, self._session, self._sequence, roots, vals, fails, self._spout))
         self._roots, self._vals, self._fails = [], [], {}
@@ -173,14 +173,25 @@ def new_session() -> bytes:
     return os.urandom(SESSION_BYTES)
 
 
-def merged(roots: Sequence[IdColumn], vals: Sequence[IdColumn]) -> tuple[IdColumn, IdColumn]:
-    """Entries with one for each root: the XOR of its values."""
+def merged(roots: Sequence[IdColumn], vals: Sequence[IdColumn], *, each_once: bool) -> tuple[IdColumn, IdColumn]:
+    """Entries with the XOR of the values of each root.
+
+    Args:
+        roots: columns of entries.
+        vals: likewise.
+        each_once: whether a root must have one entry, as inits must; otherwise only neighbours are merged, which is
+            faster: rows that `transform` made of one input mostly follow each other.
+    """
     if not roots:
         return np.empty(0, np.uint64), np.empty(0, np.uint64)
-    every, of = np.unique(np.concatenate(roots), return_inverse=True)
-    sums = np.zeros(len(every), np.uint64)
-    np.bitwise_xor.at(sums, of, np.concatenate(vals))
-    return every, sums
+    every, values = np.concatenate(roots), np.concatenate(vals)
+    if each_once:
+        order = np.argsort(every, kind="stable")
+        every, values = every[order], values[order]
+    if not len(every):
+        return every, values
+    starts = np.flatnonzero(np.concatenate(([True], every[1:] != every[:-1])))
+    return every[starts], np.bitwise_xor.reduceat(values, starts)
 
 
 @dataclass(frozen=True)
