@@ -22,7 +22,7 @@
 - Of a spout: `spout_batch`: its write; `delivering`: messages into packs; `outcomes`: which trees are open;
   `spout_loop`: reads notices, commits, and delivers again what failed; `spout_offsets`: its committed offsets;
   `spout_landing`: a source that cannot be read by position.
-- `zip_imports`: what a Python worker does before each task. `errors`: the hierarchy.
+- `python_worker`: what makes tasks begin sooner. `errors`: the hierarchy.
 """
 
 from spark_jobs.bolt import bolt
@@ -39,10 +39,10 @@ from spark_jobs.errors import (
 )
 from spark_jobs.micro_batch import Sink, Transform
 from spark_jobs.packages import packages, required_settings, session
+from spark_jobs.python_worker import prepare_worker
 from spark_jobs.running_query import RunningQuery
 from spark_jobs.spout import RunningSpout, spout
 from spark_jobs.tracking import mark_failed, merge_tracking
-from spark_jobs.zip_imports import read_changed_archives_only
 
 __all__ = [
     "BatchResult",
@@ -69,4 +69,4 @@ __all__ = [
 ]
 
 # Every worker of an executor that runs one of our functions imports this.
-read_changed_archives_only()
+prepare_worker()

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from spark_jobs.zip_imports import read_changed_archives_only
+from spark_jobs.python_worker import read_changed_archives_only
 
 
 @pytest.fixture
