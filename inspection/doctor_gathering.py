@@ -40,12 +40,10 @@ from tuple_tree.topics import topic_specs
 
 _POLL_S: Final = 0.1
 _PEEK_S: Final = 5.0
-_STATS_S: Final = 5.0
-"""How old the statistics of a process may be, in seconds."""
+_STATS_S: Final = 5.0  # how old the statistics of a process may be, in seconds
 _PROTOCOL: Final = "inter.broker.protocol.version"
 
-Report = Callable[[str], None]
-"""Takes a line about what is being read."""
+Report = Callable[[str], None]  # called with a line about what is being read
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,8 @@ from inspection.doctor_gathering import look_at_all
 from kafka_clients.catalogue import KafkaSettings
 from kafka_clients.errors import ClusterError
 
-WATCH_S: Final = 3.0
-"""How long lag is watched."""
-_LONGEST_S: Final = 120.0
-"""After so long there is no answer."""
+WATCH_S: Final = 3.0  # how long lag is watched
+_LONGEST_S: Final = 120.0  # after so long there is no answer
 
 
 def findings_of(

@@ -14,8 +14,7 @@ from kafka_clients.catalogue import KafkaSettings
 from kafka_clients.errors import ClusterError
 from tuple_tree.manifest import Manifest
 
-BACK_S: Final = 60.0
-"""How far back it begins to read: enough for the rates of processes that were stopped for a while."""
+BACK_S: Final = 60.0  # how far back it begins to read: enough for the rates of processes that were stopped for a while
 _LAGS_S: Final = 2.0
 _POLL_S: Final = 0.2
 

@@ -8,12 +8,9 @@ from typing import Final, Generic, TypedDict, TypeVar
 from spout_sdk.statistics.stats import Stats
 from tuple_tree.process_stats import StatsRecord
 
-WINDOW_MS: Final = 5_000
-"""Over how long rates and latencies are taken."""
-SILENT_MS: Final = 10_000
-"""A process without a record for so long counts as gone."""
-_FEW: Final = 50
-"""With fewer tuples a task in the window, differences between tasks mean nothing."""
+WINDOW_MS: Final = 5_000  # over how long rates and latencies are taken
+SILENT_MS: Final = 10_000  # A process without a record for so long counts as gone
+_FEW: Final = 50  # with fewer tuples a task in the window, differences between tasks mean nothing
 
 Counts = TypeVar("Counts")
 

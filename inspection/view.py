@@ -11,13 +11,10 @@ from tuple_tree.latency import LatencyHistogram
 from tuple_tree.manifest import BoltManifest, Component, Manifest
 from tuple_tree.process_stats import StatsRecord
 
-KEPT_MS: Final = 7_200_000
-"""How long the totals of a process are kept after its last record."""
+KEPT_MS: Final = 7_200_000  # how long the totals of a process are kept after its last record
 
-Process = tuple[bytes, str]
-"""The key of a process, and its run."""
-Edge = tuple[str, str, str]
-"""Source, stream, target."""
+Process = tuple[bytes, str]  # the key of a process, and its run
+Edge = tuple[str, str, str]  # source, stream, target
 
 
 class Latency(TypedDict):

@@ -15,8 +15,7 @@ from kafka_clients.errors import AccessError, BrokerUnreachableError, ClusterErr
 from kafka_clients.watermarks import watermarks
 from tuple_tree.names import CATALOGUE_GROUP
 
-SILENCE_S: Final = 30.0
-"""How long brokers may send no record before reading fails, in seconds."""
+SILENCE_S: Final = 30.0  # how long brokers may send no record before reading fails, in seconds
 _POLL_S: Final = 0.1
 _POLL_RECORDS: Final = 2_000
 _SETTINGS: Final[dict[str, Any]] = {
@@ -32,10 +31,8 @@ _SETTINGS: Final[dict[str, Any]] = {
     "fetch.wait.max.ms": 50,
 }
 
-Place = tuple[str, int]
-"""A topic and a partition of it."""
-Progress = Callable[[str, int, int], None]
-"""Called with what is read, and how many records of how many are done."""
+Place = tuple[str, int]  # A topic and a partition of it
+Progress = Callable[[str, int, int], None]  # called with what is read, and how many records of how many are done
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,22 +20,16 @@ from tuple_tree.manifest import Manifest
 
 _log = logging.getLogger(__name__)
 
-EVERY_S: Final = 30.0
-"""Between two runs of the doctor, as long as findings are requested."""
+EVERY_S: Final = 30.0  # between two runs of the doctor, as long as findings are requested
 HOUR_S: Final = 3_600.0
 IDLE_S: Final = 120.0
 """After so long without a request a topology is not followed any more; its statistics stay in Kafka."""
-_TURN_S: Final = 1.0
-"""Between two snapshots."""
-_MANIFEST_S: Final = 10.0
-"""Between two reads of the manifest."""
-_AGAIN_S: Final = 2.0
-"""Pause after an error."""
+_TURN_S: Final = 1.0  # between two snapshots
+_MANIFEST_S: Final = 10.0  # between two reads of the manifest
+_AGAIN_S: Final = 2.0  # pause after an error
 _STOPPING: Final = "the dashboard is stopping; start it again"
-_LEAVE_S: Final = 2.0
-"""How long `close` waits for a thread."""
-_FIRST_S: Final = 30.0
-"""How long a request may wait for the first snapshot."""
+_LEAVE_S: Final = 2.0  # how long `close` waits for a thread
+_FIRST_S: Final = 30.0  # how long a request may wait for the first snapshot
 
 
 class KafkaSource:

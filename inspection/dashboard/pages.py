@@ -44,12 +44,9 @@ from kafka_clients.errors import ClusterError, UnknownTopologyError
 STATIC: Final = Path(__file__).with_name("static")
 PAGE: Final = "/"
 
-_LOOK_S: Final = 0.5
-"""How often it is looked whether there is a new snapshot."""
-_QUIET_S: Final = 15.0
-"""After so long without an event a comment is sent, so that proxies keep the connection."""
-_RETRY_MS: Final = 2_000
-"""After how long a browser that lost the connection asks again."""
+_LOOK_S: Final = 0.5  # between two checks for a new snapshot
+_QUIET_S: Final = 15.0  # after so long without an event a comment is sent, so that proxies keep the connection
+_RETRY_MS: Final = 2_000  # after how long a browser that lost the connection asks again
 
 _MS: Final = re.compile(r"[0-9]{1,15}")
 _PARTITION: Final = re.compile(r"[0-9]{1,9}")

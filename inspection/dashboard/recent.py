@@ -27,18 +27,15 @@ from tuple_tree.positions import MAX_PARTITIONS, position_of, topic_key
 
 _log = logging.getLogger(__name__)
 
-KEPT: Final = 100
-"""Failures, and dead letters, that are shown at most."""
+KEPT: Final = 100  # failures, and dead letters, that are shown at most
 NOTICE_RECORDS: Final = 1_000
 """How many records are read back of a partition with notices; most of them say that trees were acked."""
 LETTER_RECORDS: Final = 1_000
 """How many records are read back of the dead letters; some only say that another was replayed."""
 _PREVIEW: Final = 200
-_READ_S: Final = 5.0
-"""How long one read may take; what it did not reach is read by the next."""
+_READ_S: Final = 5.0  # how long one read may take; what it did not reach is read by the next
 _POLL_S: Final = 0.1
-_KNOWN_S: Final = 60.0
-"""How long the id of a topic is kept."""
+_KNOWN_S: Final = 60.0  # how long the id of a topic is kept
 
 
 class Tail:

@@ -20,8 +20,7 @@ _log = logging.getLogger(__name__)
 
 _TOKEN_BYTES: Final = 24
 _BACKLOG: Final = 128
-_GRACE_S: Final = 3
-"""How long answers that are under way may take when it ends."""
+_GRACE_S: Final = 3  # how long answers that are under way may take when it ends
 _ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - to tell people a name for it
 _TOKEN_ALPHABET: Final = frozenset(map(chr, range(0x21, 0x7F)))
 SHORTEST_TOKEN: Final = 16

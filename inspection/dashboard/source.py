@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-Shown = Mapping[str, Any]
-"""A JSON object."""
+Shown = Mapping[str, Any]  # A JSON object
 
 
 class Source(Protocol):

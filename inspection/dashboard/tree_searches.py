@@ -17,10 +17,8 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import acks_topic
 
 AT_ONCE: Final = 2
-SEARCH_S: Final = 60.0
-"""How long the records of a tree are looked for."""
-MOST_TUPLES: Final = 2_000
-"""Tuples of a tree that are told of at most."""
+SEARCH_S: Final = 60.0  # how long the records of a tree are looked for
+MOST_TUPLES: Final = 2_000  # tuples of the largest tree that is drawn
 
 
 class TreeSearches:

@@ -9,8 +9,7 @@ from tuple_tree.dead_letters import PREFIX, REPLAYED
 Header = tuple[str, bytes | None]
 
 _OURS: Final = tuple(PREFIX + name for name in ("topic", "partition", "offset", "reason", "detail", "by", "index"))
-UNKNOWN: Final = "unknown"
-"""The reason of a record that somebody else has put there."""
+UNKNOWN: Final = "unknown"  # the reason of a record that another application has put there
 _NOWHERE: Final = -1
 _DIGITS: Final = 19  # of an offset at most; Python refuses to read numbers that are very long
 

@@ -40,8 +40,7 @@ _CLIENT_LOG.addHandler(logging.NullHandler())
 TRANSACTION_S: Final = 10.0
 """How long a transaction may be open. One that a killed replay leaves holds back the bolt's readers for so long, unless
 another replay ends it before."""
-_BATCH: Final = 100
-"""Letters of one transaction at most."""
+_BATCH: Final = 100  # letters of one transaction at most
 _BATCH_BYTES: Final = 4_000_000
 _PATIENCE_S: Final = 60.0
 _POLL_S: Final = 0.1

@@ -6,8 +6,7 @@ from typing import Final
 from inspection.doctor.facts import Facts
 from inspection.doctor.findings import Check, Finding, Severity
 
-LARGEST_SKEW_S: Final = 2.0
-"""By how many seconds clocks may differ before it is told."""
+LARGEST_SKEW_S: Final = 2.0  # how far clocks may differ without a finding
 
 _OLDEST: Final = (2, 8)
 """From here on topics have ids, by which a worker tells a topic from one of the same name that was deleted."""

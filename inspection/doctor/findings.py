@@ -9,12 +9,9 @@ from tuple_tree.names import component_group, notices_topic, tuples_topic
 
 
 class Severity(StrEnum):
-    PROBLEM = "problem"
-    """Something does not work, or messages are at risk."""
-    WARNING = "warning"
-    """It works, but not well, or not for long."""
-    NOTE = "note"
-    """Nothing is known to be wrong: something could not be looked at, or matters only for some commands."""
+    PROBLEM = "problem"  # something does not work, or messages are at risk
+    WARNING = "warning"  # it works, but not well, or not for long
+    NOTE = "note"  # nothing is known to be wrong: something could not be looked at, or matters only for some commands
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,8 @@ from inspection.trace.xor_basis import XorBasis
 
 MOST_DIMENSIONS: Final = 44
 """A number that is no XOR of tuples found passes for one with a probability of 2^(44 - 64), one in a million."""
-MOST_CANDIDATES: Final = 36
-"""Tuples in a basis; the other dimensions are for acks that only add up with others."""
-MOST_RUN_PARENTS: Final = 20
-"""How many tuples of a task are tried as the parent of a run, for each ack."""
+MOST_CANDIDATES: Final = 36  # tuples in a basis; the other dimensions are for acks that only add up with others
+MOST_RUN_PARENTS: Final = 20  # how many tuples of a task are tried as the parent of a run, for each ack
 MOST_STEPS: Final = 5_000_000
 """How many tuples are looked at in search of the runs of a component before it is given up, a few seconds."""
 

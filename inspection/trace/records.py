@@ -6,8 +6,7 @@ from typing import Literal
 from tuple_tree.messages import FailReason, SpoutAddress
 
 Kind = Literal["init", "ack", "fail", "reset"]
-Dropped = Literal["", "repeated", "superseded", "duplicate"]
-"""Why an acker does not apply an entry; empty if it does."""
+Dropped = Literal["", "repeated", "superseded", "duplicate"]  # why an acker does not apply an entry; empty if it does
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ class State(StrEnum):
 
     ACKED = "acked"
     OPEN = "open"
-    UNCLEAR = "unclear"
-    """Its task has sent acks that could not be told apart."""
+    UNCLEAR = "unclear"  # its task has sent acks that could not be told apart
 
 
 class Status(StrEnum):
@@ -37,19 +36,15 @@ class Status(StrEnum):
     ACKED = "acked"
     FAILED = "failed"
     OPEN = "open"
-    NO_INIT = "no init"
-    """No spout gets its outcome: its init is not in the part of the ack log that was read."""
+    NO_INIT = "no init"  # no spout gets its outcome: its init is not in the part of the ack log that was read
 
 
 class Origin(StrEnum):
     """How it is known whose child a tuple is."""
 
-    REPORTED = "reported"
-    """The init or its parent's ack holds its edge."""
-    INFERRED = "inferred"
-    """Only one tuple can be its parent."""
-    AMBIGUOUS = "ambiguous"
-    """Several can."""
+    REPORTED = "reported"  # the init or its parent's ack holds its edge
+    INFERRED = "inferred"  # only one tuple can be its parent
+    AMBIGUOUS = "ambiguous"  # several can
     UNREPORTED = "unreported"
     """All that could be its parent were acked without it: whoever emitted it was interrupted, and began again."""
 

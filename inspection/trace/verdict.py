@@ -5,8 +5,7 @@ from typing import Final
 from inspection.trace.tree import Node, Origin, State, Status, Tree
 from tuple_tree.messages import FailReason
 
-_PLACES: Final = 3
-"""How many tasks are named; the others are counted."""
+_PLACES: Final = 3  # how many tasks are named; the others are counted
 
 
 def verdict(tree: Tree) -> str:
