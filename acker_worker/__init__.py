@@ -1,4 +1,4 @@
-"""The acker: follows the tuple trees of a topology, and tells each spout how its trees ended.
+"""The acker: follows the tuple trees of a topology, and notifies each spout of their outcomes.
 
 Rooms, from the inside out:
 

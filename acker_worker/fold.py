@@ -41,7 +41,7 @@ class LogRecord:
     Attributes:
         offset: where it lies in its partition.
         append_ms: the broker's append time, in milliseconds.
-        value: an encoded ack batch, or whatever somebody wrote.
+        value: an encoded ack batch, or any other bytes.
     """
 
     offset: int
@@ -64,7 +64,7 @@ class SpoutOutcomes:
 
     Attributes:
         acked: columns of roots.
-        failed: root, reason, what the bolt said and which task it was; both are empty unless a bolt failed the tree.
+        failed: root, reason, message of the bolt and its task; both are empty unless a bolt failed the tree.
     """
 
     acked: list[IdColumn] = field(default_factory=list)
@@ -91,8 +91,8 @@ class PartitionFold:
         partition: number of the partition.
         partitions: P of `root mod P`.
         settings: when records expire.
-        committed: how far an earlier owner got; None where nobody did.
-        start: first offset of the log, where the fold begins if nobody has committed.
+        committed: the commit of an earlier owner; None if there is none.
+        start: first offset of the log, where the fold begins without a commit.
     """
 
     def __init__(

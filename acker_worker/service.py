@@ -125,7 +125,7 @@ class AckerService:
             if not served.join(deadline - self._clock()):
                 _log.error(
                     "the acker worker of %s has not ended within %g s and is given up; what it has not committed is "
-                    "told again by the next owner of its partitions",
+                    "folded again by the next owner of its partitions",
                     *(name, _STOP_S),
                 )
 

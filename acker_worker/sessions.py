@@ -15,7 +15,7 @@ from tuple_tree.rotating_map import RotatingMap
 
 _REMEMBERED: Final = 16
 """Superseded sessions kept for each writer: it would have to restart that often within the window."""
-_KEY_BYTES: Final = 8  # how much of a session tells it from others of its writer
+_KEY_BYTES: Final = 8  # the part of a session that is unique among those of its writer
 
 
 class Standing(Enum):

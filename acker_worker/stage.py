@@ -2,7 +2,7 @@
 
 A call of a kernel costs as much as applying a hundred entries, and most batches of a quiet topology have fewer. So the
 fold gathers what stands together in the log, and applies it before anything that it would notice: a new tick, the
-end of a rebuild, what a bolt says of a fail, the end of the records that it was given.
+end of a rebuild, the message of a fail, the end of the records that it was given.
 """
 
 from typing import Final

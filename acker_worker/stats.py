@@ -80,7 +80,7 @@ class PartitionStats:
     rebuilding: bool = _shown(
         "acker_rebuilding", "1 while a new owner reads again what an earlier one had committed.", default=False
     )
-    # Position minus committed is what a crash folds and tells again; position minus rebuild_from is what it reads.
+    # Position minus committed is what is folded again after a crash; position minus rebuild_from is what it reads.
     position: int = _shown("acker_position_offset", "Offset of the next record to be folded.")
     committed: int = _shown("acker_committed_offset", "Committed offset; absent before the first commit.", default=-1)
     rebuild_from: int = _shown(

@@ -120,7 +120,7 @@ def roles(manifest: Manifest, sources: Mapping[str, Source] | None = None, *, be
 
 
 def operator_role(manifest: Manifest) -> Role:
-    """Whoever creates and checks the topics, and publishes the manifest."""
+    """A user that creates and checks the topics, and publishes the manifest."""
     return Role(
         OPERATOR,
         "whoever runs acker topics create",
@@ -132,7 +132,7 @@ def operator_role(manifest: Manifest) -> Role:
 
 
 def viewer_role(manifest: Manifest) -> Role:
-    """Whoever runs `acker top`, `dashboard`, `trace`, `doctor`, `topologies show`, or looks at dead letters."""
+    """A user that runs `acker top`, `dashboard`, `trace`, `doctor`, `topologies show`, or looks at dead letters."""
     begin = f"{manifest.topology}."
     return Role(
         VIEWER,
@@ -226,7 +226,7 @@ def shortfall(needed: Operations, allowed: Iterable[str] | None) -> str:
     """What a user lacks for a topic, as half a sentence about the topic; empty if nothing.
 
     Args:
-        allowed: what the cluster says that it may do, by the names of `Operation`; None if it does not say.
+        allowed: the names of the `Operation`s that it may do; None if the cluster does not report them.
     """
     if allowed is None:
         return ""

@@ -67,7 +67,7 @@ class Catalogue:
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
 
     def topic_id(self, topic: str, contact_s: float | None = None) -> str | None:
-        """What tells a topic from one of the same name that was deleted; None if there is none."""
+        """The id of a topic, which another one of its name does not have; None if there is none."""
         with self._contact():
             asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=contact_s or self._contact_s)
             return _result(asked[topic], lambda found: str(found.topic_id), _ABSENT)
@@ -284,7 +284,7 @@ _NOT_ALLOWED: Final[dict[int, frozenset[str] | None]] = {
 
 
 def _result(answer: "Future[Any]", read: Callable[[Any], T | None], otherwise: Mapping[int, T | None]) -> T | None:
-    """What is read of an answer; in place of some errors, by their codes, something else."""
+    """What is read from an answer, or the value for the code of its error."""
     try:
         return read(answer.result())
     except KafkaException as error:

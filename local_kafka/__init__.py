@@ -3,7 +3,7 @@
 The jars come once from Maven Central, through the Ivy that PySpark ships (`distribution`), and run on the Java of the
 machine (`java`). `broker` has the public `LocalKafka`, which puts the parts together: `properties` configures it,
 `security` locks its door, `storage` keeps its files and locks them, `process` starts it and `guardian` ends it when
-whoever started it dies.
+the process that started it dies.
 
 Environment variables:
     ACKER_LOCAL_KAFKA__CACHE: where the jars are kept instead of `~/.cache/kafka-acker`.

@@ -2,7 +2,7 @@
 
 There are two listeners for clients: one for users with a password (SASL_SSL, SCRAM-SHA-512), and one for users with a
 certificate (SSL). The controller, and the broker's way to itself, take certificates as well. There are no passwords
-here: whoever has a super user's certificate makes the users, through the AdminClient, when the broker runs.
+here: a super user makes the users, through the AdminClient, when the broker runs.
 """
 
 from collections.abc import Mapping

@@ -53,7 +53,7 @@ def new_child(anchors: Iterable[Anchor], next_edge: Callable[[], int]) -> Edges:
 
 
 def ack_vals(anchor: Anchor) -> list[tuple[int, int]]:
-    """What acking this tuple tells the acker: `(root, ack val)` for each of its roots."""
+    """The entries of an ack of this tuple: `(root, ack val)` for each of its roots."""
     out = anchor.out
     return [(root, edge ^ out) for root, edge in anchor.edges.items()]
 

@@ -17,7 +17,7 @@ of the dead letter. Retention deletes a log from its beginning, so this marker o
 from typing import Final
 
 PREFIX: Final = "dead-letter."
-REPLAYED: Final = f"{PREFIX}replayed"  # the one header of a record that says that a dead letter was replayed
+REPLAYED: Final = f"{PREFIX}replayed"  # the one header of the marker of a replayed dead letter
 
 Headers = list[tuple[str, bytes]]
 

@@ -1,7 +1,7 @@
 """Errors of the domain.
 
 TupleTreeError
-├── WireError          bytes that are not what the wire contract says (malformed batch, header or payload)
+├── WireError          bytes that do not follow the wire contract (malformed batch, header or payload)
 │   └── VersionError       something that another version wrote, and this one cannot read
 ├── InvalidNameError   a topology, component, stream or field name that cannot be used
 ├── ManifestError      a manifest that does not describe a topology

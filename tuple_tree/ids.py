@@ -50,7 +50,7 @@ def random_column(size: int, entropy: Callable[[int], bytes] = os.urandom) -> Id
 
 
 def _blocks(entropy: Callable[[int], bytes]) -> Iterator[list[int]]:
-    """Ids by the block: whoever draws one goes through no Python but once a block."""
+    """Ids by the block: so drawing one runs Python code only once a block."""
     while True:
         drawn = np.frombuffer(entropy(_DRAW * ID_BYTES), dtype=np.uint64)
         yield drawn[drawn != 0].tolist()

@@ -1,4 +1,4 @@
-"""The manifest: what a topology is, as the record of `acker.topologies` tells ackers, Spark jobs and tools.
+"""The manifest: what a topology is, as a record of `acker.topologies` for ackers, Spark jobs and tools.
 
 It names no code: only components, tasks, streams and groupings, so any language can read it.
 """

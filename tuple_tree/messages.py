@@ -30,13 +30,13 @@ class FailReason(IntEnum):
     """Why a tree failed; the number is what stands in a notice."""
 
     FAILED = 1
-    """A bolt failed a tuple of the tree; the notice carries what it said."""
+    """A bolt failed a tuple of the tree; the notice carries its message."""
     TIMEOUT = 2
     """No progress for the spout's message timeout."""
     TOO_OLD = 3
     """Progress, but no end, for the largest tree age."""
     LOST = 4
-    """No outcome at all for the largest tree age and a margin: said by the spout itself, never on the wire."""
+    """No outcome at all for the largest tree age and a margin: decided by the spout itself, never on the wire."""
 
     @property
     def word(self) -> str:
@@ -46,7 +46,7 @@ class FailReason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SpoutAddress:
-    """Who is told the outcome of a tree.
+    """The receiver of the outcome of a tree.
 
     Attributes:
         topic: `{topology}.notices.{spout}`.
@@ -61,7 +61,7 @@ class SpoutAddress:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AckBatch:
-    """What one writer tells the acker of one partition.
+    """The entries of one writer for one partition of the ack log.
 
     Within a batch inits come first, then acks, fails and resets.
 
@@ -100,12 +100,12 @@ class NoticeBatch:
     """Outcomes of tuple trees for one task of a spout.
 
     Attributes:
-        acks_partition: partition of `{topology}.acks` whose ledger says so.
+        acks_partition: partition of `{topology}.acks` whose ledger decided.
         acks_offset: the ledger had applied everything before this offset.
         acked_roots: shape `(n,)`; trees that were fully processed.
         failed_roots: shape `(k,)`; trees that have to be replayed.
         fail_reasons: shape `(k,)`, dtype `u1`; `FailReason` numbers.
-        fail_messages: one for each of `failed_roots`, empty unless a bolt said something.
+        fail_messages: one for each of `failed_roots`, empty without a message of a bolt.
         failed_by: the writer of each fail, `component/task`, empty where no bolt failed the tree; or nothing at all. It
             travels in a header, and only people read it.
     """

@@ -1,6 +1,6 @@
 """Which offsets of a source partition are still open, and how far it may be committed.
 
-Outcomes come in any order, but a committed offset says that everything before it is done. The manager keeps the
+Outcomes come in any order, but everything before a committed offset is done. The manager keeps the
 offsets that were started, in order, and those done ahead of the first open one (the holes are what is between).
 Offsets need not be contiguous: compaction and transaction markers leave gaps.
 """

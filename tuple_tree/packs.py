@@ -143,7 +143,7 @@ class PackCodec:
 
     Attributes:
         schema: the Arrow schema of its packs.
-        is_row: whether `encode` takes the values of a tuple as they are; quicker than `row`, which says more.
+        is_row: whether `encode` takes the values of a tuple as they are; quicker than `row`, which names the error.
     """
 
     max_rows = MAX_ROWS

@@ -40,7 +40,7 @@ _COLUMNS: Final[Mapping[str, Any]] = {
 class Replays:
     """Positions of one partition that have to be delivered again, in rising order.
 
-    `attempts` are those to come, `reasons` `FailReason` numbers, and `messages` what bolts said, by offset.
+    `attempts` are those to come, `reasons` `FailReason` numbers, and `messages` those of bolts, by offset.
     """
 
     partition: int
@@ -182,7 +182,7 @@ class SourcePositions:
         """Makes positions due under the attempt after the one that failed, and returns their reasons, shape `(n,)`.
 
         A failure of an attempt that was given up before is stale. One of a later attempt is that of an earlier process,
-        which had given up more than the notices tell.
+        which had given up attempts without a notice.
         """
         column = np.asarray(offsets, np.int64)
         found = self._partitions.get(partition)
