@@ -6,8 +6,9 @@
 - `cluster`: the Kafka that a command works on, embedded or yours (`connection`), and what commands do there: `acls`,
   the `removal` of a topology, the `replay` of dead letters, `sources` for `--local`.
 - `processes`: what runs: a topology or a component (`running`), `topology_processes`, `acker_pool`, `acker worker`
-  (`worker`); its health and metrics (`metrics_server`); Ctrl-C and SIGTERM (`interruption`).
-- `views`: what is shown, and how: `console`, `live` figures of a running topology, and a file for each command.
+  (`worker`); its health and metrics (`metrics_server`).
+- `views`: what is shown, and how: `live` figures of a running topology, and a file for each command.
+- `console`: the terminal; `interruption`: Ctrl-C and SIGTERM.
 - `demo`: the word count of `acker demo`; `corpus`: its text.
 
 Modules that are imported to show a help text import nothing heavy; commands import what they need when they run.

@@ -31,8 +31,8 @@ from acker_cli.commands import (
     worker,
 )
 from acker_cli.commands.options import examples
-from acker_cli.processes.interruption import Interrupted
-from acker_cli.views.console import standard_error
+from acker_cli.console import standard_error
+from acker_cli.interruption import Interrupted
 
 TRACEBACK_VARIABLE: Final = "ACKER_TRACEBACK"
 _TRACEBACK_FLAG: Final = "--traceback"

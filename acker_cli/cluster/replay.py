@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import typer
 
+from acker_cli.console import print_json, standard_error, standard_output
 from acker_cli.errors import SettingsError
-from acker_cli.processes.interruption import interruptible
-from acker_cli.views.console import print_json, standard_error, standard_output
+from acker_cli.interruption import interruptible
 from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError, Replayed, Replayer, Selection, why_not
 from kafka_clients.catalogue import KafkaSettings
 

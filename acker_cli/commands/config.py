@@ -16,7 +16,7 @@ def show(loaded: LoadedSettings, json_: JsonOption = False) -> None:
     """
     from rich.text import Text
 
-    from acker_cli.views.console import plain_table, print_json, standard_output
+    from acker_cli.console import plain_table, print_json, standard_output
 
     rows = loaded.rows()
     if json_:

@@ -47,8 +47,8 @@ def dashboard(
     import webbrowser
 
     from acker_cli.cluster.connection import configured_cluster
-    from acker_cli.processes.interruption import interruptible
-    from acker_cli.views.console import log_to_stderr, standard_error, standard_output
+    from acker_cli.console import log_to_stderr, standard_error, standard_output
+    from acker_cli.interruption import interruptible
     from kafka_clients.catalogue import Catalogue
 
     log_to_stderr(loaded.settings.log_level)

@@ -48,7 +48,7 @@ def list_(
     from collections import Counter, deque
 
     from acker_cli.cluster.connection import configured_cluster
-    from acker_cli.views.console import print_json, standard_error, standard_output
+    from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.views.dead_letters import listed, print_list, print_none
     from inspection.dead_letters import DeadLetter, DeadLetterLog
 
@@ -93,7 +93,7 @@ def show(
     A tuple is shown by its fields, too. What is no text is shown in hexadecimal.
     """
     from acker_cli.cluster.connection import configured_cluster
-    from acker_cli.views.console import print_json, standard_error, standard_output
+    from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.views.dead_letters import print_shown, shown
     from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError
 

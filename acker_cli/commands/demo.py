@@ -41,10 +41,10 @@ def demo(
     from contextlib import ExitStack
 
     from acker_cli.cluster.connection import configured_cluster, embedded_cluster
+    from acker_cli.console import log_to_stderr, print_json, standard_error, standard_output
     from acker_cli.demo.session import DemoOptions, demo_directory, run_demo, start_early
     from acker_cli.demo.word_count import Parameters
-    from acker_cli.processes.interruption import interruptible
-    from acker_cli.views.console import log_to_stderr, print_json, standard_error, standard_output
+    from acker_cli.interruption import interruptible
     from acker_cli.views.live import open_view
     from kafka_clients.catalogue import Catalogue
 

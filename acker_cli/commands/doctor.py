@@ -40,7 +40,7 @@ def doctor(
     Exit code 2 if there is a problem, 1 if there is a warning and --strict is given, else 0; notes change nothing.
     """
     from acker_cli.cluster.connection import check_properties
-    from acker_cli.views.console import print_json, standard_error, standard_output
+    from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.views.doctor import as_json, print_findings
     from inspection.doctor import Facts, examine, exit_code
     from inspection.doctor_gathering import look_at_all, look_at_machine

@@ -27,8 +27,8 @@ def otel(
     import json
     import sys
 
-    from acker_cli.processes.interruption import interruptible
-    from acker_cli.views.console import standard_error, standard_output
+    from acker_cli.console import standard_error, standard_output
+    from acker_cli.interruption import interruptible
     from inspection.errors import SpansError
     from inspection.otel.export import SpanSender
     from inspection.otel.spans import spans_of

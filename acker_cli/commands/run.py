@@ -51,8 +51,9 @@ def run(
     from acker_cli.cluster.connection import configured_cluster, embedded_cluster
     from acker_cli.cluster.sources import create_sources, feeding, feeds_of
     from acker_cli.commands.dashboard import check_dashboard_port, dashboard_served
+    from acker_cli.console import log_to_stderr, standard_error, standard_output
     from acker_cli.errors import SettingsError
-    from acker_cli.processes.interruption import interruptible
+    from acker_cli.interruption import interruptible
     from acker_cli.processes.metrics_server import check_port
     from acker_cli.processes.running import (
         RunPlan,
@@ -62,7 +63,6 @@ def run(
         start_early,
         warned_without_ackers,
     )
-    from acker_cli.views.console import log_to_stderr, standard_error, standard_output
     from acker_cli.views.live import open_view
 
     log_to_stderr(loaded.settings.log_level)

@@ -59,10 +59,10 @@ def submit(
     from importlib.util import find_spec
 
     from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.console import standard_error
     from acker_cli.errors import CliError, SettingsError
-    from acker_cli.processes.interruption import interruptible
+    from acker_cli.interruption import interruptible
     from acker_cli.processes.metrics_server import check_port
-    from acker_cli.views.console import standard_error
 
     if find_spec("pyspark") is None:
         raise CliError("PySpark is not installed: pip install 'kafka-acker[spark]'")

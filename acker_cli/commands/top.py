@@ -42,8 +42,8 @@ def top(
     from contextlib import closing
 
     from acker_cli.cluster.connection import configured_cluster, only_topology
-    from acker_cli.processes.interruption import Interrupted, interruptible
-    from acker_cli.views.console import standard_error
+    from acker_cli.console import standard_error
+    from acker_cli.interruption import Interrupted, interruptible
     from acker_cli.views.top import Top
     from inspection.observer import Observer
     from kafka_clients.catalogue import Catalogue

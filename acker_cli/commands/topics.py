@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from acker_cli.commands.options import JsonOption, TopologyArgument, command, load_from_here, option
+from acker_cli.console import print_json, standard_output
 from acker_cli.settings import LoadedSettings
-from acker_cli.views.console import print_json, standard_output
 
 
 @command(

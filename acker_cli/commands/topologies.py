@@ -24,7 +24,7 @@ def list_(loaded: LoadedSettings, json_: JsonOption = False) -> None:
     committed yet, and how many tuples wait for its bolts. A dash stands for what is not known.
     """
     from acker_cli.cluster.connection import configured_cluster
-    from acker_cli.views.console import print_json, standard_error, standard_output
+    from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.views.topologies import listed, print_list
     from inspection.topology_status import ClusterStatus
     from kafka_clients.catalogue import Catalogue
@@ -54,7 +54,7 @@ def show(loaded: LoadedSettings, name: _NameArgument, json_: JsonOption = False)
     Exit code 1 if a topic is missing or has another number of partitions than the manifest says.
     """
     from acker_cli.cluster.connection import configured_cluster
-    from acker_cli.views.console import print_json, standard_error, standard_output
+    from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.views.topologies import print_shown, shown
     from inspection.topology_status import ClusterStatus
     from kafka_clients.catalogue import Catalogue
@@ -100,8 +100,8 @@ def delete(
 
     from acker_cli.cluster.connection import configured_cluster
     from acker_cli.cluster.removal import Removal, remains_of
+    from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.errors import RemovalError, SettingsError
-    from acker_cli.views.console import print_json, standard_error, standard_output
     from acker_cli.views.topologies import to_be_deleted
     from kafka_clients.catalogue import Catalogue
     from kafka_clients.errors import UnknownTopologyError

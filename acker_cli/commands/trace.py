@@ -69,8 +69,8 @@ def trace(
     import time
 
     from acker_cli.cluster.connection import configured_cluster, only_topology
+    from acker_cli.console import print_json, slow_progress, standard_error, standard_output
     from acker_cli.errors import SettingsError
-    from acker_cli.views.console import print_json, slow_progress, standard_error, standard_output
     from acker_cli.views.trace import print_trees
     from inspection.moments import since_ms
     from inspection.trace.as_json import tree_as_json

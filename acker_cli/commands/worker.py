@@ -34,10 +34,10 @@ def worker(
     import signal
 
     from acker_cli.cluster.connection import configured_cluster
-    from acker_cli.processes.interruption import interruptible, stopped_by_signals
+    from acker_cli.console import log_to_stderr, standard_output
+    from acker_cli.interruption import interruptible, stopped_by_signals
     from acker_cli.processes.metrics_server import check_port, metrics_served
     from acker_cli.processes.worker import all_topologies, one_topology
-    from acker_cli.views.console import log_to_stderr, standard_output
     from acker_worker.worker import WorkerSettings
     from kafka_clients.catalogue import Catalogue
 

@@ -121,9 +121,9 @@ def ends_of(kafka: Mapping[str, Any], topic: str) -> list[int]:
 
 def main() -> int:
     from acker_cli.cluster.connection import configured_cluster
+    from acker_cli.console import standard_output
     from acker_cli.settings import Flags
     from acker_cli.settings.layers import load
-    from acker_cli.views.console import standard_output
 
     loaded, parameters = load(Flags()), Parameters.from_environment(os.environ)
     replication = loaded.settings.topics.replication_factor

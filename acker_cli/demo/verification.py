@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
+from acker_cli.console import standard_output
 from acker_cli.demo.report import Comparison
 from acker_cli.demo.stores import acked_lines, counted_words, lines_acked_again
 from acker_cli.demo.text import lines, plain_count
 from acker_cli.demo.word_count import Parameters
-from acker_cli.processes.interruption import Interrupted, interruptible
-from acker_cli.views.console import standard_output
+from acker_cli.interruption import Interrupted, interruptible
 
 PATIENCE_VARIABLE: Final = "WORD_COUNT_PATIENCE"
 _PATIENCE_SECONDS: Final = 120.0

@@ -1,1 +1,1 @@
-"""What runs: components and acker workers as processes, their health, and signals."""
+"""What runs: components and acker workers as processes, and their health."""

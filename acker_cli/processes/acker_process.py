@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Final
 
-from acker_cli.views.console import log_to_stderr
+from acker_cli.console import log_to_stderr
 
 _ORPHAN_SECONDS: Final = 10.0
 """How long an orphan may take to stop cleanly."""

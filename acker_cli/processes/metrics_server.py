@@ -25,8 +25,6 @@ from acker_cli.settings.sections import MetricsSection
 
 _log = logging.getLogger(__name__)
 
-ACKER_LOOP: Final = "acker"
-"""The loop of acker workers; the others have their component's name, and none may be called so."""
 METRICS_PATH: Final = "/metrics"
 HEALTH_PATH: Final = "/health"
 """Whether the loops turn, and work is done where there is some."""

@@ -10,15 +10,15 @@ from typing import Final
 
 from acker_cli.cluster.connection import Cluster
 from acker_cli.errors import SettingsError
+from acker_cli.interruption import Interrupted, stopped_by_signals
 from acker_cli.processes import acker_pool
 from acker_cli.processes.acker_pool import AckerPool
 from acker_cli.processes.acker_process import AckerLaunch
-from acker_cli.processes.interruption import Interrupted, stopped_by_signals
-from acker_cli.processes.metrics_server import ACKER_LOOP, Health, Loop, metrics_served
+from acker_cli.processes.metrics_server import Health, Loop, metrics_served
 from acker_cli.processes.topology_processes import LOOK_SECONDS, TopologyProcesses
 from acker_cli.settings.sections import Settings
 from acker_cli.views.live import View
-from acker_cli.views.snapshot import Rate, TopologySnapshot
+from acker_cli.views.snapshot import ACKER_LOOP, Rate, TopologySnapshot
 from acker_worker.metrics import WorkerCollector
 from acker_worker.stats import WorkerStats
 from inspection.topology_status import ClusterStatus

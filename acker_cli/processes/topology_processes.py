@@ -6,8 +6,7 @@ from typing import Any, Final, Self
 
 from acker_cli.errors import ProcessError
 from acker_cli.processes.acker_pool import AckerPool
-from acker_cli.processes.metrics_server import ACKER_LOOP
-from acker_cli.views.snapshot import Progress, Rate, TopologySnapshot
+from acker_cli.views.snapshot import ACKER_LOOP, Progress, Rate, TopologySnapshot
 from spout_sdk import TopologyRunner
 from tuple_tree.manifest import Manifest
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from acker_cli.views.console import plain_table, unlimited
+from acker_cli.console import plain_table, unlimited
 from inspection.dead_letters import DeadLetter, LetterPreviews, hex_dump, preview
 from inspection.dead_letters.payloads import as_text
 

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from acker_cli.views.console import plain_table
+from acker_cli.console import plain_table
 from acker_cli.views.snapshot import TopologySnapshot, by_reason, in_words, latency_in_words
 
 PLAIN_SECONDS: Final = 2.0

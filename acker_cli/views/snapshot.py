@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
-from acker_cli.processes.metrics_server import ACKER_LOOP
 from acker_worker.stats import WorkerStats
 from spout_sdk.statistics.stats import Stats
 from tuple_tree.latency import LatencyHistogram
 
+ACKER_LOOP: Final = "acker"
+"""The loop of acker workers; the others have their component's name, and none may be called so."""
 _WINDOW_SECONDS: Final = 3.0
 REPLAYED: Final = "replayed"
 """The counter of a spout for what it has emitted again."""

@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from acker_cli.views.console import print_json, standard_output
+from acker_cli.console import print_json, standard_output
 from inspection.observer import Observer, is_heard
 from inspection.view import ComponentView, Latency, PartitionView, Snapshot
 from tuple_tree.messages import FailReason

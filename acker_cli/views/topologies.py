@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from acker_cli.cluster.removal import Remains
-from acker_cli.views.console import plain_table, unlimited
+from acker_cli.console import plain_table, unlimited
 from inspection.topology_status import TopicStatus, TopologyStatus
 from tuple_tree.manifest import BoltManifest, Component
 from tuple_tree.names import TOPOLOGIES_TOPIC

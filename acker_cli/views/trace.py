@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree as Drawing
 
-from acker_cli.views.console import unlimited
+from acker_cli.console import unlimited
 from inspection.moments import show_time
 from inspection.trace.as_json import tuple_name
 from inspection.trace.records import LogEntry

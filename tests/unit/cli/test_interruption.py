@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from acker_cli.processes import interruption
-from acker_cli.processes.interruption import Interrupted, interruptible, stopped_by_signals
+from acker_cli import interruption
+from acker_cli.interruption import Interrupted, interruptible, stopped_by_signals
 from kafka_clients import contact
 from tests.unit.cli.running import call_acker
 from tests.waiting import eventually
 
 _THREE_TIMES = """
 import os, signal
-from acker_cli.processes.interruption import interruptible, stopped_by_signals
+from acker_cli.interruption import interruptible, stopped_by_signals
 
 with interruptible():
     try:
