@@ -109,31 +109,28 @@ def declared(topology: HasCode, name: str) -> tuple[Component, Any]:
     is_spout = isinstance(component, SpoutManifest)
     if isinstance(code, str) or (not is_spout and is_sink(code)):
         return component, code
-    kind, argument = ("spout", "the Spark session") if is_spout else ("bolt", "its rows")
-    try:
-        inspect.signature(code).bind(None)
-    except TypeError as error:
+    if mismatch := _mismatch(code, 1):
+        kind, argument = ("spout", "the Spark session") if is_spout else ("bolt", "its rows")
         raise ComponentRefusedError(
-            f"the function of {kind} {name!r} cannot be called with {argument} alone: {error}; give it one argument"
-        ) from error
-    except ValueError:
-        pass  # functions that are written in C may have no signature
+            f"the function of {kind} {name!r} cannot be called with {argument} alone: {mismatch}; give it one argument"
+        )
     return component, code
 
 
 def is_sink(function: Any) -> bool:
     """Whether a function of a bolt is called with rows and the id of the micro-batch, and not with rows alone."""
+    return bool(_mismatch(function, 1)) and not _mismatch(function, 2)
+
+
+def _mismatch(function: Any, arguments: int) -> str:
+    """Why a function cannot be called with so many arguments; empty if it can."""
     try:
-        parameters = inspect.signature(function)
-    except (TypeError, ValueError):
-        return False
-    for arguments in (1, 2):
-        try:
-            parameters.bind(*[None] * arguments)
-        except TypeError:
-            continue
-        return arguments == 2
-    return False
+        inspect.signature(function).bind(*[None] * arguments)
+    except TypeError as error:
+        return str(error)
+    except ValueError:
+        pass  # some that are written in C have no signature
+    return ""
 
 
 def source_of(spark: SparkSession, name: str, given: str | SourceFunction) -> Source:

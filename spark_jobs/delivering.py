@@ -52,15 +52,6 @@ def _of_runs(partition: int, starts: Offsets, sizes: Offsets, dead: Offsets, tup
     return SourceRange(partition, np.arange(sizes.sum()) + np.repeat(starts - firsts, sizes), dead, tuples)
 
 
-def totals(ranges: Sequence[SourceRange]) -> tuple[int, int, int]:
-    """How many messages, dead letters and deliveries these are."""
-    return (
-        sum(len(each.offsets) for each in ranges),
-        sum(len(each.dead) for each in ranges),
-        sum(each.tuples for each in ranges),
-    )
-
-
 class ReplayRequest(NamedTuple):
     """Messages of one source partition that are delivered again."""
 

@@ -12,7 +12,7 @@ from spark_jobs.errors import ComponentRefusedError, TransformRefusedError
 from spark_jobs.frames import StreamFrame, ddl_of
 from spark_jobs.tracking import FAIL, STREAM, TRACKING, TRACKING_TYPE
 
-_WIDENING: Final = {
+_WIDENING: Final = {  # types whose columns can be emitted without losing anything
     "bigint": ("tinyint", "smallint", "int"),
     "int": ("tinyint", "smallint"),
     "double": ("float", "tinyint", "smallint", "int"),
@@ -110,18 +110,11 @@ def check_fields(schema: StructType, stream: str, fields: Mapping[str, DataType]
             raise TransformRefusedError(
                 f"{where} returns {_listed(schema)}, and {field} {has}: name one column {name!r}"
             )
-        given = schema[name].dataType
-        if not fits(given, wanted):
+        given, declared = schema[name].dataType.simpleString(), wanted.simpleString()
+        if given != declared and given not in _WIDENING.get(declared, ()):
             raise TransformRefusedError(
-                f"{where} returns {field} as {given.simpleString()}: the topology declares {wanted.simpleString()}, so "
-                "cast it"
+                f"{where} returns {field} as {given}: the topology declares {declared}, so cast it"
             )
-
-
-def fits(given: DataType, wanted: DataType) -> bool:
-    """Whether a column of one type can be emitted as another without losing anything; whether it may be null aside."""
-    given_type, wanted_type = given.simpleString(), wanted.simpleString()
-    return given_type == wanted_type or given_type in _WIDENING.get(wanted_type, ())
 
 
 def _listed(schema: StructType) -> str:

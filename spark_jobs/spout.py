@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
 from spark_jobs.components import DEFAULT_RETRY_LIMIT, HasManifest, component_of, topics_of
 from spark_jobs.counts import BatchResult, SpoutTally
-from spark_jobs.delivering import Deliveries, SourceRange, totals
+from spark_jobs.delivering import Deliveries, SourceRange
 from spark_jobs.driver_stats import DriverStats
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
 from spark_jobs.kafka_options import check_topics, source_options, topic_id
@@ -213,7 +213,8 @@ def spout(
 
 
 def _result(delivered: Sequence[SourceRange], seconds: float = 0.0) -> BatchResult:
-    rows, dead, tuples = totals(delivered)
+    rows, dead = sum(len(each.offsets) for each in delivered), sum(len(each.dead) for each in delivered)
+    tuples = sum(each.tuples for each in delivered)
     return BatchResult(rows, tuples, acks=0, failed=0, dead=dead, seconds=seconds, emitted=rows - dead)
 
 
