@@ -110,7 +110,8 @@ def test_a_driver_ends_with_the_killed_command(stage: SpoutStage) -> None:
             assert len(family) > 1, "Java and the driver"
             command.process.kill()
             eventually(lambda: not any(map(is_alive, family)), "Java and the driver to end")
-        eventually(lambda: "the process that submitted this is gone: stopping" in command.said, "the driver's last line")
+        gone = "the process that submitted this is gone: stopping"
+        eventually(lambda: gone in command.said, "the driver's last line")
         assert SPOUT_LINE.search(command.said), command.said
         assert not re.search("Traceback|\tat ", command.said), command.said
         with spout_of(stage, "--available-now") as command:
