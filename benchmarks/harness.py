@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 class BenchmarkError(Exception):
-    """A run that measures nothing; the message says what to do, or what to look at."""
+    """A run that measures nothing; the message says what to do."""
 
 
 class NotSetUpError(BenchmarkError):

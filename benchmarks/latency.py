@@ -6,7 +6,7 @@
 
 By the method of Storm's `ThroughputVsLatency`: 1,000 trees a second over three hops (the spout and three bolts, a
 process each, and an acker worker), and latency counts from the *intended* emit. The spout emits by a timetable and
-waits for nobody, so a stall is seen by every tuple that was due meanwhile, and not only by the one that was under way;
+never waits, so a stall is seen by every tuple that was due meanwhile, and not only by the one that was under way;
 what the spout itself is late by is included. All latencies are kept, so the quantiles are exact; the first seconds, in
 which everything is new, are left out.
 """

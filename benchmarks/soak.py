@@ -81,15 +81,15 @@ def soak(topics: Topics, running: RunningTopology, minutes: float, every: float)
     """The samples of so many minutes."""
     samples: list[dict[str, Any]] = []
     pids = {**running.pids(), "broker": [topics.pid]}
-    began = looked = time.monotonic()
+    began = sampled = time.monotonic()
     before = running.runner.stats()["source"]
     while (left := began + 60 * minutes - time.monotonic()) > 0:
         time.sleep(min(every, left))
         running.check()
         now, stats = time.monotonic(), running.runner.stats()["source"]
-        samples.append(sample(now - began, stats, before, now - looked, pids))
+        samples.append(sample(now - began, stats, before, now - sampled, pids))
         harness.say(str(samples[-1]))
-        before, looked = stats, now
+        before, sampled = stats, now
     return samples
 
 

@@ -200,7 +200,7 @@ class Topics:
             back = max(16, 16 * back)
 
     def rewind(self, group: str, topic: str) -> None:
-        """Lets a group, which nobody may be in, read partition 0 from its beginning."""
+        """Resets a group without members to the beginning of partition 0."""
         positions = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 0)])
         for future in self._admin.alter_consumer_group_offsets([positions]).values():
             future.result(30)

@@ -200,7 +200,7 @@ class Endless(Prepared):
         self.context = context
         self.rate = plan.rate
         self.stop = Path(plan.stop)
-        self.look_at = 0.0
+        self.check_at = 0.0
         self.began = time.monotonic()
         self.due = 0
         self.ended = False
@@ -209,8 +209,8 @@ class Endless(Prepared):
         # A clock and a division a tuple would be a part of what is measured: what is due is worked out at once.
         if self.number >= self.due and not self.again:
             now = time.monotonic()
-            if now >= self.look_at:
-                self.look_at = now + 0.1
+            if now >= self.check_at:
+                self.check_at = now + 0.1
                 if not self.ended and self.stop.exists():
                     self.ended = True
                     self.context.count("ended")

@@ -1,6 +1,6 @@
 """A loop over confluent-kafka, as short as at least once can be: what a framework adds, it adds to this.
 
-Tuned: a full consumer looks again after 50 ms instead of a second, and larger and compressed batches. With headers, it
+Tuned: a full consumer polls again after 50 ms instead of a second, and larger and compressed batches. With headers, it
 hands on those that a record has, and does nothing with them.
 """
 
@@ -44,7 +44,7 @@ def main() -> None:
         {
             "bootstrap.servers": given.servers,
             "on_delivery": undelivered,
-            # Without it a call of Python for each record: nobody who counts would leave that on.
+            # Without it a call of Python for each record: a program that counts would not leave that on.
             "delivery.report.only.error": True,
             **writing,
         }

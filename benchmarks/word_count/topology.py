@@ -149,8 +149,8 @@ class ColumnCount(ArrowBolt):
         self.counts: Counter[str] = Counter()
 
     def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
-        found = pc.value_counts(batch.column("word"))
-        words, counts = found.field("values").to_pylist(), found.field("counts").to_pylist()
+        counted = pc.value_counts(batch.column("word"))
+        words, counts = (counted.field(name).to_pylist() for name in ("values", "counts"))
         self.counts.update(dict(zip(words, counts, strict=True)))
         collector.ack()
 
