@@ -28,40 +28,6 @@ Source = tuple[str, str]
 """A stream that the bolt receives: component and stream."""
 
 
-class Watermark:
-    """The least of the streams' greatest timestamps, less the lag, in nanoseconds.
-
-    As in Storm, there is none before each stream has had a tuple.
-    """
-
-    def __init__(self, sources: Iterable[Source], lag: int) -> None:
-        self._lag = lag
-        self._latest: dict[Source, int | None] = dict.fromkeys(sources)
-
-    def see(self, source: Source, at: int) -> None:
-        latest = self._latest.get(source)
-        if latest is None or at > latest:
-            self._latest[source] = at
-
-    @property
-    def now(self) -> int | None:
-        """None if there is none yet."""
-        seen = [at for at in self._latest.values() if at is not None]
-        return min(seen) - self._lag if len(seen) == len(self._latest) else None
-
-    @property
-    def latest(self) -> dict[str, int]:
-        """`component/stream` → its greatest timestamp."""
-        return {"/".join(source): at for source, at in self._latest.items() if at is not None}
-
-    def resume(self, latest: Mapping[str, int]) -> None:
-        """Goes on from the `latest` of another instance, for the streams that still exist."""
-        for source in self._latest:
-            at = latest.get("/".join(source))
-            if at is not None:
-                self.see(source, at)
-
-
 class Effects(Protocol):
     """What a fold does."""
 
@@ -228,12 +194,16 @@ class EventFold(WindowFold):
     Tuples that the watermark has not reached wait in a heap. Those that it has go to the manager in the order of their
     time, which is the manager's clock. A tuple that comes when the watermark has passed it is put into its windows that
     have not closed, and is late if all have.
+
+    The watermark is the least of the streams' greatest timestamps, less the lag. As in Storm, there is none before each
+    stream has had a tuple.
     """
 
     def __init__(self, spec: WindowSpec, effects: Effects, event_time: EventTime, sources: Iterable[Source]) -> None:
         super().__init__(spec, effects)
         self._event_time = event_time
-        self._watermark = Watermark(sources, round(event_time.lag * SECOND))
+        self._lag = round(event_time.lag * SECOND)
+        self._latest: dict[Source, int | None] = dict.fromkeys(sources)
         self._interval = round(event_time.interval * SECOND)
         self._coming: list[tuple[Key, Tuple]] = []
         self._at = 0
@@ -244,7 +214,10 @@ class EventFold(WindowFold):
             return
         self._last = tuple_
         at = self._event_time.of(tuple_)
-        self._watermark.see((tuple_.component, tuple_.stream), at)
+        source = tuple_.component, tuple_.stream
+        latest = self._latest.get(source)
+        if latest is None or at > latest:
+            self._latest[source] = at
         manager = self._manager
         if manager is None or at > self._at:
             heappush(self._coming, (key_of(tuple_, at), tuple_))
@@ -260,8 +233,11 @@ class EventFold(WindowFold):
         if now < self._look_at:
             return
         self._look_at = now + self._interval
-        watermark = self._watermark.now
-        if watermark is None or (self._manager is not None and watermark <= self._at):
+        latest = [at for at in self._latest.values() if at is not None]
+        if len(latest) < len(self._latest):
+            return
+        watermark = min(latest) - self._lag
+        if self._manager is not None and watermark <= self._at:
             return
         coming = self._coming
         if self._manager is None:
@@ -292,11 +268,12 @@ class EventFold(WindowFold):
                 heappush(self._coming, (key, tuple_))
 
     def _clock(self) -> dict[str, Any]:
-        return {"at": self._at, "latest": self._watermark.latest}
+        return {"at": self._at, "latest": {"/".join(key): at for key, at in self._latest.items() if at is not None}}
 
     def _set_clock(self, state: Mapping[str, Any]) -> None:
         self._at = state["at"]
-        self._watermark.resume(state["latest"])
+        # Of the streams that still exist.
+        self._latest |= {key: state["latest"].get("/".join(key)) for key in self._latest}
 
     def _resumed(self, trigger: int, _now: int) -> WindowManager:
         manager = WindowManager.of(self._spec, self._at)
