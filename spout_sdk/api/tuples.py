@@ -76,13 +76,7 @@ class Tuple:
     __slots__ = ("edge", "index", "many", "out", "pack", "root", "settled", "values")
 
     def __init__(
-        self,
-        values: Values,
-        root: int | None,
-        edge: int,
-        many: Edges | None,
-        pack: InputPack,
-        index: int,
+        self, values: Values, root: int | None, edge: int, many: Edges | None, pack: InputPack, index: int
     ) -> None:
         self.values = values
         # Nearly all tuples belong to one tree, and a dict for each of them would cost as much as the rest of it.

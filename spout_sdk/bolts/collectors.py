@@ -45,11 +45,7 @@ class OutputCollector(Emitter):
         self._has_warned = False
 
     def emit(
-        self,
-        values: Sequence[Any],
-        *,
-        anchors: Tuple | Sequence[Tuple] | None = None,
-        stream: str = DEFAULT_STREAM,
+        self, values: Sequence[Any], *, anchors: Tuple | Sequence[Tuple] | None = None, stream: str = DEFAULT_STREAM
     ) -> tuple[TaskId, ...]:
         """Sends a tuple to every subscriber of a stream.
 

@@ -51,11 +51,7 @@ class ExecuteFailures:
     """
 
     def __init__(
-        self,
-        context: TaskContext,
-        options: BoltOptions,
-        collector: OutputCollector,
-        dead_letters: BoltDeadLetters,
+        self, context: TaskContext, options: BoltOptions, collector: OutputCollector, dead_letters: BoltDeadLetters
     ) -> None:
         self._component = context.component
         self._task = context.task

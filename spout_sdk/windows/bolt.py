@@ -32,11 +32,7 @@ class WindowCollector:
         self._tuples: Sequence[Tuple] = ()  # of the window that is being executed
 
     def emit(
-        self,
-        values: Sequence[Any],
-        *,
-        anchors: Tuple | Sequence[Tuple] | None = None,
-        stream: str = DEFAULT_STREAM,
+        self, values: Sequence[Any], *, anchors: Tuple | Sequence[Tuple] | None = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Sends a tuple to every subscriber of a stream.
 
