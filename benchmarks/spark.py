@@ -40,8 +40,7 @@ from spark_jobs.entries import OUT
 from spark_jobs.frames import StreamFrame
 from spark_jobs.kafka_options import sink_options, source_options
 from spark_jobs.packing import Outputs, Pack
-from spark_jobs.records_in import Sources
-from spark_jobs.unpacking import Unpack
+from spark_jobs.records_in import Sources, Unpack
 from tuple_tree.anchors import anchor_headers
 from tuple_tree.ids import random_ids
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest, Subscription

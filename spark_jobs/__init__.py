@@ -16,7 +16,7 @@
 - `submit` and `main`: a component under spark-submit, from both sides.
 - `running_query`: progress and stopping; `checkpoint`: its owner and its offsets; `kafka_options`, `kafka_security`:
   settings; `counts`, `driver_stats`: what a driver publishes.
-- Of a bolt: `micro_batch`: its two writes; `records_in` and `unpacking`: records into rows; `results`: checks of what
+- Of a bolt: `micro_batch`: its two writes; `records_in`: records into rows; `results`: checks of what
   `transform` returned; `input_acks`: acks of the inputs.
 - Of both: `packing`: rows into packs; `entries`: the ack log and dead letters; `frames`: streams as columns.
 - Of a spout: `spout_batch`: its write; `delivering`: messages into packs; `outcomes`: which trees are open;

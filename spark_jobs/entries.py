@@ -176,11 +176,8 @@ def new_session() -> bytes:
 def merged(roots: Sequence[IdColumn], vals: Sequence[IdColumn], *, each_once: bool) -> tuple[IdColumn, IdColumn]:
     """Entries with the XOR of the values of each root.
 
-    Args:
-        roots: columns of entries.
-        vals: likewise.
-        each_once: whether a root must have one entry, as inits must; otherwise only neighbours are merged, which is
-            faster: rows that `transform` made of one input mostly follow each other.
+    Without `each_once`, which inits need, only neighbours are merged. That is faster: rows that `transform` made of one
+    input mostly follow each other.
     """
     if not roots:
         return np.empty(0, np.uint64), np.empty(0, np.uint64)

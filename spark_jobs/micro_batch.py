@@ -20,10 +20,9 @@ from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import StreamFrame
 from spark_jobs.input_acks import InputAcks
 from spark_jobs.packing import Outputs, Pack
-from spark_jobs.records_in import Sources
+from spark_jobs.records_in import Sources, Unpack
 from spark_jobs.results import check_result, fields_in, without_state
 from spark_jobs.tracking import SOURCE, TRACKING, TRACKING_TYPE
-from spark_jobs.unpacking import Unpack
 from tuple_tree.manifest import BoltManifest, Manifest
 from tuple_tree.names import tuples_topic
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from spark_jobs.entries import AckLog, Entries, Record, Send, dead_letter, new_session, record_rows
 from spark_jobs.frames import FrameCodec, StreamFrame
-from spark_jobs.tracking import FAIL, STREAM, TRACKING
-from spark_jobs.unpacking import roots_of
+from spark_jobs.tracking import FAIL, STREAM, TRACKING, roots_of
 from tuple_tree.anchor_columns import AnchorColumns, Columns, Rows, concatenated
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, SOURCE_HEADER, pack_counts
 from tuple_tree.column_routing import ChooseRows, choose_rows_for

@@ -1,15 +1,21 @@
-"""The records of a bolt's inbox, on an executor: their rows and anchors, or why they cannot be used."""
+"""The records of a bolt's inbox into the rows that `transform` receives, or why they cannot be used. On executors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
 
 from spark_jobs.frames import FrameCodec, StreamFrame
+from spark_jobs.tracking import SOURCE, TRACKING, tracking_of
 from tuple_tree.anchor_columns import AnchorColumns
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER
 from tuple_tree.errors import WireError
 
 Headers = list[tuple[str, bytes]]
+
+_ROWS: Final = 10_000
+"""Rows that are handed to Spark together, about."""
 
 
 class RecordIn(NamedTuple):
@@ -96,3 +102,48 @@ def records_of(batch: Any) -> Iterator[RecordIn]:
 
 
 _PLACE = ("key", "partition", "offset")
+
+
+@dataclass(frozen=True)
+class Unpack:
+    """Makes rows of records, for `mapInArrow`, as the beginning of write 1."""
+
+    sources: Sources
+
+    @property
+    def schema(self) -> Any:
+        """The fields of all streams, by name, `_source` and `_tracking`."""
+        fields = {field.name: field for frame in self.sources.streams.values() for field in frame.schema}
+        return pa.schema([*fields.values(), pa.field(SOURCE, pa.string()), pa.field(TRACKING, pa.binary())])
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Unpacks batches of records with the columns `value` and `headers`; what cannot be used is left out."""
+        decoder, schema = InboxDecoder(self.sources), self.schema
+        made: list[Any] = []
+        rows = 0
+        for batch in batches:
+            for record in records_of(batch):
+                try:
+                    found = decoder.rows(record)
+                except WireError:
+                    continue  # `InputAcks` makes a dead letter of it
+                made.append(_framed(found, schema))
+                rows += found.columns.num_rows
+                if rows >= _ROWS:
+                    yield pa.concat_batches(made)
+                    made, rows = [], 0
+        if made:
+            yield pa.concat_batches(made)
+
+
+def _framed(found: RowsIn, schema: Any) -> Any:
+    size = found.columns.num_rows
+    names = found.columns.schema.names
+    columns = [
+        found.columns.column(field.name) if field.name in names else pa.nulls(size, field.type)
+        for field in list(schema)[:-2]
+    ]
+    whole = pa.record_batch([*columns, pa.repeat(found.source, size), tracking_of(found.anchors)], schema=schema)
+    if not found.errors:
+        return whole
+    return whole.take(pa.array([row for row in range(size) if row not in found.errors], pa.int64()))

@@ -18,8 +18,7 @@ from spark_jobs.entries import AckLog
 from spark_jobs.frames import StreamFrame
 from spark_jobs.input_acks import InputAcks
 from spark_jobs.packing import Outputs, Pack
-from spark_jobs.records_in import Sources
-from spark_jobs.unpacking import Unpack
+from spark_jobs.records_in import Sources, Unpack
 from tests.packs import packed, tuples_of
 from tuple_tree.anchors import Edges, anchor_headers
 from tuple_tree.codec import encode_ack_batch
