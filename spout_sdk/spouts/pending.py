@@ -76,6 +76,7 @@ class Pending:
 LEAST: Final = 100
 """Trees that may be open whatever times out, or the rate could not grow."""
 _MARKS: Final = 8
+_REVIEW_TIMEOUTS: Final = 1.5
 
 
 class PendingLimit:
@@ -86,32 +87,49 @@ class PendingLimit:
     takes is the number of open trees over the rate at which they complete (Little, 1961), so once trees time out there
     are no more than have completed in half a timeout.
 
+    Windows hold tuples until newer ones come, which a limit must not prevent. They restart the clocks of what they
+    hold, so trees that stay open for longer than a timeout are held by bolts, and are not in a queue. If these are half
+    of what may be open, twice as many may. So the limit falls while queues are too long, and only then; else it grows.
+
     Args:
         most: `max_spout_pending`.
-        timeout: of a tree without progress, in seconds.
+        timeout: seconds after which a tree without progress has failed, a tick of the ledger included.
         now: monotonic seconds.
 
     Attributes:
         value: trees that may be open now.
     """
 
-    __slots__ = ("_acked", "_every", "_mark_at", "_marks", "most", "value")
+    __slots__ = ("_acked", "_ended", "_every", "_mark_at", "_marks", "_open", "_review_at", "_timeout", "most", "value")
 
     def __init__(self, most: int, timeout: float, now: float) -> None:
         self.most = self.value = most
         self._acked = 0
+        self._timeout = timeout
         self._every = timeout / _MARKS
-        self._mark_at = now
+        self._mark_at = self._review_at = now
         self._marks: deque[int] = deque([0], maxlen=_MARKS)
         """How many were acked at the times up to a timeout ago."""
+        self._open = self._ended = 0
+        """How many were open at the last review, and have been acked or have timed out since."""
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float, still_open: int) -> bool:
+        """Returns whether bolts hold half of the trees that may be open, and no more may be; seldom true."""
         if now >= self._mark_at:
             self._mark_at = now + self._every
             self._marks.append(self._acked)
+        if now < self._review_at:
+            return False
+        are_held = still_open >= self.value and 2 * (self._open - self._ended) >= self.value
+        if are_held:
+            self.value = min(self.most, 2 * self.value)
+        self._review_at = now + _REVIEW_TIMEOUTS * self._timeout
+        self._open, self._ended = still_open, 0
+        return are_held and still_open >= self.value
 
     def acked(self, trees: int) -> None:
         self._acked += trees
+        self._ended += trees
         if self.value < self.most:
             self.value = max(self.value, min(self.most, self.value + trees, self._sustained))
 
@@ -120,6 +138,7 @@ class PendingLimit:
 
         If few others are open, they are not the reason, and the limit stays.
         """
+        self._ended += 1
         before, sustained = self.value, self._sustained
         if still_open >= sustained:
             self.value = min(before, sustained)

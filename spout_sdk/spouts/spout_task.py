@@ -45,7 +45,7 @@ class SpoutTask(Task):
         address = SpoutAddress(notices_topic(manifest.topology, component), task, declared.timeout_ms)
         super().__init__(topology, component, task, environment, InputOffsets(), address)
         now = self._clock()
-        self._limit = PendingLimit(declared.max_pending, declared.timeout_ms / 1000, now)
+        self._limit = PendingLimit(declared.max_pending, (declared.timeout_ms + manifest.tick_ms) / 1000, now)
         self._dead_letters = DeadLetters(self._context, self._counters, environment.sink)
         lost_after_ms = manifest.max_tree_age_ms + LOST_MARGIN_TIMEOUTS * declared.timeout_ms
         self._pending = Pending(lost_after_ms / 1000, now, self._lost)
@@ -165,7 +165,14 @@ class SpoutTask(Task):
         """Sends what has lingered, and fails as lost the trees that had no outcome for too long."""
         super().tick(now)
         self._pending.tick(now)
-        self._limit.tick(now)
+        if self._limit.tick(now, len(self._pending)):
+            self._logger.warning(
+                "%s/%d: bolts hold most of the %d trees that may be open for longer than a message timeout: a window "
+                "that needs more tuples never closes; raise max_spout_pending, or make the window smaller",
+                self._component,
+                self._task,
+                self._limit.most,
+            )
         if self._source_spout is not None:
             self._call("tick", self._source_spout.tick, now)
 
@@ -214,7 +221,8 @@ class SpoutTask(Task):
 
     def _failed(self, message_id: Any, failure: Failure) -> None:
         self._counters.count_failed(failure.reason)
-        if failure.reason is not FailReason.FAILED and self._limit.timed_out(len(self._pending)):
+        # A tree that is too old has made progress within each timeout: it was in no long queue.
+        if failure.reason in (FailReason.TIMEOUT, FailReason.LOST) and self._limit.timed_out(len(self._pending)):
             self._logger.warning(
                 "%s/%d: trees time out, so it keeps %d open for now instead of max_spout_pending, %d: the topology "
                 "completes no more within a message timeout",

@@ -10,9 +10,10 @@ from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import HeldFailures
 from spout_sdk.errors import TopologyError
-from spout_sdk.windows.fold import WindowFold, fold_of
+from spout_sdk.windows.fold import NOWHERE, WindowFold, fold_of
 from spout_sdk.windows.policies import SECOND, Window
 from spout_sdk.windows.specs import WindowSpec
+from tuple_tree.manifest import DEFAULT_TIMEOUT_MS
 from tuple_tree.streams import DEFAULT_STREAM
 
 UNSEEN: Final = "in no window"
@@ -20,6 +21,10 @@ UNSEEN: Final = "in no window"
 
 LATE: Final = "late tuples"
 """The user counter of tuples that came when all their windows had closed."""
+
+_RESET_TIMEOUTS: Final = 1 / 3
+"""What a window holds for longer than this part of the message timeout, and twice as long at most, gets another."""
+_SHORTEST_RESET_SECONDS: Final = 0.01
 
 
 class WindowCollector:
@@ -67,7 +72,8 @@ class WindowedBolt(Bolt):
                 self.collector.emit((sum(temperatures) / len(temperatures),))
 
     Each task has windows of its own, in memory. What is held is not acked, and its offset not committed: if the task
-    ends or moves, it is read again. With `exactly_once` it is then known which windows have closed.
+    ends or moves, it is read again. With `exactly_once` it is then known which windows have closed. The clocks of its
+    trees are restarted meanwhile, so that it does not time out.
 
     Attributes:
         window: which windows, made with `tumbling` or `sliding`; of the class, or set in `__init__`.
@@ -98,8 +104,12 @@ class WindowedBolt(Bolt):
         self.context = context
         self.collector = WindowCollector(collector)
         self._now = context.now
-        self.tick_interval = self.window.tick_interval
-        subscriptions = getattr(context.manifest.component(context.component), "subscriptions", ())
+        manifest = context.manifest
+        timeout_ms = min((spout.timeout_ms for spout in manifest.spouts), default=DEFAULT_TIMEOUT_MS)
+        self._reset_every = max(_SHORTEST_RESET_SECONDS, timeout_ms / 1000 * _RESET_TIMEOUTS)
+        self._reset_at, self._reset_up_to = self._now() + self._reset_every, NOWHERE
+        self.tick_interval = min(filter(None, (self.window.tick_interval, self._reset_every)))
+        subscriptions = getattr(manifest.component(context.component), "subscriptions", ())
         sources = [(each.source, each.stream) for each in subscriptions]
         self._effects = _Effects(self, collector)
         self._fold = fold_of(self.window, self._effects, sources, self._clock())
@@ -111,9 +121,18 @@ class WindowedBolt(Bolt):
             raise TopologyError("the bolt has no windows: its prepare() must call super().prepare(context, collector)")
         if tuple_.is_tick:
             fold.tick(self._clock())
+            if self._now() >= self._reset_at:
+                self._reset_timeouts(fold)
         else:
             fold.take(tuple_, self._clock())
         self._effects.failures.raise_all()
+
+    def _reset_timeouts(self, fold: WindowFold) -> None:
+        """Restarts the clocks of the trees of what was held at the last call already."""
+        for tuple_ in fold.held:
+            if (tuple_.offset, tuple_.index) <= self._reset_up_to:
+                self._effects.reset_timeout(tuple_)
+        self._reset_at, self._reset_up_to = self._now() + self._reset_every, fold.last
 
     def _clock(self) -> int:
         return int(self._now() * SECOND)
@@ -144,6 +163,7 @@ class _Effects:
         self.failures = HeldFailures()
         self.ack = collector.ack
         self.skip = collector.skip_settled
+        self.reset_timeout = collector.reset_timeout
 
     def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
         self._bolt.collector._tuples = window.tuples

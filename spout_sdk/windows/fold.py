@@ -8,8 +8,9 @@ are in no further window were settled, and all others were held.
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from spout_sdk.api.tuples import Tuple
@@ -71,12 +72,21 @@ class WindowFold(ABC):
             self._tick(now)
 
     @property
+    def last(self) -> Position:
+        """Of the last tuple that was taken."""
+        return self._resumed_at if self._last is None else (self._last.offset, self._last.index)
+
+    @property
+    def held(self) -> Iterator[Tuple]:
+        """All tuples that wait for a window to close, in any order."""
+        return chain(self._again, () if self._manager is None else self._manager.tuples)
+
+    @property
     def progress(self) -> str:
         """What `resume` needs; empty before the first tuple."""
-        last = self._resumed_at if self._last is None else (self._last.offset, self._last.index)
-        if last == NOWHERE:
+        if self.last == NOWHERE:
             return ""
-        state: dict[str, Any] = {"windows": str(self._spec), "last": last, **self._clock()}
+        state: dict[str, Any] = {"windows": str(self._spec), "last": self.last, **self._clock()}
         if self._manager is not None:
             state |= {"gone": self._manager.gone, "trigger": self._manager.trigger.state}
         return json.dumps(state, separators=(",", ":"))
@@ -227,6 +237,10 @@ class EventFold(WindowFold):
             manager.add(tuple_, at)
             self._close(manager, self._at)
         self._tick(now)
+
+    @property
+    def held(self) -> Iterator[Tuple]:
+        return chain(super().held, (tuple_ for _, tuple_ in self._coming))
 
     def _tick(self, now: int) -> None:
         """Moves the watermark on, once in an interval."""

@@ -173,6 +173,7 @@ class WindowManager:
     before that of others.
 
     Attributes:
+        tuples: those that it has.
         unseen: how many tuples left without having been in any window.
         gone: the last tuple that left; whatever lies before it is in no further window.
     """
@@ -180,7 +181,7 @@ class WindowManager:
     def __init__(self, trigger: Trigger, eviction: CountEviction | TimeEviction) -> None:
         self.trigger = trigger
         self._eviction = eviction
-        self._tuples: deque[Tuple] = deque()
+        self.tuples: deque[Tuple] = deque()
         self._times: deque[int] = deque()
         # The newest so many were in no window yet, and of those before them the ones that came out of order.
         self._fresh = 0
@@ -207,7 +208,7 @@ class WindowManager:
         if times and at < times[-1]:
             self._insert(tuple_, at)
         else:
-            self._tuples.append(tuple_)
+            self.tuples.append(tuple_)
             times.append(at)
             self._fresh += 1
         if not again:
@@ -219,7 +220,7 @@ class WindowManager:
             self._fresh += 1
         else:
             self._inserted.add(tuple_)
-        self._tuples.insert(place, tuple_)
+        self.tuples.insert(place, tuple_)
         self._times.insert(place, at)
 
     def is_over(self, key: Key, now: int) -> bool:
@@ -239,7 +240,7 @@ class WindowManager:
             return None
         end = trigger.earliest(now)
         start = self._eviction.start(times, end)
-        tuples = list(self._tuples)
+        tuples = list(self.tuples)
         new = tuples if self._fresh == len(tuples) else tuples[len(tuples) - self._fresh :]
         if self._inserted:
             new = [each for each in tuples[: len(tuples) - self._fresh] if each in self._inserted] + new
@@ -260,7 +261,7 @@ class WindowManager:
         at = 0
         while leaves(times, self.trigger, now):
             at = times.popleft()
-            gone.append(self._tuples.popleft())
+            gone.append(self.tuples.popleft())
         self.gone = key_of(gone[-1], at)
         # The newest are the fresh ones, so what is short of them at the other end was in no window.
         unseen = max(0, self._fresh - len(times))
@@ -276,10 +277,10 @@ class WindowManager:
 
     def clear(self) -> Sequence[Tuple]:
         """Removes and returns everything, as if nothing had come before."""
-        gone = list(self._tuples)
+        gone = list(self.tuples)
         if gone:
             self.gone = key_of(gone[-1], self._times[-1])
-        self._tuples.clear()
+        self.tuples.clear()
         self._times.clear()
         self._fresh = 0
         self._inserted.clear()

@@ -57,7 +57,7 @@ def acked_a_second(limit: PendingLimit) -> list[int]:
     tree, acked = 0, []
     for second in range(1_000):
         now = float(second)
-        limit.tick(now)
+        limit.tick(now, len(pending))
         for late in [each for each, at in pending.items() if now - at > TIMEOUT]:
             del pending[late]
             limit.timed_out(len(pending))
@@ -83,9 +83,20 @@ def test_fewer_trees_are_open_while_they_time_out_and_all_again_later() -> None:
 def test_a_tree_that_times_out_now_and_then_changes_nothing(most: int) -> None:
     limit = PendingLimit(most, TIMEOUT, 0.0)
     for second in range(100):
-        limit.tick(float(second))
+        limit.tick(float(second), LEAST)
         limit.acked(1_000)
         assert not limit.timed_out(LEAST)
     assert limit.value == most
     assert not PendingLimit(most, TIMEOUT, 0.0).timed_out(LEAST - 1), "few trees are not the reason"
     assert PendingLimit(most, TIMEOUT, 0.0).timed_out(LEAST) == (most > LEAST)
+
+
+def test_trees_that_bolts_hold_make_room_and_are_reported_where_there_is_no_more() -> None:
+    limit = PendingLimit(4 * LEAST, TIMEOUT, 0.0)
+    limit.timed_out(4 * LEAST)
+    assert limit.value == LEAST
+    reported = [now for now in range(1_000) if limit.tick(float(now), limit.value)]
+    assert limit.value == 4 * LEAST
+    assert 2 * TIMEOUT < reported[0] < 6 * TIMEOUT
+    limit.acked(4 * LEAST)
+    assert not any(limit.acked(LEAST) or limit.tick(float(now), limit.value) for now in range(1_000, 2_000))
