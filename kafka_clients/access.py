@@ -103,16 +103,25 @@ class Role:
         return {topic: operations for topic, operations in self.topics.items() if topic not in optional}
 
 
-def roles(manifest: Manifest, sources: Mapping[str, Source] | None = None, *, before_2_8: bool = False) -> list[Role]:
+def roles(
+    manifest: Manifest,
+    sources: Mapping[str, Source] | None = None,
+    targets: Mapping[str, str] | None = None,
+    *,
+    before_2_8: bool = False,
+) -> list[Role]:
     """All roles that do a topology's work; not the viewer, who reads everything and is needed for nothing.
 
     Args:
         sources: spout → what it reads, where that is known.
+        targets: `KafkaBolt` → the topic that it writes to, where that is known.
         before_2_8: whether for brokers older than 2.8, which want a permission of its own for idempotent producers.
     """
-    known = sources or {}
+    reads, writes = sources or {}, targets or {}
     producers = [acker_role(manifest)] if manifest.acking else []
-    producers += [component_role(manifest, each.name, known.get(each.name)) for each in manifest.components]
+    producers += [
+        component_role(manifest, each.name, reads.get(each.name), writes.get(each.name)) for each in manifest.components
+    ]
     if before_2_8:
         idempotent = Permission("cluster", CLUSTER, (Operation.IDEMPOTENT_WRITE,))
         producers = [replace(role, permissions=(*role.permissions, idempotent)) for role in producers]
@@ -165,7 +174,7 @@ def acker_role(manifest: Manifest) -> Role:
     )
 
 
-def component_role(manifest: Manifest, name: str, source: Source = None) -> Role:
+def component_role(manifest: Manifest, name: str, source: Source = None, target: str | None = None) -> Role:
     sources = (source,) if isinstance(source, str) else tuple(source or ())
     component = manifest.component(name)
     topology = manifest.topology
@@ -195,6 +204,8 @@ def component_role(manifest: Manifest, name: str, source: Source = None) -> Role
         _add(uses, TOPOLOGIES_TOPIC, _READS)
     for topic in sources:
         _add(uses, topic, _READS)
+    if target is not None:
+        _add(uses, target, _WRITES)
     permissions = [Permission("topic", topic, operations) for topic, operations in uses.items()]
     permissions.append(_stats(topology))
     if grouped:

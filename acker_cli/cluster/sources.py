@@ -1,4 +1,4 @@
-"""The source topics of a topology that runs with `--local`: created, and filled from files or standard input."""
+"""The topics of others that a topology with `--local` uses: created, and filled from files or standard input."""
 
 import logging
 import sys
@@ -62,8 +62,11 @@ def source_topics(topology: Topology) -> dict[str, int]:
 
 
 def create_sources(kafka: Mapping[str, Any], topology: Topology) -> None:
+    """Creates the topics that spouts read and `KafkaBolt`s write to, where they are missing."""
     existing = Catalogue(kafka).topics()
-    missing = {name: tasks for name, tasks in source_topics(topology).items() if name not in existing}
+    targets = {topic: topology.manifest.component(bolt).tasks for bolt, topic in topology.kafka_targets.items()}
+    needed = {**targets, **source_topics(topology)}
+    missing = {name: tasks for name, tasks in needed.items() if name not in existing}
     if missing:
         admin = AdminClient(dict(kafka))
         for future in admin.create_topics([NewTopic(name, tasks, 1) for name, tasks in missing.items()]).values():

@@ -133,7 +133,7 @@ def acls(
     from kafka_clients.access import VIEWER, roles, viewer_role
 
     topology = load_from_here(reference)
-    every = roles(topology.manifest, topology.sources, before_2_8=before_2_8)
+    every = roles(topology.manifest, topology.sources, topology.kafka_targets, before_2_8=before_2_8)
     # A component may be called that, and then is what is meant.
     if VIEWER in (role or ()) and all(each.name != VIEWER for each in every):
         every.append(viewer_role(topology.manifest))

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from confluent_kafka import KafkaException
+
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskId
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
 from spout_sdk.emitting.ack_buffer import AckBuffer
@@ -280,7 +282,7 @@ class OutputCollector(Emitter):
             raise tuple_.already_done("write a record for")
         if self._acks is None:
             # The input was committed before: what is not delivered is lost, and must not be sent twice.
-            self._sink.send(topic, partition, key, value, list(headers), partial(self._lost.count, 1))
+            self._sink.send(topic, partition, key, value, list(headers), partial(self._lost_record, topic))
             self.ack(tuple_)
             return
         self._sink.send_reported(topic, partition, key, value, list(headers), partial(self._written, tuple_, topic))
@@ -291,11 +293,20 @@ class OutputCollector(Emitter):
         if error is None:
             self.ack(tuple_)
             return
-        self._counters.undelivered += 1
-        self.fail(tuple_, f"a record for topic {topic} was not delivered: {error}")
+        self.fail(tuple_, self._not_written(topic, error))
         if self._acks is not None and message is not None and is_refused(error):
             # Each replay would end like this one.
             self._acks.give_up(DeliveryError("a record", message.topic(), message.partition(), error))
+
+    def _lost_record(self, topic: str, error: Any, _message: Any) -> None:
+        self._not_written(topic, error)
+
+    def _not_written(self, topic: str, error: Any) -> str:
+        self._counters.undelivered += 1
+        reason = f"a record for topic {topic} was not delivered: {error}"
+        if (line := self._reported.line(KafkaException(error), topic)) is not None:
+            logger.error("%s/%d: %s%s", self._component, self._context.task, reason, line.more)
+        return reason
 
     def fail(self, tuple_: Tuple, message: str | BaseException = "") -> None:
         """Fails the trees of a tuple that could not be processed; their spouts get the message.

@@ -35,6 +35,9 @@ class KafkaBolt(Bolt):
         codec: how fields make a value: `json`, an object; `avro`, the bare body of a record of the fields; `bytes`, the
             only one, text or bytes, as it is.
 
+    Attributes:
+        topic: as given. If it is a name, the bolt does not start without it, and `acker run --local` creates it.
+
     Raises:
         TopologyError: if an argument is none of these.
     """
@@ -52,7 +55,7 @@ class KafkaBolt(Bolt):
             raise TopologyError(f"value={value!r} of a KafkaBolt is text: write value=[{value!r}] for one field")
         if codec not in ("json", "avro", "bytes"):
             raise TopologyError(f"codec={codec!r} of a KafkaBolt is unknown: use 'json', 'avro' or 'bytes'")
-        self._topic = topic
+        self.topic = topic
         self._key = key
         self._value: Sequence[str] | Part = value
         self._headers = dict(headers or {})
@@ -85,7 +88,7 @@ class KafkaBolt(Bolt):
         """Called by the SDK: writes a record, and acks the tuple when it is delivered."""
         if tuple_.is_tick:
             return
-        topic = self._topic(tuple_) if callable(self._topic) else self._topic
+        topic = self.topic(tuple_) if callable(self.topic) else self.topic
         headers = [(name, _part(part, tuple_)) for name, part in self._headers.items()]
         key = _part(self._key, tuple_)
         self._collector.write(tuple_, topic, self._encoded(tuple_), key=key, headers=headers)

@@ -26,7 +26,9 @@ ANSWER_SECONDS: Final = 10.0
 _USED: Final = (Operation.READ, Operation.WRITE)
 
 
-def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str, sources: Sequence[str] = ()) -> None:
+def check_topics(
+    kafka: KafkaSettings, manifest: Manifest, component: str, sources: Sequence[str] = (), target: str | None = None
+) -> None:
     """Checks the topics of a component.
 
     Args:
@@ -34,21 +36,23 @@ def check_topics(kafka: KafkaSettings, manifest: Manifest, component: str, sourc
         manifest: of the topology.
         component: one of its own.
         sources: the topics that it reads, if it is a `KafkaSpout`.
+        target: the topic that it writes to, if it is a `KafkaBolt` with one.
 
     Raises:
         AccessError: if the broker does not let this user in.
         BrokerUnreachableError: if no broker answers within 10 seconds.
         TopicsError: if a topic is missing, has another number of partitions, or may not be used by this user.
     """
-    uses = _uses(manifest, component, sources)
+    uses = _uses(manifest, component, sources, target)
     partitions = {spec.name: spec.partitions for spec in topic_specs(manifest)}
     missing = []
-    named = [name for name in partitions if name in uses] + [name for name in sources if name not in partitions]
+    named = [name for name in partitions if name in uses] + [name for name in uses if name not in partitions]
     for topic, found in _described(kafka, named).items():
         if isinstance(found, KafkaError):
             if found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 if topic not in partitions:
-                    raise TopicsError(f"{component!r} reads topic {topic}, which does not exist: create it")
+                    does = "writes to" if topic == target else "reads"
+                    raise TopicsError(f"{component!r} {does} topic {topic}, which does not exist: create it")
                 missing.append(topic)
                 continue
             raise TopicsError(f"topic {topic} {shortfall(uses[topic], ())}: {remedy(component)}")
@@ -73,16 +77,20 @@ def watching_client(kafka: KafkaSettings) -> AdminClient:
     return forgettable(AdminClient)({**admin_settings(kafka), "log_level": 2})
 
 
-def watched(admin: AdminClient, manifest: Manifest, component: str, sources: Sequence[str] = ()) -> TopicWatch:
+def watched(
+    admin: AdminClient, manifest: Manifest, component: str, sources: Sequence[str] = (), target: str | None = None
+) -> TopicWatch:
     """Watches the topics of a component."""
-    return TopicWatch(admin, list(_uses(manifest, component, sources)))
+    return TopicWatch(admin, list(_uses(manifest, component, sources, target)))
 
 
-def _uses(manifest: Manifest, component: str, sources: Sequence[str]) -> dict[str, tuple[Operation, ...]]:
+def _uses(
+    manifest: Manifest, component: str, sources: Sequence[str], target: str | None
+) -> dict[str, tuple[Operation, ...]]:
     # `acker.topologies` is for commands; spouts and bolts have no use for it.
     return {
         topic: tuple(each for each in operations if each in _USED)
-        for topic, operations in component_role(manifest, component, sources).needed_topics.items()
+        for topic, operations in component_role(manifest, component, sources, target).needed_topics.items()
         if topic != TOPOLOGIES_TOPIC
     }
 

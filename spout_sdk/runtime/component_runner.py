@@ -102,10 +102,11 @@ class ComponentRunner:
             BrokerError: if Kafka does not do what it must; a restart reads again what was not committed.
         """
         try:
-            manifest, sources = self._topology.manifest, self._topology.kafka_sources.get(self._component, ())
-            check_topics(self._kafka, manifest, self._component, sources)
+            manifest, component = self._topology.manifest, self._component
+            uses = self._topology.kafka_sources.get(component, ()), self._topology.kafka_targets.get(component)
+            check_topics(self._kafka, manifest, component, *uses)
             admin = watching_client(self._kafka)
-            self._watch = watched(admin, manifest, self._component, sources)
+            self._watch = watched(admin, manifest, component, *uses)
             self._publisher = StatsPublisher(
                 *(manifest.topology, "component", self._component),
                 *(Producer(producer_settings(self._kafka)), admin, self._clock()),

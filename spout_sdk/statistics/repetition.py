@@ -38,7 +38,7 @@ class Line:
 class Repetition:
     """Of one kind of exceptions, lets one line pass in ten seconds, and one traceback in a minute.
 
-    Alike are exceptions of one type, raised at one line of code.
+    Alike are exceptions of one type, raised at one line of code, or about one thing.
 
     Args:
         clock: monotonic seconds.
@@ -48,10 +48,10 @@ class Repetition:
         self._clock = clock
         self._kinds: dict[Hashable, _Kind] = {}
 
-    def line(self, error: BaseException) -> Line | None:
+    def line(self, error: BaseException, about: Hashable = None) -> Line | None:
         """What is to be logged of this exception; None if nothing is."""
         now = self._clock()
-        what = (type(error), _raised_at(error.__traceback__))
+        what = (type(error), _raised_at(error.__traceback__) if about is None else about)
         kind = self._kinds.get(what)
         if kind is None:
             kind = self._kinds[what] = _Kind(now, now)

@@ -17,6 +17,8 @@ from spout_sdk.topologies.checks import (
     check_source,
     check_ticks,
     default_tick_ms,
+    kafka_targets,
+    made_bolt,
     millis,
 )
 from spout_sdk.topologies.topology import DEFAULT_OPTIONS, BoltOptions, Factory, OnException, Topology, checked_options
@@ -313,7 +315,8 @@ class TopologyBuilder:
         check_guarantee(manifest)
         for bolt in bolts:
             check_groupable(manifest, bolt)
-        acks_ahead = check_windows(manifest, self._factories) or any(bolt.external for bolt in bolts)
+        made = {bolt.name: made_bolt(bolt.name, self._factories[bolt.name]) for bolt in bolts if not bolt.external}
+        acks_ahead = check_windows(manifest, made) or any(bolt.external for bolt in bolts)
         groupings = {
             key: factory for *_, declarer, _ in self._bolts.values() for key, factory in declarer.groupings.items()
         }
@@ -324,6 +327,7 @@ class TopologyBuilder:
             groupings,
             tuple(self._hooks),
             dict(self._kafka_sources),
+            kafka_targets(made),
             self._pack_tuples,
             acks_ahead,
         )

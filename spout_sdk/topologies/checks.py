@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from math import ceil, isfinite
 from typing import Any, Final
 
-from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
+from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
 from spout_sdk.bolts.async_bolt import AsyncBolt
+from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_settings import SESSION_MS, TRANSACTION_MS
 from spout_sdk.windows.bolt import WindowedBolt
@@ -40,6 +41,29 @@ def at_least_one(setting: str, number: int) -> int:
     if number < 1:
         raise TopologyError(f"{setting} is {number}: it must be at least 1")
     return number
+
+
+def made_bolt(name: str, factory: Any) -> AnyBolt | None:
+    """An instance of a bolt whose windows or topic may depend on arguments; None for other classes."""
+    made: Any = factory
+    while hasattr(made, "func"):  # functools.partial
+        made = made.func
+    if isinstance(made, type) and not issubclass(made, (WindowedBolt, KafkaBolt)):
+        return None
+    try:
+        bolt: AnyBolt = factory()
+    except Exception as error:  # any exception of a user's bolt
+        raise TopologyError(
+            f"bolt {name!r} cannot be made to see its windows or its topic: {type(error).__name__}: {error}; what it "
+            "needs of the place where it runs belongs in prepare()"
+        ) from error
+    return bolt
+
+
+def kafka_targets(bolts: Mapping[str, AnyBolt | None]) -> dict[str, str]:
+    """The topics that each `KafkaBolt` writes to, where no function of the tuple names them."""
+    topics = {name: bolt.topic for name, bolt in bolts.items() if isinstance(bolt, KafkaBolt)}
+    return {name: topic for name, topic in topics.items() if isinstance(topic, str)}
 
 
 def check_ticks(bolt: str, made: Any, tick_interval: float | None) -> None:

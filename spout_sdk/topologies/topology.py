@@ -79,6 +79,7 @@ class Topology:
         groupings: the custom ones.
         hooks: what makes the hooks that every task has.
         kafka_sources: `KafkaSpout` → the topics that it reads.
+        kafka_targets: `KafkaBolt` → the topic that it writes to, unless a function of the tuple names it.
         pack_tuples: how many tuples a record carries at most.
         acks_ahead: whether a bolt sends the entries of children before that of their input.
     """
@@ -89,6 +90,7 @@ class Topology:
     groupings: Groupings = field(default_factory=dict)
     hooks: tuple[HookFactory, ...] = ()
     kafka_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    kafka_targets: Mapping[str, str] = field(default_factory=dict)
     pack_tuples: int = MAX_ROWS
     acks_ahead: bool = False
 

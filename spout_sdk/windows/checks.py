@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from spout_sdk.api.components import AnyBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.windows.bolt import WindowedBolt
 from spout_sdk.windows.specs import EventTime, WindowSpec
@@ -14,15 +15,19 @@ logger = logging.getLogger("spout_sdk.windows")
 _INTEGERS: Final = ("int", "long")
 
 
-def check_windows(manifest: Manifest, factories: Mapping[str, Any]) -> bool:
+def check_windows(manifest: Manifest, bolts: Mapping[str, AnyBolt | None]) -> bool:
     """Checks the windows of every bolt against the spouts whose tuples reach it; raises `TopologyError`.
+
+    Args:
+        manifest: of the topology.
+        bolts: an instance of each that may have windows.
 
     Returns:
         Whether some of them ack what is emitted for a tuple before they ack the tuple (ADR 26).
     """
     acks_ahead = False
     for bolt in manifest.bolts:
-        spec = None if bolt.external else _spec(bolt.name, factories[bolt.name])
+        spec = _spec(bolt.name, bolts.get(bolt.name))
         if spec is None:
             continue
         acks_ahead |= manifest.guarantee == "exactly_once" and not spec.is_tumbling
@@ -42,23 +47,8 @@ def check_windows(manifest: Manifest, factories: Mapping[str, Any]) -> bool:
     return acks_ahead
 
 
-def _spec(name: str, factory: Any) -> WindowSpec | None:
-    """The windows of what the factory makes; None if that is no `WindowedBolt`.
-
-    They may depend on arguments, so an instance is made, but not of other classes.
-    """
-    made: Any = factory
-    while hasattr(made, "func"):  # functools.partial
-        made = made.func
-    if isinstance(made, type) and not issubclass(made, WindowedBolt):
-        return None
-    try:
-        bolt = factory()
-    except Exception as error:  # any exception of a user's bolt
-        raise TopologyError(
-            f"bolt {name!r} cannot be made to see its windows: {type(error).__name__}: {error}; what it needs of the "
-            "place where it runs belongs in prepare()"
-        ) from error
+def _spec(name: str, bolt: AnyBolt | None) -> WindowSpec | None:
+    """The windows of a bolt; None if it is no `WindowedBolt`."""
     if not isinstance(bolt, WindowedBolt):
         return None
     spec = getattr(bolt, "window", None)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,6 +92,11 @@ def test_what_cannot_start_says_why_in_one_line(
     refusals: list[tuple[Callable[[], Any], type[SpoutSdkError], str]] = [
         (run(other, "hold", kafka), TopicsError, ".acks has 3 partitions, but the topology needs 5"),
         (run(sources, "lines", kafka), TopicsError, "'lines' reads topic no-such-topic, which does not exist: create"),
+        (
+            run(replace(holding, kafka_targets={"hold": "no-such-topic"}), "hold", kafka),
+            TopicsError,
+            "'hold' writes to topic no-such-topic, which does not exist: create",
+        ),
         (run(holding, "hold", kafka), ComponentError, "hold/0 stopped: prepare() raised KeyError: 'SDK_TEST_RELEASE'"),
         (
             run(holding, "hold", {"bootstrap.servers": "127.0.0.1:1"}),

@@ -3,12 +3,14 @@
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 import fastavro
 import pytest
 from confluent_kafka import KafkaError
 
+from kafka_clients.access import Operation, component_role
 from spout_sdk import ComponentError, KafkaBolt, Spout, Topology, TopologyBuilder, TopologyError, Tuple, declare
 from spout_sdk.testing import SimulatedCluster
 from tests.unit.sdk.memory import Bench, execute
@@ -114,6 +116,30 @@ def test_a_tuple_is_acked_when_its_record_is_delivered_and_fails_when_it_is_not(
     assert bench.sink.checksums() == {1: 1}
     (message,) = bench.sink.failed().values()
     assert message.startswith("a record for topic out was not delivered: ")
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
+def test_a_record_that_is_not_delivered_is_an_error_with_topic_and_reason(
+    guarantee: Guarantee, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(topology(lambda: KafkaBolt("out", value=["word"]), guarantee), holds_back=True)
+    task = bench.bolt("publish")
+    edges = {1: 1} if guarantee == "at_least_once" else {}
+    execute(task, *(bench.record("publish", ROWS[0], edges, source="counts/default") for _ in range(100)))
+    for record in bench.sink.to("out"):
+        record.deliver(KafkaError(KafkaError._UNKNOWN_TOPIC))
+    (line,) = caplog.messages
+    assert line.startswith("publish/0: a record for topic out was not delivered: ")
+    assert "_UNKNOWN_TOPIC" in line
+    assert bench.counters.undelivered == 100
+
+
+def test_topics_that_bolts_write_to_are_known_before_they_run() -> None:
+    made = topology(partial(KafkaBolt, "out"))
+    assert made.kafka_targets == {"publish": "out"}
+    assert topology(lambda: KafkaBolt(lambda tuple_: tuple_["word"])).kafka_targets == {}
+    permissions = component_role(made.manifest, "publish", target="out").permissions
+    assert [each.operations for each in permissions if each.name == "out"] == [(Operation.WRITE,)]
 
 
 def test_a_key_of_another_type_fails_the_tuple_and_says_what_to_do() -> None:
