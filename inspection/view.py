@@ -7,6 +7,7 @@ from acker_worker.stats import WorkerStats
 from inspection.history import History, Points, milliseconds
 from inspection.tracks import WINDOW_MS, TaskLoad, Track, busiest, rounded, skew, task_loads
 from spout_sdk.statistics.stats import Stats
+from spout_sdk.windows.bolt import LATE
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.manifest import BoltManifest, Component, Manifest
 from tuple_tree.process_stats import StatsRecord
@@ -61,6 +62,7 @@ class ComponentView(TypedDict):
     last_error: str
     dead_letters: int
     undelivered: int
+    late_tuples: int  # that came when all their windows had closed
     external: bool
 
 
@@ -260,6 +262,7 @@ class TopologyView:
             "last_error": total.last_error,
             "dead_letters": total.dead_letters,
             "undelivered": total.undelivered,
+            "late_tuples": total.counters.get(LATE, 0),
             "external": component.external,
         }
 

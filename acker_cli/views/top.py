@@ -172,6 +172,7 @@ def _troubles(components: list[ComponentView]) -> list[Text]:
             "errors": component["errors"],
             "dead letters": component["dead_letters"],
             "undelivered": component["undelivered"],
+            "late tuples": component["late_tuples"],
         }
         words += [f"{what} {count:,}" for what, count in counts.items() if count]
         if component["oldest_input_seconds"] >= _OLD_INPUT_S:

@@ -76,8 +76,9 @@ def check_inputs(facts: TopologyFacts) -> Iterator[Finding]:
                 f"Bolt {bolt.name} has neither acked nor failed {place} for {seconds:,.0f} s. Its group commits "
                 "nothing behind it, so what lies there counts as lag though it may be done, and a restart executes it "
                 "again.",
-                f"Ack or fail each input. Whose trees it belongs to: acker trace --tuple {bolt.name}/{task}@{offset} "
-                f"--topology {topology}.",
+                "If it has windows: those by event time or by count hold inputs until newer ones come; does its source "
+                "pause, or one of its streams? Any other bolt has to ack or fail each input. Whose trees it belongs "
+                f"to: acker trace --tuple {bolt.name}/{task}@{offset} --topology {topology}.",
             )
 
 

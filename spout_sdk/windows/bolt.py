@@ -1,5 +1,7 @@
 """`WindowedBolt`, and the effects of its windows."""
 
+import logging
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -16,6 +18,8 @@ from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.manifest import DEFAULT_TIMEOUT_MS
 from tuple_tree.streams import DEFAULT_STREAM
 
+logger = logging.getLogger("spout_sdk.windows")
+
 UNSEEN: Final = "in no window"
 """The user counter of tuples that left without having been in any window."""
 
@@ -23,7 +27,8 @@ LATE: Final = "late tuples"
 """The user counter of tuples that came when all their windows had closed."""
 
 _RESET_TIMEOUTS: Final = 1 / 3
-"""What a window holds for longer than this part of the message timeout, and twice as long at most, gets another."""
+"""The clock of a tree that is held is restarted after this part of the message timeout, or up to twice as much."""
+_LOG_SECONDS: Final = 10.0
 _SHORTEST_RESET_SECONDS: Final = 0.01
 
 
@@ -156,6 +161,7 @@ class _Effects:
         self._collector = collector
         self._context = context
         self._carries = context.manifest.guarantee == "exactly_once"
+        self._late, self._log_late_at = 0, -math.inf
         self._late_stream = None if event_time is None else event_time.late_stream
         self._late_fields: Sequence[str] = ()
         if self._late_stream is not None:
@@ -188,7 +194,24 @@ class _Effects:
 
     def late(self, tuple_: Tuple) -> None:
         self._context.count(LATE)
-        if self._late_stream is not None:
+        if self._late_stream is None:
+            self._log_late(tuple_)
+        else:
             values = [tuple_[field] for field in self._late_fields]
             self._collector.emit(values, anchors=tuple_, stream=self._late_stream)
         self._collector.ack(tuple_)
+
+    def _log_late(self, tuple_: Tuple) -> None:
+        self._late += 1
+        if (now := self._context.now()) < self._log_late_at:
+            return
+        logger.warning(
+            "%s/%d: %d late tuples, the last at offset %d, came when all their windows had closed; they are acked and "
+            "in no window. Make the lag as large as their sources drift apart, with_lag(), or send late tuples to a "
+            "stream, with_late_tuple_stream()",
+            self._context.component,
+            self._context.task,
+            self._late,
+            tuple_.offset,
+        )
+        self._late, self._log_late_at = 0, now + _LOG_SECONDS

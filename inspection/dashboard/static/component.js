@@ -23,6 +23,7 @@ const FIGURES = [
   ["process_latency", "Process ms", ({ process_latency: value }) => (value ? quantiles(value) : "")],
   ["dead_letters", "Dead letters", ({ dead_letters: value }) => (value ? count(value) : "")],
   ["undelivered", "Undelivered", ({ undelivered: value }) => (value ? count(value) : "")],
+  ["late_tuples", "Late tuples", ({ late_tuples: value }) => (value ? count(value) : "")],
   ["last_error", "Last error", ({ last_error: value }) => value],
 ];
 

@@ -27,7 +27,7 @@ def component(name: str, kind: str, **figures: Any) -> dict[str, Any]:
         **{f"{each}_per_second": 0.0 for each in (*_COUNTED, "failed")},
         "totals": dict.fromkeys(_COUNTED, 0), "failed": {}, "pending": 0, "lag": None,
         "execute_latency": None, "process_latency": None, "complete_latency": None,
-        "errors": 0, "last_error": "", "dead_letters": 0, "undelivered": 0, "external": False,
+        "errors": 0, "last_error": "", "dead_letters": 0, "undelivered": 0, "late_tuples": 0, "external": False,
         "oldest_input": "", "oldest_input_seconds": 0.0, "busy": None, "skew": None, "loads": [], "sources": [],
         **figures,
     }

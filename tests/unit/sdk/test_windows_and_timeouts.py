@@ -75,3 +75,21 @@ def test_windows_get_new_messages_after_a_pause_that_is_longer_than_the_largest_
         assert set(cluster.stats("clicks").failed) == {"too_old"}
         produce(cluster, 60)
         assert cluster.stats("clicks").acked >= 70 * RATE
+
+
+def test_late_tuples_without_a_stream_are_counted_and_logged_with_advice(caplog: pytest.LogCaptureFixture) -> None:
+    with SimulatedCluster(topology()) as cluster:
+        for at in (0, 30_000):
+            cluster.produce("clicks", json.dumps({"at": at}))
+            cluster.advance(2)
+        for _ in range(100):
+            cluster.produce("clicks", json.dumps({"at": 1}))
+        cluster.advance(20)
+        cluster.produce("clicks", json.dumps({"at": 1}))
+        cluster.advance(1)
+        assert cluster.stats("count").counters["late tuples"] == 101
+    first, second = [line for line in caplog.messages if "late tuples" in line]
+    assert first.startswith("count/0: 1 late tuples")
+    assert second.startswith("count/0: 100 late tuples")
+    assert "with_lag" in first
+    assert "with_late_tuple_stream" in first
