@@ -303,10 +303,10 @@ class OutputCollector(Emitter):
 
     def _not_written(self, topic: str, error: Any) -> str:
         self._counters.undelivered += 1
-        reason = f"a record for topic {topic} was not delivered: {error}"
+        failure = f"a record for topic {topic} was not delivered: {error}"
         if (line := self._reported.line(KafkaException(error), topic)) is not None:
-            logger.error("%s/%d: %s%s", self._component, self._context.task, reason, line.more)
-        return reason
+            logger.error("%s/%d: %s%s", self._component, self._context.task, failure, line.more)
+        return failure
 
     def fail(self, tuple_: Tuple, message: str | BaseException = "") -> None:
         """Fails the trees of a tuple that could not be processed; their spouts get the message.
