@@ -5,7 +5,7 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    # Ctrl-C may come while the commands are imported, before there is anybody to catch it.
+    # Ctrl-C may come while the commands are imported, before there is a handler for it.
     try:
         from acker_cli.app import main as run
     except KeyboardInterrupt:

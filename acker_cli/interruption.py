@@ -44,7 +44,7 @@ def interruptible(*, is_service: bool = False) -> Iterator[None]:
             raise Interrupted(received[0])
         _print(b"acker: stopping; once more to end at once\n")
 
-    # Whoever started us with nohup wants the hang-up ignored.
+    # Under nohup, SIGHUP stays ignored.
     hang_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
     try:
         with _handled((signal.SIGINT, signal.SIGTERM, *hang_up), on_signal):

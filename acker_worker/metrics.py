@@ -36,7 +36,7 @@ def _family(families: _Families, metric: Any, *labels: str) -> CounterMetricFami
 
 
 class WorkerCollector(Collector):
-    """Shows the latest snapshots of workers, told apart by their topology.
+    """Shows the latest snapshots of workers, labelled by their topology.
 
     Args:
         latest: returns, by topology, the snapshot of its worker, or the sum over several; called at every scrape, in

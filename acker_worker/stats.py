@@ -16,7 +16,7 @@ METRIC: Final = "metric"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """How Prometheus sees a field; fields of one name are told apart by their label.
+    """How Prometheus sees a field; fields of one name differ in their label.
 
     A counter's name ends with `_total`; it counts from the start of the worker, and what a rebuild reads again is
     counted again. The others are gauges.
@@ -139,7 +139,7 @@ class WorkerStats:
     rebuild_seconds: float = _shown("acker_rebuild_seconds", "How long the last rebuild took.", default=0.0)
     # The largest of its partitions.
     clock_lag_ms: int = 0
-    # Whoever owns them, 0 if that is not known; the sum of acker_partitions_owned has to come up to it.
+    # Of all owners, 0 if unknown; the sum of acker_partitions_owned has to equal it.
     ack_partitions: int = _shown("acker_ack_partitions", "Partitions that the ack log has.")
     # A loop that turns and does nothing; /health judges by it.
     stalled_ms: int = _shown(

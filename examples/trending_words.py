@@ -20,7 +20,7 @@ class Trending(WindowedBolt):
         self.counts.update(tuple_["word"] for tuple_ in window.new)
         self.counts.subtract(tuple_["word"] for tuple_ in window.expired)
         for word, count in self.counts.most_common(3):
-            # Not anchored: the next window says it anew, so nobody has to replay a window for it.
+            # Not anchored: the next window has new counts, so a window is not replayed for it.
             self.collector.emit((word, count), anchors=())
         self.context.count("windows")
 

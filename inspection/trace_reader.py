@@ -69,12 +69,12 @@ class TraceReader:
         return time.time_ns() // 1_000_000
 
     def begun_since_ms(self, ended_ms: int) -> int:
-        """Where to begin the search for a tree whose outcome was told at this time; milliseconds since the epoch."""
+        """Where to begin the search for a tree whose notice has this time; milliseconds since the epoch."""
         return ended_ms - self._manifest.max_tree_age_ms - CLOCK_MS
 
     @property
     def usual_since_ms(self) -> int:
-        """How far back is searched unless told otherwise: twice the largest tree age.
+        """How far back is searched by default: twice the largest tree age.
 
         Whatever is open began within one, and what has failed in the last one began within the other.
         """
@@ -151,7 +151,7 @@ class TraceReader:
         return self.trees([each.root for each in found], begins, any_of=True)
 
     def last_failed_trees(self, count: int, since_ms: int) -> list[Tree]:
-        """The trees whose failure was told last, the last one first; those that the ack log has forgotten are left out.
+        """The trees that failed last, the last one first; those that the ack log has forgotten are left out.
 
         Arguments and errors as of `last_failed` and `trees`.
         """
@@ -206,7 +206,7 @@ class TraceReader:
     ) -> list[Tree]:
         wanted = list(dict.fromkeys(roots))
         # In this order, the picture of a tree that is alive is right: what a group has committed was acked in the log
-        # before, and whoever acks has sent the children before. What is newer than the log is open in it.
+        # before, and a task sends the children before the ack. What is newer than the log is open in it.
         committed = self._bolts_committed()
         sightings = Sightings(wanted, self._manifest.ack_partitions)
         log = self._log.stretches([(self._acks, partition) for partition in sightings.ack_partitions], since_ms)

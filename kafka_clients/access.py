@@ -132,7 +132,7 @@ def operator_role(manifest: Manifest) -> Role:
     """A user that creates and checks the topics, and publishes the manifest."""
     return Role(
         OPERATOR,
-        "whoever runs acker topics create",
+        "the operator who runs acker topics create",
         (
             Permission("topic", f"{manifest.topology}.", _CREATES, prefixed=True),
             Permission("topic", TOPOLOGIES_TOPIC, (*_CREATES, Operation.WRITE)),
@@ -145,7 +145,7 @@ def viewer_role(manifest: Manifest) -> Role:
     begin = f"{manifest.topology}."
     return Role(
         VIEWER,
-        "whoever looks into it",
+        "a user of acker top, trace, doctor and dashboard",
         (
             Permission("topic", begin, _LOOKS, prefixed=True),
             Permission("topic", TOPOLOGIES_TOPIC, _LOOKS),

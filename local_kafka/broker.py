@@ -76,7 +76,7 @@ class LocalKafka:
             unless given.
         port: Where it listens; a free one unless given.
         properties: Broker properties, over those for development (see `local_kafka.properties`).
-        security: Users and an authoriser; without it, anybody may connect and do everything.
+        security: Users and an authoriser; without it, every client may connect and do everything.
         heap: The most that Java may use for its heap, as in `-Xmx`.
         jvm: `server` for a broker that runs for long, or under load.
         console: Where the progress of the first download is shown; standard error unless given.

@@ -66,8 +66,8 @@ def emit(
     Roots are random. A micro-batch that is run again, and a task that is tried again, emit new trees; those of the
     first time have outcomes as well.
 
-    The outcomes are notices for task 0 of the spout. Nobody replays: who needs that keeps the rows until they are
-    acked, or uses a spout.
+    The outcomes are notices for task 0 of the spout. Nothing is replayed: where that is needed, keep the rows until
+    they are acked, or use a spout.
 
     Args:
         batch_df: as Spark hands it to the function given to `foreachBatch`; with the fields of the stream.

@@ -37,8 +37,8 @@ def mark_failed(rows: DataFrame, condition: Column, message: Column | str) -> Da
 
     A condition that is null marks nothing, and an earlier mark stays.
     """
-    said = F.lit(message) if isinstance(message, str) else message
-    mark = F.when(condition, F.coalesce(said.cast("string"), F.lit("failed")))
+    text = F.lit(message) if isinstance(message, str) else message
+    mark = F.when(condition, F.coalesce(text.cast("string"), F.lit("failed")))
     return rows.withColumn(FAIL, F.coalesce(rows[FAIL], mark) if FAIL in rows.columns else mark)
 
 

@@ -16,8 +16,8 @@ IMAGE: Final = f"apache/kafka:{KAFKA_VERSION}"
 
 _PORT: Final = 9092
 _ADVERTISED: Final = "/tmp/advertised-listeners"
-# The engine picks the port on this machine, and the broker has to know it: it is told once the container runs. To pick
-# one before would leave a moment in which somebody else takes it.
+# The engine picks the port on this machine, and the broker has to know it: it gets it once the container runs. To pick
+# one before would leave a moment in which another process takes it.
 _START: Final = (
     f"until [ -s {_ADVERTISED} ]; do sleep 0.1; done; "
     f'export KAFKA_ADVERTISED_LISTENERS="$(cat {_ADVERTISED})"; exec /etc/kafka/docker/run'
@@ -53,8 +53,8 @@ def kafka_container() -> Iterator[str]:
         # By its number, since `localhost` may be looked up as an address that the engine does not publish at.
         host = container.get_container_host_ip().replace("localhost", "127.0.0.1")
         servers = f"{host}:{container.get_exposed_port(_PORT)}"
-        told = container.exec(["sh", "-c", f"echo PLAINTEXT://{servers} > {_ADVERTISED}"])
-        assert told.exit_code == 0, told.output
+        result = container.exec(["sh", "-c", f"echo PLAINTEXT://{servers} > {_ADVERTISED}"])
+        assert result.exit_code == 0, result.output
         try:
             _await_answer(servers)
         except AssertionError as error:
@@ -69,7 +69,7 @@ def _variable(name: str) -> str:
 
 
 def _await_answer(servers: str) -> None:
-    # That nobody listens there yet is no news.
+    # Refused connections are expected until the broker listens.
     admin = AdminClient({"bootstrap.servers": servers, "reconnect.backoff.max.ms": 200, "log_level": 0})
 
     def answers() -> bool:

@@ -100,7 +100,7 @@ def replay_letters(kafka: KafkaSettings, wanted: ReplayRequest, *, dry_run: bool
         if not yes:
             if not sys.stdin.isatty():
                 raise SettingsError(
-                    "standard input is no terminal, so nobody can be asked: --yes replays without asking"
+                    "standard input is no terminal, so there is no prompt: --yes replays without asking"
                 )
             if not typer.confirm("Put them back?", err=as_json):
                 raise DeadLettersError("nothing was put back")

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from acker_cli.settings.sections import DashboardSection, KafkaProperties
     from inspection.dashboard import DashboardServer
 
-_HOST = "Where to listen; 127.0.0.1, which only this machine reaches, unless said [dim](ACKER_DASHBOARD__HOST)[/]."
-_PORT = "Where to listen; 8420 unless said, 0 takes a free one [dim](ACKER_DASHBOARD__PORT)[/]."
+_HOST = "Where to listen; 127.0.0.1, which only this machine reaches, by default [dim](ACKER_DASHBOARD__HOST)[/]."
+_PORT = "Where to listen; 8420 by default, 0 takes a free one [dim](ACKER_DASHBOARD__PORT)[/]."
 
 
 @command(

@@ -152,8 +152,8 @@ def replay(
     begins ends the other.
 
     A tuple goes back to its bolt's inbox without its anchors: its trees have ended or were replayed under new roots, so
-    nobody waits for an ack, and where one is still open, a second ack would only make it time out. It is processed as
-    an untracked tuple, and what comes of it is not replayed if it fails. With --keep-anchors its acks are those of
+    an ack is not needed, and where one is still open, a second ack would only make it time out. It is processed as an
+    untracked tuple, and what comes of it is not replayed if it fails. With --keep-anchors its acks are those of
     unknown roots, which acker workers drop. Spouts replay by themselves what failed: replay what was set aside (reason
     exception), or else expect some messages twice.
 

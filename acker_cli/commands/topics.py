@@ -127,7 +127,7 @@ def acls(
 
     The roles are the operator, who creates the topics, the acker workers, and each spout and bolt; and, if it is named
     by --role, the viewer, who may look into the topology. Nothing is changed, and no broker is asked: look at the
-    commands, and run them as somebody who may alter ACLs.
+    commands, and run them as a user that may alter ACLs.
     """
     from acker_cli.cluster.acls import Principals, as_json, chosen_roles, commands
     from kafka_clients.access import VIEWER, roles, viewer_role

@@ -121,7 +121,7 @@ def delete(
         for line in to_be_deleted(remains, keep_topics=keep_topics):
             progress.print(line, markup=False)
         if not sys.stdin.isatty():
-            raise SettingsError("standard input is no terminal, so nobody can be asked: --yes deletes without asking")
+            raise SettingsError("standard input is no terminal, so there is no prompt: --yes deletes without asking")
         if not typer.confirm("Delete all that?", err=json_):
             raise RemovalError(f"topology {name} was not deleted")
     removal.withdraw(force=force)

@@ -48,7 +48,7 @@ def trace(
     ] = None,
     oldest: Annotated[int | None, option("N", "The N trees open for longest.", min=1, rich_help_panel=_WHICH)] = None,
     last_failed: Annotated[
-        int | None, option("N", "The N trees whose failure was told last.", min=1, rich_help_panel=_WHICH)
+        int | None, option("N", "The N trees whose failure was reported last.", min=1, rich_help_panel=_WHICH)
     ] = None,
     topology: Annotated[str | None, option("NAME", "Which topology; not needed if the cluster has only one.")] = None,
     since: Annotated[

@@ -204,7 +204,7 @@ def _acker(partitions: list[PartitionView], width: int) -> RenderableType:
     for one in shown:
         lag = one["clock_lag_seconds"]
         table.add_row(
-            Text("nobody", "red") if one["owner"] is None else one["owner"],
+            Text("no owner", "red") if one["owner"] is None else one["owner"],
             str(one["partition"]),
             short(one["pending"]),
             short(one["orphans"]),

@@ -84,7 +84,7 @@ def _label(tree: Tree, node: Node) -> Text:
     if node.origin is Origin.INFERRED and node.parents:
         text.append("  (its parent is not acked)", "dim")
     if node.origin is Origin.UNREPORTED:
-        text.append("  (no ack holds it: whoever emitted it was interrupted)", "yellow")
+        text.append("  (no ack holds it: the execution that emitted it was interrupted)", "yellow")
     if len(node.offsets) > 1:
         text.append(f"  (sent {len(node.offsets)} times, offsets {', '.join(map(str, node.offsets))})", "yellow")
     if delivery.roots > 1:

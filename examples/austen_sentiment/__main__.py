@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _run(machine: Machine, checkpoints: Path, console: Console) -> RunningSpout:
-    """Runs the Spark components until every line has its outcome, or it is told to stop."""
+    """Runs the Spark components until every line has its outcome, or a signal to stop."""
     began = time.monotonic()
     whole = topology()
     bolt = spark_jobs.bolt(
@@ -73,7 +73,7 @@ def _run(machine: Machine, checkpoints: Path, console: Console) -> RunningSpout:
         # On a cluster it runs on and on. Here it ends with the text.
         trigger={"availableNow": True},
     )
-    said = ""
+    shown = ""
     try:
         while not (machine.stopping or running.wait(1)):
             machine.check(bolt)
@@ -82,9 +82,9 @@ def _run(machine: Machine, checkpoints: Path, console: Console) -> RunningSpout:
                 f"{running.outcomes.acked:,} lines acked, {running.outcomes.outstanding:,} open, "
                 f"{counted.get(COUNTED, 0):,} rated words counted, {counted.get(REPEATED, 0):,} repeats left out"
             )
-            if now != said:
+            if now != shown:
                 console.print(f"{time.monotonic() - began:5.1f} s  {now}")
-                said = now
+                shown = now
         if machine.stopping:
             console.print("stopping …")
     finally:

@@ -41,7 +41,7 @@ def sentiment(rows: DataFrame) -> DataFrame:
     found = F.regexp_extract_all(F.lower("line"), F.lit(WORD), F.lit(0))
     words = rows.select("novel", "chapter", "number", "_tracking", F.posexplode(found).alias("position", "word"))
     rated = rows.sparkSession.createDataFrame(rated_words(), "word string, valence double")
-    # As a sorted set, so that the order of the rows, which nobody vouches for, does not show in what is emitted.
+    # As a sorted set, so that the emitted tuples do not depend on the order of the rows, which is undefined.
     places = F.sort_array(F.collect_set(F.col("number") * PLACES_A_LINE + F.col("position")))
     return (
         words.join(F.broadcast(rated), "word")

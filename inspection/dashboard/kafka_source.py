@@ -191,7 +191,7 @@ class _Followed:
 
     def _has_ended(self) -> bool:
         with self._news:
-            # Whoever found it ended has begun another.
+            # The caller that found it ended has begun another.
             self._ended = self._ended or self._clock() - self._asked > IDLE_S
             return self._ended
 

@@ -13,7 +13,7 @@ _AT_ONCE: Final = 32
 
 
 class ClosingError(Exception):
-    """The loop is about to end, so nobody waits for the answer."""
+    """The loop is about to end, so the answer is not awaited."""
 
 
 class Questions:

@@ -70,7 +70,7 @@ class Tail:
 
 
 class RecentFailures:
-    """The trees of a topology that failed last, as the ackers told its spouts."""
+    """The trees of a topology that failed last, from the ackers' notices."""
 
     def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
         topology = manifest.topology

@@ -244,7 +244,7 @@ def why_not(letter: DeadLetter, topology: str, partitions: Mapping[str, int], al
     if not topic.startswith(tuples_topic(topology, "")):
         if topic.startswith((f"{topology}.", _INTERNAL_PREFIX)) or topic == TOPOLOGIES_TOPIC:
             return f"it says that it lay in {topic}, where only components of the topology write"
-        # Whoever may write dead letters can set the header, so a topic outside is written only if the user names it.
+        # Any writer of dead letters can set the header, so a topic outside is written only if the user names it.
         if topic not in allowed:
             return f"it lay outside of the topology: name the topic to write there, --topic {topic}"
     if topic not in partitions:

@@ -27,7 +27,7 @@ class State(StrEnum):
 
     ACKED = "acked"
     OPEN = "open"
-    UNCLEAR = "unclear"  # its task has sent acks that could not be told apart
+    UNCLEAR = "unclear"  # its task has sent acks that could not be distinguished
 
 
 class Status(StrEnum):
@@ -46,7 +46,7 @@ class Origin(StrEnum):
     INFERRED = "inferred"  # only one tuple can be its parent
     AMBIGUOUS = "ambiguous"  # several can
     UNREPORTED = "unreported"
-    """All that could be its parent were acked without it: whoever emitted it was interrupted, and began again."""
+    """All that could be its parent were acked without it: its emitter was interrupted, and began again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ class ExactlyOnce(DeliveryGuarantee):
             task.flush()
         offsets = self._offsets()
         if not self._sink.is_used and offsets == self._committed:
-            # Whoever made it wait may have gone to another process.
+            # The task that made it wait may have moved to another process.
             self._since = None
             return True
         if not all(inputs.is_repeatable for inputs in self._inputs.values()):

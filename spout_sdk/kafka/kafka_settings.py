@@ -34,7 +34,7 @@ _PRODUCER: Final[dict[str, Any]] = {"compression.type": "lz4", "partitioner": "m
 _TUPLES: Final[dict[str, Any]] = {"linger.ms": 0}
 # A dead letter may be as large as the largest record of an inbox; what is too large is for the broker to say.
 _ACKS: Final[dict[str, Any]] = {"linger.ms": 0, "message.max.bytes": 100_000_000}
-# An open transaction holds up whoever reads behind it, the ackers too, for so long at most.
+# An open transaction holds up its readers, the ackers too, for so long at most.
 _TRANSACTIONAL: Final[dict[str, Any]] = {"linger.ms": 0, "transaction.timeout.ms": TRANSACTION_MS}
 
 # What the guarantees rest on, so no setting of a user changes it.

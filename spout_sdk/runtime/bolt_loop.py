@@ -311,7 +311,7 @@ class BoltLoop:
                 task.cleanup()
 
     def _drop_read(self, partitions: Sequence[int]) -> None:
-        """Forgets records of tasks that end: whoever has them next reads these again."""
+        """Forgets records of tasks that end: their next owner reads these again."""
         self._ahead = [record for record in self._ahead if record.partition() not in partitions]
         unbegun = [record for record in self._unbegun if record.partition() not in partitions]
         self._unbegun.clear()

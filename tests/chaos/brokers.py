@@ -149,10 +149,10 @@ class ThreeBrokers:
 
     def _fill(self) -> None:
         """The broker ends as soon as it writes, and again whenever it is started."""
-        said = self._project.compose(
+        message = self._project.compose(
             "exec", "--no-TTY", "disk", "sh", "-c", f"dd if=/dev/zero of={_FULL} bs=1M 2>&1; true"
         )
-        assert "No space left on device" in said, said
+        assert "No space left on device" in message, message
         eventually(lambda: len(self._metadata().brokers) < self.replication, "the broker to end", 60)
 
     def _empty(self) -> None:

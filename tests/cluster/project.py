@@ -87,7 +87,7 @@ class Project:
         return found
 
     def log(self, container: Container) -> str:
-        """What a container has said, in all its lives."""
+        """The log of a container, across restarts."""
         done = self._run(["docker", "logs", container.id], 60)
         return done.stdout + done.stderr
 
@@ -105,7 +105,7 @@ class Project:
         self._run([*self._line, *_EACH, "down", "--volumes", "--remove-orphans", "--timeout", "5"], 180)
 
     def show(self, output: TextIO) -> None:
-        """Prints how everything stands, and the last that was said by what is not well, or by all if all is."""
+        """Prints the state of all containers, and the last log lines of unhealthy ones, or of all."""
         output.write(self.attempt(*_EACH, "ps", "--all").stdout)
         everything = self.containers()
         ill = [each for each in everything if not each.is_well or self.inspected(each)["RestartCount"]]

@@ -40,7 +40,7 @@ _UNDER_REPLICATED: Final = (
 
 
 def verified(project: Project, *arguments: str) -> tuple[int, str]:
-    """The exit code of `docker compose run --rm verify`, and what it said."""
+    """The exit code of `docker compose run --rm verify`, and its output."""
     done = project.attempt("run", "--rm", "--no-TTY", *arguments, "verify", seconds=900)
     return done.returncode, done.stdout
 
@@ -141,14 +141,14 @@ def asked_of_the_dashboard(project: Project) -> list[str]:
 @pytest.mark.timeout(900)
 def test_on_a_fresh_machine_it_runs_to_its_end_and_verify_says_so() -> None:
     with running() as project:
-        code, said = verified(project)
-        assert code == 0, said
-        assert _RIGHT.format(_ALL) in said
+        code, message = verified(project)
+        assert code == 0, message
+        assert _RIGHT.format(_ALL) in message
         assert asked_of_the_dashboard(project) == ["401", '{"topologies":["word-count"],"chosen":null}']
         assert all(is_hardened(project, container) for container in project.containers(*_WORKING))
-        code, said = verified(project, "--env", "WORD_COUNT_DIRECTORY=/tmp/none", "--env", "WORD_COUNT_PATIENCE=1")
-        assert code == 1, said
-        assert "counts differ" in said
+        code, message = verified(project, "--env", "WORD_COUNT_DIRECTORY=/tmp/none", "--env", "WORD_COUNT_PATIENCE=1")
+        assert code == 1, message
+        assert "counts differ" in message
         assert not restarts(project)
 
 
@@ -174,7 +174,7 @@ def survive(faults: Sequence[Callable[[Project], None]], lines: int) -> None:
         assert not restarts(project), "no process needs a restart"
         project.environment["WORD_COUNT_RATE"] = "0"
         project.compose(*_UP, "lines")
-        code, said = verified(project)
-        assert code == 0, said
-        assert _RIGHT.format(lines) in said
+        code, message = verified(project)
+        assert code == 0, message
+        assert _RIGHT.format(lines) in message
         assert not restarts(project)

@@ -233,7 +233,7 @@ class KilledAckers:
     def test_ackers_that_are_killed_change_no_outcome(self, world: InMemoryWorld) -> None:
         def execute(tuple_: Tuple, collector: OutputCollector) -> None:
             if tuple_["word"] == "failed":
-                collector.fail(tuple_, "as told")
+                collector.fail(tuple_, "as asked")
             else:
                 hold(tuple_, collector)
 
@@ -253,9 +253,9 @@ class KilledAckers:
             messages.say("failed", message_id="failed again")
             running.eventually(lambda: len(messages.acked) == 3 and len(messages.failed) == 3, "the other outcomes")
         assert sorted(messages.acked_ids) == ["acked", "held", "release"]
-        as_told = Failure(FailReason.FAILED, "as told")
+        as_asked = Failure(FailReason.FAILED, "as asked")
         assert [(message_id, failure) for _, message_id, failure in messages.failed] == [
-            ("failed", as_told),
-            ("failed again", as_told),
+            ("failed", as_asked),
+            ("failed again", as_asked),
             ("dropped", Failure(FailReason.TIMEOUT)),
         ]

@@ -58,7 +58,7 @@ class Real(Running):
             key, headers = record.key(), record.headers() or []
             assert key is None or isinstance(key, bytes)
             assert isinstance(headers, list)
-            named = tuple((name, said) for name, said in headers if isinstance(said, bytes))
+            named = tuple((name, message) for name, message in headers if isinstance(message, bytes))
             at = (record.partition() or 0, record.offset() or 0)
             found.append(Read(*at, key, value(record), named, record.timestamp()[0]))
         return found

@@ -90,9 +90,9 @@ class Records:
         assert (messages.acked_ids, one.words) == (["after"], ["held", "after"])
         assert (garbage.value, empty.value) == (b"\xff\xfe", b"")
         assert garbage.headers[:3] == tuple(of_its_tree)
-        said = {name.removeprefix("dead-letter."): text.decode() for name, text in garbage.headers[3:]}
-        assert said.pop("detail")
-        assert said == {"topic": inbox, "partition": "0", "offset": "1", "reason": "bad-payload", "by": "one/0"}
+        shown = {name.removeprefix("dead-letter."): text.decode() for name, text in garbage.headers[3:]}
+        assert shown.pop("detail")
+        assert shown == {"topic": inbox, "partition": "0", "offset": "1", "reason": "bad-payload", "by": "one/0"}
 
     def test_untracked_tuples_have_no_tree(self, world: World) -> None:
         builder = world.builder(ack_partitions=2)

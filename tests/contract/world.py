@@ -46,7 +46,7 @@ class Running(Protocol):
         ...
 
     def append(self, topic: str, partition: int, value: bytes, headers: list[tuple[str, bytes]]) -> None:
-        """Writes a record, as somebody else would."""
+        """Writes a record, as a client of another program."""
         ...
 
     def committed(self, bolt: str) -> dict[int, int]:
@@ -67,7 +67,7 @@ class World(Protocol):
     """Where topologies run."""
 
     def builder(self, **settings: object) -> TopologyBuilder:
-        """A builder of a topology that nobody else has."""
+        """A builder of a topology with a unique name."""
         ...
 
     def run(self, topology: Topology) -> AbstractContextManager[Running]:

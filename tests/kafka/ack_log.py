@@ -29,7 +29,7 @@ from tuple_tree.streams import declare
 FAST: Final[dict[str, Any]] = {"log_level": 2, "reconnect.backoff.max.ms": 300}
 """A client that looks for a broker that was away as soon as it may be back."""
 PATIENT_MS: Final = 120_000
-"""A tree that nobody forgets does not time out, however slow the machine is."""
+"""A message timeout that no test reaches, however slow the machine is."""
 Notices = dict[int, list[str]]
 """Root → its outcomes, in the order in which they came."""
 
@@ -151,7 +151,7 @@ class AckLog(Cluster):
         return self._notices
 
     def await_notices(self, roots: Iterable[int], deadline_s: float = 60.0) -> Notices:
-        """Waits until what was said has arrived, and for the notices of these roots."""
+        """Waits until the sent entries have arrived, and for the notices of these roots."""
         self.flush()
         wanted = set(roots)
         eventually(lambda: wanted <= self.read_notices().keys(), f"notices for {len(wanted)} roots", deadline_s)
@@ -179,7 +179,7 @@ class AckLog(Cluster):
 
     @contextmanager
     def worker(self, clock: Callable[[], float] = time.monotonic) -> Iterator["WorkerThread"]:
-        """A worker in a thread of the test, once all that was said has arrived; stopped cleanly at the end."""
+        """A worker in a thread of the test, once all sent entries have arrived; stopped cleanly at the end."""
         self.flush()
         thread = WorkerThread(self, clock)
         try:

@@ -20,7 +20,7 @@ from acker_cli.processes.running import RunPlan, warned_without_ackers
 from kafka_clients.catalogue import Catalogue
 from spout_sdk import load_topology
 from tests.kafka.sdk_topologies import NAME
-from tests.unit.cli.running import Acker, one_line, said
+from tests.unit.cli.running import Acker, json_of, one_line
 from tests.waiting import eventually
 from tuple_tree.names import acker_group, acks_topic
 
@@ -50,13 +50,13 @@ def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_
     too_many = ("--wait", "1", "--set", "topics.replication_factor=500")
     assert "brokers needed: 500; found after 1 s: " in one_line(acker("topics", "create", TOPOLOGY, *too_many))
     one_copy = ("--wait", "30", "--set", "topics.replication_factor=1")
-    created = said(acker("topics", "create", TOPOLOGY, "--json", *one_copy))
+    created = json_of(acker("topics", "create", TOPOLOGY, "--json", *one_copy))
     assert created["topology"] == name
     assert acks_topic(name) in created["created"]
     again = acker("topics", "create", TOPOLOGY)
     assert again.returncode == 0
     assert f"exists  {acks_topic(name)}  3 partitions\n" in again.stdout
-    rows = said(acker("topics", "show", TOPOLOGY, "--json"))["topics"]
+    rows = json_of(acker("topics", "show", TOPOLOGY, "--json"))["topics"]
     assert {row["name"]: row["partitions"] for row in rows} == {
         "acker.topologies": 1,
         f"{name}.acks": 3,
@@ -102,9 +102,9 @@ def test_a_topology_without_an_acker_worker_is_warned_of(
             eventually(lambda: all(thread.name != "acker-watch" for thread in threading.enumerate()), "a look")
         return [record.getMessage() for record in caplog.records if record.name == "acker_cli.processes.running"]
 
-    (said,) = looked()
-    assert f"no acker worker is at work for topology {name}" in said
-    assert f"Start one: acker worker --topology {name}, or add --ackers 1" in said
+    (json_of,) = looked()
+    assert f"no acker worker is at work for topology {name}" in json_of
+    assert f"Start one: acker worker --topology {name}, or add --ackers 1" in json_of
     member = Consumer({**kafka, "group.id": acker_group(name)})
     try:
         member.subscribe(["acker.topologies"])

@@ -17,7 +17,7 @@ from tests.kafka.replaying import ANCHORS, write_dead_letters
 from tests.kafka.sdk_rig import headers_of
 from tests.packs import packed
 from tests.pages import ROOT
-from tests.unit.cli.running import Acker, Run, call_acker, running_acker, said
+from tests.unit.cli.running import Acker, Run, call_acker, json_of, running_acker
 from tests.waiting import eventually
 from tuple_tree.names import acks_topic, dead_letters_topic, tuples_topic
 
@@ -51,7 +51,7 @@ def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLo
     write_dead_letters(log.kafka, name, acks_topic(name), [b"\xc3"], reason="truncated", by="acker")
     pack = packed(log.manifest.stream("s", "default"), ("to",))
     write_dead_letters(log.kafka, name, inbox, [pack])
-    listed = said(acker("list", name, "--json"))
+    listed = json_of(acker("list", name, "--json"))
     assert listed["total"] == 4
     assert [(each["offset"], each["reason"], each["by"], each["preview"]) for each in listed["dead_letters"]] == [
         (0, "exception", "b/0", '{"word": "to"}'),
@@ -64,7 +64,7 @@ def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLo
         (["--topic", inbox, "--since", "1h", "--limit", "1"], [3]),
         (["--since", "2100-01-01"], []),
     ):
-        found = said(acker("list", name, "--json", *filters))["dead_letters"]
+        found = json_of(acker("list", name, "--json", *filters))["dead_letters"]
         assert [each["offset"] for each in found] == offsets, filters
     plain = acker("list", name, "--limit", "3").stdout
     assert f"{inbox}[0]@1" in plain
@@ -73,7 +73,7 @@ def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLo
     none = "no dead letters that the filters take; those that were read have the reasons exception (3), truncated (1)\n"
     assert acker("list", name, "--reason", "excption").stdout == none
 
-    shown = said(acker("show", name, "1", "--json"))
+    shown = json_of(acker("show", name, "1", "--json"))
     assert (base64.b64decode(shown["value"]), base64.b64decode(shown["key"])) == (b"\xff\x00\xff", b"key")
     assert [header for header, _ in shown["headers"]] == ["anchors", "source", "traceparent"]
     assert (shown["replayed_ms"], shown["preview"]) == (None, "ff00ff")
@@ -86,7 +86,7 @@ def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLo
     assert "no topology 'no-such'" in refused(acker("list", "no-such"))
     # Without the manifest the fields are unknown, so the bytes are shown.
     log.catalogue.withdraw(name)
-    assert said(acker("show", name, "3", "--json"))["preview"] == preview(pack)
+    assert json_of(acker("show", name, "3", "--json"))["preview"] == preview(pack)
 
 
 @pytest.mark.smoke
@@ -95,25 +95,25 @@ def test_a_dead_letter_is_replayed_as_it_was_and_once(acker: Acker, log: AckLog,
     write_dead_letters(log.kafka, name, inbox, [b"zero", b"one"])
     assert "Give a filter" in refused(acker("replay", name, "--yes"))
     assert "--yes replays without asking" in refused(acker("replay", name, "--offset", "1"))
-    dry = said(acker("replay", name, "--offset", "1", "--dry-run", "--json"))
+    dry = json_of(acker("replay", name, "--offset", "1", "--dry-run", "--json"))
     assert (dry["chosen"], dry["replayed"]) == ([1], [])
     assert log.records(inbox) == []
 
-    done = said(acker("replay", name, "--offset", "1", "--yes", "--json"))
+    done = json_of(acker("replay", name, "--offset", "1", "--yes", "--json"))
     assert done["replayed"] == [{"offset": 1, "topic": inbox, "partition": 0, "position": 0}]
     (record,) = await_inbox(log, b"one")
     assert record.key() == b"key"
     # Without its anchors: its trees failed long ago.
     assert headers_of(record) == {"source": b"s/default", "traceparent": b"00-1"}
-    assert said(acker("list", name, "--json"))["dead_letters"][1]["replayed_ms"] is not None
+    assert json_of(acker("list", name, "--json"))["dead_letters"][1]["replayed_ms"] is not None
 
     second = refused(acker("replay", name, "--offset", "1", "--offset", "0", "--yes"))
     assert "dead letter 1 was replayed before: --again" in second
     await_inbox(log, b"one")
-    rest = said(acker("replay", name, "--all", "--yes", "--json"))
+    rest = json_of(acker("replay", name, "--all", "--yes", "--json"))
     assert (rest["chosen"], rest["replayed_before"]) == ([0], [1])
     assert acker("replay", name, "--all", "--yes").stdout.endswith("put back 0 dead letters\n")
-    again = said(acker("replay", name, "--offset", "1", "--again", "--keep-anchors", "--yes", "--json"))
+    again = json_of(acker("replay", name, "--offset", "1", "--again", "--keep-anchors", "--yes", "--json"))
     assert again["chosen"] == [1]
     records = await_inbox(log, b"one", b"zero", b"one")
     assert headers_of(records[2]) == {"anchors": ANCHORS, "source": b"s/default", "traceparent": b"00-1"}
@@ -126,7 +126,7 @@ def test_what_cannot_be_replayed_is_left_out_and_reported(
     write_dead_letters(log.kafka, name, acks_topic(name), [b"\xc3"], reason="truncated", by="acker")
     write_dead_letters(log.kafka, name, inbox, [None, b"good"])
     write_dead_letters(log.kafka, name, inbox, [b"elsewhere"], partition=9)
-    done = said(acker("replay", name, "--all", "--yes", "--json"))
+    done = json_of(acker("replay", name, "--all", "--yes", "--json"))
     assert [each["offset"] for each in done["replayed"]] == [2]
     assert [each["offset"] for each in done["refused"]] == [0, 1, 3]
     assert "has only 1 partitions: it lay in 9" in refused(acker("replay", name, "--offset", "3", "--yes"))
@@ -149,7 +149,7 @@ def test_what_cannot_be_replayed_is_left_out_and_reported(
 
     monkeypatch.setattr("acker_cli.cluster.replay.typer.confirm", confirmed)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
-    last = max(letter["offset"] for letter in said(acker("list", name, "--json"))["dead_letters"])
+    last = max(letter["offset"] for letter in json_of(acker("list", name, "--json"))["dead_letters"])
     wanted = ReplayRequest(name, Selection(offsets=frozenset({last})), 10)
     with pytest.raises(DeadLettersError, match=r"cannot be replayed: topic .* does not exist any more"):
         replay_letters(log.kafka, wanted, dry_run=False, yes=False, as_json=False)
@@ -165,7 +165,7 @@ def test_a_record_that_is_refused_undoes_its_whole_batch(acker: Acker, log: AckL
     assert f"dead letter 1 was refused by {inbox}" in error
     assert "0 of 2 are known to be back" in error
     assert log.records(inbox) == []
-    assert len(said(acker("replay", log.topology, "--offset", "0", "--yes", "--json"))["replayed"]) == 1
+    assert len(json_of(acker("replay", log.topology, "--offset", "0", "--yes", "--json"))["replayed"]) == 1
     await_inbox(log, b"small")
 
 
@@ -203,6 +203,6 @@ def test_each_letter_is_replayed_once_although_a_replay_is_killed(
         command = [sys.executable, "-m", "tests.kafka.replaying", bootstrap_servers, log.topology, moment, number]
         child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
         assert child.returncode == -9, child.stderr
-    rest = said(acker("replay", log.topology, "--all", "--yes", "--json"))
+    rest = json_of(acker("replay", log.topology, "--all", "--yes", "--json"))
     assert (len(rest["replayed_before"]), len(rest["replayed"])) == (200, 100)
     await_inbox(log, *wanted)

@@ -39,17 +39,17 @@ def first_topology(tmp_path: Path) -> Path:
 def test_nothing_outlives_a_command_that_is_killed(first_topology: Path) -> None:
     arguments = ("run", "first:topology", "--local", "--processes", "bill=2")
     with running_acker(*arguments, cwd=first_topology, environment={"TMPDIR": str(first_topology)}) as command:
-        command.wait_until(lambda: bool(re.search(r"acked [1-9]", command.said)), "acks")
+        command.wait_until(lambda: bool(re.search(r"acked [1-9]", command.output)), "acks")
         assert command.end(signal.SIGKILL) == -signal.SIGKILL
 
 
 def test_a_demo_cleans_up_after_ctrl_c(tmp_path: Path) -> None:
     with running_acker("demo", "--json", cwd=tmp_path, environment={"TMPDIR": str(tmp_path)}) as command:
-        command.wait_until(lambda: bool(re.search(r"acked [1-9]", command.said)), "acks")
+        command.wait_until(lambda: bool(re.search(r"acked [1-9]", command.output)), "acks")
         assert list(tmp_path.glob("acker-demo-*"))
         assert command.end(signal.SIGINT) == 130
         assert command.out == []
-        assert "Traceback" not in command.said
+        assert "Traceback" not in command.output
     assert list(tmp_path.iterdir()) == []
 
 
@@ -59,7 +59,7 @@ def test_the_broker_in_the_foreground(tmp_path: Path) -> None:
         command.wait_for_output()
         assert re.fullmatch(r"127\.0\.0\.1:\d+\n", command.out[0])
         assert command.end(signal.SIGINT) == 130
-        assert "Traceback" not in command.said
+        assert "Traceback" not in command.output
 
 
 @contextmanager
@@ -126,6 +126,6 @@ def test_source_and_target_topics_are_created_and_fed(tmp_path: Path) -> None:
         assert problem in refused.stderr
     with running_acker("run", "clicks:topology", "--local", "--feed", "clicks=lines.jsonl", cwd=tmp_path) as command:
         # What is read is written to the same topic, so it never ends.
-        command.wait_until(lambda: bool(re.search(r"acked [1-9]\d", command.said)), "acks")
+        command.wait_until(lambda: bool(re.search(r"acked [1-9]\d", command.output)), "acks")
         command.wait_until(lambda: "fed 3 messages into clicks" in " ".join(command.out), "the file to be written")
         assert command.end(signal.SIGINT) in (0, 130)

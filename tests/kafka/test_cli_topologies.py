@@ -16,7 +16,7 @@ from kafka_clients.catalogue import Catalogue
 from local_kafka import LocalKafka
 from tests.kafka.ack_log import AckLog
 from tests.kafka.test_metrics import Endpoint
-from tests.unit.cli.running import Acker, call_acker, one_line, running_acker, said
+from tests.unit.cli.running import Acker, call_acker, json_of, one_line, running_acker
 from tests.waiting import eventually
 from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
 
@@ -50,7 +50,7 @@ def test_list_and_show_say_what_exists_and_what_waits(acker: Acker, log: AckLog)
         log.say(root, init=5)
         log.flush()
     log.produce(tuples_topic(name, "b"), 0, b"{}")
-    (row,) = (row for row in said(acker("list", "--json"))["topologies"] if row["topology"] == name)
+    (row,) = (row for row in json_of(acker("list", "--json"))["topologies"] if row["topology"] == name)
     assert row == {
         "topology": name,
         "guarantee": "at_least_once",
@@ -64,7 +64,7 @@ def test_list_and_show_say_what_exists_and_what_waits(acker: Acker, log: AckLog)
     }
     with log.worker():
         eventually(lambda: log.committed()[0][0] == 5, "the commit")
-        shown = said(acker("show", name, "--json"))
+        shown = json_of(acker("show", name, "--json"))
         assert ", 1 acker\n" in acker("show", name).stdout
     assert (shown["topology"], shown["ackers"]) == (name, 1)
     assert [component["name"] for component in shown["components"]] == ["s", "b"]
@@ -83,7 +83,7 @@ def test_list_and_show_say_what_exists_and_what_waits(acker: Acker, log: AckLog)
     missing = acker("show", name)
     assert missing.returncode == 1
     assert "does not exist" in missing.stdout
-    (row,) = (row for row in said(acker("list", "--json"))["topologies"] if row["topology"] == name)
+    (row,) = (row for row in json_of(acker("list", "--json"))["topologies"] if row["topology"] == name)
     assert row["missing_topics"] == [tuples_topic(name, "b")]
 
 
@@ -130,7 +130,7 @@ def test_a_topology_is_deleted_unless_it_runs(
     # By force, although the bolt is there again: its group stays.
     bolt = member_of(bootstrap_servers, log)
     try:
-        done = said(acker("delete", name, "--yes", "--force", "--json"))
+        done = json_of(acker("delete", name, "--yes", "--force", "--json"))
         assert not done["withdrawn"]
         (left,) = done["left"]
         assert f"group {name}.b" in left
@@ -157,13 +157,13 @@ def test_a_worker_serves_what_is_published_until_it_is_deleted(acker: Acker, tmp
             for topology in (log, late):
                 topology.complete(2)
             endpoint = Endpoint(worker)
-            told = "acker_notices_total"
-            eventually(lambda: endpoint.by_topology(told) == dict.fromkeys(both, 1), "both in the metrics")
+            outcomes = "acker_notices_total"
+            eventually(lambda: endpoint.by_topology(outcomes) == dict.fromkeys(both, 1), "both in the metrics")
             deleted = acker("delete", late.topology, "--yes", servers=servers)
             assert f"deleted topic {late.topic}\n" in deleted.stdout, deleted.stderr
             eventually(lambda: endpoint.by_topology("acker_serving") == {log.topology: 1}, "the metrics without it")
             log.complete(4)
             worker.process.send_signal(signal.SIGTERM)
             assert worker.ended() == 0
-            assert "Traceback" not in worker.said
+            assert "Traceback" not in worker.output
             assert {json.loads(line)["topology"] for line in worker.out} == both

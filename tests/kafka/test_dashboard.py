@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page
 from tests.browser import chromium
 from tests.kafka.dashboard_page import CONTRAST, OVERHANGS, SHOWN, count, expected
 from tests.kafka.dashboard_topology import LOST, RETURNS
-from tests.unit.cli.running import RunningAcker, run_acker, running_acker, said
+from tests.unit.cli.running import RunningAcker, json_of, run_acker, running_acker
 from tests.unit.dashboard.http import TOKEN, request
 from tests.waiting import eventually
 
@@ -42,9 +42,9 @@ class Shop:
 
     def verdict(self, root: str, directory: Path) -> str:
         """What `acker trace ROOT --json` says of a tree."""
-        (servers,) = re.findall(r"running shop on (\S+);", self.command.said)
+        (servers,) = re.findall(r"running shop on (\S+);", self.command.output)
         arguments = ("trace", root, "--json", "--bootstrap-servers", servers)
-        (tree,) = said(run_acker(*arguments, cwd=directory, seconds=PATIENCE))["trees"]
+        (tree,) = json_of(run_acker(*arguments, cwd=directory, seconds=PATIENCE))["trees"]
         return str(tree["verdict"])
 
 
@@ -57,13 +57,13 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     settings = {"ACKER_DASHBOARD__PORT": "0", "ACKER_DASHBOARD__TOKEN": TOKEN}
     with running_acker(*run, cwd=directory, environment=settings) as command:
         command.wait_for("dashboard at ")
-        (address,) = re.findall(r"dashboard at (\S+)", command.said)
+        (address,) = re.findall(r"dashboard at (\S+)", command.output)
         shop = Shop(command, address)
         # So that there is all to be seen.
         eventually(lambda: has_happened(shop), "failures, time-outs, a dead letter and findings", PATIENCE)
         yield shop
         assert command.end(signal.SIGINT) == 130
-        assert "the dashboard has stopped" not in command.said
+        assert "the dashboard has stopped" not in command.output
 
 
 def has_happened(shop: Shop) -> bool:
@@ -116,7 +116,9 @@ def opened(browser: Browser, shop: Shop, asked: list[str], complaints: list[str]
     context.on("request", lambda request: asked.append(request.url))
     page = context.new_page()
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
+    page.on(
+        "console", lambda json_of: complaints.append(json_of.text) if json_of.type in {"error", "warning"} else None
+    )
     page.goto(shop.address)
     page.wait_for_selector("#status[data-state=live]")
     page.wait_for_selector("#failures-table td.text")
@@ -148,8 +150,8 @@ def test_the_numbers_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
     snapshots: dict[int, dict[str, Any]] = {}
 
     def same_moment() -> tuple[dict[str, Any], dict[str, Any]] | None:
-        said = shop.json("/api/snapshot")
-        snapshots[said["at"]] = said
+        json_of = shop.json("/api/snapshot")
+        snapshots[json_of["at"]] = json_of
         shown = page.evaluate(SHOWN)
         of_page = snapshots.get(shown["at"])
         if of_page is None:
@@ -160,18 +162,18 @@ def test_the_numbers_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
 
     found = eventually(same_moment, "the page and the API at one moment, with figures of the spout", PATIENCE)
     assert found is not None
-    shown, said = found
-    for component, row in zip(said["components"], shown["components"], strict=True):
+    shown, json_of = found
+    for component, row in zip(json_of["components"], shown["components"], strict=True):
         assert {name: row[name] for name in expected(component)} == expected(component)
-    spouts = [one for one in said["components"] if one["kind"] == "spout"]
+    spouts = [one for one in json_of["components"] if one["kind"] == "spout"]
     assert shown["tiles"]["pending"] == count(sum(one["pending"] for one in spouts))
-    assert shown["tiles"]["dead"] == count(said["dead_letters"])
+    assert shown["tiles"]["dead"] == count(json_of["dead_letters"])
     rates = ("emitted", "acked", "failed", "p50", "p99")
     assert all(re.fullmatch(r"[\d,]+(\.\d+)?", shown["tiles"][rate]) for rate in rates)
     until(page, "document.querySelector('#throughput .curve.acked_per_second')?.getAttribute('d').includes('L')")
     assert page.locator("#latency .curve.complete_p99").get_attribute("d")
     names = page.locator("#drawing a.node .name").all_text_contents()
-    assert set(names) == {one["name"] for one in said["components"]}
+    assert set(names) == {one["name"] for one in json_of["components"]}
 
     letter = shop.json("/api/dead-letters")["dead_letters"][-1]
     assert "has no address" in letter["detail"]
@@ -196,7 +198,7 @@ def test_the_numbers_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
 
 
 def test_trouble_stands_where_it_is(page: Page, shop: Shop) -> None:
-    """A busy bolt and its hot key, an input that nobody acks, who failed an order, and which return is lost."""
+    """A busy bolt and its hot key, an input without an ack, who failed an order, and which return is lost."""
     until(page, "document.querySelector('#component-review [data-figure=findings]').classList.contains('warns')")
 
     def loaded() -> dict[str, Any] | None:

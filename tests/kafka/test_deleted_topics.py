@@ -33,10 +33,12 @@ def test_a_component_ends(use: Use, used: str, components: tuple[str, ...]) -> N
         topic = f"{topology.name}.{used}"
         cluster.delete_topic(topic)
         for thread in threads:
-            said = thread.last_words()
+            message = thread.last_words()
             # A reader that has not read anything yet notices it by itself.
-            assert said.startswith((f"topic {topic} was deleted: ", f"reading {topic} cannot go on: "))
-            assert said.endswith(("acker topics create MODULE:TOPOLOGY, and start it again", "exists and may be read"))
+            assert message.startswith((f"topic {topic} was deleted: ", f"reading {topic} cannot go on: "))
+            assert message.endswith(
+                ("acker topics create MODULE:TOPOLOGY, and start it again", "exists and may be read")
+            )
     finally:
         for thread in threads:
             thread.stop()
@@ -44,18 +46,18 @@ def test_a_component_ends(use: Use, used: str, components: tuple[str, ...]) -> N
 
 @pytest.mark.parametrize("is_made_anew", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_a_worker_ends(log: AckLog, is_made_anew: bool) -> None:
-    heard: list[WorkerStats] = []
+    received: list[WorkerStats] = []
     log.say(2, init=5)
     log.flush()
-    thread = Threaded(AckerWorker(log.topology, log.kafka, on_stats=heard.append))
+    thread = Threaded(AckerWorker(log.topology, log.kafka, on_stats=received.append))
     try:
-        eventually(lambda: bool(heard) and heard[-1].pending == 1, "an open tree")
+        eventually(lambda: bool(received) and received[-1].pending == 1, "an open tree")
         log.delete_topic(log.topic)
         if is_made_anew:
             log.catalogue.create_topics(log.manifest)
-        said = thread.last_words()
+        message = thread.last_words()
     finally:
         thread.stop()
     # A commit may notice it first.
-    assert said.startswith((f"topic {log.topic} was deleted", f"topic {log.topic} is gone"))
-    assert "acker topics create MODULE:TOPOLOGY" in said
+    assert message.startswith((f"topic {log.topic} was deleted", f"topic {log.topic} is gone"))
+    assert "acker topics create MODULE:TOPOLOGY" in message

@@ -51,16 +51,16 @@ def test_tasks_that_move_in_order_lose_and_repeat_nothing(world: RealWorld, guar
     """At least once may repeat what a commit did not cover that was refused amid the rebalance; it loses nothing."""
     builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
     messages, _, _ = line(builder, copy, tasks=3)
-    said = 0
+    emitted = 0
 
     def busy(condition: Callable[[], bool]) -> Callable[[], bool]:
         """Emits more while it waits, so that tasks move amid transactions."""
 
         def more() -> bool:
-            nonlocal said
-            say(messages, said, said + 50)
-            said += 50
-            return condition() and len(messages.acked) > said / 2
+            nonlocal emitted
+            say(messages, emitted, emitted + 50)
+            emitted += 50
+            return condition() and len(messages.acked) > emitted / 2
 
         return more
 
@@ -72,10 +72,10 @@ def test_tasks_that_move_in_order_lose_and_repeat_nothing(world: RealWorld, guar
         second.stop()
         eventually(busy(lambda: len(first.stats.tasks) == 3), "one process has all tasks again")
         thread.join()
-        eventually(lambda: len(messages.acked) == said, "every message acked")
+        eventually(lambda: len(messages.acked) == emitted, "every message acked")
         found = outputs(running)
-    assert (found if guarantee == "exactly_once" else Counter(found.keys())) == each_once(said)
-    assert sorted(messages.acked_ids) == sorted(map(str, range(said)))
+    assert (found if guarantee == "exactly_once" else Counter(found.keys())) == each_once(emitted)
+    assert sorted(messages.acked_ids) == sorted(map(str, range(emitted)))
     assert not messages.failed
 
 
@@ -156,9 +156,9 @@ def test_an_ack_batch_that_the_broker_refuses_stops_the_process(world: RealWorld
         running.cluster.set_config(acks_topic(topology.name), "max.message.bytes", "10")
         messages.say("tracked")
         for component in ("does", "says"):
-            said = running.threads[component].last_words()
-            assert "was not delivered" in said
-            assert "restart the process" in said
+            message = running.threads[component].last_words()
+            assert "was not delivered" in message
+            assert "restart the process" in message
         assert does.words == ["untracked", "tracked"]
         assert running.committed("does") == {0: 1}
 
@@ -175,9 +175,9 @@ def test_what_the_broker_refuses_each_time_ends_the_process(world: RealWorld) ->
     with world.run(topology) as running:
         running.cluster.set_config(topic, "max.message.bytes", "500")
         messages.say("large", message_id=None)
-        said = running.threads["one"].last_words()
-    assert "one could not commit 5 times in a row: " in said
-    assert f"a record for {topic}[0] was not delivered: Broker: Message size too large" in said
+        message = running.threads["one"].last_words()
+    assert "one could not commit 5 times in a row: " in message
+    assert f"a record for {topic}[0] was not delivered: Broker: Message size too large" in message
 
 
 def commit(sink: TransactionalSink, consumer: Consumer, topic: str) -> None:

@@ -75,8 +75,8 @@ def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(
     for letter in letters:
         headers = headers_of(letter)
         assert headers["dead-letter.reason"] == b"retries-exhausted"
-        said = b"all 4 attempts failed, the last one with reason failed: it does not work"
-        assert headers["dead-letter.detail"] == said
+        shown = b"all 4 attempts failed, the last one with reason failed: it does not work"
+        assert headers["dead-letter.detail"] == shown
         assert headers["dead-letter.topic"].decode() in source.topics
         assert headers["dead-letter.by"] == b"lines/0"
 

@@ -33,8 +33,8 @@ class Endpoint:
 
     def __init__(self, command: RunningAcker) -> None:
         at = re.compile(r"metrics at (http://127\.0\.0\.1:\d+)/metrics")
-        command.wait_until(lambda: bool(at.search(command.said)), "the address of the metrics")
-        found = at.search(command.said)
+        command.wait_until(lambda: bool(at.search(command.output)), "the address of the metrics")
+        found = at.search(command.output)
         assert found is not None
         self._url = found[1]
 
@@ -83,8 +83,8 @@ class Endpoint:
 
     def loses_health(self, loop: str) -> None:
         def is_lost() -> bool:
-            status, said = self.health()
-            return status == 503 and f"the loop of {loop} has not turned for" in json.loads(said)["why"]
+            status, message = self.health()
+            return status == 503 and f"the loop of {loop} has not turned for" in json.loads(message)["why"]
 
         eventually(is_lost, f"{loop} to be stuck")
 

@@ -35,15 +35,15 @@ def last_line(*command: str) -> str:
 
 
 def test_no_order_is_billed_twice_although_processes_are_killed() -> None:
-    said = last_line("examples.exactly_once", "--orders", "4000", "--kills", "3")
-    assert said == "4000 orders, 4000 bills: 0 missing, 0 repeated"
+    message = last_line("examples.exactly_once", "--orders", "4000", "--kills", "3")
+    assert message == "4000 orders, 4000 bills: 0 missing, 0 repeated"
 
 
 def test_the_words_of_a_topic_are_counted() -> None:
     blank = MESSAGES // 100
     words = sum(len(LINES[number % len(LINES)].split()) for number in range(MESSAGES) if number % 100)
-    said = last_line("examples.kafka_spout_word_count")
-    assert said == f"{MESSAGES - blank:,} lines acked, {blank} skipped, {words:,} words counted"
+    message = last_line("examples.kafka_spout_word_count")
+    assert message == f"{MESSAGES - blank:,} lines acked, {blank} skipped, {words:,} words counted"
 
 
 def processes_of(pid: int, component: str) -> set[int]:
@@ -99,7 +99,7 @@ def test_the_tutorial_replays_what_fails_and_survives_a_kill(tmp_path: Path) -> 
     assert "3 passed" in reader.python("-m", "pytest", *reader.line("pytest"))
     with reader.starts("acker run flaky:topology") as command:
         seen = re.compile(r"acked [1-9].*failed [1-9].*replayed [1-9]")
-        command.wait_until(lambda: bool(seen.search(command.said)), "acks, failures and replays")
+        command.wait_until(lambda: bool(seen.search(command.output)), "acks, failures and replays")
         command.wait_for("the cable is loose")
         command.wait_for("dashboard at http://127.0.0.1:")
         (pid,) = processes_of(command.process.pid, "parse")
@@ -116,7 +116,7 @@ def test_the_tutorial_goes_from_a_topic_to_a_topic(tmp_path: Path) -> None:
     assert reader.line("export") == [f"ACKER_KAFKA__BOOTSTRAP_SERVERS={servers}"]
     with running_acker(*reader.line("acker kafka")[:1], cwd=tmp_path) as kafka:
         kafka.wait_for_output()
-        # The reader's 9092 may be somebody else's here.
+        # The reader's 9092 may be in use here.
         here = kafka.out[0].strip()
         for name in ("fill.py", "results.py"):
             text = (tmp_path / name).read_text()
@@ -126,7 +126,7 @@ def test_the_tutorial_goes_from_a_topic_to_a_topic(tmp_path: Path) -> None:
         reader.python("fill.py")
         reader.runs("acker topics create")
         with reader.starts("acker worker") as worker, reader.starts("acker run pipeline") as command:
-            command.wait_until(lambda: "acked 1,001" in command.said, "all lines to be acked")
+            command.wait_until(lambda: "acked 1,001" in command.output, "all lines to be acked")
             assert "pipeline" in reader.runs("acker top ")
             assert "unplugged" in reader.runs("acker dead-letters")
             with reader.starts("acker dashboard") as dashboard:

@@ -172,9 +172,9 @@ def test_what_a_client_does_not_recover_from_starts_the_worker_again(
 
 
 def acked(*roots: int) -> SpoutOutcomes:
-    told = SpoutOutcomes()
-    told.acked.append(np.array(roots, dtype=np.uint64))
-    return told
+    outcomes = SpoutOutcomes()
+    outcomes.acked.append(np.array(roots, dtype=np.uint64))
+    return outcomes
 
 
 class Asking:
@@ -311,5 +311,5 @@ def test_workers_and_outcomes_wait_for_the_broker_and_do_not_storm_it(
         assert (notifier.notices, notifier.undeliverable, notifier.dead_letters) == (3, 1, 1)
         assert other.await_notices([2, 4, 6]) == {2: ["ack"], 4: ["ack"], 6: ["ack"]}
         log.say(5, init=0)
-        told = log.await_notices([2, 5])
-        assert (set(told[2]), set(told[5])) == ({"timeout"}, {"ack"})
+        outcomes = log.await_notices([2, 5])
+        assert (set(outcomes[2]), set(outcomes[5])) == ({"timeout"}, {"ack"})

@@ -21,7 +21,7 @@ from kafka_clients.catalogue import Catalogue
 from spout_sdk import Stats, load_topology
 from tests.kafka.sdk_rig import Cluster, Use, in_threads
 from tests.kafka.sdk_topologies import LINES
-from tests.unit.cli.running import Acker, one_line, running_acker, said
+from tests.unit.cli.running import Acker, json_of, one_line, running_acker
 from tests.unit.dashboard.http import TOKEN, Events, request
 from tests.waiting import eventually
 from tuple_tree.names import stats_topic
@@ -82,7 +82,7 @@ def test_the_figures_are_those_of_the_work_that_was_done(use: Use, acker: Acker)
             return found if is_settled else None
 
         def printed() -> dict[str, Any] | None:
-            view: dict[str, Any] = said(acker("top", name, "--once", "--json"))
+            view: dict[str, Any] = json_of(acker("top", name, "--once", "--json"))
             return view if settled(view) else None
 
         view = eventually(printed, "the figures of the end")
@@ -190,4 +190,4 @@ def test_the_dashboard_is_served_until_it_is_stopped(endless: Cluster, tmp_path:
         while events.next() is not None:
             pass
         events.close()
-        assert "Traceback" not in command.said
+        assert "Traceback" not in command.output

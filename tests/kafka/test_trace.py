@@ -19,7 +19,7 @@ from tests.kafka.sdk_topologies import LINES, NAME, STUCK
 from tests.kafka.source_rig import Source
 from tests.kafka.source_topologies import SOURCE
 from tests.packs import packed, tuples_in
-from tests.unit.cli.running import Acker, Run, call_acker, one_line, said
+from tests.unit.cli.running import Acker, Run, call_acker, json_of, one_line
 from tests.unit.inspection.otel.collector import collecting
 from tests.waiting import eventually
 from tuple_tree.anchors import anchor_headers, unpack_anchors
@@ -38,7 +38,7 @@ def acker(bootstrap_servers: str) -> Acker:
 
 
 def trees_of(run: Run) -> list[dict[str, Any]]:
-    trees: list[dict[str, Any]] = said(run)["trees"]
+    trees: list[dict[str, Any]] = json_of(run)["trees"]
     return trees
 
 
@@ -88,11 +88,11 @@ def test_the_oldest_tree_names_the_bolt_the_tuple_and_its_offset(use: Use, acker
 
         (same,) = trees_of(acker("--tuple", f"count/{task}@{place}", "--topology", name, "--json"))
         assert same["root"] == show_root(root)
-        for wrong, said in {
+        for wrong, json_of in {
             "count/9@0": "give BOLT/TASK@OFFSET or BOLT/TASK@OFFSET.INDEX; the bolts are split with 2 tasks, count",
             f"count/{task}@999": f"[{task}] holds no record at offset 999: its offsets are 0 to",
         }.items():
-            assert said in one_line(acker("--tuple", wrong, "--topology", name))
+            assert json_of in one_line(acker("--tuple", wrong, "--topology", name))
         stats = running.stats["count"]
         assert stats.oldest_input == f"{name}.tuples.count[{task}] offset {offset}"
 

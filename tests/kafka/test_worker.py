@@ -69,7 +69,7 @@ def test_what_cannot_be_decoded_or_delivered_is_a_dead_letter_and_the_worker_goe
     ]
     for offset, (_, headers) in enumerate(letters, start=1):
         lay = {"topic": log.topic, "partition": "0", "offset": str(offset), "by": "acker"}
-        assert lay.items() <= {name.removeprefix("dead-letter."): said for name, said in headers.items()}.items()
+        assert lay.items() <= {name.removeprefix("dead-letter."): message for name, message in headers.items()}.items()
     assert sorted(decode_notice_batch(value).acked_roots.tolist() for value, _ in outcomes) == [[6], [8], [10]]
 
 
@@ -113,9 +113,9 @@ def test_settings_that_the_guarantees_rest_on_cannot_be_changed(log: AckLog, cap
     with log.worker() as worker:
         worker.await_pending(1)
     assert "rebuild_from" in log.committed()[0][1]
-    (said,) = [each for each in caplog.messages if "retention.ms=3000000" in each]
-    assert f"topic {log.topic} has retention.ms=3000000, but trees may live for 6000000 ms" in said
-    assert "--add-config retention.ms=18000000" in said
+    (message,) = [each for each in caplog.messages if "retention.ms=3000000" in each]
+    assert f"topic {log.topic} has retention.ms=3000000, but trees may live for 6000000 ms" in message
+    assert "--add-config retention.ms=18000000" in message
 
 
 @pytest.mark.smoke
@@ -137,8 +137,8 @@ def test_sigterm_commits_and_releases_and_nothing_is_told_twice(log: AckLog) -> 
         worker.await_pending(len(left_open))
         for root in left_open:
             log.say(root, ack=root + 1)
-        told = log.await_notices(range(200))
-    assert told == {root: ["ack"] for root in range(200)}
+        notified = log.await_notices(range(200))
+    assert notified == {root: ["ack"] for root in range(200)}
 
 
 def test_an_acker_that_lags_does_not_fail_a_tree_whose_ack_lies_unread(bootstrap_servers: str) -> None:
@@ -225,9 +225,9 @@ def test_a_worker_that_was_stopped_reads_before_it_judges(bootstrap_servers: str
             log.flush()
             log.wait_ticks(10, 1)  # in the other partition: this one's log says nothing of the time
             process.send_signal(signal.SIGCONT)
-            told = log.await_notices([root])[root]
+            notified = log.await_notices([root])[root]
             # A worker that lost the partition and got it back may repeat what its refused commit did not cover.
-            assert told == ["ack"] or (session_timeout_ms == 2_000 and set(told) == {"ack"})
+            assert notified == ["ack"] or (session_timeout_ms == 2_000 and set(notified) == {"ack"})
 
 
 @pytest.mark.smoke

@@ -24,12 +24,12 @@ def messages(
     placed: list[tuple[float, tuple[int, str, int]]] = []
     for number, root in enumerate(roots):
         edge, child = rng.getrandbits(64), rng.getrandbits(64)
-        said = [(root, "init", edge)]
+        text = [(root, "init", edge)]
         if root in failing:
-            said.append((root, "fail", 0))
+            text.append((root, "fail", 0))
         elif root not in forgotten:
-            said += [(root, "ack", edge ^ child), (root, "ack", child)]
-        placed += [(3 * number + rng.uniform(0, LAG), message) for message in said]
+            text += [(root, "ack", edge ^ child), (root, "ack", child)]
+        placed += [(3 * number + rng.uniform(0, LAG), message) for message in text]
     return [message for _, message in sorted(placed)]
 
 
@@ -74,7 +74,7 @@ def test_kills_change_no_outcome(bootstrap_servers: str) -> None:
                 kills += 1
         share.release(2)
         with log.worker_process():
-            told = log.await_notices(roots, deadline_s=150)
+            outcomes = log.await_notices(roots, deadline_s=150)
         writer.join()
     expected = {root: "failed" if root in failing else "timeout" if root in forgotten else "ack" for root in roots}
-    assert {root: told[root][0] for root in roots} == expected, f"seed {seed}"
+    assert {root: outcomes[root][0] for root in roots} == expected, f"seed {seed}"

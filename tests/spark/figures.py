@@ -1,4 +1,4 @@
-"""What `acker top` makes of what components have said so far."""
+"""The figures of `acker top` from the statistics of components."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +10,11 @@ from tuple_tree.manifest import Manifest
 
 
 def last_figures(kafka: Mapping[str, Any], manifest: Manifest, component: str) -> ComponentView:
-    """A component whose driver, of this process, has ended: it does not wait long for its last words to be heard."""
+    """A component whose driver, of this process, has ended: it does not wait long for its last record."""
 
     def ended() -> ComponentView | None:
         found = figures(kafka, manifest)[component]
-        # There is no process either before it has said anything.
+        # Before its first record there is no process either.
         return found if found["totals"]["emitted"] and found["processes"] == 0 else None
 
     found = eventually(ended, f"the last of {component}")
@@ -23,7 +23,7 @@ def last_figures(kafka: Mapping[str, Any], manifest: Manifest, component: str) -
 
 
 def figures(kafka: Mapping[str, Any], manifest: Manifest) -> dict[str, ComponentView]:
-    """The components by name, at the moment when the last of them said something."""
+    """The components by name, at the time of their last record."""
     log, view = StatsLog(kafka, manifest.topology), TopologyView(manifest)
     log.open(back_s=3_600)
     try:

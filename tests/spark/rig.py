@@ -182,9 +182,9 @@ class Stage(Topics):
             fold = PartitionFold(partition, self.manifest.ack_partitions, settings)
             step = fold.apply(records)
             assert not step.rejected, step.rejected
-            for told in step.outcomes.values():
-                outcome.acked |= {int(root) for roots in told.acked for root in roots}
-                outcome.failed |= {root: message for root, _, message, _ in told.failed}
+            for notified in step.outcomes.values():
+                outcome.acked |= {int(root) for roots in notified.acked for root in roots}
+                outcome.failed |= {root: message for root, _, message, _ in notified.failed}
         return outcome
 
     def anchored(self, *bolts: str) -> set[int]:
@@ -197,9 +197,9 @@ class Stage(Topics):
             partitions[root % self.manifest.ack_partitions].append((root, val))
         yield from partitions.items()
 
-    def _batch(self, partition: int, writer: str, **said: Any) -> None:
+    def _batch(self, partition: int, writer: str, **text: Any) -> None:
         self._sequences[writer, partition] += 1
-        batch = AckBatch(writer, b"played by tests!", self._sequences[writer, partition], **said)
+        batch = AckBatch(writer, b"played by tests!", self._sequences[writer, partition], **text)
         self._produce(acks_topic(self.manifest.topology), partition, encode_ack_batch(batch), [])
 
     def _produce(self, topic: str, partition: int, payload: bytes | None, headers: Any) -> None:

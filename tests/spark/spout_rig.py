@@ -75,8 +75,8 @@ class PlayedBolt(Bolt):
         self._collector = collector
 
     def execute(self, tuple_: Tuple) -> None:
-        (root,), said = tuple_.roots, tuple_.values[-1]
-        payload = said if isinstance(said, bytes) else str(said).encode()
+        (root,), message = tuple_.roots, tuple_.values[-1]
+        payload = message if isinstance(message, bytes) else str(message).encode()
         self.deliveries.append((root, payload))
         why = self._judge(root, payload)
         if why is None:

@@ -262,8 +262,8 @@ def test_rows_that_fail_and_records_that_cannot_be_read(
     (untracked, _again) = (record for record in stage.received() if value(record) == b"\x12untracked")
     assert "anchors" not in headers_of(untracked)
     assert_dead_letters(stage)
-    said = last_figures(stage.kafka, stage.manifest, "split")
-    shown = (said["totals"]["executed"], said["dead_letters"], said["failed"])
+    message = last_figures(stage.kafka, stage.manifest, "split")
+    shown = (message["totals"]["executed"], message["dead_letters"], message["failed"])
     assert shown == (2 * (MANY + 5), 12, {"failed": 4}), "both drivers have done it"
 
 

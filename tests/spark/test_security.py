@@ -96,8 +96,8 @@ def test_a_spout_and_a_bolt(secured: SecuredKafka, topology: Topology, tmp_path:
         commands = [submit("split", bolt), submit("lines", spout)]
 
         def are_through() -> bool:
-            """Whether both have said, with no more than the ACLs of their roles, that they have done everything."""
-            assert all(command.process.poll() is None for command in commands), [each.said for each in commands]
+            """Whether both have reported, with no more than the ACLs of their roles, that all is done."""
+            assert all(command.process.poll() is None for command in commands), [each.output for each in commands]
             found = figures(secured.super_user, topology.manifest)
             lines, split = found["lines"], found["split"]
             acked, executed = lines["totals"]["acked"], split["totals"]["executed"]
@@ -108,16 +108,16 @@ def test_a_spout_and_a_bolt(secured: SecuredKafka, topology: Topology, tmp_path:
         eventually(are_through, "every message to be acked, and the drivers to say so", SECONDS)
         for command in reversed(commands):
             command.process.terminate()
-            assert command.ended(SECONDS) == 0, command.said
+            assert command.ended(SECONDS) == 0, command.output
     assert count.stats.executed >= 2 * MESSAGES
     events = "".join(log.read_text() for log in tmp_path.glob("events-*/**/*") if log.is_file())
     assert "SparkListenerSQLExecutionStart" in events
     assert "java" in seen
-    said = "".join(command.said for command in commands)
-    assert "Traceback" not in said
+    message = "".join(command.output for command in commands)
+    assert "Traceback" not in message
     for secret in (*secrets_of(spout), *secrets_of(bolt)):
         assert secret not in seen
-        assert secret not in said
+        assert secret not in message
         assert secret not in events
 
 
@@ -132,9 +132,9 @@ def test_plans_show_no_secrets(secured: SecuredKafka, topology: Topology, spark:
         for frame in (rows, stream):
             frame.explain(extended=True)
             frame.explain(mode="formatted")
-        said = "".join(capfd.readouterr())
-        assert "Physical Plan" in said
-        assert not any(secret in said for secret in secrets_of(kafka))
+        message = "".join(capfd.readouterr())
+        assert "Physical Plan" in message
+        assert not any(secret in message for secret in secrets_of(kafka))
 
 
 def test_a_job_needs_each_of_its_topics(secured: SecuredKafka, topology: Topology) -> None:

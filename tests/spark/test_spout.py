@@ -72,13 +72,13 @@ def test_messages_are_delivered_until_acked_or_dead(
     nonsense, *letters = sorted(stage.dead_letters(), key=lambda letter: value(letter), reverse=True)
     assert (value(nonsense), headers_of(nonsense)["dead-letter.reason"]) == (b"nonsense", b"not-avro")
     assert [value(letter) for letter in letters] == [b"line 5", b"line 30"]
-    said = headers_of(letters[0])
-    assert said["mine"] == b"kept"
-    assert said["dead-letter.topic"] == stage.source.encode()
-    assert (said["dead-letter.partition"], said["dead-letter.offset"]) == (b"2", b"1")
-    assert said["dead-letter.reason"] == b"retries-exhausted"
-    assert said["dead-letter.detail"] == b"all 3 attempts failed, the last one with reason failed: never"
-    assert said["dead-letter.by"] == b"lines/0"
+    message = headers_of(letters[0])
+    assert message["mine"] == b"kept"
+    assert message["dead-letter.topic"] == stage.source.encode()
+    assert (message["dead-letter.partition"], message["dead-letter.offset"]) == (b"2", b"1")
+    assert message["dead-letter.reason"] == b"retries-exhausted"
+    assert message["dead-letter.detail"] == b"all 3 attempts failed, the last one with reason failed: never"
+    assert message["dead-letter.by"] == b"lines/0"
     shown = last_figures(stage.kafka, stage.manifest, "lines")
     assert shown["totals"] == {"emitted": 310, "transferred": 310, "executed": 0, "acked": 298}
     assert (shown["failed"], shown["pending"], shown["processes"]) == ({"failed": 12}, 0, 0)

@@ -60,7 +60,7 @@ def submit(
 
 def await_while_it_runs(command: RunningAcker, condition: Callable[[], bool], what: str) -> None:
     eventually(lambda: command.process.poll() is not None or condition(), what, SECONDS)
-    assert command.process.poll() is None, command.said
+    assert command.process.poll() is None, command.output
 
 
 def test_a_bolt_between_components_of_the_sdk(
@@ -78,12 +78,12 @@ def test_a_bolt_between_components_of_the_sdk(
         sdk = stack.enter_context(in_threads(topology, cluster.bootstrap, ("count", "lines")))
         await_while_it_runs(command, lambda: sdk.stats["lines"].acked >= word_count.LINES, "all lines to be acked")
         eventually(lambda: sdk.stats["count"].executed >= word_count.WORDS.total(), "all words to be counted")
-        assert command.end(signal.SIGTERM) == 0, command.said
+        assert command.end(signal.SIGTERM) == 0, command.output
     counted = Counter({word: sdk.stats["count"].counters[word] for word in word_count.WORDS})
     # A line that timed out on a machine with more to do is emitted again.
     assert counted == word_count.WORDS or (sdk.stats["lines"].failed and counted > word_count.WORDS)
-    assert BOLT_LINE.search(command.said), command.said
-    assert "Traceback" not in command.said, command.said
+    assert BOLT_LINE.search(command.output), command.output
+    assert "Traceback" not in command.output, command.output
 
 
 @pytest.fixture
@@ -111,11 +111,11 @@ def test_a_driver_ends_with_the_killed_command(stage: SpoutStage) -> None:
             command.process.kill()
             eventually(lambda: not any(map(is_alive, family)), "Java and the driver to end")
         gone = "the process that submitted this is gone: stopping"
-        eventually(lambda: gone in command.said, "the driver's last line")
-        assert SPOUT_LINE.search(command.said), command.said
-        assert not re.search("Traceback|\tat ", command.said), command.said
+        eventually(lambda: gone in command.output, "the driver's last line")
+        assert SPOUT_LINE.search(command.output), command.output
+        assert not re.search("Traceback|\tat ", command.output), command.output
         with spout_of(stage, "--available-now") as command:
-            assert command.ended(SECONDS) == 0, command.said
+            assert command.ended(SECONDS) == 0, command.output
     assert Counter(bolt.values) == Counter(lines(1_000)), "it ended as by SIGTERM"
     assert stage.committed() == stage.ends()
 
@@ -126,7 +126,7 @@ def test_ctrl_c_ends_a_spout_that_waits_for_room(stage: SpoutStage) -> None:
     # Nothing is acked: two micro-batches are all that may be open, and the third one has begun.
     with spout_of(stage, component="shouted") as command:
         await_while_it_runs(command, lambda: (stage.checkpoint / "offsets" / "2").exists(), "three micro-batches")
-        assert command.end(signal.SIGINT) == 130, command.said
-    assert not re.search("Traceback|\tat |ERROR", command.said), command.said
+        assert command.end(signal.SIGINT) == 130, command.output
+    assert not re.search("Traceback|\tat |ERROR", command.output), command.output
     # Half of what may be open each, a third of that from each partition.
     assert len(stage.received()) == 2 * 3 * 333

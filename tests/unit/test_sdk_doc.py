@@ -34,9 +34,9 @@ def test_the_topology_of_the_page(page: dict[str, Any], capsys: pytest.CaptureFi
         assert set(cluster.emitted("translate")) == {("to", "ot"), ("be", "eb"), ("or", "ro"), ("not", "ton")}
         assert {word for line in cluster.emitted("upper") for word in line[0].split()} == {"TO", "BE", "OR", "NOT"}
         assert (cluster.pending("sentences"), cluster.stats("longest").acked) == ([], 3)
-    said = capsys.readouterr().out
-    assert "0 was fully processed" in said
-    assert "2 was not: failed an empty sentence" in said
+    text = capsys.readouterr().out
+    assert "0 was fully processed" in text
+    assert "2 was not: failed an empty sentence" in text
 
 
 def test_the_example() -> None:

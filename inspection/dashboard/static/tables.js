@@ -28,7 +28,7 @@ function traceLink({ root, at, topology }) {
   return html("a", { href: `/trace/${root}?${new URLSearchParams({ topology, ...(at ? { at } : {}) })}` }, root);
 }
 
-// Which tree that is, nobody has said: the page of the tree looks for it.
+// The root is unknown here: the page of the tree searches for it.
 function oldestLink({ partition, pending, topology }) {
   if (pending === 0) return text(null);
   const href = `/trace/oldest?${new URLSearchParams({ topology, partition })}`;

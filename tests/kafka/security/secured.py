@@ -32,7 +32,7 @@ from tuple_tree.manifest import Manifest
 HERE = Path(__file__).parents[3]
 """Where the modules of the tests are found."""
 
-# Its parameters are optional, and not said to be.
+# Its parameters are optional, and not declared so.
 acl_filter: Any = AclBindingFilter
 
 _BROKER = "broker"

@@ -1,4 +1,4 @@
-"""What is said when Kafka refuses something: one line, which names what, and what to do."""
+"""The error when Kafka refuses a request: one line, which names the resource, and what to do."""
 
 import dataclasses
 import re
@@ -98,10 +98,10 @@ def test_each_acl_that_is_missing_is_named(secured: SecuredKafka, topology: Topo
             running = service(chosen, name, kafka)
 
             checks = partial(prepare_cluster, Cluster(kafka, is_embedded=False), manifest, -1, name)
-            said = error_of(running.run, running.stop, checks if is_command else None)
+            message = error_of(running.run, running.stop, checks if is_command else None)
             named = f"{lacking.resource} {lacking.name}"
-            assert f"{named} may not be" in said or f"{named} has no DESCRIBE ACL" in said, (name, guarantee)
-            assert "acker topics acls MODULE:TOPOLOGY" in said
+            assert f"{named} may not be" in message or f"{named} has no DESCRIBE ACL" in message, (name, guarantee)
+            assert "acker topics acls MODULE:TOPOLOGY" in message
 
 
 @pytest.mark.exhaustive
@@ -110,8 +110,8 @@ def test_settings_of_topics_and_an_operator_without_its_acls(secured: SecuredKaf
     changed = [dataclasses.replace(each, operations=each.operations[:1]) for each in role.permissions]
     _, kafka = user_with(secured, dataclasses.replace(role, permissions=tuple(changed)))
     worker = AckerWorker(topology.name, kafka)
-    said = error_of(worker.run, worker.stop)
-    assert f"topic {topology.name}.acks may not be asked for its settings by this user" in said
+    message = error_of(worker.run, worker.stop)
+    assert f"topic {topology.name}.acks may not be asked for its settings by this user" in message
 
     role = operator_role(topology.manifest)
     prefix, topologies = role.permissions
@@ -144,15 +144,15 @@ def test_an_acl_that_is_removed_ends_a_component(
     try:
         eventually(lambda: latest[-1].emitted, f"{name} to emit")
         secured.forbid(f"User:{user}", f"{topology.name}.{written}")
-        said = ended.last_words()
+        message = ended.last_words()
     finally:
         for thread in (ended, *threads):
             thread.stop()
         for thread in threads:
             thread.join()
-    assert "\n" not in said
-    assert f"topic {topology.name}.{written} may not be written by this user" in said
-    assert "acker topics acls MODULE:TOPOLOGY" in said
+    assert "\n" not in message
+    assert f"topic {topology.name}.{written} may not be written by this user" in message
+    assert "acker topics acls MODULE:TOPOLOGY" in message
 
 
 @pytest.mark.exhaustive
@@ -181,9 +181,9 @@ def test_a_client_that_is_not_let_in_gets_the_reason_and_no_secret_is_shown(
         if "sasl.password" in wrong:
             runner = ComponentRunner(topology, "split", kafka)
             all_said.append(error_of(runner.run, runner.stop))
-        for said in all_said:
-            assert f"authentication or TLS handshake with {secured.broker.bootstrap_servers} failed" in said
-            assert re.search(why, said)
-            assert "acker config show" in said
-            assert right["sasl.password"] not in said
-            assert "wrong-secret" not in said
+        for message in all_said:
+            assert f"authentication or TLS handshake with {secured.broker.bootstrap_servers} failed" in message
+            assert re.search(why, message)
+            assert "acker config show" in message
+            assert right["sasl.password"] not in message
+            assert "wrong-secret" not in message

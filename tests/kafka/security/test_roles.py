@@ -126,13 +126,13 @@ def test_child_processes_get_the_settings_without_showing_them(secured: SecuredK
     with running_acker("run", WORDS, "--ackers", "1", cwd=HERE, environment=environment) as command:
         command.wait_for(f"acked {LINES},")
         seen = command_lines(command)
-        assert command.end(signal.SIGTERM) == 0, command.said
+        assert command.end(signal.SIGTERM) == 0, command.output
     for started in ("spout_sdk.runtime.process", "acker_cli.processes.acker_process"):
         assert started in seen
     settings = acker("config", "show", kafka=user, name=name)
     assert "kafka.sasl.password = ********" in settings.stdout
-    assert user["sasl.password"] not in seen + command.said + printed.stderr + settings.stdout
-    assert "Traceback" not in command.said, command.said
+    assert user["sasl.password"] not in seen + command.output + printed.stderr + settings.stdout
+    assert "Traceback" not in command.output, command.output
 
 
 @pytest.mark.exhaustive

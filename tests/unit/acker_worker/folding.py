@@ -23,12 +23,12 @@ def column(*ids: int) -> IdColumn:
 
 
 def outcomes(step: Step) -> list[Outcome]:
-    """What was told, as (spout, root, `ack` or the fail reason), sorted since order between spouts has no meaning."""
-    told: list[Outcome] = []
+    """The outcomes, as (spout, root, `ack` or the fail reason), sorted since order between spouts has no meaning."""
+    notified: list[Outcome] = []
     for spout, outcome in step.outcomes.items():
-        told += [(spout, root, "ack") for roots in outcome.acked for root in roots.tolist()]
-        told += [(spout, root, reason.word) for root, reason, *_ in outcome.failed]
-    return told
+        notified += [(spout, root, "ack") for roots in outcome.acked for root in roots.tolist()]
+        notified += [(spout, root, reason.word) for root, reason, *_ in outcome.failed]
+    return notified
 
 
 class Log:

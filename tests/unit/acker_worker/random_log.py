@@ -56,9 +56,9 @@ def random_scenario(seed: int, *, faults: bool) -> Scenario:
 
     def take_acks(count: int) -> list[tuple[int, int]]:
         rng.shuffle(open_acks)
-        return heard([open_acks.pop() for _ in range(min(count, len(open_acks)))])
+        return delivered([open_acks.pop() for _ in range(min(count, len(open_acks)))])
 
-    def heard(acks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def delivered(acks: list[tuple[int, int]]) -> list[tuple[int, int]]:
         for root, edge in acks:
             left[root].discard(edge)
             if not left[root]:
@@ -93,7 +93,7 @@ def random_scenario(seed: int, *, faults: bool) -> Scenario:
             zombies.append((writer, sessions[writer]))
             sessions[writer] = rng.randbytes(16)
             log.say(writer=writer, session=sessions[writer], opens=True)
-            log.say(writer=writer, session=sessions[writer], acks=heard(open_acks[:2]))
+            log.say(writer=writer, session=sessions[writer], acks=delivered(open_acks[:2]))
         elif faults and zombies:
             zombie, session = rng.choice(zombies)
             log.say(writer=zombie, session=session, acks=take_acks(2))

@@ -13,13 +13,13 @@ def played(case: Case, root: int) -> list[str]:
     rng = random.Random(f"{case.script} {root}")
     ids = {edge: rng.getrandbits(64) for edge in "abc"}
     log, fold = Log(), new_fold()
-    told = []
+    notified = []
     for message in case.messages():
         val = message.val(ids)
         match message.kind:
             case "T":
                 log.tick()
-                told += outcomes(fold.advance(log.now_ms))
+                notified += outcomes(fold.advance(log.now_ms))
                 continue
             case "I":
                 record = log.say(inits=[(root, val)])
@@ -29,9 +29,9 @@ def played(case: Case, root: int) -> list[str]:
                 record = log.say(fails=[root])
             case _:
                 record = log.say(resets=[root])
-        told += outcomes(fold.apply([record]))
-    assert {(spout, told_root) for spout, told_root, _ in told} <= {(SPOUT, root)}
-    return [outcome for _, _, outcome in told]
+        notified += outcomes(fold.apply([record]))
+    assert {(spout, told_root) for spout, told_root, _ in notified} <= {(SPOUT, root)}
+    return [outcome for _, _, outcome in notified]
 
 
 @pytest.mark.parametrize("root", [0, 1, 2**63, 2**64 - 1])
@@ -43,6 +43,8 @@ def test_fail_carries_the_message_of_the_bolt_whichever_comes_first() -> None:
     log, fold = Log(), new_fold()
     first = fold.apply([log.say(inits=[(1, 5)]), log.say(fails=[1], message="disk full")])
     second = fold.apply([log.say(fails=[2], message="x" * 400_000), log.say(inits=[(2, 5)])])
-    assert [failed for told in first.outcomes.values() for failed in told.failed] == [(1, 1, "disk full", "b/0")]
+    assert [failed for notified in first.outcomes.values() for failed in notified.failed] == [
+        (1, 1, "disk full", "b/0")
+    ]
     # Cut, so that many fit into a notice.
-    assert [failed for told in second.outcomes.values() for failed in told.failed] == [(2, 1, "x" * 500, "b/0")]
+    assert [failed for notified in second.outcomes.values() for failed in notified.failed] == [(2, 1, "x" * 500, "b/0")]

@@ -35,7 +35,7 @@ def test_time_is_that_of_the_records_and_never_goes_back() -> None:
     fold.apply([late])
     assert fold.clock_ms == log.now_ms
     log.tick(1)
-    # The first was last heard of three ticks ago. The second came with a clock that was behind, but only just now.
+    # The first sent its last batch three ticks ago. The second came with a clock that was behind, but only just now.
     assert [(root, outcome) for _, root, outcome in outcomes(fold.apply([log.say(writer="c/0")]))] == [(1, "timeout")]
 
 

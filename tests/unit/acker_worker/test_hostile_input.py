@@ -1,4 +1,4 @@
-"""Input that somebody chose, or a clock that jumps, costs neither time, memory nor liveness without bound."""
+"""Hostile input, or a clock that jumps, costs neither time, memory nor liveness without bound."""
 
 import numpy as np
 

@@ -21,8 +21,8 @@ class Spouts:
         self.scenario = scenario
         self.outcomes: dict[int, str] = {}
 
-    def take(self, told: list[Outcome]) -> None:
-        for spout, root, outcome in told:
+    def take(self, notified: list[Outcome]) -> None:
+        for spout, root, outcome in notified:
             assert self.scenario.owners[root] == spout
             assert outcome != "ack" or root in self.scenario.acked, f"{root:x} was acked with open tuples"
             self.outcomes.setdefault(root, outcome)
@@ -43,18 +43,18 @@ def killed(scenario: Scenario, rng: random.Random) -> tuple[Spouts, int]:
     done = False
     while not done:
         records = log.records[fold.position : fold.position + rng.randint(1, 25)]
-        told = outcomes(fold.apply(records))
+        notified = outcomes(fold.apply(records))
         next_ms = log.records[fold.position].append_ms if fold.position < len(log.records) else log.now_ms + FAR_MS
         if rng.random() < 0.3 and not fold.rebuilding:
             # The partition is read to its end as far as the broker has it: the idle clock may move up to what is next.
-            told += outcomes(fold.advance(rng.randint(fold.clock_ms, max(fold.clock_ms, next_ms))))
+            notified += outcomes(fold.advance(rng.randint(fold.clock_ms, max(fold.clock_ms, next_ms))))
         if rng.random() < 0.1:
             # Killed with notices in its buffers: some were sent, in order, some were not.
-            spouts.take(told[: rng.randint(0, len(told))])
+            spouts.take(notified[: rng.randint(0, len(notified))])
             fold = PartitionFold(0, 1, SETTINGS, committed)
             kills += 1
             continue
-        spouts.take(told)
+        spouts.take(notified)
         if rng.random() < 0.4:
             committed = fold.progress
         if rng.random() < 0.15:
@@ -115,8 +115,8 @@ def test_an_expiry_is_told_again_because_the_earlier_owner_may_not_have_seen_it(
     fold.apply([log.say(writer="c/0")])
     progress = fold.progress
     again = PartitionFold(0, 1, SETTINGS, Progress(progress.offset, 0, progress.clock_ms))
-    told = outcomes(again.apply([*log.records, log.say(acks=[(2, 2)])]))
-    assert [(root, outcome) for _, root, outcome in told] == [(2, "timeout")]
+    notified = outcomes(again.apply([*log.records, log.say(acks=[(2, 2)])]))
+    assert [(root, outcome) for _, root, outcome in notified] == [(2, "timeout")]
     assert [outcome for _, _, outcome in outcomes(fold.apply(log.records[-1:]))] == ["ack"]
 
 

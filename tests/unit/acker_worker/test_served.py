@@ -47,8 +47,8 @@ class Rig:
     def __init__(self) -> None:
         self.now = 100.0
         self.workers: list[PlayedWorker] = []
-        self.said: list[WorkerStats] = []
-        self.served = Served("words", self._make, self.said.append, lambda: self.now)
+        self.published: list[WorkerStats] = []
+        self.served = Served("words", self._make, self.published.append, lambda: self.now)
 
     def _make(self, manifest: Manifest, on_stats: OnStats) -> PlayedWorker:
         self.workers.append(PlayedWorker(manifest, on_stats))
@@ -90,7 +90,7 @@ def test_a_worker_works_from_the_manifest_on(rig: Rig) -> None:
     assert rig.served.silence_s == 5
     rig.workers[0].on_stats(WorkerStats(partitions=2, records=7))
     assert (rig.served.silence_s, rig.served.stats.records) == (0, 7)
-    assert rig.said == [WorkerStats(partitions=2, records=7)]
+    assert rig.published == [WorkerStats(partitions=2, records=7)]
 
 
 def test_a_running_topology_keeps_its_ack_partitions(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:

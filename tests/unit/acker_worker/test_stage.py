@@ -14,8 +14,8 @@ def test_what_a_bolt_says_of_a_fail_is_not_lost_to_an_outcome_before_it() -> Non
     log.say(inits=[(1, 5)], acks=[(1, 5)])
     log.say(fails=[1], message="too late")
     log.say(inits=[(1, 7)])
-    told = new_fold().apply(log.records).outcomes[SPOUT]
-    assert ([roots.tolist() for roots in told.acked], told.failed) == (
+    notified = new_fold().apply(log.records).outcomes[SPOUT]
+    assert ([roots.tolist() for roots in notified.acked], notified.failed) == (
         [[1]],
         [(1, FailReason.FAILED, "too late", "b/0")],
     )

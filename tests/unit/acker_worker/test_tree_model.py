@@ -37,7 +37,7 @@ class Tree:
     failed: bool = False
     disturbed: bool = False
     """A repeat that cannot be recognised, or a time-out, touched it: it may be silent, but must not lie."""
-    told: str | None = None
+    outcome: str | None = None
     born: int | None = None
     touched: int = 0
     """Ticks at which its first and its last message was delivered."""
@@ -117,13 +117,15 @@ class Trees(RuleBasedStateMachine):
     def deliver(self, count: int, writer: str) -> None:
         self.random.shuffle(self.bag)
         batch, self.bag = self.bag[:count], self.bag[count:]
-        said = {kind: [(root, val) for k, root, val in batch if k == kind] for kind in ("init", "ack", "fail", "reset")}
+        entries = {
+            kind: [(root, val) for k, root, val in batch if k == kind] for kind in ("init", "ack", "fail", "reset")
+        }
         record = self.log.say(
             writer=writer,
-            inits=said["init"],
-            acks=said["ack"],
-            fails=[root for root, _ in said["fail"]],
-            resets=[root for root, _ in said["reset"]],
+            inits=entries["init"],
+            acks=entries["ack"],
+            fails=[root for root, _ in entries["fail"]],
+            resets=[root for root, _ in entries["reset"]],
         )
         self.delivered.append(record)
         for _, root, _ in batch:
@@ -167,24 +169,24 @@ class Trees(RuleBasedStateMachine):
                 tree.disturbed = True
             if tree.born is not None and self._now() - tree.born >= SETTINGS.max_age_ticks:
                 tree.disturbed = True
-        self._hear(outcomes(self.fold.advance(self.log.now_ms)))
+        self._take_outcomes(outcomes(self.fold.advance(self.log.now_ms)))
 
     def _apply(self, record: LogRecord) -> None:
-        self._hear(outcomes(self.fold.apply([record])))
+        self._take_outcomes(outcomes(self.fold.apply([record])))
 
-    def _hear(self, told: list[Outcome]) -> None:
-        for _, root, outcome in told:
+    def _take_outcomes(self, notified: list[Outcome]) -> None:
+        for _, root, outcome in notified:
             tree = self.trees[root]
             if outcome == "ack":
                 assert tree.complete, f"tree {root:x} was acked with open tuples"
             elif outcome == "failed":
                 assert tree.failed
-            tree.told = tree.told or outcome
+            tree.outcome = tree.outcome or outcome
 
     def _check_not_silent(self, tree: Tree) -> None:
         if tree.complete and not tree.undelivered and not tree.disturbed:
-            assert tree.told is not None, f"tree {tree.root:x} is complete, and there was no notice"
-            assert tree.told == "ack" or tree.failed
+            assert tree.outcome is not None, f"tree {tree.root:x} is complete, and there was no notice"
+            assert tree.outcome == "ack" or tree.failed
 
 
 TestTrees = Trees.TestCase

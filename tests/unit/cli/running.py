@@ -66,16 +66,16 @@ class RunningAcker:
             reader.start()
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """All that it has written so far."""
         return "".join([*self.out, *self.err])
 
     def wait_for(self, text: str) -> None:
         """Waits until the text stands in its output."""
-        self.wait_until(lambda: text in self.said, repr(text))
+        self.wait_until(lambda: text in self.output, repr(text))
 
     def wait_for_output(self) -> None:
-        """Waits for a line on its standard output: it comes on a way of its own, so what was said may be here first."""
+        """Waits for a line on its standard output: standard error may be here before it."""
         self.wait_until(lambda: bool(self.out), "a line on its standard output")
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
@@ -83,11 +83,11 @@ class RunningAcker:
         try:
             eventually(lambda: condition() or self.process.poll() is not None, what, PATIENCE)
         except AssertionError as error:
-            error.add_note(f"it said:\n{self.said}")
+            error.add_note(f"its output:\n{self.output}")
             raise
         if self.process.poll() is not None:
             self.ended()
-        assert condition(), f"{what} did not happen before it ended; it said:\n{self.said}"
+        assert condition(), f"{what} did not happen before it ended; its output:\n{self.output}"
 
     def ended(self, seconds: float = PATIENCE) -> int:
         """Waits until the command has ended and all its output is here, and returns the exit code."""
@@ -158,7 +158,7 @@ def call_acker(
     return Run(whole, code, out.getvalue(), err.getvalue())
 
 
-def said(run: Run) -> Any:
+def json_of(run: Run) -> Any:
     """The JSON of a command that did what it was to do."""
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)

@@ -56,7 +56,7 @@ def test_principals_and_roles_that_are_refused() -> None:
 def test_the_command_asks_no_broker() -> None:
     named = ("examples.word_count:topology", "--bootstrap-servers", "kafka-1:9093")
     run = call_acker("topics", "acls", *named, "--role", "viewer", cwd=ROOT)
-    assert run.stdout.startswith("# whoever looks into it\n"), run.stderr
+    assert run.stdout.startswith("# a user of acker top, trace, doctor and dashboard\n"), run.stderr
     start = "kafka-acls --bootstrap-server kafka-1:9093 --command-config admin.properties --add --allow-principal "
     assert f"{start}User:word-count.viewer --operation Read --group acker.catalogue\n" in run.stdout
     shown = json.loads(call_acker("topics", "acls", *named, "--json", cwd=ROOT).stdout)

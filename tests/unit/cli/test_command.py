@@ -52,11 +52,11 @@ ERRORS = {
 }
 
 
-def assert_one_line(run: Run, said: str, code: int = 1) -> None:
+def assert_one_line(run: Run, expected_text: str, code: int = 1) -> None:
     assert (run.returncode, run.stdout) == (code, ""), run
     assert run.stderr.startswith("acker: "), run
     assert run.stderr.count("\n") == 1, run
-    assert said in run.stderr, run
+    assert expected_text in run.stderr, run
 
 
 def test_every_help_text_has_examples(tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_without_a_subcommand_there_is_help(tmp_path: Path) -> None:
 
 
 def test_a_command_line_that_cannot_be_understood(tmp_path: Path) -> None:
-    for command, said in NOT_UNDERSTOOD.items():
+    for command, expected_text in NOT_UNDERSTOOD.items():
         run = call_acker(*command.split(), cwd=tmp_path)
-        assert_one_line(run, said, code=2)
+        assert_one_line(run, expected_text, code=2)
         assert "--help" in run.stderr
 
 
@@ -91,8 +91,8 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
     assert_one_line(needy, "No module named 'no_such_package'")
     assert f"({tmp_path / 'needy.py'}, line 2); install it where acker runs: " in needy.stderr
     assert needy.stderr.strip().endswith("-m pip install no_such_package")
-    for command, said in ERRORS.items():
-        assert_one_line(call_acker(*command.split(), cwd=tmp_path), said)
+    for command, expected_text in ERRORS.items():
+        assert_one_line(call_acker(*command.split(), cwd=tmp_path), expected_text)
     no_java = {"PATH": str(tmp_path), "JAVA_HOME": ""}
     assert_one_line(call_acker("kafka", cwd=tmp_path, environment=no_java), "Install Java 17")
 
@@ -105,8 +105,8 @@ def test_a_traceback_only_if_it_is_asked_for(tmp_path: Path) -> None:
         run = call_acker(*arguments, cwd=tmp_path, environment={"ACKER_TRACEBACK": value})
         assert ("Traceback" in run.stderr) is shown
     assert explain(TopicError("t.acks", "does not exist. Create it")) == "topic t.acks does not exist. Create it"
-    for said in ("ZeroDivisionError", "--traceback"):
-        assert said in explain(ZeroDivisionError("by zero"))
+    for expected_text in ("ZeroDivisionError", "--traceback"):
+        assert expected_text in explain(ZeroDivisionError("by zero"))
 
 
 def test_config_show(tmp_path: Path) -> None:

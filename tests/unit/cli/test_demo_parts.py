@@ -112,7 +112,7 @@ class World:
     def __init__(self, directory: Path, *lines: int) -> None:
         directory.mkdir()
         self.directory, self.now = directory, 0.0
-        self.said: list[str] = []
+        self.printed: list[str] = []
         self.todo: list[int] = []
         self.process(*lines)
 
@@ -130,7 +130,7 @@ class World:
     def verified(self) -> bool:
         expected = Counter("aba")
         results = KeptResults(self.directory)
-        return Verification(results, 3, expected, 10.0, self.said.append, lambda: self.now, self.pause).run()
+        return Verification(results, 3, expected, 10.0, self.printed.append, lambda: self.now, self.pause).run()
 
 
 def test_the_verdict_on_a_run_in_containers(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ def test_the_verdict_on_a_run_in_containers(tmp_path: Path) -> None:
         world = World(tmp_path / str(number), *before)
         world.todo = [*later]
         assert world.verified() is is_right, number
-        assert (world.now, world.said[-1].startswith(counts)) == (after_s, True), number
-        assert ("no line was acked for 10 s" in "\n".join(world.said)) == (before == (0,)), number
+        assert (world.now, world.printed[-1].startswith(counts)) == (after_s, True), number
+        assert ("no line was acked for 10 s" in "\n".join(world.printed)) == (before == (0,)), number
     too_many = World(tmp_path / "more", 0, 1, 2)
     with closing(CountStore(too_many.directory, 1)) as store:
         store.add([(7, 0, "b")])

@@ -89,7 +89,7 @@ def test_what_takes_long_to_stop_says_so(monkeypatch: pytest.MonkeyPatch, capfd:
 
 @pytest.mark.parametrize("command", ["topologies list", "top orders", "worker", "doctor"])
 def test_ctrl_c_ends_a_command_that_waits_for_a_broker(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody answers at this address, and a call that waits within librdkafka would not be interrupted."""
+    """No broker answers at this address, and a call that waits within librdkafka would not be interrupted."""
     ended, in_time = threading.Event(), []
 
     def interrupt_and_wait() -> None:

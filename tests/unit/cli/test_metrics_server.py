@@ -1,4 +1,4 @@
-"""When health is lost, and what is said of a port that cannot be had."""
+"""When health is lost, and the error of a port that is in use."""
 
 import json
 import socket
@@ -49,11 +49,11 @@ def test_health_is_lost_where_a_loop_does_not_turn_or_does_nothing() -> None:
 def test_an_address_that_cannot_be_had_is_an_error_that_says_what_to_do() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]
-        for section, said in (
+        for section, message in (
             (MetricsSection(port=port), f"at 127.0.0.1, port {port}: Address already in use"),
             (MetricsSection(port=0, host="192.0.2.1"), r"metrics cannot be served at 192\.0\.2\.1"),
         ):
-            with pytest.raises(SettingsError, match=said) as raised, metrics_served(section, [], Health(dict)):
+            with pytest.raises(SettingsError, match=message) as raised, metrics_served(section, [], Health(dict)):
                 raise AssertionError("it was served")
             assert "ACKER_METRICS__" in str(raised.value)
 

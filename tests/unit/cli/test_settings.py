@@ -146,7 +146,7 @@ def test_errors_do_not_repeat_a_secret(file: Path) -> None:
 
 
 def test_a_wrong_value_is_one_line_that_names_flag_variable_and_key() -> None:
-    for assignment, said in {
+    for assignment, message in {
         "worker.log_interval_s=soon": ["'soon'", "flag --set", "valid number"],
         "worker.commit_interval_s=0": ["greater than 0"],
         "local_kafka.port=70000": ["less than or equal to 65535"],
@@ -156,19 +156,19 @@ def test_a_wrong_value_is_one_line_that_names_flag_variable_and_key() -> None:
     }.items():
         name = assignment.partition("=")[0]
         error = refused(Flags(assignments=[assignment]))
-        for part in [*said, f"--set {name}=", names.variable(name), names.file_key(name), "acker.toml"]:
+        for part in [*message, f"--set {name}=", names.variable(name), names.file_key(name), "acker.toml"]:
             assert part in error, assignment
 
 
 def test_unknown_settings_get_a_hint(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for toml, said in {
+    for toml, message in {
         "[kakfa]\nx = 1\n": "did you mean kafka?",
         "[worker]\nlog_intervall_s = 1\n": "did you mean worker.log_interval_s?",
         "loglevel = 'info'\n": "did you mean log_level?",
         "zzz = 1\n": "take it out",
     }.items():
         file.write_text(toml)
-        for part in ("unknown setting", said, str(file)):
+        for part in ("unknown setting", message, str(file)):
             assert part in refused(), toml
     file.write_text("worker = \n")
     assert "is not TOML: Invalid value" in refused()

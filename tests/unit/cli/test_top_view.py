@@ -13,7 +13,7 @@ from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.view import TopologyView
 from kafka_clients.errors import UnknownTopologyError
 from spout_sdk.statistics.stats import Stats
-from tests.unit.inspection.reports import NOW, acker, manifest, said
+from tests.unit.inspection.reports import NOW, acker, manifest, stats_record
 from tuple_tree.latency import LatencyHistogram
 
 LONG = "a-bolt-with-a-very-long-name-that-fits-no-column"
@@ -36,7 +36,7 @@ def busy() -> TopologyView:
         lines = Stats("lines", (1,), (0,), **counts, pending=10_000, complete_latency=took)
         long = Stats(LONG, (2,), (0,), executed=many, acked=many, errors=3, last_error="ValueError: " + "x" * 300)
         partition = PartitionStats(1, 1_234_567, 12, clock_lag_ms=2500, rebuilding=True, committed=48_123, oldest_ms=1)
-        view.feed([said(lines, 2 + number, at_ms), said(long, 2 + number, at_ms)])
+        view.feed([stats_record(lines, 2 + number, at_ms), stats_record(long, 2 + number, at_ms)])
         view.feed([acker(WorkerStats(entries=many, by_partition=(partition,)), 100 + number, at_ms)])
     view.feed_lags({"split": 4_812_345, LONG: 0}, 7)
     return view

@@ -39,7 +39,7 @@ def state(page: Page, name: str) -> str:
 
 
 def test_what_a_record_says_is_text_and_nothing_else(context: BrowserContext, served: DashboardServer) -> None:
-    """Anybody who may write to a topic decides what stands in an error; the page must not run it, nor fetch for it."""
+    """A client that may write to a topic chooses the text of an error: the page must not run it, nor fetch for it."""
     asked: list[str] = []
     context.on("request", lambda request: asked.append(request.url))
     page = context.new_page()

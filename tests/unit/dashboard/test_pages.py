@@ -58,7 +58,7 @@ def test_a_tree_is_what_trace_prints(served: DashboardServer, figures: Figures) 
 
 
 def test_errors_say_what_to_do(served: DashboardServer, figures: Figures) -> None:
-    for asked, status, said in (
+    for asked, status, message in (
         (f"trace?root={GONE:#x}", 404, "Search further back"),
         (f"trace?root={LARGE:#x}", 503, "60 s at most"),
         ("trace?root=yesterday", 400, "give 64 bits in hexadecimal"),
@@ -74,7 +74,7 @@ def test_errors_say_what_to_do(served: DashboardServer, figures: Figures) -> Non
     ):
         answer = request(served.port, f"/api/{asked}")
         assert answer.status == status, asked
-        assert said in answer.json["error"], asked
+        assert message in answer.json["error"], asked
     figures.broken = True
     answer = request(served.port, "/api/snapshot?topology=words")
     assert answer.status == 503

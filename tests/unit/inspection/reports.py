@@ -20,7 +20,7 @@ def manifest(**bolts: tuple[str, ...]) -> Manifest:
     return manifest_of(spout("lines", tasks=2), *receiving, ack_partitions=2)
 
 
-def said(stats: Stats, uptime_s: float, at_ms: int, *, ended: bool = False, run: str = "a") -> StatsRecord:
+def stats_record(stats: Stats, uptime_s: float, at_ms: int, *, ended: bool = False, run: str = "a") -> StatsRecord:
     record = StatsRecord(
         "component", stats.component, "host", stats.pids[0], run, int(uptime_s * 1000), ended, stats.to_dict()
     )
@@ -40,6 +40,6 @@ def each_second(counts: Iterable[int], *, pid: int = 1, begin_s: float = 100.0, 
     """One record a second of a process that is `begin_s` old, the last of them at `at_ms`."""
     found = list(counts)
     return [
-        said(lines(count, pid=pid), begin_s + number, at_ms - 1000 * (len(found) - 1 - number))
+        stats_record(lines(count, pid=pid), begin_s + number, at_ms - 1000 * (len(found) - 1 - number))
         for number, count in enumerate(found)
     ]

@@ -43,7 +43,7 @@ def test_a_root_is_read_as_it_is_shown(root: int) -> None:
 
 
 def test_moments() -> None:
-    for said, ms in {
+    for shown, ms in {
         "90s": 910_000,
         "0.5m": 970_000,
         "2h": 1_000_000 - 7_200_000,
@@ -51,23 +51,23 @@ def test_moments() -> None:
         "1970-01-01T00:00:10Z": 10_000,
         "2026-03-01": round(datetime(2026, 3, 1).timestamp() * 1_000),
     }.items():
-        assert since_ms(said, 1_000_000) == ms
-    for said in ("", "soon", "5", "5w", "-1h", "1 h", "s", "2026-13-01"):
+        assert since_ms(shown, 1_000_000) == ms
+    for shown in ("", "soon", "5", "5w", "-1h", "1 h", "s", "2026-13-01"):
         with pytest.raises(MomentError, match="30m, 2h or 1d"):
-            since_ms(said, 0)
+            since_ms(shown, 0)
 
 
 def test_what_is_no_root_and_no_message_is_refused() -> None:
     for text in ("", "words", "0x", "1" * 21, str(2**64), "12g", "0x12345678901234567", "-ff"):
         with pytest.raises(RootFormError, match="hexadecimal"):
             parse_root(text)
-    for text, said in {
+    for text, shown in {
         "17": "give SPOUT/PARTITION/OFFSET",
         "split/0/1": "has no spout 'split': it has other, lines",
         "lines/4096/1": "cannot have a root: partition 4096",
         "lines/1/2/64": "cannot have a root: attempt 64",
     }.items():
-        with pytest.raises(RootFormError, match=said):
+        with pytest.raises(RootFormError, match=shown):
             positions_of_message(text, manifest())
 
 
@@ -89,7 +89,9 @@ def test_what_is_said_of_a_root_is_found_in_batches() -> None:
     ):
         seen.see_batch(1, offset, 1_000, encode_ack_batch(batch))
     seen.see_batch(1, 6, 1_000, b"no batch")
-    assert [(told.kind, told.offset, told.val, told.dropped) for told in seen.found[ROOT].entries] == [
+    assert [
+        (outcomes.kind, outcomes.offset, outcomes.val, outcomes.dropped) for outcomes in seen.found[ROOT].entries
+    ] == [
         ("init", 0, 31, ""),
         ("reset", 0, 0, ""),
         ("init", 1, 31, "repeated"),
@@ -99,5 +101,5 @@ def test_what_is_said_of_a_root_is_found_in_batches() -> None:
         ("ack", 4, 31, "superseded"),
         ("init", 5, 31, "duplicate"),
     ]
-    assert [told.message for told in seen.found[ROOT].entries if told.kind == "fail"] == ["no"]
+    assert [outcomes.message for outcomes in seen.found[ROOT].entries if outcomes.kind == "fail"] == ["no"]
     assert seen.found[4].entries == []

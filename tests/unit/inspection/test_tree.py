@@ -48,7 +48,7 @@ def assert_true_of(forest: Forest, tree: Tree) -> None:
         assert node.state is (State.ACKED if grown.acked else State.OPEN)
         parents = [forest.tuples[at] for at in grown.parents if tree.root in forest.tuples[at].edges]
         if node.origin is Origin.AMBIGUOUS:
-            # Only what was not acked yet has not said whose children it has.
+            # The children of a tuple are unknown until its ack.
             assert not any(parent.acked for parent in parents)
         elif len(parents) == 1:
             assert parents_in(tree, node) == {(parents[0].bolt, parents[0].task, parents[0].offset)}
@@ -56,9 +56,9 @@ def assert_true_of(forest: Forest, tree: Tree) -> None:
             assert parents_in(tree, node) <= {(parent.bolt, parent.task, parent.offset) for parent in parents}
     open_ = sum(not grown.acked for grown in forest.of(tree.root))
     assert tree.status is (Status.OPEN if open_ else Status.ACKED)
-    said = verdict(tree)
+    message = verdict(tree)
     total = len(tree.nodes)
-    assert said.startswith(f"open: {open_} of {total} tuple" if open_ else "acked after ")
+    assert message.startswith(f"open: {open_} of {total} tuple" if open_ else "acked after ")
 
 
 @given(st.integers(0, 2**32), st.integers(1, 4), st.floats(0, 1), st.booleans())
@@ -154,9 +154,11 @@ def test_executions_that_are_repeated_are_named() -> None:
         tree = build_tree(forest.records(ROOT))
         assert [node.origin for node in tree.nodes] == [Origin.REPORTED, Origin.UNREPORTED, Origin.REPORTED]
         if stray_is_acked:
-            said = f"offset {forest.tuples[stray].offset} of `count` task 0 comes from an execution that was interrup"
+            message = (
+                f"offset {forest.tuples[stray].offset} of `count` task 0 comes from an execution that was interrup"
+            )
             assert tree.status is Status.OPEN
-            assert said in verdict(tree)
+            assert message in verdict(tree)
         else:
             assert [node.state for node in tree.nodes] == [State.ACKED, State.OPEN, State.ACKED]
             assert verdict(tree).endswith(

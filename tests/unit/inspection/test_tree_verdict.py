@@ -1,4 +1,4 @@
-"""What is said of a tree: its verdict, and how far those are who have to ack."""
+"""The verdict of a tree, and the positions of the tasks that have to ack."""
 
 from inspection.trace.tree import Status, build_tree
 from inspection.trace.verdict import verdict
@@ -40,13 +40,13 @@ def test_how_far_a_task_is() -> None:
     forest = Forest(9, (ROOT,))
     line_of_words(forest, 1, stuck=0)
     forest.tuples[1].offset = 1
-    for committed, said in (
+    for committed, message in (
         ({}, "`count` task 0 has not acked offset"),
         ({("count", 0): 0}, "`count` task 0 is 1 behind"),
         ({("count", 0): 1}, "`count` task 0 has done all before offset 1, but not that"),
         ({("count", 0): 9}, "`count` task 0 has committed beyond offset 1 without an ack of it"),
     ):
-        assert said in verdict(build_tree(forest.records(ROOT), committed))
+        assert message in verdict(build_tree(forest.records(ROOT), committed))
 
 
 def test_tuples_that_are_not_there_are_said_to_be_missing() -> None:

@@ -10,7 +10,7 @@ from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.moments import BrokerClock
 from inspection.view import ComponentView, TopologyView
 from spout_sdk.statistics.stats import Stats
-from tests.unit.inspection.reports import NOW, acker, each_second, lines, manifest, said
+from tests.unit.inspection.reports import NOW, acker, each_second, lines, manifest, stats_record
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.manifest import Manifest
 from tuple_tree.process_stats import StatsRecord
@@ -35,8 +35,8 @@ def component(view: TopologyView, name: str = "lines", now_ms: int = NOW) -> Com
         # Only the last five seconds count.
         (each_second([0, 1000, 2000, 2010, 2020, 2030, 2040, 2050]), 10.0, 2050),
         # A young process began with nothing; of an old one a single record gives no rate.
-        ([said(lines(30), 2.0, NOW)], 15.0, 30),
-        ([said(lines(1_000_000), 5000.0, NOW)], 0.0, 1_000_000),
+        ([stats_record(lines(30), 2.0, NOW)], 15.0, 30),
+        ([stats_record(lines(1_000_000), 5000.0, NOW)], 0.0, 1_000_000),
         # Records that are lost, or come twice, change nothing.
         (each_second(TEN_A_SECOND)[:6] + each_second(TEN_A_SECOND)[8:], 10.0, 100),
         ([*each_second(TEN_A_SECOND), each_second(TEN_A_SECOND)[-1], each_second(TEN_A_SECOND)[3]], 10.0, 100),
@@ -54,15 +54,17 @@ def test_a_killed_process_is_gone_after_ten_seconds_and_one_that_ends_at_once() 
     assert (silent["emitted_per_second"], silent["processes"]) == (0.0, 1)
     gone = component(view, now_ms=NOW + 10_000)
     assert (gone["processes"], gone["owned_tasks"], gone["totals"]["emitted"]) == (0, 0, 60)
-    ended = component(fed([*each_second(range(0, 70, 10)), said(lines(65, pending=4), 106.0, NOW, ended=True)]))
+    ended = component(fed([*each_second(range(0, 70, 10)), stats_record(lines(65, pending=4), 106.0, NOW, ended=True)]))
     assert (ended["processes"], ended["pending"], ended["emitted_per_second"]) == (0, 0, 0.0)
     assert ended["totals"]["emitted"] == 65
 
 
 def test_a_restart_counts_from_nothing_again_and_loses_nothing() -> None:
-    view = fed([*each_second(range(0, 70, 10), at_ms=NOW - 3000), said(lines(66), 107.0, NOW - 2500, ended=True)])
+    view = fed(
+        [*each_second(range(0, 70, 10), at_ms=NOW - 3000), stats_record(lines(66), 107.0, NOW - 2500, ended=True)]
+    )
     # A container starts again with the same host and process id.
-    view.feed([said(lines(7), 1.0, NOW - 1000, run="b"), said(lines(14), 2.0, NOW, run="b")])
+    view.feed([stats_record(lines(7), 1.0, NOW - 1000, run="b"), stats_record(lines(14), 2.0, NOW, run="b")])
     found = component(view)
     assert (found["emitted_per_second"], found["totals"]["emitted"], found["processes"]) == (7.0, 80, 1)
 
@@ -73,7 +75,7 @@ def test_latencies_are_of_the_window_and_failures_are_totals() -> None:
         slow.record(1.0)
         both.record(0.001)
     view = fed(
-        said(Stats("lines", (1,), (0,), complete_latency=each), 100 + 5 * number, NOW - 10_000 + 5000 * number)
+        stats_record(Stats("lines", (1,), (0,), complete_latency=each), 100 + 5 * number, NOW - 10_000 + 5000 * number)
         for number, each in enumerate([both, both, both.merged(slow)])
     )
     found = component(view)["complete_latency"]
@@ -81,7 +83,7 @@ def test_latencies_are_of_the_window_and_failures_are_totals() -> None:
     assert found["p50"] == pytest.approx(1000, rel=0.125)
     first = Stats("lines", (1,), failed={"timeout": 3}, errors=1, last_error="ValueError: old", dead_letters=1)
     second = Stats("lines", (2,), failed={"timeout": 1, "failed": 2}, errors=2, last_error="ValueError: new")
-    failures = component(fed([said(first, 200, NOW - 500, ended=True), said(second, 100, NOW)]))
+    failures = component(fed([stats_record(first, 200, NOW - 500, ended=True), stats_record(second, 100, NOW)]))
     assert failures["failed"] == {"timeout": 4, "failed": 2}
     assert (failures["errors"], failures["last_error"], failures["dead_letters"]) == (3, "ValueError: new", 1)
 
@@ -97,9 +99,9 @@ def test_the_rate_of_an_edge_follows_from_the_counts_at_its_ends() -> None:
     crossed = TopologyView(manifest(split=("lines",), left=("lines", "split"), right=("lines", "split")))
     for number in range(7):
         uptime, at_ms = 100 + number, NOW - 6000 + 1000 * number
-        spout = said(Stats("lines", (1,), (0,), transferred=40 * number), uptime, at_ms)
-        split = said(Stats("split", (2,), (0,), executed=25 * number, transferred=75 * number), uptime, at_ms)
-        audit = said(Stats("audit", (3,), (0,), executed=15 * number, transferred=number), uptime, at_ms)
+        spout = stats_record(Stats("lines", (1,), (0,), transferred=40 * number), uptime, at_ms)
+        split = stats_record(Stats("split", (2,), (0,), executed=25 * number, transferred=75 * number), uptime, at_ms)
+        audit = stats_record(Stats("audit", (3,), (0,), executed=15 * number, transferred=number), uptime, at_ms)
         view.feed([spout, split, audit])
         crossed.feed([spout])
     assert edges(view) == {
@@ -179,7 +181,7 @@ def test_a_wrong_clock_of_the_reader_does_not_make_processes_look_gone(ahead_ms:
 
 
 def working(number: int, *executed: int, busy_ms: tuple[int, ...], pid: int = 1, tasks: tuple[int, ...]) -> StatsRecord:
-    """Of a process of the bolt `split`, `number` seconds after it was first heard."""
+    """Of a process of the bolt `split`, `number` seconds after its first record."""
     of_tasks = [str(task) for task in tasks]
     stats = Stats(
         "split",
@@ -189,7 +191,7 @@ def working(number: int, *executed: int, busy_ms: tuple[int, ...], pid: int = 1,
         task_busy_ms=dict(zip(of_tasks, busy_ms, strict=True)),
         executed=sum(executed),
     )
-    return said(stats, 100 + number, NOW - 6000 + 1000 * number)
+    return stats_record(stats, 100 + number, NOW - 6000 + 1000 * number)
 
 
 def test_how_busy_tasks_are_and_how_evenly_the_tuples_are_spread() -> None:
@@ -218,7 +220,7 @@ def test_how_busy_tasks_are_and_how_evenly_the_tuples_are_spread() -> None:
 
 def test_each_component_has_a_history_of_its_own() -> None:
     records = [working(n, 10 * n, busy_ms=(400 * n,), tasks=(0,)) for n in range(-20, 7)]
-    view = fed([*records, *(said(lines(n), n, NOW - 60_000 + 1000 * n) for n in range(1, 60))])
+    view = fed([*records, *(stats_record(lines(n), n, NOW - 60_000 + 1000 * n) for n in range(1, 60))])
     of_split = view.history("split")
     assert of_split["component"] == "split"
     assert {(point["executed_per_second"], point["busy"]) for point in of_split["points"][1:]} == {(10.0, 0.4)}
@@ -229,7 +231,7 @@ def test_each_component_has_a_history_of_its_own() -> None:
 def test_the_points_of_the_history_are_an_hour_at_most() -> None:
     view = TopologyView(manifest())
     begin = NOW // 5000 * 5000
-    view.feed(said(lines(10 * second), second, begin + 1000 * second - 1) for second in range(1, 4001))
+    view.feed(stats_record(lines(10 * second), second, begin + 1000 * second - 1) for second in range(1, 4001))
     points = view.history()["points"]
     assert len(points) == 720
     assert [point["at"] for point in points[:2]] == [points[0]["at"], points[0]["at"] + 5000]

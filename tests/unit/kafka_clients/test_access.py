@@ -117,7 +117,7 @@ def test_what_is_lacking_is_half_a_sentence() -> None:
         ((read, write), ["DESCRIBE"], "may not be read or written by this user"),
         ((Operation.DESCRIBE_CONFIGS,), ["READ"], "may not be asked for its settings by this user"),
     ]
-    for needed, allowed, said in cases:
-        assert shortfall(needed, allowed) == said
+    for needed, allowed, message in cases:
+        assert shortfall(needed, allowed) == message
     assert remedy("split") == "allow it with what acker topics acls MODULE:TOPOLOGY --role split prints"
     assert "--role" not in remedy()

@@ -29,18 +29,18 @@ def test_a_client_is_lost_that_has_no_broker_twice_in_a_row() -> None:
 
 def test_a_broker_that_cannot_be_reached_is_known() -> None:
     """As a real client has it."""
-    monitor, heard = BrokerMonitor(), list[str]()
+    monitor, received = BrokerMonitor(), list[str]()
 
-    def hear(said: str) -> None:
-        heard.append(said)
-        monitor.on_stats(said)
+    def hear(message: str) -> None:
+        received.append(message)
+        monitor.on_stats(message)
 
     settings = {**monitor.settings, "statistics.interval.ms": 50, "stats_cb": hear}
     consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, **settings})
 
     def looked() -> bool:
         consumer.poll(0.05)
-        return len(heard) >= 5
+        return len(received) >= 5
 
     eventually(looked, "its statistics")
     consumer.close()

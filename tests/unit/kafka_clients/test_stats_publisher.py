@@ -93,7 +93,7 @@ def test_nothing_is_sent_before_the_topic_is_known_to_be_there(wire: Wire, caplo
         if not wire.asked[-1].done():
             wire.asked[-1].set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
         publisher.look(now, stats)
-    assert [record.levelno for record in caplog.records] == [logging.WARNING], "said once, and looked for again"
+    assert [record.levelno for record in caplog.records] == [logging.WARNING], "one warning, and another look-up"
     assert "topic words.stats does not exist: create it with acker topics create" in caplog.text
     assert len(wire.asked) == 5
     found(wire, publisher, 190.0)

@@ -59,20 +59,20 @@ def test_a_deleted_topic_is_named_with_what_to_do() -> None:
     brokers = Brokers()
     assert brokers.round("1") is None
     assert brokers.round("1", None) is None
-    said = brokers.round("1", None)
-    assert said is not None
-    assert said[0] == "t.tuples.b"
-    assert said[1].startswith("was deleted: stop whatever runs of the topology")
-    assert "acker topics create MODULE:TOPOLOGY" in said[1]
+    message = brokers.round("1", None)
+    assert message is not None
+    assert message[0] == "t.tuples.b"
+    assert message[1].startswith("was deleted: stop whatever runs of the topology")
+    assert "acker topics create MODULE:TOPOLOGY" in message[1]
 
 
 def test_another_topic_of_the_same_name_is_not_the_same() -> None:
     brokers = Brokers()
     assert brokers.round("1") is None
     assert brokers.round(None) is None
-    said = brokers.round("3")
-    assert said is not None
-    assert said[1].startswith("was deleted, and made anew: ")
+    message = brokers.round("3")
+    assert message is not None
+    assert message[1].startswith("was deleted, and made anew: ")
 
 
 def test_a_broker_that_knows_less_for_a_moment_is_not_believed() -> None:

@@ -203,7 +203,7 @@ def good(**columns: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("data", "options", "said"),
+    ("data", "options", "text"),
     [
         ({"word": ["x"]}, {}, "do not fit"),
         (good(n=["one"]), {}, "do not fit"),
@@ -216,11 +216,11 @@ def good(**columns: Any) -> dict[str, Any]:
         (good(), {"stream": "other"}, "add the stream"),
     ],
 )
-def test_rows_that_do_not_fit_are_refused_and_nothing_is_sent(data: Any, options: Any, said: str) -> None:
+def test_rows_that_do_not_fit_are_refused_and_nothing_is_sent(data: Any, options: Any, text: str) -> None:
     bench, task, bolt = rig()
     run(bench, task, [("a", 1), ("b", 2)], [{1: 10}, {2: 20}])
     collector = bolt.calls[0][1]
-    with pytest.raises(EmitError, match=said):
+    with pytest.raises(EmitError, match=text):
         collector.emit(data, **options)
     collector.ack()
     task.flush()

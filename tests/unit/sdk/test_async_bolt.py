@@ -51,11 +51,11 @@ class Waits(AsyncBolt):
         self.collectors[tuple_["line"]] = collector
         collector.reset_timeout()
         self.waiting[tuple_["line"]] = self.loop.create_future()
-        said = await self.waiting[tuple_["line"]]
+        message = await self.waiting[tuple_["line"]]
         collector.emit((tuple_["line"],))
-        if said == "raise":
+        if message == "raise":
             raise ValueError("refused")
-        if said == "fail":
+        if message == "fail":
             raise FailTupleError("try later")
 
     async def cleanup_async(self) -> None:
@@ -91,10 +91,10 @@ def feed(bench: Bench, task: Any, *lines: str, first_root: int = 1) -> None:
     execute(task, bench.raw("split", encode_tuples(codec, [(line,) for line in lines]), headers, task=1))
 
 
-def let_go(bench: Bench, task: Any, bolt: Waits, line: str, said: str = "done") -> None:
+def let_go(bench: Bench, task: Any, bolt: Waits, line: str, message: str = "done") -> None:
     """Ends a line, and waits until the event loop has reported it to the task."""
     eventually(lambda: line in bolt.waiting, f"{line} at work")
-    bolt.loop.call_soon_threadsafe(bolt.waiting[line].set_result, said)
+    bolt.loop.call_soon_threadsafe(bolt.waiting[line].set_result, message)
     eventually(lambda: bolt.collectors[line].is_done, f"{line} ended")
     done = threading.Event()
     bolt.loop.call_soon_threadsafe(done.set)

@@ -130,8 +130,8 @@ def test_an_exception_that_is_raised_again_and_again_has_one_traceback_a_minute(
         bench.clock.advance(1.0)
     lines = caplog.records
     assert [bool(record.exc_info) for record in lines] == [True, *[False] * 5]
-    said = "split/1 raised ValueError: a bad word at words.tuples.split[1] offset 0, roots 0000000000000000"
-    assert lines[0].getMessage() == said
+    shown = "split/1 raised ValueError: a bad word at words.tuples.split[1] offset 0, roots 0000000000000000"
+    assert lines[0].getMessage() == shown
     assert all(record.getMessage().endswith("; 49 more of this kind since the last line") for record in lines[1:])
     feed(bench, task, "bad", {17: 9, 18: 9})
     assert (len(lines), bool(lines[-1].exc_info)) == (7, True)

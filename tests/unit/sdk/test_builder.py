@@ -98,7 +98,7 @@ def test_a_topology_becomes_a_manifest() -> None:
 
 
 def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str]]:
-    """What is done to a builder, and what is said of it, at once or by `build`."""
+    """Calls of a builder, and their errors, at once or by `build`."""
 
     def split(made: TopologyBuilder, bolt: Any = Split, **options: Any) -> Any:
         return made.set_bolt("split", bolt, **options)

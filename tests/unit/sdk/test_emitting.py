@@ -94,7 +94,7 @@ def test_an_emit_without_anchors_warns_once_unless_that_is_said(caplog: pytest.L
     assert caplog.messages == []
     for _ in range(2):
         bolt.collector.emit(("w",))
-    assert [said.split(":")[0] for said in caplog.messages] == ["split/1 emits without anchors"]
+    assert [text.split(":")[0] for text in caplog.messages] == ["split/1 emits without anchors"]
 
 
 def test_an_emit_after_the_ack_fails_the_tree() -> None:

@@ -157,7 +157,7 @@ def test_it_begins_once_brokers_answer_and_its_first_commit_is_accepted() -> Non
 
 
 def test_where_the_first_poll_begins() -> None:
-    # Without a commit, after one of somebody else, and after one of a topology's.
+    # Without a commit, after one of another program, and after one of a topology's.
     begins: dict[Any, tuple[int, int, int]] = {
         "uncommitted_earliest": (10, 12, 12),
         "uncommitted_latest": (15, 12, 12),

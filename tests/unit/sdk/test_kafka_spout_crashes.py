@@ -117,12 +117,12 @@ class Run:
         self.tell(self.folds[partition].apply([record]))
 
     def tell(self, step: Step) -> None:
-        for told in step.outcomes.values():
-            for roots in told.acked:
+        for notified in step.outcomes.values():
+            for roots in notified.acked:
                 for root in roots.tolist():
                     assert self.at(root) in self.processed, f"{self.at(root)} was acked with open tuples"
                     self.notices.append((root, None))
-            self.notices += [(root, reason) for root, reason, *_ in told.failed]
+            self.notices += [(root, reason) for root, reason, *_ in notified.failed]
 
     def at(self, root: int) -> At:
         position = self.rig.topics.position(root, 1)

@@ -105,18 +105,18 @@ def test_an_instance_a_partial_a_function_and_a_subclass_can_be_declared() -> No
 
 
 def test_a_subclass_hears_of_each_ack() -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     class Mine(KafkaSpout):
         def ack(self, message_id: Any) -> None:
             super().ack(message_id)
-            heard.append(message_id)
+            received.append(message_id)
 
     rig = Rig(filled(0, 1, 2), kind=Mine)
     rig.work()
     rig.notify(0, 2)
     rig.notify(1)
-    assert heard == [0, 2, 1]
+    assert received == [0, 2, 1]
     assert rig.spout.progress.uncommitted == 0
 
 

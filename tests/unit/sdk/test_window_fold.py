@@ -28,11 +28,11 @@ Calls = list[tuple[str, Any]]
 class Effects:
     """Writes down what a fold does; a window is what it holds, and where it ends."""
 
-    told: Calls = field(default_factory=list)
+    calls: Calls = field(default_factory=list)
     skipped: list[int] = field(default_factory=list)
 
     def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
-        self.told.append(("window", (window.end, [tuple_["n"] for tuple_ in window.tuples])))
+        self.calls.append(("window", (window.end, [tuple_["n"] for tuple_ in window.tuples])))
 
     def fired(self, window: Window) -> None: ...
 
@@ -41,18 +41,18 @@ class Effects:
     def ack(self, tuple_: Tuple) -> None:
         assert not tuple_.settled
         tuple_.settled = True
-        self.told.append(("ack", tuple_["n"]))
+        self.calls.append(("ack", tuple_["n"]))
 
     def late(self, tuple_: Tuple) -> None:
         tuple_.settled = True
-        self.told.append(("late", tuple_["n"]))
+        self.calls.append(("late", tuple_["n"]))
 
     def skip(self, tuple_: Tuple) -> None:
         tuple_.settled = True
         self.skipped.append(tuple_["n"])
 
     def of(self, kind: str) -> list[Any]:
-        return [value for each, value in self.told if each == kind]
+        return [value for each, value in self.calls if each == kind]
 
 
 def tuples_of(times: Sequence[int], streams: int = 1, a_record: int = 3) -> list[Tuple]:
@@ -68,8 +68,8 @@ def fold(spec: WindowSpec, effects: Effects, streams: int = 1) -> WindowFold:
     return fold_of(spec, effects, SOURCES[:streams], 0)
 
 
-def without_ends(told: Calls) -> Calls:
-    return [(kind, (0, said[1]) if kind == "window" else said) for kind, said in told]
+def without_ends(calls: Calls) -> Calls:
+    return [(kind, (0, message[1]) if kind == "window" else message) for kind, message in calls]
 
 
 def times_of(steps: list[tuple[int, int]]) -> list[int]:
@@ -149,7 +149,7 @@ def test_within_the_lag_the_order_in_which_tuples_come_makes_no_difference(
 
     if spec.flush_after is not None:
         # It ends when that is seen.
-        effects.told, in_order.told = without_ends(effects.told), without_ends(in_order.told)
+        effects.calls, in_order.calls = without_ends(effects.calls), without_ends(in_order.calls)
     expected = [(end, [by_time[n] for n in held]) for end, held in in_order.of("window")]
     assert effects.of("window") == expected
     assert effects.of("late") == []
@@ -175,8 +175,8 @@ def replayed(spec: WindowSpec, times: list[int], steps: list[str], streams: int)
             made.take(tuples[at], now)
             at += 1
         if "commit" in step:
-            committed += effects.told
-            effects.told.clear()
+            committed += effects.calls
+            effects.calls.clear()
             ends = [each.offset for each in tuples if not each.settled]
             offset, progress = min(ends, default=10 + (len(times) - 1) // 3 + 1), made.progress
         if "crash" in step:
@@ -210,7 +210,7 @@ def test_by_the_clock_each_tuple_is_in_one_tumbling_window_though_not_always_in_
     spec: WindowSpec, times: list[int], steps: list[str]
 ) -> None:
     committed, tuples = replayed(spec, times, steps, 1)
-    in_windows = [n for kind, told in committed if kind == "window" for n in told[1]]
+    in_windows = [n for kind, calls in committed if kind == "window" for n in calls[1]]
     assert in_windows == [n for kind, n in committed if kind == "ack"]
     assert in_windows == [each["n"] for each in tuples if each.settled]
 

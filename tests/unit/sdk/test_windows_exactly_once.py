@@ -124,10 +124,10 @@ def check(window: WindowSpec, seed: int) -> None:
         assert set(in_windows.values()) == {1}
     if window.event_time is not None:
         # By count, two that close for tuples which came out of order may both end where the watermark is.
-        ends = [(end, max(told)) if window.every_count else end for end, told in windows]
+        ends = [(end, max(outcomes)) if window.every_count else end for end, outcomes in windows]
         assert len(set(ends)) == len(ends)
     else:
         length, every = window.count or 0, window.every_count or 0
-        assert [told for _, told in windows] == [
+        assert [outcomes for _, outcomes in windows] == [
             [*range(max(0, end - length), end)] for end in range(every, END + 1, every)
         ]

@@ -41,10 +41,10 @@ def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
     assert [each.offsets.tolist() for each in outcomes.take_due(10, 10)] == [[10]]
     now += 20
     notice(1)
-    said = Stats.of(tally.stats())
-    assert (said.acked, said.failed, said.pending) == (1, {"failed": 1}, 1)
-    assert said.complete_latency.total == 1
-    assert said.complete_latency.quantile(1.0) == pytest.approx(20, rel=0.125), "since the replay"
+    message = Stats.of(tally.stats())
+    assert (message.acked, message.failed, message.pending) == (1, {"failed": 1}, 1)
+    assert message.complete_latency.total == 1
+    assert message.complete_latency.quantile(1.0) == pytest.approx(20, rel=0.125), "since the replay"
 
     registry = CollectorRegistry()
     registry.register(QueryCollector("words", tally.stats, lambda: None))

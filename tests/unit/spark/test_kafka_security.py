@@ -104,8 +104,8 @@ def test_a_key_store_is_taken_as_a_file() -> None:
 
 
 def test_the_check_of_the_hosts_name_and_what_the_protocol_has_no_use_for() -> None:
-    for said, java in (("none", ""), ("https", "https")):
-        kafka = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": said}
+    for message, java in (("none", ""), ("https", "https")):
+        kafka = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": message}
         assert security_options(kafka)["ssl.endpoint.identification.algorithm"] == java
     assert security_options({"sasl.username": "alice"}) == {}
     assert security_options({**SCRAM, "security.protocol": "plaintext"}) == {"security.protocol": "PLAINTEXT"}
@@ -124,7 +124,7 @@ TLS = {"security.protocol": "SSL"}
 
 
 @pytest.mark.parametrize(
-    ("kafka", "said"),
+    ("kafka", "message"),
     [
         ({**SCRAM, "sasl.mechanisms": "GSSAPI"}, r"sasl.mechanism GSSAPI cannot be used in Spark: use one of PLAIN"),
         ({"security.protocol": "SASL_SSL"}, r"sasl.mechanism GSSAPI cannot be used"),
@@ -139,8 +139,8 @@ TLS = {"security.protocol": "SSL"}
         ({**TLS, "ssl.certificate.pem": "x", "ssl.key.pem": "hush"}, r"ssl.key has no private key in PEM"),
     ],
 )
-def test_what_cannot_be_translated_is_refused(kafka: dict[str, Any], said: str) -> None:
-    with pytest.raises(SparkJobError, match=said) as refused:
+def test_what_cannot_be_translated_is_refused(kafka: dict[str, Any], message: str) -> None:
+    with pytest.raises(SparkJobError, match=message) as refused:
         security_options(kafka)
     assert "hush" not in str(refused.value)
     assert "\n" not in str(refused.value)

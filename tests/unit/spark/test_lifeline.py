@@ -26,7 +26,7 @@ def test_the_driver_is_told_to_stop(directory: Path) -> None:
     assert not directory.exists(), "nothing is left for who is killed to tidy up"
     assert not stopped.is_set()
     assert lifeline.end(), "there is a driver that hears it"
-    eventually(stopped.is_set, "the driver to be told")
+    eventually(stopped.is_set, "the driver to stop")
     assert not lifeline.end(), "once is enough"
 
 
@@ -34,7 +34,7 @@ def test_a_driver_that_begins_too_late_stops(directory: Path) -> None:
     lifeline, stopped = Lifeline(directory), threading.Event()
     assert not lifeline.end(), "there is no driver yet"
     stop_with_submitter(stopped.set, {LIFELINE_VARIABLE: str(lifeline.path)}, end=stay)
-    eventually(stopped.is_set, "the driver to be told")
+    eventually(stopped.is_set, "the driver to stop")
 
 
 def test_a_driver_whose_pipe_was_tidied_up_stops(directory: Path) -> None:

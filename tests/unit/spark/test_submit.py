@@ -64,12 +64,12 @@ def test_secrets_go_in_a_file_that_is_read_once(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_command_prints_the_line() -> None:
-    said = call_acker(
+    message = call_acker(
         "spark", "submit", EXAMPLE, "--component", "split", "--dry-run", "--", "--driver-memory", "2g", cwd=ROOT
     )
-    assert said.returncode == 0, said.stderr
-    assert "--driver-memory 2g" in said.stdout
-    assert f"--topology {EXAMPLE} --component split" in said.stdout
+    assert message.returncode == 0, message.stderr
+    assert "--driver-memory 2g" in message.stdout
+    assert f"--topology {EXAMPLE} --component split" in message.stdout
 
 
 def test_the_command_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,11 +83,13 @@ def test_the_command_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
             "of spout 'two_arguments' cannot be called with the Spark session alone",
         ),
     ):
-        said = call_acker("spark", "submit", reference, *arguments, cwd=ROOT, environment={submitted.NAME: "refused"})
-        assert (said.returncode, said.stdout) == (1, "")
-        assert says in said.stderr
-        assert said.stderr.startswith("acker: ")
-        assert said.stderr.count("\n") == 1
+        message = call_acker(
+            "spark", "submit", reference, *arguments, cwd=ROOT, environment={submitted.NAME: "refused"}
+        )
+        assert (message.returncode, message.stdout) == (1, "")
+        assert says in message.stderr
+        assert message.stderr.startswith("acker: ")
+        assert message.stderr.count("\n") == 1
 
 
 def test_what_the_driver_is_given(tmp_path: Path) -> None:
@@ -124,10 +126,10 @@ def test_what_java_says_of_access_is_found_in_its_page() -> None:
     page = (
         "Query x terminated\n\tat a.b.C(D.java)\nCaused by: org.apache.TopicAuthorizationException: Not authorized: [t]"
     )
-    said = explained("words.split", Exception(page))
-    assert said.startswith("words.split failed: TopicAuthorizationException: Not authorized: [t]; allow it with")
-    assert "--role split" in said
-    assert "\n" not in said
+    message = explained("words.split", Exception(page))
+    assert message.startswith("words.split failed: TopicAuthorizationException: Not authorized: [t]; allow it with")
+    assert "--role split" in message
+    assert "\n" not in message
     assert "from its checkpoint" in explained("words.split", Exception("something else"))
 
 

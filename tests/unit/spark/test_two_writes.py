@@ -45,7 +45,7 @@ def outputs(stream: Stream = WORDS, grouping: Any = "fields") -> Outputs:
 
 def spark_batch(records: Sequence[tuple[bytes | None, list[tuple[str, bytes]]]]) -> Any:
     """Records of partition 0 as Spark hands them out."""
-    headers = [[{"key": name, "value": said} for name, said in each] for _, each in records]
+    headers = [[{"key": name, "value": text} for name, text in each] for _, each in records]
     return pa.record_batch(
         {
             "key": pa.nulls(len(records), pa.binary()),
@@ -107,8 +107,10 @@ class Log:
         step = self.folds[partition].apply([LogRecord(self.offsets[partition], self.now_ms, value)])
         self.offsets[partition] += 1
         assert not step.rejected
-        acked = {int(root) for told in step.outcomes.values() for roots in told.acked for root in roots}
-        self.failed |= {int(root): message for told in step.outcomes.values() for root, _, message, _ in told.failed}
+        acked = {int(root) for notified in step.outcomes.values() for roots in notified.acked for root in roots}
+        self.failed |= {
+            int(root): message for notified in step.outcomes.values() for root, _, message, _ in notified.failed
+        }
         self.acked |= acked
         return acked
 
@@ -149,7 +151,7 @@ def inbox(draw_lines: Sequence[str], rng: random.Random) -> tuple[Any, Edges, li
     while begin < len(draw_lines):
         end = begin + rng.randint(1, 4)
         some = each[begin:end]
-        headers = [(name, bytes(said)) for name, said in anchor_headers(some) if isinstance(said, bytes)]
+        headers = [(name, bytes(text)) for name, text in anchor_headers(some) if isinstance(text, bytes)]
         records.append(
             (packed(LINES, *((line,) for line in draw_lines[begin:end])), [*headers, ("source", b"lines/default")])
         )
@@ -259,8 +261,8 @@ def test_failed_rows_and_dead_letters_fail_their_trees_and_no_others() -> None:
     def transform(rows: Any) -> Any:
         lines = rows.column("line")
         words = pa.array([None if line == "null" else line for line in lines.to_pylist()], pa.string())
-        said = pa.array(["a bad line" if line == "bad" else None for line in lines.to_pylist()], pa.string())
-        return pa.record_batch({"word": words, "_tracking": rows.column("_tracking"), "_fail": said})
+        text = pa.array(["a bad line" if line == "bad" else None for line in lines.to_pylist()], pa.string())
+        return pa.record_batch({"word": words, "_tracking": rows.column("_tracking"), "_fail": text})
 
     log = Log()
     log.init(trees)
@@ -277,7 +279,7 @@ def test_failed_rows_and_dead_letters_fail_their_trees_and_no_others() -> None:
 
 def test_what_cannot_be_read_is_a_dead_letter_and_fails_its_trees() -> None:
     good = packed(LINES, ("a",))
-    headers = [(name, bytes(said)) for name, said in anchor_headers([{11: 5}]) if isinstance(said, bytes)]
+    headers = [(name, bytes(text)) for name, text in anchor_headers([{11: 5}]) if isinstance(text, bytes)]
     source = ("source", b"lines/default")
     cases = {
         "bad-payload": (b"?", [*headers, source]),

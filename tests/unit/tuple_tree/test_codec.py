@@ -139,10 +139,12 @@ def test_the_pinned_batches() -> None:
         schema = fastavro.schema.load_schema(str(schema_directory() / f"{name}.avsc"))
         record: Any = fastavro.schemaless_reader(body, schema, None)
         assert body.read() == b""
-        expected = {field: "".join(said) if field in ids else said for field, said in fields.items()}
+        expected = {field: "".join(shown) if field in ids else shown for field, shown in fields.items()}
         if name == "notice_batch":
             expected["fail_reasons"] = bytes(fields["fail_reasons"]).hex()
-        assert {field: said.hex() if isinstance(said, bytes) else said for field, said in record.items()} == expected
+        assert {
+            field: shown.hex() if isinstance(shown, bytes) else shown for field, shown in record.items()
+        } == expected
 
 
 _SPOUT = {"topic": "t.notices.s", "task": 0, "timeout_ms": 1}

@@ -58,7 +58,7 @@ def test_the_mark_is_that_of_the_first_open_delivery(positions: SourcePositions)
 def test_failures_become_due_under_the_next_attempt(positions: SourcePositions) -> None:
     positions.delivered(0, range(3), mark=0)
     assert failed(positions, 0, 1, 0, FailReason.FAILED, "no")
-    assert not failed(positions, 0, 1, 0, FailReason.FAILED), "said twice"
+    assert not failed(positions, 0, 1, 0, FailReason.FAILED), "a repeat"
     assert (positions.pending, positions.due) == (2, 1)
     assert take(positions, 10, 100) == [(0, 1, 1, FailReason.FAILED, "no")]
     assert (positions.pending, positions.due) == (3, 0)

@@ -30,10 +30,10 @@ def test_an_ack_log_that_forgets_too_early() -> None:
         ({"retention.ms": "299999", "retention.bytes": "-1"}, "--add-config retention.ms=300000"),
         ({"retention.ms": "-1", "retention.bytes": "0"}, "--add-config retention.bytes=-1"),
     ]
-    for config, said in cases:
+    for config, message in cases:
         found = short_retention(_manifest(max_tree_age_ms=100_000), config) or ""
-        assert bool(found) is bool(said)
-        assert found.endswith(said)
+        assert bool(found) is bool(message)
+        assert found.endswith(message)
 
 
 def test_the_stats_are_kept_for_two_hours_on_the_brokers_time() -> None:

@@ -75,7 +75,7 @@ def test_a_tuple_is_shown_by_its_fields_and_other_values_as_bytes() -> None:
 
 def test_what_can_be_put_back() -> None:
     assert why_not(letter(), "words", TOPICS) == ""
-    for broken, said in (
+    for broken, message in (
         (letter(topic="words.acks"), "trees of an old ack batch"),
         (letter(topic="words.notices.lines"), "it is a notice"),
         (letter(value=None), "its value was not kept"),
@@ -84,7 +84,7 @@ def test_what_can_be_put_back() -> None:
         (replace(letter(), topic=""), "does not say where it lay"),
         (replace(letter(), partition=-1), "does not say where it lay"),
     ):
-        assert said in why_not(broken, "words", TOPICS)
+        assert message in why_not(broken, "words", TOPICS)
 
 
 def test_nothing_is_written_outside_of_the_topology_unless_it_is_named() -> None:

@@ -79,6 +79,6 @@ def with_setting(facts: TopologyFacts, name: str, key: str, value: str) -> Topol
     return with_topic(facts, name, config={**(facts.topics[name].config or {}), key: value})
 
 
-def told(findings: list[Finding]) -> list[tuple[str, str, str]]:
+def summaries(findings: list[Finding]) -> list[tuple[str, str, str]]:
     """Severity, check and subject of each."""
     return [(str(each.severity), each.check, each.subject) for each in findings]

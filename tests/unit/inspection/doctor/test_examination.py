@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from inspection.doctor import ClockBounds, ClusterFacts, Facts, MachineFacts, examine
 from inspection.doctor.cluster_checks import check_clock, check_cluster, check_java, check_published, check_version
-from tests.unit.inspection.doctor.cases import SERVERS, healthy, manifest, told, topology, with_setting
+from tests.unit.inspection.doctor.cases import SERVERS, healthy, manifest, summaries, topology, with_setting
 from tuple_tree.manifest import Guarantee
 
 NO_JAVA = MachineFacts(None, "Install Java 17.")
@@ -22,29 +22,29 @@ def test_the_worst_comes_first_and_what_topologies_share_once() -> None:
     broken = with_setting(topology(), "acker.topologies", "cleanup.policy", "delete")
     broken = with_setting(broken, "words.tuples.split", "retention.ms", "1")
     facts = replace(healthy(broken), topologies=(broken, broken), machine=NO_JAVA)
-    assert told(examine(facts)) == [
+    assert summaries(examine(facts)) == [
         ("problem", "topic-settings", "acker.topologies"),
         ("warning", "retention", "words.tuples.split"),
         ("note", "java", "java"),
     ]
     why = "no broker answers at kafka:9092 (timed out). Start one"
     (finding,) = examine(Facts(MachineFacts(21), ClusterFacts(SERVERS, problem=why), wanted="words"))
-    assert (*told([finding]), finding.remedy) == (("problem", "cluster", SERVERS), why)
+    assert (*summaries([finding]), finding.remedy) == (("problem", "cluster", SERVERS), why)
 
 
 def test_java_is_needed_by_the_embedded_broker_and_by_spark_jobs() -> None:
     assert list(check_java(ALONE)) == []
-    assert told(list(check_java(Facts(NO_JAVA, None)))) == [("problem", "java", "java")]
+    assert summaries(list(check_java(Facts(NO_JAVA, None)))) == [("problem", "java", "java")]
     (finding,) = check_java(replace(healthy(topology(manifest(external=True))), machine=NO_JAVA))
-    assert (*told([finding]), finding.remedy) == (("warning", "java", "java"), "Install Java 17.")
+    assert (*summaries([finding]), finding.remedy) == (("warning", "java", "java"), "Install Java 17.")
     assert "words.lines, words.split" in finding.found
-    assert told(list(check_java(replace(healthy(), machine=NO_JAVA)))) == [("note", "java", "java")]
+    assert summaries(list(check_java(replace(healthy(), machine=NO_JAVA)))) == [("note", "java", "java")]
 
 
 def test_without_a_cluster_only_the_machine_is_looked_at() -> None:
-    assert told(list(check_cluster(ALONE))) == [("note", "cluster", "cluster")]
+    assert summaries(list(check_cluster(ALONE))) == [("note", "cluster", "cluster")]
     (finding,) = check_cluster(replace(ALONE, wanted="words"))
-    assert told([finding]) == [("problem", "cluster", "cluster")]
+    assert summaries([finding]) == [("problem", "cluster", "cluster")]
     assert "ACKER_KAFKA__BOOTSTRAP_SERVERS" in finding.remedy
 
 
@@ -55,12 +55,12 @@ def test_versions_of_the_brokers() -> None:
         assert [str(each.severity) for each in check_version(facts)] == found, version
     exactly_once = healthy(topology(manifest(guarantee="exactly_once")))
     (finding,) = check_version(replace(exactly_once, cluster=ClusterFacts(SERVERS, brokers=3, version="2.4-IV1")))
-    assert told([finding]) == [("problem", "version", SERVERS)]
+    assert summaries([finding]) == [("problem", "version", SERVERS)]
     assert "words would not be exactly once" in finding.found
 
 
 def test_of_clocks_only_what_is_certain_is_reported() -> None:
-    for least, most, said in (
+    for least, most, message in (
         (-0.5, 0.5, []),
         (-9.0, 0.5, []),
         (1.9, 2.5, []),
@@ -69,11 +69,11 @@ def test_of_clocks_only_what_is_certain_is_reported() -> None:
     ):
         facts = replace(healthy(), cluster=ClusterFacts(SERVERS, brokers=3, clock=ClockBounds(least, most)))
         found = [each.found for each in check_clock(facts)]
-        assert len(found) == len(said)
-        assert all(part in each for part, each in zip(said, found, strict=True))
+        assert len(found) == len(message)
+        assert all(part in each for part, each in zip(message, found, strict=True))
 
 
 def test_what_is_asked_for_must_be_readable() -> None:
     assert list(check_published(replace(healthy(), wanted="words"))) == []
     facts = replace(healthy(), unreadable={"old": "version: 0"}, wanted="old", published=("old", "words"))
-    assert told(list(check_published(facts))) == [("problem", "manifest", "old")]
+    assert summaries(list(check_published(facts))) == [("problem", "manifest", "old")]

@@ -5,7 +5,7 @@ from typing import Any
 
 from inspection.doctor import Backlog, Finding, TopologyFacts
 from inspection.doctor.group_checks import check_ackers, check_backlogs, check_groups, check_idle, check_inputs
-from tests.unit.inspection.doctor.cases import backlog, manifest, told, topology
+from tests.unit.inspection.doctor.cases import backlog, manifest, summaries, topology
 
 
 def with_members(facts: TopologyFacts | None = None, **members: int | None) -> TopologyFacts:
@@ -26,38 +26,38 @@ def source(**changed: Any) -> Backlog:
 def test_a_component_without_a_process() -> None:
     assert list(check_groups(topology())) == []
     (finding,) = check_groups(with_members(split=0))
-    assert told([finding]) == [("problem", "groups", "words.split")]
+    assert summaries([finding]) == [("problem", "groups", "words.split")]
     assert "20 records wait for it" in finding.found
     assert "--component split" in finding.remedy
-    assert told(list(check_ackers(with_members(acker=0)))) == [("problem", "ackers", "words")]
+    assert summaries(list(check_ackers(with_members(acker=0)))) == [("problem", "ackers", "words")]
     assert list(check_ackers(topology(manifest(guarantee="at_most_once")))) == []
     # A topology that does not run is one warning.
     idle = with_members(lines=0, split=0)
     assert [*check_groups(idle), *check_ackers(idle), *check_idle(topology())] == []
-    assert told(list(check_idle(idle))) == [("warning", "groups", "words")]
+    assert summaries(list(check_idle(idle))) == [("warning", "groups", "words")]
 
 
 def test_groups_that_may_not_be_described_are_not_taken_for_empty() -> None:
     unknown = with_members(lines=0, split=None)
     assert [*check_idle(unknown), *check_ackers(with_members(acker=None))] == []
-    assert told(list(check_groups(unknown))) == [("note", "groups", "words.split")]
+    assert summaries(list(check_groups(unknown))) == [("note", "groups", "words.split")]
 
 
 def test_spark_jobs_join_no_group() -> None:
     spark = with_members(topology(manifest(external=True)), lines=0, split=0)
     assert [*check_groups(spark), *check_idle(spark), *check_ackers(spark)] == []
-    assert told(list(check_ackers(with_members(spark, acker=0)))) == [("warning", "ackers", "words")]
+    assert summaries(list(check_ackers(with_members(spark, acker=0)))) == [("warning", "ackers", "words")]
 
 
 def test_a_lag_that_takes_longer_than_the_message_timeout() -> None:
     """200 records in 2 s, and a timeout of 30 s."""
     assert lags(backlog(after=3_000)) == []
     (late,) = lags(backlog(after=3_001))
-    assert told([late]) == [("problem", "lag", "words.split")]
+    assert summaries([late]) == [("problem", "lag", "words.split")]
     assert "it needs 30 s for them, but their trees time out after 30 s" in late.found
     assert late.found.endswith("it grows.")
     # Ackers that lag fail no tree.
-    assert told(lags(backlog("acker", "acks", after=10_000))) == [("warning", "lag", "words.acker")]
+    assert summaries(lags(backlog("acker", "acks", after=10_000))) == [("warning", "lag", "words.acker")]
     # Without a process or without trees there is nothing to say of time-outs.
     much = backlog(after=1_000_000)
     assert lags(much, facts=with_members(split=0)) == []
@@ -67,7 +67,7 @@ def test_a_lag_that_takes_longer_than_the_message_timeout() -> None:
 def test_a_spout_that_falls_behind_its_source() -> None:
     """Its oldest open tree may hold it for a while, and a lag that shrinks is being worked off."""
     (late,) = lags(source(after=3_001))
-    assert told([late]) == [("warning", "lag", "words.lines")]
+    assert summaries([late]) == [("warning", "lag", "words.lines")]
     assert "3,001 messages of orders, partition 0, before it and does 100 a second" in late.found
     for fine in (source(after=3_000), source(after=3_001, before=3_001), source(done=0)):
         assert lags(fine) == []
@@ -77,16 +77,16 @@ def test_a_forgotten_ack_is_no_lag() -> None:
     place = "words.tuples.split[0] offset 12"
     facts = replace(topology(), oldest_inputs={"split": (place, 31.0)})
     found = lags(backlog(done=0), facts=facts)
-    assert told(found) == [("warning", "inputs", "split")]
+    assert summaries(found) == [("warning", "inputs", "split")]
     assert f"neither acked nor failed {place} for 31 s" in found[0].found
     assert found[0].remedy.endswith("acker trace --tuple split/0@12 --topology words.")
     soon = replace(facts, oldest_inputs={"split": (place, 30.0)})
-    assert told(lags(backlog(done=0), facts=soon)) == [("warning", "lag", "words.split")]
+    assert summaries(lags(backlog(done=0), facts=soon)) == [("warning", "lag", "words.split")]
 
 
 def test_a_partition_that_does_not_go_on() -> None:
     (finding,) = lags(backlog(done=0))
-    assert told([finding]) == [("warning", "lag", "words.split")]
+    assert summaries([finding]) == [("warning", "lag", "words.split")]
     assert "has done nothing of words.tuples.split, partition 0, in 2.0 s, though 20 records wait" in finding.found
     assert finding.remedy.endswith("Whether it forgot to ack one: acker trace --oldest 1 --topology words.")
     # What has just come, and the markers of transactions, are no lag.

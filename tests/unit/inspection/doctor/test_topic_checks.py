@@ -12,7 +12,7 @@ from inspection.doctor.topic_checks import (
     check_single_copies,
     check_topics,
 )
-from tests.unit.inspection.doctor.cases import manifest, told, topics, topology, with_setting, with_topic
+from tests.unit.inspection.doctor.cases import manifest, summaries, topics, topology, with_setting, with_topic
 
 ACKS, INBOX, NOTICES = "words.acks", "words.tuples.split", "words.notices.lines"
 
@@ -23,9 +23,9 @@ def test_topics_that_are_missing_or_of_another_size() -> None:
     assert [*check_topics(facts), *check_settings(facts)] == []
     hidden = replace(facts, topics={}, hidden=frozenset(facts.topics))
     assert {(str(each.severity), each.check) for each in check_topics(hidden)} == {("note", "topics")}
-    assert told(list(check_settings(with_topic(facts, ACKS, config=None)))) == [("note", "topic-settings", ACKS)]
+    assert summaries(list(check_settings(with_topic(facts, ACKS, config=None)))) == [("note", "topic-settings", ACKS)]
     (fewer,) = check_topics(with_topic(facts, INBOX, partitions=(PartitionFacts(0, True, 3, 3),)))
-    assert told([fewer]) == [("problem", "topics", INBOX)]
+    assert summaries([fewer]) == [("problem", "topics", INBOX)]
     assert "has 1 partitions, but the manifest says 2" in fewer.found
 
 
@@ -37,7 +37,7 @@ def test_topics_whose_retention_is_too_short() -> None:
         (NOTICES, "retention.ms", "1000", "retention.ms=300000"),
     ):
         (finding,) = check_retention(with_setting(topology(), topic, key, value))
-        assert told([finding]) == [("warning", "retention", topic)]
+        assert summaries([finding]) == [("warning", "retention", topic)]
         assert finding.remedy.endswith(wanted)
     for topic, value in ((ACKS, "900000"), (INBOX, "300000"), (ACKS, "-1"), ("words.dead-letters", "1")):
         assert list(check_retention(with_setting(topology(), topic, "retention.ms", value))) == []
@@ -48,7 +48,7 @@ def of_all(**copies: int) -> TopologyFacts:
 
 
 def test_partitions_and_their_copies() -> None:
-    for partition, severity, said in (
+    for partition, severity, message in (
         (PartitionFacts(0, False, 3, 3), "problem", "has no leader: nobody can read or write it (partitions 0 to 2)."),
         (PartitionFacts(0, True, 3, 1), "problem", "fewer than min.insync.replicas=2: nobody can write"),
         (PartitionFacts(0, True, 3, 2), "warning", "has fewer copies up to date than it shall have, 2 of 3"),
@@ -56,9 +56,9 @@ def test_partitions_and_their_copies() -> None:
     ):
         partitions = tuple(replace(partition, number=number) for number in range(3))
         (finding,) = check_copies(with_topic(topology(), ACKS, partitions=partitions))
-        assert told([finding]) == [(severity, "copies", ACKS)]
-        assert said in finding.found
-    for copies, least, said in (
+        assert summaries([finding]) == [(severity, "copies", ACKS)]
+        assert message in finding.found
+    for copies, least, message in (
         (3, 2, ""),
         (2, 1, ""),
         (1, 1, ""),
@@ -66,12 +66,12 @@ def test_partitions_and_their_copies() -> None:
         (3, 1, "one broker alone"),
     ):
         found = list(check_copies(of_all(copies=copies, in_sync=copies, least=least)))
-        assert {each.subject for each in found} == (set(topology().topics) if said else set())
-        assert all(said in each.found for each in found)
+        assert {each.subject for each in found} == (set(topology().topics) if message else set())
+        assert all(message in each.found for each in found)
     unclean = with_setting(topology(), ACKS, "unclean.leader.election.enable", "true")
-    assert told(list(check_copies(unclean))) == [("warning", "copies", ACKS)]
+    assert summaries(list(check_copies(unclean))) == [("warning", "copies", ACKS)]
     single = of_all(copies=1, in_sync=1, least=1)
-    assert told(list(check_single_copies(single, 3))) == [("warning", "copies", "words")]
+    assert summaries(list(check_single_copies(single, 3))) == [("warning", "copies", "words")]
     assert [*check_single_copies(single, 1), *check_single_copies(topology(), 3)] == []
 
 
@@ -79,7 +79,7 @@ def test_topics_of_components_that_are_gone() -> None:
     facts = topology()
     for name in ("words.tuples.count", "words.replay.lines", "words.own", "words.notices.old"):
         facts = replace(facts, topics={**facts.topics, name: TopicFacts(name, (), {})})
-    assert told(list(check_leftovers(facts))) == [
+    assert summaries(list(check_leftovers(facts))) == [
         ("warning", "leftovers", "words.notices.old"),
         ("warning", "leftovers", "words.tuples.count"),
     ]
@@ -88,5 +88,5 @@ def test_topics_of_components_that_are_gone() -> None:
 def test_the_code_and_what_is_published() -> None:
     assert list(check_declared(replace(topology(), declared=manifest()))) == []
     (finding,) = check_declared(replace(topology(), declared=manifest(tasks=5, max_tree_age_ms=60_000)))
-    assert told([finding]) == [("problem", "manifest", "words")]
+    assert summaries([finding]) == [("problem", "manifest", "words")]
     assert "max_tree_age_ms is 300000 instead of 60000; component split is another" in finding.found
