@@ -1,8 +1,8 @@
 """The ack log of a topology as a worker reads it: a member of the consumer group, and the meaning of Kafka's errors."""
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -13,9 +13,10 @@ from kafka_clients.bounded_calls import HANG_S, bounded
 from kafka_clients.broker_monitor import BrokerMonitor
 from kafka_clients.catalogue import KafkaSettings
 from kafka_clients.client_logs import client_logger
-from kafka_clients.client_settings import for_consumer
+from kafka_clients.client_settings import for_group
 from kafka_clients.contact import GONE
 from kafka_clients.errors import AccessError, ClusterError, TopicError
+from kafka_clients.group_consumer import FENCED, FINAL, REGROUPING, GroupConsumer, Rebalance, first_error
 from kafka_clients.watermarks import watermarks
 from tuple_tree.names import acker_group, acks_topic
 
@@ -27,42 +28,11 @@ _STUCK_CLOSE_S: Final = 1.0  # for a consumer that has lost a commit
 _POLL_S: Final = 0.02
 _POLL_RECORDS: Final = 500
 
-_CONSUMER: Final[dict[str, str | int | float | bool]] = {
-    "session.timeout.ms": 10_000,
-    "heartbeat.interval.ms": 2_000,
-    # A consumer that cannot be closed keeps its heartbeats: this is how long its group waits for it.
-    "max.poll.interval.ms": 45_000,
-    # A consumer whose queue is full would otherwise rest for a second before it fetches again.
-    "fetch.queue.backoff.ms": 50,
-}
-# The worker depends on these, so no user's settings change them.
-_FIXED: Final[dict[str, str | int | float | bool]] = {
-    "auto.offset.reset": "earliest",
-    "enable.auto.commit": False,
-    "enable.partition.eof": True,
-    "isolation.level": "read_committed",
-    "partition.assignment.strategy": "cooperative-sticky",
-}
-# Another member owns the partition now, and goes on from the last commit.
-_FENCED: Final = (
-    KafkaError.ILLEGAL_GENERATION,
-    KafkaError.UNKNOWN_MEMBER_ID,
-    KafkaError.REBALANCE_IN_PROGRESS,
-    KafkaError._ASSIGNMENT_LOST,
-)
-_HOPELESS: Final = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError._AUTHENTICATION,
-)
-
 Reached = Mapping[int, Progress]  # partition of the ack log → up to where its notices are delivered
-Rebalance = Callable[[list[TopicPartition]], None]
-"""Called with the partitions that are assigned or revoked, within `AckLogReader.poll` and `AckLogReader.close`."""
 
 
-class AckLogReader:
-    """Two consumers: one in the group, and one that asks for the ends of partitions.
+class AckLogReader(GroupConsumer):
+    """The consumer in the group, and one that asks for the ends of partitions.
 
     Args:
         topology: whose log.
@@ -70,6 +40,8 @@ class AckLogReader:
         on_committed: called with what was committed, within `poll` and `close`.
         clock: seconds, rising.
     """
+
+    _KEPT = (ClusterError, KafkaException)
 
     def __init__(
         self,
@@ -80,35 +52,34 @@ class AckLogReader:
     ) -> None:
         self.topic = acks_topic(topology)
         self._group = acker_group(topology)
-        group = {**_CONSUMER, **for_consumer(kafka), **_FIXED, "group.id": self._group}
+        settings: dict[str, Any] = {
+            # A consumer that cannot be closed keeps its heartbeats: this is how long its group waits for it.
+            "max.poll.interval.ms": 45_000,
+            **for_group(kafka, self._group),
+            "enable.partition.eof": True,
+            "logger": client_logger("acker_worker"),
+        }
         # librdkafka rejects an interval below the session.
-        group["max.poll.interval.ms"] = max(int(group["max.poll.interval.ms"]), int(group["session.timeout.ms"]))
-        self._monitors = (BrokerMonitor(), BrokerMonitor())
-        in_group, asking = (monitor.settings for monitor in self._monitors)
-        self._consumer = Consumer(
-            {**group, **in_group, "on_commit": self._answered, "logger": client_logger("acker_worker")}
+        settings["max.poll.interval.ms"] = max(
+            int(settings["max.poll.interval.ms"]), int(settings["session.timeout.ms"])
         )
+        super().__init__(settings, self.topic)
         # An open transaction holds a reader of committed records back, and its idea of the end with it.
+        self._watermarks_monitor = BrokerMonitor()
         self._watermarks = Consumer(
-            {**group, **asking, "isolation.level": "read_uncommitted", "logger": client_logger("acker_worker")}
+            {**settings, **self._watermarks_monitor.settings, "isolation.level": "read_uncommitted"}
         )
         self._on_committed = on_committed
         self._clock = clock
         self._asked: dict[frozenset[tuple[int, int]], Reached] = {}
         self._asked_at = 0.0
-        self._raised: Exception | None = None
 
     def join(self, on_assign: Rebalance, on_revoke: Rebalance, on_lost: Rebalance) -> None:
         """Joins the group.
 
         `on_assign` has to call `start`, `on_revoke` and `on_lost` `release`; `on_revoke` may commit before that.
         """
-        self._consumer.subscribe(
-            [self.topic],
-            on_assign=self._guarded(on_assign),
-            on_revoke=self._guarded(on_revoke),
-            on_lost=self._guarded(on_lost),
-        )
+        self._subscribe(self.topic, on_assign, on_revoke, on_lost)
 
     def start(self, positions: list[TopicPartition]) -> None:
         self._consumer.incremental_assign(positions)
@@ -120,9 +91,7 @@ class AckLogReader:
         """The records that have come, without waiting for more. Raises what a callback of `join` raised."""
         first = self._consumer.poll(_POLL_S)
         messages = [] if first is None else [first, *self._consumer.consume(_POLL_RECORDS, 0)]
-        if self._raised is not None:
-            raised, self._raised = self._raised, None
-            raise raised
+        self._raise_kept()
         return messages
 
     def committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
@@ -149,7 +118,7 @@ class AckLogReader:
     @property
     def lost(self) -> bool:
         """Whether one of the consumers has lost all brokers for good, see `kafka_clients.broker_monitor`."""
-        return any(monitor.lost for monitor in self._monitors)
+        return self._monitor.lost or self._watermarks_monitor.lost
 
     @property
     def unanswered_s(self) -> float:
@@ -167,14 +136,11 @@ class AckLogReader:
             TopicPartition(self.topic, partition, progress.offset, progress.metadata())
             for partition, progress in reached.items()
         ]
-        try:
-            self._consumer.commit(offsets=offsets, asynchronous=True)
-        except KafkaException as error:
-            self._answered(error.args[0], offsets)
+        self._begin_commit(self._consumer, offsets)
 
-    def _answered(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+    def _answered(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         reached = self._asked.pop(frozenset((each.partition, each.offset) for each in partitions), None)
-        refused = error or next((each.error for each in partitions if each.error), None)
+        refused = error or first_error(partitions)
         if refused is None:
             self._on_committed(reached or {})
             return
@@ -182,18 +148,18 @@ class AckLogReader:
             self._raised = gone(self.topic, f"is gone: {refused.str()}")
             return
         _log.log(
-            logging.INFO if refused.code() in _FENCED else logging.WARNING,
+            logging.INFO if refused.code() in REGROUPING else logging.WARNING,
             "%s: commit of %d partitions refused, will be made up for: %s",
             *(self.topic, len(partitions), refused.str()),
         )
 
     def check(self, error: KafkaError, partition: int | None = None) -> None:
         """Raises an error that came in place of a record; one that passes by itself is logged."""
-        if error.code() in (KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL):
+        if error.code() in FENCED:
             raise AckerWorkerError(
                 f"reading {self.topic} cannot go on: {error.str()}; a restart goes on from its commit"
             )
-        if error.fatal() or error.code() in _HOPELESS:
+        if error.fatal() or error.code() in FINAL:
             where = self.topic if partition is None or partition < 0 else f"{self.topic}[{partition}]"
             self.check_allowed(error, where)
             raise TopicError(where, f"cannot be read any more: {error.str()}. Check that it may be read")
@@ -217,17 +183,6 @@ class AckLogReader:
         with bounded(_STUCK_CLOSE_S if is_stuck else HANG_S, f"close() of the consumer of {self.topic}"):
             self._watermarks.close()
             self._consumer.close()
-
-    def _guarded(self, callback: Rebalance) -> Callable[[Consumer, list[TopicPartition]], None]:
-        """Keeps an exception for the loop: one that crosses librdkafka's callbacks loses its type and its place."""
-
-        def guarded(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            try:
-                callback(partitions)
-            except (ClusterError, KafkaException) as error:
-                self._raised = error
-
-        return guarded
 
 
 def gone(topic: str, how: str) -> TopicError:

@@ -52,6 +52,23 @@ _EVERY: Final[dict[str, Any]] = {
     _SOCKET: 10_000,
     "socket.connection.setup.timeout.ms": 10_000,
 }
+SESSION_MS: Final = 10_000
+"""After how many milliseconds of silence a process has left its group, unless `session.timeout.ms` is set."""
+
+_GROUP: Final[dict[str, Any]] = {
+    "session.timeout.ms": SESSION_MS,
+    "heartbeat.interval.ms": 2_000,
+    # The default of a second makes a consumer with a full queue pause: 130 k instead of 600 k messages/s.
+    "fetch.queue.backoff.ms": 50,
+}
+# What the guarantees rest on, so no setting of a user changes it.
+_FIXED_GROUP: Final[dict[str, Any]] = {
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "isolation.level": "read_committed",
+    "partition.assignment.strategy": "cooperative-sticky",
+}
 # A request to a broker that is away looks for it again at each change of a connection, and asks for one while it looks:
 # that is a new connection as soon as one is refused, thousands a second from each process, until the broker is back.
 # A client that keeps connections to all brokers need not ask for them, and comes back by the backoff.
@@ -61,6 +78,11 @@ _ADMIN: Final[dict[str, Any]] = {"enable.sparse.connections": False}
 def for_consumer(kafka: Mapping[str, Any]) -> dict[str, Any]:
     """The properties of a consumer: without those that only producers have."""
     return {**_EVERY, **consumers(kafka)}
+
+
+def for_group(kafka: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """The properties of a member of a consumer group; what the guarantees rest on is ours."""
+    return {**_GROUP, **for_consumer(kafka), **_FIXED_GROUP, "group.id": group}
 
 
 def for_producer(kafka: Mapping[str, Any]) -> dict[str, Any]:

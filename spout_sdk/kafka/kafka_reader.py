@@ -1,42 +1,26 @@
 """Reading from Kafka: a consumer in a component's group, and what its errors mean."""
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_clients.access import remedy
-from kafka_clients.bounded_calls import HANG_S, bounded
-from kafka_clients.broker_monitor import LOST, BrokerMonitor
+from kafka_clients.broker_monitor import LOST
+from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer, commit_now
 from kafka_clients.watermarks import watermarks
 from spout_sdk.errors import AccessError, BrokerError, RolledBackError, SpoutSdkError
-from spout_sdk.kafka.group_commits import commit_now
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings
-
-logger = logging.getLogger("spout_sdk.kafka")
 
 ANSWER_SECONDS: Final = 10.0
 
-# What waiting does not cure.
-_FINAL: Final = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.FENCED_INSTANCE_ID,
-        KafkaError._FATAL,
-        KafkaError._AUTHENTICATION,
-    }
-)
-
-_REGROUPING: Final = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
+_FINAL: Final = FINAL | {KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 Partitions = Callable[[Sequence[int]], None]
 """Called with partition numbers."""
 
 
-class KafkaReader:
+class KafkaReader(GroupConsumer):
     """The records of one topic, of the partitions that the group gives to this process.
 
     Args:
@@ -50,6 +34,8 @@ class KafkaReader:
         on_uncommitted: called when a commit has failed, so that the next includes what it covered.
     """
 
+    _KEPT = (SpoutSdkError, KafkaException)
+
     def __init__(
         self,
         kafka: KafkaSettings,
@@ -62,18 +48,14 @@ class KafkaReader:
         on_lost: Partitions,
         on_uncommitted: Callable[[], None] = lambda: None,
     ) -> None:
+        super().__init__(consumer_settings(kafka, group), topic, on_uncommitted)
         self._topic = topic
         self._group = group
         self._from_end = from_end
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._on_lost = on_lost
-        self._on_uncommitted = on_uncommitted
-        self._raised: Exception | None = None
-        self._monitor = BrokerMonitor()
-        settings = {**consumer_settings(kafka, group), **self._monitor.settings, "on_commit": self._committed}
-        self._consumer = Consumer(settings)
-        self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lost)
+        self._subscribe(topic, self._assign, self._revoke, self._take_away)
 
     def read(self, limit: int) -> list[Message]:
         """What is there now, `limit` records at most."""
@@ -91,12 +73,8 @@ class KafkaReader:
 
     def commit(self, offsets: dict[int, int]) -> None:
         """Commits offsets by partition in the background; a failure is reported to `on_uncommitted`."""
-        if not offsets:
-            return
-        try:
-            self._consumer.commit(offsets=self.positions(offsets), asynchronous=True)
-        except KafkaException as error:
-            self._uncommitted(error.args[0])
+        if offsets:
+            self._begin_commit(self._consumer, self.positions(offsets))
 
     def commit_now(self, offsets: dict[int, int], seconds: float) -> bool:
         """Commits offsets by partition, waits, and returns whether it is known that they are committed.
@@ -104,8 +82,7 @@ class KafkaReader:
         A failure is logged, and what it covers is read again.
         """
         error = commit_now(self._consumer, self.positions(offsets), self._topic, seconds) if offsets else None
-        if error is not None:
-            self._uncommitted(error)
+        self._answered(error, ())
         return error is None
 
     @property
@@ -164,19 +141,9 @@ class KafkaReader:
         """Commits for other topics as a member of the group; failures in the background go to `on_uncommitted`."""
         return self._consumer
 
-    def close(self) -> None:
-        """Leaves the group; partitions that are still held are reported as revoked."""
-        with bounded(HANG_S, f"close() of the consumer of {self._topic}"):
-            self._consumer.close()
-        if self._raised is not None:
-            logger.warning("while leaving %s: %s", self._topic, self._raised)
-
     def _checked(self, messages: list[Message]) -> list[Message]:
-        if self._raised is not None:
-            # An exception that crosses librdkafka's callbacks loses its type and its place; kept, it loses neither.
-            raised, self._raised = self._raised, None
-            raise raised
-        if self._monitor.lost:
+        self._raise_kept()
+        if self.lost:
             raise BrokerError(f"reading {self._topic} cannot go on: {LOST}")
         for message in messages:
             if message.error() is not None:
@@ -189,7 +156,7 @@ class KafkaReader:
             return False
         if error.fatal() or error.code() in _FINAL:
             raise self._ended(error)
-        logger.warning("reading %s: %s", self._topic, error.str())
+        self._logger.warning("reading %s: %s", self._topic, error.str())
         return True
 
     def _ended(self, error: KafkaError) -> BrokerError:
@@ -197,7 +164,7 @@ class KafkaReader:
             return AccessError(f"group {self._group} may not be joined by this user: {remedy()}")
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return AccessError(f"topic {self._topic} may not be read by this user: {remedy()}")
-        if error.code() in (KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL):
+        if error.code() in FENCED:
             return BrokerError(
                 f"reading {self._topic} cannot go on: {error.str()}; a restart goes on from what is committed"
             )
@@ -205,40 +172,22 @@ class KafkaReader:
             f"reading {self._topic} cannot go on: {error.str()}; check that the topic exists and may be read"
         )
 
-    def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        def assign() -> None:
-            if self._from_end:
-                for partition in partitions:
-                    _, partition.offset = watermarks(consumer, partition, ANSWER_SECONDS)
-            consumer.incremental_assign(partitions)
-            # What was paused when it was revoked would come back paused.
-            consumer.resume(partitions)
-            self._on_assigned([partition.partition for partition in partitions])
+    def _assign(self, partitions: list[TopicPartition]) -> None:
+        if self._from_end:
+            for partition in partitions:
+                _, partition.offset = watermarks(self._consumer, partition, ANSWER_SECONDS)
+        self._consumer.incremental_assign(partitions)
+        # What was paused when it was revoked would come back paused.
+        self._consumer.resume(partitions)
+        self._on_assigned([partition.partition for partition in partitions])
 
-        self._guarded(assign)
+    def _revoke(self, partitions: list[TopicPartition]) -> None:
+        self._on_revoked([partition.partition for partition in partitions])
 
-    def _revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._guarded(lambda: self._on_revoked([partition.partition for partition in partitions]))
-
-    def _lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        logger.warning("partitions %s of %s were lost to others", [p.partition for p in partitions], self._topic)
-        self._guarded(lambda: self._on_lost([partition.partition for partition in partitions]))
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except (SpoutSdkError, KafkaException) as error:
-            self._raised = error
-
-    def _committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        failed = error or next((each.error for each in partitions if each.error is not None), None)
-        if failed is not None and failed.code() != KafkaError._NO_OFFSET:
-            self._uncommitted(failed)
-
-    def _uncommitted(self, error: KafkaError) -> None:
-        level = logging.INFO if error.code() in _REGROUPING else logging.WARNING
-        logger.log(level, "offsets of %s were not committed yet: %s", self._topic, error.str())
-        self._on_uncommitted()
+    def _take_away(self, partitions: list[TopicPartition]) -> None:
+        numbers = [partition.partition for partition in partitions]
+        self._logger.warning("partitions %s of %s were lost to others", numbers, self._topic)
+        self._on_lost(numbers)
 
     def positions(self, offsets: Mapping[int, int], metadata: Mapping[int, str] | None = None) -> list[TopicPartition]:
         """Offsets and metadata by partition, as a commit takes them."""

@@ -4,13 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kafka_clients.client_logs import client_logger
-from kafka_clients.client_settings import for_admin, for_consumer, for_producer, for_transactions
+from kafka_clients.client_settings import for_admin, for_group, for_producer, for_transactions
 from spout_sdk.errors import SpoutSdkError
 
 _LOGGER: Final = client_logger("spout_sdk")
-
-SESSION_MS: Final = 10_000
-"""After how many milliseconds of silence a process has left its group, unless `session.timeout.ms` is set."""
 
 TRANSACTION_MS: Final = 8_000
 """How long a transaction may be open, in milliseconds, unless `transaction.timeout.ms` is set.
@@ -22,12 +19,6 @@ looks every second, as ours do, that is less than 10 seconds.
 KafkaSettings = Mapping[str, Any]
 """librdkafka properties; at least `bootstrap.servers`."""
 
-_CONSUMER: Final[dict[str, Any]] = {
-    "session.timeout.ms": SESSION_MS,
-    "heartbeat.interval.ms": 2_000,
-    # The default of a second makes a consumer with a full queue pause: 130 k instead of 600 k messages/s.
-    "fetch.queue.backoff.ms": 50,
-}
 # Records with a key that leave a topology lie where those of Kafka's own clients would.
 _PRODUCER: Final[dict[str, Any]] = {"compression.type": "lz4", "partitioner": "murmur2_random"}
 # Tuples and ack batches are packed already: waiting for company would only add latency.
@@ -38,13 +29,6 @@ _ACKS: Final[dict[str, Any]] = {"linger.ms": 0, "message.max.bytes": 100_000_000
 _TRANSACTIONAL: Final[dict[str, Any]] = {"linger.ms": 0, "transaction.timeout.ms": TRANSACTION_MS}
 
 # What the guarantees rest on, so no setting of a user changes it.
-_FIXED_CONSUMER: Final[dict[str, Any]] = {
-    "auto.offset.reset": "earliest",
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "isolation.level": "read_committed",
-    "partition.assignment.strategy": "cooperative-sticky",
-}
 _FIXED_PRODUCER: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all"}
 # A call of Python for each delivered tuple would cost more than sending it.
 _FIXED_TUPLES: Final[dict[str, Any]] = {**_FIXED_PRODUCER, "delivery.report.only.error": True}
@@ -55,8 +39,7 @@ _FIXED_ACKS: Final[dict[str, Any]] = {**_FIXED_PRODUCER, "delivery.report.only.e
 
 
 def consumer_settings(kafka: KafkaSettings, group: str) -> dict[str, Any]:
-    """The settings of a component's consumer; what the guarantees rest on is ours, the rest may be overridden."""
-    return {**_CONSUMER, **for_consumer(kafka), **_FIXED_CONSUMER, "group.id": group, "logger": _LOGGER}
+    return {**for_group(kafka, group), "logger": _LOGGER}
 
 
 def tuple_producer_settings(kafka: KafkaSettings, *, never_twice: bool = False) -> dict[str, Any]:

@@ -13,16 +13,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from kafka_clients.access import remedy
-from kafka_clients.bounded_calls import HANG_S, bounded
-from kafka_clients.broker_monitor import LOST, BrokerMonitor
-from kafka_clients.forgotten_clients import forgettable
+from kafka_clients.broker_monitor import LOST
+from kafka_clients.contact import GONE
+from kafka_clients.group_consumer import FINAL, GroupConsumer, commit_now
 from kafka_clients.watermarks import watermarks
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
-from spout_sdk.kafka.group_commits import commit_now
-from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings, consumer_settings
+from spout_sdk.kafka.kafka_checks import watching_client
+from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings
 from spout_sdk.kafka_spout.source import Commit, Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
 
@@ -37,27 +36,22 @@ ROUND_SECONDS: Final = 10.0
 _LARGEST_READ: Final = 500
 
 
-class KafkaSource:
+class KafkaSource(GroupConsumer):
     """A `Source` on Kafka, for one thread; `member` commits, None where the group has no members."""
 
     def __init__(
         self, kafka: KafkaSettings, group: str, member: Consumer | None, on_uncommitted: Callable[[], None]
     ) -> None:
+        settings = {
+            # A partition that is begun or resumed waits for the fetches of the others.
+            "fetch.wait.max.ms": 100,
+            **consumer_settings(kafka, group),
+            # An offset out of range is reported and counted, not skipped in silence.
+            "auto.offset.reset": "error",
+        }
+        super().__init__(settings, f"group {group}", on_uncommitted)
         self._kafka = kafka
         self._group = group
-        self._on_uncommitted = on_uncommitted
-        self._monitor = BrokerMonitor()
-        self._consumer = Consumer(
-            {
-                # A partition that is begun or resumed waits for the fetches of the others.
-                "fetch.wait.max.ms": 100,
-                **consumer_settings(kafka, group),
-                **self._monitor.settings,
-                # An offset out of range is reported and counted, not skipped in silence.
-                "auto.offset.reset": "error",
-                "on_commit": self._committed,
-            }
-        )
         self._member = member or self._consumer
         self._started: dict[SourcePartition, int] = {}
         self._by_position: PositionReader | None = None
@@ -73,8 +67,7 @@ class KafkaSource:
         return len(found.partitions)
 
     def topic_id(self, topic: str) -> str:
-        admin = forgettable(AdminClient)({**admin_settings(self._kafka), "log_level": 2})
-        answers = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
+        answers = watching_client(self._kafka).describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
         try:
             return str(answers[topic].result().topic_id)
         except KafkaException as error:
@@ -106,16 +99,11 @@ class KafkaSource:
         return commits
 
     def commit(self, commits: Mapping[SourcePartition, Commit]) -> None:
-        if not commits:
-            return
-        try:
-            self._member.commit(offsets=_positions(commits), asynchronous=True)
-        except KafkaException as error:
-            logger.warning("offsets of group %s were not committed yet: %s", self._group, _text(error))
-            self._on_uncommitted()
+        if commits:
+            self._begin_commit(self._member, _positions(commits))
 
     def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
-        error = commit_now(self._member, _positions(commits), f"group {self._group}", ANSWER_SECONDS)
+        error = commit_now(self._member, _positions(commits), self._name, ANSWER_SECONDS)
         if error is not None:
             logger.warning("offsets of group %s were not committed: %s", self._group, error.str())
         return error is None
@@ -132,7 +120,7 @@ class KafkaSource:
 
     def read(self, limit: int) -> tuple[Sequence[Record], Sequence[OffsetOutOfRange]]:
         messages = self._consumer.consume(limit, 0)
-        if self._monitor.lost:
+        if self.lost:
             raise BrokerError(f"reading the source of group {self._group} cannot go on: {LOST}")
         for message in messages:
             if message.error() is not None:
@@ -157,8 +145,7 @@ class KafkaSource:
         return None if self._by_position is None else self._by_position.poll(now)
 
     def close(self) -> None:
-        with bounded(HANG_S, f"close() of the consumer of group {self._group}"):
-            self._consumer.close()
+        super().close()
         if self._by_position is not None:
             self._by_position.close()
 
@@ -171,10 +158,10 @@ class KafkaSource:
                 records.append(message)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                 out_of_range.append(self._restarted(message, error))
-            elif error.fatal() or error.code() in _FINAL:
+            elif error.fatal() or error.code() in FINAL or error.code() in GONE:
                 raise _refused(message.topic() or "", error)
             else:
-                self._log(f"reading {message.topic()}[{message.partition()}]: {error.str()}")
+                self._log_error(f"reading {message.topic()}[{message.partition()}]: {error.str()}")
         return records, out_of_range
 
     def _restarted(self, message: Message, error: KafkaError) -> OffsetOutOfRange:
@@ -193,40 +180,22 @@ class KafkaSource:
         self._started[at] = first
         return OffsetOutOfRange(at, expected, first)
 
-    def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
-        failed = error or next((each.error for each in partitions if each.error is not None), None)
-        if failed is not None:
-            self._log(f"offsets of group {self._group} were not committed yet: {failed.str()}")
-            self._on_uncommitted()
-
     def _unreadable_offsets(self, error: KafkaError) -> BrokerError:
         if error.code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED):
             return AccessError(f"the offsets of group {self._group} may not be read by this user: {remedy()}")
         return BrokerError(f"the offsets of group {self._group} cannot be read: {error.str()}; check the brokers")
 
-    def _log(self, line: str) -> None:
+    def _log_error(self, line: str) -> None:
         now = time.monotonic()
         if now >= self._log_at:
             self._log_at = now + _LOG_SECONDS
             logger.warning("%s", line)
 
 
-_FINAL: Final = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._AUTHENTICATION,
-    }
-)
-
-
 def _refused(topic: str, error: KafkaError) -> BrokerError:
     if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         return AccessError(f"source topic {topic} may not be read by this user: {remedy()}")
-    if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
+    if error.code() in GONE:
         return TopicsError(f"source topic {topic} does not exist, or has lost partitions: create it, or name another")
     return BrokerError(f"source topic {topic} cannot be read: {error.str()}; check the brokers and the settings")
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from math import ceil, isfinite
 from typing import Any, Final
 
+from kafka_clients.client_settings import SESSION_MS
 from spout_sdk.api.components import AnyBolt, ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
 from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
-from spout_sdk.kafka.kafka_settings import SESSION_MS, TRANSACTION_MS
+from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.errors import TupleTreeError
 from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest

@@ -5,7 +5,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-from spout_sdk.kafka.kafka_settings import SESSION_MS, TRANSACTION_MS
+from kafka_clients.client_settings import SESSION_MS
+from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
 from spout_sdk.spouts.spout_task import LOST_MARGIN_TIMEOUTS
 from tests.pages import ROOT
 from tuple_tree.manifest import DEFAULT_TIMEOUT_MS, TREE_AGE_TIMEOUTS

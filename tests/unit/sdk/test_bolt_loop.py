@@ -184,7 +184,7 @@ class Rig:
         self.consumer = consumer([*there, 0], rows=rows)
         if tracked:
             self.consumer.headers += anchor_headers([{row + 1: 1} for row in range(rows)])
-        monkeypatch.setattr("spout_sdk.kafka.kafka_reader.Consumer", self.consumer)
+        monkeypatch.setattr("kafka_clients.group_consumer.Consumer", self.consumer)
         builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=1)
         builder.set_spout("lines", Lines)
         builder.set_bolt("b", partial(bolt, self.work)).shuffle_grouping("lines")
@@ -338,7 +338,7 @@ def test_a_stop_gives_back_what_was_read_and_not_executed(monkeypatch: pytest.Mo
 
 
 def reader(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, taken: list[int]) -> KafkaReader:
-    monkeypatch.setattr("spout_sdk.kafka.kafka_reader.Consumer", consumer)
+    monkeypatch.setattr("kafka_clients.group_consumer.Consumer", consumer)
 
     def ignore(_partitions: Sequence[int]) -> None: ...
 
