@@ -67,7 +67,8 @@ class KafkaSource(GroupConsumer):
         return len(found.partitions)
 
     def topic_id(self, topic: str) -> str:
-        answers = watching_client(self._kafka).describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
+        admin = watching_client(self._kafka)
+        answers = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
         try:
             return str(answers[topic].result().topic_id)
         except KafkaException as error:
