@@ -77,7 +77,7 @@ class Observer:
 
     def _read_lags(self) -> None:
         try:
-            waiting = self._lags.read()
+            waiting = self._lags.read(self.view.sources())
         except ClusterError as error:
             # The rest is still of use, and brokers come back.
             self.problem = str(error)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from inspection.group_commits import NO_GROUP, GroupCommits, commits_of
+from inspection.group_commits import NO_GROUP, Commits, GroupCommits, commits_of
 from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_admin
 from kafka_clients.contact import REFUSED
@@ -25,6 +25,7 @@ from tuple_tree.names import (
     component_group,
     dead_letters_topic,
     notices_topic,
+    stats_topic,
     tuples_topic,
 )
 from tuple_tree.topics import topic_specs
@@ -171,8 +172,10 @@ class ClusterStatus:
             for manifest in wanted
         ]
 
-    def sources(self, manifest: Manifest) -> tuple[TopicStatus, ...]:
+    def sources(self, manifest: Manifest, commits: Commits | None = None) -> tuple[TopicStatus, ...]:
         """The topics that its spouts read, each with the partitions for which they have committed offsets.
+
+        Without `commits` they are requested, which is for commands that ask once.
 
         Without what may not be described, or is gone: a source belongs to another application. Raises
         `BrokerUnreachableError` if the groups do not answer in time.
@@ -180,18 +183,27 @@ class ClusterStatus:
         own = _own_topics(manifest)
         groups = [component_group(manifest.topology, spout.name) for spout in manifest.spouts]
         found: dict[tuple[str, str], list[PartitionStatus]] = {}
-        for group, commits in commits_of(self._admin, groups).items():
-            places = [place for place in sorted(commits) if place[0] not in own]
+        for group, of_group in (commits_of(self._admin, groups) if commits is None else commits).items():
+            places = [place for place in sorted(of_group) if place[0] not in own]
             begins = self._known_offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
             ends = self._known_offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
             for place in sorted(begins.keys() & ends.keys()):
-                begin, end, done = begins[place], ends[place], commits[place].offset
+                begin, end, done = begins[place], ends[place], of_group[place].offset
                 status = PartitionStatus(place[1], begin, end, done, max(0, end - done))
                 found.setdefault((place[0], group), []).append(status)
         return tuple(
             TopicStatus(name, len(partitions), group, tuple(partitions))
             for (name, group), partitions in sorted(found.items())
         )
+
+    def reported_ms(self, topologies: Iterable[str]) -> dict[str, int]:
+        """Topology → the time of the latest record of its statistics, without those that have none."""
+        places = {stats_topic(name): name for name in topologies}
+        found = {}
+        for at, answer in self._listed([(topic, 0) for topic in places], OffsetSpec.max_timestamp()).items():  # type: ignore[no-untyped-call]
+            with suppress(KafkaException):
+                found[places[at.topic]] = answer.result().timestamp
+        return found
 
     def members(self, groups: Iterable[str]) -> dict[str, int | None]:
         """Consumer group → its members; None if it may not be described. Raises `BrokerUnreachableError`."""
@@ -248,9 +260,9 @@ class ClusterStatus:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Lags of a topology's bolts, and its dead letters."""
+    """Lags of a topology's components, and its dead letters."""
 
-    # bolt → lag of its group; None where that may not be read, and for an external bolt without commits
+    # bolt, `KafkaSpout` → lag of its group; None where that may not be read, and for an external bolt without commits
     lags: Mapping[str, int | None] = field(default_factory=dict)
     dead_letters: int | None = None  # None if there is no such topic
     task_lags: Mapping[str, Mapping[int, int | None]] = field(default_factory=dict)  # bolt → task → its lag
@@ -263,15 +275,30 @@ class Lags:
         self._manifest = manifest
         self._catalogue = Catalogue(kafka)
         self._status = ClusterStatus(kafka)
+        self._source_commits = GroupCommits(kafka)
 
-    def read(self) -> Waiting:
-        """The lags now; raises `AccessError` or `BrokerUnreachableError`."""
-        (status,) = self._status.of([self._manifest], self._catalogue.topics(), with_members=False)
+    def read(self, sources: Mapping[str, Iterable[str]] | None = None) -> Waiting:
+        """The lags now; `sources` are the topics that each spout reads.
+
+        Raises `AccessError` or `BrokerUnreachableError`.
+        """
+        existing = self._catalogue.topics()
+        (status,) = self._status.of([self._manifest], existing, with_members=False)
         dead_letters = dead_letters_topic(self._manifest.topology)
         bolts = [bolt.name for bolt in self._manifest.bolts]
+        spouts = {component_group(self._manifest.topology, spout): spout for spout in sources or {}}
+        read = {
+            group: [(topic, number) for topic in (sources or {})[spout] for number in range(existing.get(topic, 0))]
+            for group, spout in spouts.items()
+        }
+        of_sources = self._status.sources(self._manifest, self._source_commits.of(read))
         (letters,) = [topic.partitions for topic in status.topics if topic.name == dead_letters]
         return Waiting(
-            {bolt: status.of_component(bolt)[1] for bolt in bolts},
+            {bolt: status.of_component(bolt)[1] for bolt in bolts}
+            | {
+                spout: _sum_known(each.lag for each in of_sources if each.group == group)
+                for group, spout in spouts.items()
+            },
             sum(one.end - one.begin for one in letters) if letters else None,
             {bolt: status.task_lags(bolt) for bolt in bolts},
         )

@@ -9,7 +9,7 @@ from inspection.tracks import WINDOW_MS, TaskLoad, Track, busiest, rounded, skew
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.windows.bolt import LATE
 from tuple_tree.latency import LatencyHistogram
-from tuple_tree.manifest import BoltManifest, Component, Manifest
+from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest
 from tuple_tree.process_stats import StatsRecord
 
 KEPT_MS: Final = 7_200_000  # how long the totals of a process are kept after its last record
@@ -50,7 +50,8 @@ class ComponentView(TypedDict):
     pending: int | None  # open trees of a spout; a bolt's inputs that are neither acked nor failed
     oldest_input: str  # of a bolt, the input open for longest, as `topic[partition] offset N`; empty if none is open
     oldest_input_seconds: float
-    lag: int | None  # of a bolt's inbox; None for a spout, and where it is not known
+    max_pending: int | None  # of a spout: how many trees the tasks that a process has may have open
+    lag: int | None  # of a bolt's inbox, of the topics that a `KafkaSpout` reads; None where it is not known
     busy: float | None  # share of the time, from 0 to 1, in which the busiest process of a bolt executed tuples
     skew: float | None  # the rate of a bolt's busiest task, over the mean; None where that means nothing
     loads: list[TaskLoad]
@@ -145,7 +146,7 @@ class TopologyView:
         dead_letters: int | None,
         task_lags: Mapping[str, Mapping[int, int | None]] | None = None,
     ) -> None:
-        """Takes the lags now, as `topology_status.Waiting` has them."""
+        """Takes the lags of components now, as `topology_status.Waiting` has them."""
         self._lags = dict(lags)
         self._task_lags = task_lags or {}
         self._dead_letters = dead_letters
@@ -176,6 +177,10 @@ class TopologyView:
             ],
             "dead_letters": self._dead_letters,
         }
+
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """`KafkaSpout` → the topics that it reads, of those whose processes report them."""
+        return {track.record.name: track.last.sources for track in self._components.values() if track.last.sources}
 
     def history(self, component: str | None = None) -> History:
         """One point each five seconds; of the topology, which is what its spouts did, unless a component is named."""
@@ -229,11 +234,12 @@ class TopologyView:
         loads = task_loads(component.tasks, alive, recent, self._task_lags.get(component.name, {})) if is_bolt else []
         oldest = max(alive, key=lambda track: track.last.oldest_input_seconds, default=None)
         failed = rounded(sum(track.rate(lambda stats: sum(stats.failed.values())) for track in recent))
+        owned = len({task for track in alive for task in track.last.tasks})
         return {
             "name": component.name,
             "kind": component.kind,
             "tasks": component.tasks,
-            "owned_tasks": len({task for track in alive for task in track.last.tasks}),
+            "owned_tasks": owned,
             "processes": len(alive),
             "emitted_per_second": rate("emitted"),
             "transferred_per_second": rate("transferred"),
@@ -250,7 +256,8 @@ class TopologyView:
             "pending": sum(track.last.pending for track in alive) if is_reported("pending", alive) else None,
             "oldest_input": oldest.last.oldest_input if oldest else "",
             "oldest_input_seconds": round(oldest.last.oldest_input_seconds, 1) if oldest else 0.0,
-            "lag": self._lags.get(component.name) if is_bolt else None,
+            "max_pending": owned * component.max_pending if isinstance(component, SpoutManifest) and owned else None,
+            "lag": self._lags.get(component.name),
             "busy": busiest(recent) if is_bolt else None,
             "skew": skew(loads, WINDOW_MS / 1000),
             "loads": loads,

@@ -14,6 +14,8 @@ from inspection.dashboard.source import Shown
 from inspection.dashboard.tree_searches import TreeSearches
 from inspection.doctor_process import findings_of
 from inspection.observer import Observer
+from inspection.topology_status import ClusterStatus
+from inspection.tracks import SILENT_MS
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerUnreachableError, ClusterError
 from tuple_tree.manifest import Manifest
@@ -42,7 +44,10 @@ class KafkaSource:
         self._closed = False
 
     def topologies(self) -> Sequence[str]:
-        return sorted(name for name, it in Catalogue(self._kafka).manifests().items() if isinstance(it, Manifest))
+        names = [name for name, it in Catalogue(self._kafka).manifests().items() if isinstance(it, Manifest)]
+        reported = ClusterStatus(self._kafka).reported_ms(names)
+        recent = max(reported.values(), default=0) - SILENT_MS
+        return sorted(names, key=lambda name: (reported.get(name, 0) < recent, name))
 
     def snapshot(self, topology: str) -> Shown:
         return self._of(topology).snapshot()

@@ -5,10 +5,11 @@ Their topics may be long, so only the ends are read, and no record twice.
 
 import logging
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from heapq import heappop, heappush
+from itertools import chain
 from typing import Final
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
@@ -27,7 +28,7 @@ from tuple_tree.positions import MAX_PARTITIONS, position_of, topic_key
 
 _log = logging.getLogger(__name__)
 
-KEPT: Final = 100  # failures, and dead letters, that are shown at most
+KEPT: Final = 100  # failures of each reason, and dead letters, that are shown at most
 NOTICE_RECORDS: Final = 1_000
 """How many records are read back of a partition with notices; most of them say that trees were acked."""
 LETTER_RECORDS: Final = 1_000
@@ -79,14 +80,15 @@ class RecentFailures:
         tasks = [
             (notices_topic(topology, spout.name), task) for spout in manifest.spouts for task in range(spout.tasks)
         ]
-        # A heap, the oldest first: partitions are read one after the other, so what comes last is not the latest.
-        self._found: list[tuple[int, int, Shown]] = []
+        # By reason, so that many time-outs do not hide the rest. Heaps, the oldest first: partitions are read one after
+        # the other, so what comes last is not the latest.
+        self._found: defaultdict[int, list[tuple[int, int, Shown]]] = defaultdict(list)
         self._taken = 0
         self._tail = Tail(kafka, tasks if manifest.acking else (), NOTICE_RECORDS, self._take)
 
     def read(self) -> list[Shown]:
         self._tail.read()
-        return [failure for *_, failure in sorted(self._found, reverse=True)]
+        return [failure for *_, failure in sorted(chain(*self._found.values()), reverse=True)]
 
     def _take(self, message: Message) -> None:
         try:
@@ -111,9 +113,10 @@ class RecentFailures:
                 "trace": f"acker trace {name} --topology {self._topology}",
             }
             self._taken += 1
-            heappush(self._found, (at or 0, self._taken, failure))
-            if len(self._found) > KEPT:
-                heappop(self._found)
+            found = self._found[int(number)]
+            heappush(found, (at or 0, self._taken, failure))
+            if len(found) > KEPT:
+                heappop(found)
 
 
 class RecentDeadLetters:

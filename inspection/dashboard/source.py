@@ -16,7 +16,7 @@ class Source(Protocol):
     """
 
     def topologies(self) -> Sequence[str]:
-        """The names of all that are published, sorted."""
+        """The names of all that are published: those whose processes report statistics first."""
         ...
 
     def snapshot(self, topology: str) -> Shown:

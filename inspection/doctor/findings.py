@@ -53,11 +53,14 @@ def exit_code(findings: Iterable[Finding], *, strict: bool) -> int:
 
 
 def component_of(finding: Finding, manifest: Manifest) -> str | None:
-    """The component whose name, group, inbox or notices a finding names; None if it concerns no single one."""
+    """The component whose name, group, inbox or notices a finding names; None if it concerns no single one.
+
+    A component may have the topology's name; only findings about inputs name a component by itself.
+    """
     topology = manifest.topology
     for component in manifest.components:
         name = component.name
-        own = (name, component_group(topology, name), tuples_topic(topology, name), notices_topic(topology, name))
-        if finding.subject in own:
+        own = (component_group(topology, name), tuples_topic(topology, name), notices_topic(topology, name))
+        if finding.subject in own or (finding.subject == name and finding.check == "inputs"):
             return name
     return None

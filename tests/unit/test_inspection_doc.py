@@ -48,7 +48,7 @@ def test_every_path_member_and_setting_is_explained() -> None:
 def test_limits_are_those_of_the_code() -> None:
     assert AT_ONCE == 2
     for message in (
-        f"the latest {KEPT} that",
+        f"the latest {KEPT} of each reason that",
         f"the latest {KEPT}: where",
         f"the last {NOTICE_RECORDS:,} records",
         f"two at once and {SEARCH_S:g} s each",

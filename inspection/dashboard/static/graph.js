@@ -61,7 +61,7 @@ export class Graph {
       const points = routes.get(pair(link)).map((id) => middle.get(id));
       const line = svg("path", { d: path(points, narrow), "marker-end": "url(#arrow)" });
       const spot = labelled(points, narrow);
-      const label = svg("text", { x: spot.x, y: spot.y, "text-anchor": "middle" });
+      const label = svg("text", { "text-anchor": "middle", ...spot });
       edges.append(line);
       labels.append(label);
       this.lines.set(pair(link), line);
@@ -82,10 +82,14 @@ export class Graph {
     );
     drawing.style.maxWidth = `${Math.round(width * 1.15)}px`;
     this.element.replaceChildren(drawing);
+    // Letters have different widths, which are known once they are drawn.
+    for (const title of drawing.querySelectorAll(".name")) {
+      while (title.getComputedTextLength() > NODE.width - 24) setText(title, title.textContent.replace(/.…?$/, "…"));
+    }
   }
 
   #node({ name, kind }, { x, y }) {
-    const title = svg("text", { x: 14, y: 24, class: "name" }, clipped(name, 19));
+    const title = svg("text", { x: 14, y: 24, class: "name" }, clipped(name, 40));
     const note = svg("text", { x: 14, y: 42, class: "note" });
     // A bolt's share of the time, and how many findings the doctor has.
     const busy = svg("rect", { x: 14, y: 51, height: 5, width: 0, rx: 2.5, class: "share" });
@@ -101,6 +105,7 @@ export class Graph {
         class: `node ${kind}`,
         transform: `translate(${x - NODE.width / 2} ${y - NODE.height / 2})`,
       },
+      svg("title", {}, name),
       box,
       bar,
       title,
@@ -165,12 +170,16 @@ function path(points, narrow) {
   return drawn;
 }
 
-// Beside the middle of the curve's last part, so that the labels of edges that share a source lie apart.
+// Beside the middle of the curve's last part, so that the labels of edges that share a source lie apart; where it
+// slants, on the side to which it does not.
 function labelled(points, narrow) {
   const [from, to] = points.slice(-2);
   const half = narrow ? NODE.height / 2 : NODE.width / 2;
   const x = narrow ? (from.x + to.x) / 2 : (from.x + to.x) / 2 + (points.length > 2 ? half / 2 : 0);
-  return narrow ? { x: x + (from.x === to.x ? 34 : 0), y: (from.y + to.y) / 2 + 4 } : { x, y: (from.y + to.y) / 2 - 8 };
+  const y = (from.y + to.y) / 2;
+  if (narrow && from.x === to.x) return { x: x + 34, y: y + 4 };
+  const side = Math.sign(narrow ? to.x - from.x : Math.round(to.y - from.y));
+  return { x: x + 8 * side, y: y - 8, "text-anchor": ["end", "middle", "start"][side + 1] };
 }
 
 const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

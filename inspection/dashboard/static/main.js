@@ -5,10 +5,12 @@ import { html, keyed, setAttribute, setText } from "./elements.js";
 import { count, milliseconds, rate, time } from "./format.js";
 import { Graph } from "./graph.js";
 import { Plot } from "./plot.js";
-import { tables } from "./tables.js";
+import { isLimited, tables } from "./tables.js";
 
 const STALE_MS = 10_000;
 const HISTORY_MS = 5_000;
+const STALLED_MS = 60_000; // as metrics.stalled_after_s
+const FEW = 5; // failures of each reason that are shown where there are several
 
 const find = (id) => document.getElementById(id);
 const total = (counts) => Object.values(counts ?? {}).reduce((sum, one) => sum + one, 0);
@@ -48,6 +50,7 @@ let findings = [];
 let reason = null;
 let asked = {};
 let heard = 0;
+let points = [];
 
 function state(name, said) {
   const status = find("status");
@@ -84,15 +87,21 @@ function show(next) {
   snapshot = next;
   const { components, edges, acker, workers } = snapshot;
   setText(find("at"), time(snapshot.at));
-  tiles();
+  judgeState();
   judged();
   shown.edges.show(edges);
-  shown.partitions.show(acker.map((row) => ({ ...row, topology })));
+  // Those with open trees first.
+  const isOpen = ({ pending }) => Number(pending > 0);
+  shown.partitions.show([...acker].sort((a, b) => isOpen(b) - isOpen(a)).map((row) => ({ ...row, topology })));
   shown.workers.show(workers);
   setText(find("dead-count"), snapshot.dead_letters ? count(snapshot.dead_letters) : "");
   reasons();
   const failed = components.map((component) => total(component.failed)).join();
-  refresh("history", snapshot.at, "/api/history", ({ points }) => plots.forEach((plot) => plot.show(points, snapshot.at)));
+  refresh("history", snapshot.at, "/api/history", (value) => {
+    points = value.points;
+    plots.forEach((plot) => plot.show(points, snapshot.at));
+    judgeState();
+  });
   hour();
   refresh("failures", failed, "/api/failures", (value) => {
     failures = value.failures;
@@ -148,24 +157,50 @@ addEventListener("hashchange", () => {
   hour();
 });
 
+const spouts = () => snapshot.components.filter(({ kind }) => kind === "spout");
+
+// Of the spouts; null if none has it.
+function sum(name) {
+  const values = spouts().map((spout) => spout[name]).filter((value) => value !== null);
+  return values.length ? values.reduce((a, b) => a + b, 0) : null;
+}
+
+// Since when nothing was acked though trees are open; null if that is not long ago. A topology that was idle before is
+// not stalled: the time counts from the first tree after the last ack.
+function stalledSince() {
+  if (!sum("pending") || sum("acked_per_second") !== 0 || !points.length) return null;
+  const last = points.findLastIndex((point) => point.acked_per_second > 0);
+  const began = points.slice(last + 1).find((point) => point.emitted_per_second + point.failed_per_second > 0);
+  const since = began?.at ?? (sum("emitted_per_second") ? snapshot.at : points[Math.max(0, last)].at);
+  return snapshot.at - since < STALLED_MS ? null : since;
+}
+
+function judgeState() {
+  tiles();
+  const works = snapshot.workers.length > 0 || snapshot.components.some(({ processes }) => processes > 0);
+  const since = stalledSince();
+  if (!works) state("stale", "no process of the topology reports statistics");
+  else if (since === null) state("live", "live");
+  else {
+    // Without figures that change: it is read out when it changes.
+    const open = spouts().some(isLimited) ? "as many trees are open as max_spout_pending allows" : "trees are open";
+    state("stalled", `stalled: nothing acked since ${time(since)}, though ${open}`);
+  }
+}
+
 function tiles() {
-  const spouts = snapshot.components.filter(({ kind }) => kind === "spout");
-  const sum = (name) => {
-    const values = spouts.map((spout) => spout[name]).filter((value) => value !== null);
-    return values.length ? values.reduce((a, b) => a + b, 0) : null;
-  };
   // Quantiles cannot be added: the slowest spout says how long it may take.
   const most = (quantile) => {
-    const values = spouts.map((spout) => spout.complete_latency?.[quantile]).filter((value) => value != null);
+    const values = spouts().map((spout) => spout.complete_latency?.[quantile]).filter((value) => value != null);
     return values.length ? Math.max(...values) : null;
   };
   const all = [
     ["emitted", "Emitted/s", rate(sum("emitted_per_second"))],
-    ["acked", "Acked/s", rate(sum("acked_per_second"))],
+    ["acked", "Acked/s", rate(sum("acked_per_second")), stalledSince() !== null],
     ["failed", "Failed/s", rate(sum("failed_per_second")), sum("failed_per_second") > 0],
-    ["pending", "Pending trees", count(sum("pending"))],
-    ["p50", "Complete p50 ms", milliseconds(most("p50"))],
-    ["p99", "Complete p99 ms", milliseconds(most("p99"))],
+    ["pending", "Pending trees", count(sum("pending")), spouts().some(isLimited)],
+    ["p50", "Complete p50 (ms)", milliseconds(most("p50"))],
+    ["p99", "Complete p99 (ms)", milliseconds(most("p99"))],
     ["dead", "Dead letters", count(snapshot.dead_letters), snapshot.dead_letters > 0],
   ];
   keyed(
@@ -193,7 +228,7 @@ function reasons() {
     all,
     ([word]) => word ?? "",
     ([word]) => {
-      const button = html("button", { type: "button" }, word ?? "all", html("b", { "data-reason": word ?? "" }));
+      const button = html("button", { type: "button" }, word ?? "latest", html("b", { "data-reason": word ?? "" }));
       button.addEventListener("click", () => {
         reason = word;
         reasons();
@@ -205,13 +240,18 @@ function reasons() {
       setText(button.lastChild, word === null || number === null ? "" : ` ${count(number)}`);
     },
   );
-  const chosen = failures.filter((failure) => reason === null || failure.reason === reason);
+  // A wave of time-outs does not hide what failed before it.
+  const seen = {};
+  const isShown = ({ reason: word }) =>
+    reason === null ? counts.size < 2 || (seen[word] = (seen[word] ?? 0) + 1) <= FEW : word === reason;
+  const chosen = failures.filter(isShown);
   shown.failures.show(chosen.map((row) => ({ ...row, topology })));
 }
 
 function follow(name) {
   topology = name;
   snapshot = null;
+  points = [];
   failures = [];
   findings = [];
   reason = null;
@@ -225,11 +265,7 @@ function follow(name) {
   stream = new EventSource(`/api/events?topology=${encodeURIComponent(name)}`);
   stream.addEventListener("snapshot", ({ data }) => {
     heard = Date.now();
-    const next = JSON.parse(data);
-    const works = next.workers.length > 0 || next.components.some(({ processes }) => processes > 0);
-    if (works) state("live", "live");
-    else state("stale", "no process of the topology says how it does");
-    show(next);
+    show(JSON.parse(data));
   });
   stream.addEventListener("problem", ({ data }) => state("problem", JSON.parse(data).error));
   stream.addEventListener("error", ({ target }) => {
@@ -251,7 +287,7 @@ async function answers() {
 
 setInterval(async () => {
   if (stream?.readyState !== EventSource.CLOSED) {
-    if (snapshot && find("status").dataset.state === "live" && Date.now() - heard > STALE_MS) {
+    if (snapshot && ["live", "stalled"].includes(find("status").dataset.state) && Date.now() - heard > STALE_MS) {
       state("stale", "nothing new for a while");
     }
     return;

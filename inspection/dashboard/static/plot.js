@@ -6,6 +6,7 @@ import { minutes, time } from "./format.js";
 const HEIGHT = 200;
 const EDGE = { left: 46, right: 10, top: 10, bottom: 24 };
 const SPANS_MS = [5, 15, 30, 60].map((span) => span * 60_000);
+const TICKS_MS = [1, 5, 10].map((step) => step * 60_000);
 const HOLE_MS = 15_000;
 
 export class Plot {
@@ -58,9 +59,9 @@ export class Plot {
       lines.push(svg("path", { class: "rule", d: `M${EDGE.left} ${y(value)}H${width - EDGE.right}` }));
       lines.push(svg("text", { class: "tick", x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end" }, this.onAxis(value)));
     }
-    for (let i = 0; i <= 4; i++) {
-      const at = begin + (i * span) / 4;
-      const anchor = i === 0 ? "start" : i === 4 ? "end" : "middle";
+    const every = TICKS_MS.find((one) => span <= 6 * one);
+    for (let at = Math.ceil(begin / every) * every; at <= this.now; at += every) {
+      const anchor = x(at) > width - 24 ? "end" : "middle";
       lines.push(svg("text", { class: "tick", x: x(at), y: HEIGHT - 6, "text-anchor": anchor }, minutes(at)));
     }
     const curves = this.series.map(({ name }) => svg("path", { class: `curve ${name}`, d: curve(shown, name, x, y) }));
@@ -121,9 +122,9 @@ function scale(most) {
 const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });
 const short = (value) => compact.format(value);
 
-// A line that is broken where nothing is known, or nothing was heard for a while.
+// A line that is broken where nothing is known, or nothing was heard for a while; a dot for a point that stands alone.
 function curve(points, name, x, y) {
-  let drawn = "";
+  const runs = [];
   let before = null;
   for (const point of points) {
     const value = point[name] ?? null;
@@ -131,8 +132,10 @@ function curve(points, name, x, y) {
       before = null;
       continue;
     }
-    drawn += `${before !== null && point.at - before <= HOLE_MS ? "L" : "M"}${x(point.at).toFixed(1)} ${y(value).toFixed(1)}`;
+    const spot = `${x(point.at).toFixed(1)} ${y(value).toFixed(1)}`;
+    if (before !== null && point.at - before <= HOLE_MS) runs.at(-1).push(spot);
+    else runs.push([spot]);
     before = point.at;
   }
-  return drawn;
+  return runs.map((run) => `M${run.join("L")}${run.length > 1 ? "" : "m-1 0a1 1 0 1 0 2 0a1 1 0 1 0-2 0"}`).join("");
 }

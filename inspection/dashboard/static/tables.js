@@ -17,6 +17,7 @@ const positive = (value) => value > 0;
 export const quantiles = (latency) =>
   latency ? `${milliseconds(latency.p50)} / ${milliseconds(latency.p99)}` : text(null);
 export const isBusy = (busy) => busy >= 0.9;
+export const isLimited = ({ pending, max_pending: most }) => most !== null && pending >= most;
 const isUneven = (skew) => skew >= 2;
 
 function componentLink({ name }) {
@@ -24,13 +25,18 @@ function componentLink({ name }) {
 }
 
 // The page of a tree. When its outcome was told says where to look for it, which a root alone does not.
-function traceLink({ root, at, topology }) {
-  return html("a", { href: `/trace/${root}?${new URLSearchParams({ topology, ...(at ? { at } : {}) })}` }, root);
+function traceLink({ root, at, topology }, words = root) {
+  return html("a", { href: `/trace/${root}?${new URLSearchParams({ topology, ...(at ? { at } : {}) })}` }, words);
+}
+
+// No bolt has failed a tree that timed out; the page of the tree says which one holds it.
+function failedBy(row) {
+  return row.by === null && row.reason === "timeout" ? traceLink(row, "see its tree") : text(row.by);
 }
 
 // The root is unknown here: the page of the tree searches for it.
 function oldestLink({ partition, pending, topology }) {
-  if (pending === 0) return text(null);
+  if (!pending) return text(null);
   const href = `/trace/oldest?${new URLSearchParams({ topology, partition })}`;
   return html("a", { href, "aria-label": `Show the oldest open tree of partition ${partition}` }, "show");
 }
@@ -62,13 +68,13 @@ export const tables = (find) => ({
       figure("executed_per_second", "Executed/s"),
       figure("acked_per_second", "Acked/s"),
       figure("failed_per_second", "Failed/s", rate, positive),
-      figure("pending", "Pending", count),
+      figure("pending", "Pending", count, (value, row) => isLimited(row)),
       figure("lag", "Lag", count),
       figure("busy", "Busy", share, isBusy),
       figure("skew", "Skew", times, isUneven),
       {
         name: "latency",
-        title: "Latency ms",
+        title: "Latency (ms)",
         kind: "number",
         value: (row) => quantiles(row.kind === "spout" ? row.complete_latency : row.execute_latency),
       },
@@ -109,9 +115,9 @@ export const tables = (find) => ({
       word("owner", "Owner", "text"),
       figure("pending", "Pending", count),
       figure("orphans", "Orphans", count),
-      figure("oldest_seconds", "Oldest s", seconds),
+      figure("oldest_seconds", "Oldest (s)", seconds),
       { name: "oldest_tree", title: "Oldest tree", value: oldestLink },
-      figure("clock_lag_seconds", "Clock lag s", seconds),
+      figure("clock_lag_seconds", "Clock lag (s)", seconds),
       { name: "rebuild", title: "Rebuild", value: rebuild },
     ],
     // The link in a row is of this topology only.
@@ -124,7 +130,7 @@ export const tables = (find) => ({
       word("name", "Worker", "text"),
       { name: "partitions", title: "Partitions", kind: "text", value: ({ partitions }) => text(partitions.join(", ")) },
       figure("entries_per_second", "Entries/s"),
-      figure("seen_seconds_ago", "Seen s ago", seconds),
+      figure("seen_seconds_ago", "Seen (s ago)", seconds),
     ],
     ({ name }) => name,
     "No acker worker is at work.",
@@ -132,13 +138,13 @@ export const tables = (find) => ({
   failures: new Table(
     find("failures-table"),
     [
-      { name: "root", title: "Root", kind: "code", value: traceLink },
+      { name: "root", title: "Root", kind: "code", value: (row) => traceLink(row) },
       word("reason", "Reason"),
-      word("by", "Failed by"),
+      { name: "by", title: "Failed by", value: failedBy },
       { name: "at", title: "When", value: ({ at }) => time(at) },
       { name: "spout", title: "Spout", value: ({ spout, task }) => `${spout}/${task}` },
       word("source", "Message of the source", "text"),
-      word("message", "Said", "text"),
+      word("message", "Error", "text"),
     ],
     ({ root, at }) => `${root} ${at}`,
     "No tree has failed lately.",
@@ -151,7 +157,7 @@ export const tables = (find) => ({
       word("reason", "Reason"),
       word("detail", "Detail", "text"),
       word("by", "By"),
-      { name: "lay", title: "Lay at", kind: "code text", value: lay },
+      { name: "lay", title: "Position", kind: "code text", value: lay },
       { name: "value", title: "Value", kind: "code text", value: ({ value }) => text(value) },
       { name: "replayed", title: "Replayed", value: ({ replayed }) => time(replayed) },
     ],

@@ -1,5 +1,6 @@
 """A source with figures of its own, as the contract has them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from inspection.dashboard.source import Shown
@@ -25,7 +26,7 @@ def component(name: str, kind: str, **figures: Any) -> dict[str, Any]:
     return {
         "name": name, "kind": kind, "tasks": 2, "owned_tasks": 2, "processes": 1,
         **{f"{each}_per_second": 0.0 for each in (*_COUNTED, "failed")},
-        "totals": dict.fromkeys(_COUNTED, 0), "failed": {}, "pending": 0, "lag": None,
+        "totals": dict.fromkeys(_COUNTED, 0), "failed": {}, "pending": 0, "max_pending": None, "lag": None,
         "execute_latency": None, "process_latency": None, "complete_latency": None,
         "errors": 0, "last_error": "", "dead_letters": 0, "undelivered": 0, "late_tuples": 0, "external": False,
         "oldest_input": "", "oldest_input_seconds": 0.0, "busy": None, "skew": None, "loads": [], "sources": [],
@@ -124,6 +125,10 @@ class Figures:
         self.shown = snapshot()
         self.broken = False
         self.closed = False
+        self.failed = [*FAILURES]
+        rates = [f"{word}_per_second" for word in ("emitted", "executed", "acked", "failed")]
+        names = (*rates, "complete_p50", "complete_p99", "execute_p50", "execute_p99", "busy")
+        self.points = [{"at": AT - 5000 * back, **dict.fromkeys(names, 1.5)} for back in range(120, -1, -1)]
         self.traced: list[tuple[str, int, int | None]] = []
         self.oldest_of: list[tuple[str, int]] = []
 
@@ -141,14 +146,11 @@ class Figures:
 
     def history(self, topology: str, component: str | None = None) -> Shown:
         self._check(topology)
-        rates = [f"{word}_per_second" for word in ("emitted", "executed", "acked", "failed")]
-        names = (*rates, "complete_p50", "complete_p99", "execute_p50", "execute_p99", "busy")
-        points = [{"at": AT - 5000 * back, **dict.fromkeys(names, 1.5)} for back in range(120, -1, -1)]
-        return {"topology": topology, "component": component, "points": points}
+        return {"topology": topology, "component": component, "points": self.points}
 
-    def failures(self, topology: str) -> list[Shown]:
+    def failures(self, topology: str) -> Sequence[Shown]:
         self._check(topology)
-        return [*FAILURES]
+        return self.failed
 
     def dead_letters(self, topology: str) -> list[Shown]:
         self._check(topology)

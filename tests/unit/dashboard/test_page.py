@@ -1,5 +1,6 @@
 """The page in a browser, over figures of the tests' own."""
 
+import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -9,7 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from inspection.dashboard import DashboardServer, ServedAt
 from tests.browser import chromium
 from tests.kafka.dashboard_page import OVERHANGS, UNKNOWN
-from tests.unit.dashboard.figures import AT, FINDINGS, OLDEST, Figures, snapshot
+from tests.unit.dashboard.figures import AT, FAILURES, FINDINGS, OLDEST, Figures, failure, snapshot
 from tests.unit.dashboard.http import TOKEN
 from tests.waiting import eventually
 
@@ -91,8 +92,11 @@ def test_a_partition_leads_to_its_oldest_tree(
     page.goto(served.address)
     page.wait_for_selector("#partitions-table td a")
     assert page.locator("#partitions-table [data-figure=oldest_tree]").all_text_contents() == ["show", UNKNOWN]
+    # Those with open trees come first; of a partition without an acker nothing is known.
     figures.shown = snapshot(AT + 1)
-    eventually(lambda: page.locator("#partitions-table td a").count() == 2, "a tree that is open in the other one")
+    figures.shown["acker"][0]["pending"] = None
+    figures.shown["acker"][1]["pending"] = 5
+    eventually(lambda: page.locator("#partitions-table tbody th").all_text_contents() == ["1", "0"], "another tree")
     page.get_by_role("link", name="Show the oldest open tree of partition 1").click()
     page.wait_for_selector("#status[data-state=live]:has-text('as of')")
     assert figures.oldest_of == [("words", 1)]
@@ -147,3 +151,21 @@ def test_the_page_says_what_is_wrong_and_recovers(context: BrowserContext, figur
     assert "does not answer" in state(page, "lost")
     with DashboardServer(figures, ServedAt(port=port, token=TOKEN)):
         assert state(page, "live") == "live"
+
+
+def test_a_stall_is_shown(context: BrowserContext, served: DashboardServer, figures: Figures) -> None:
+    """In words and in colour: trees are open, and none was acked in the last minute. Time-outs hide no exception."""
+    lines = figures.shown["components"][0]
+    lines |= {"acked_per_second": 0.0, "emitted_per_second": 0.0, "pending": 200, "max_pending": 200, "lag": 17_000}
+    figures.points = [{**point, "acked_per_second": 0.0} for point in figures.points]
+    figures.failed = [failure(f"{root:016x}", "timeout") for root in range(50)] + FAILURES[:1]
+    page = context.new_page()
+    page.goto(served.address)
+    message = "as many trees are open as max_spout_pending allows"
+    assert re.fullmatch(rf"stalled: nothing acked since .+, though {message}", state(page, "stalled"))
+    warning = page.locator("#tiles .warns dd").evaluate_all("all => all.map((one) => one.dataset.tile)")
+    assert {"acked", "pending"} <= set(warning)
+    assert page.locator("#component-lines [data-figure=lag]").inner_text() == "17,000"
+    page.wait_for_selector("#failures-table td.text")
+    assert page.locator("#failures-table [data-figure=reason]").all_inner_texts() == [*["timeout"] * 5, "failed"]
+    assert page.locator("#failures-table [data-figure=by]").first.inner_text() == "see its tree"

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from inspection.doctor import ClockBounds, ClusterFacts, Facts, MachineFacts, examine
+from inspection.doctor import ClockBounds, ClusterFacts, Facts, MachineFacts, component_of, examine
 from inspection.doctor.cluster_checks import check_clock, check_cluster, check_java, check_published, check_version
+from inspection.doctor.findings import Check
 from tests.unit.inspection.doctor.cases import SERVERS, healthy, manifest, summaries, topology, with_setting
 from tuple_tree.manifest import Guarantee
 
@@ -30,6 +31,14 @@ def test_the_worst_comes_first_and_what_topologies_share_once() -> None:
     why = "no broker answers at kafka:9092 (timed out). Start one"
     (finding,) = examine(Facts(MachineFacts(21), ClusterFacts(SERVERS, problem=why), wanted="words"))
     assert (*summaries([finding]), finding.remedy) == (("problem", "cluster", SERVERS), why)
+
+
+def test_a_component_may_have_the_name_of_its_topology() -> None:
+    """What concerns the topology is not about its spout; what names a bolt's inputs is about that bolt."""
+    named = manifest().model_copy(update={"topology": "lines"})
+    of_topology, of_group = (Check("groups", subject).warning("", "") for subject in ("lines", "lines.lines"))
+    assert [component_of(each, named) for each in (of_topology, of_group)] == [None, "lines"]
+    assert component_of(Check("inputs", "split").warning("", ""), named) == "split"
 
 
 def test_java_is_needed_by_the_embedded_broker_and_by_spark_jobs() -> None:
