@@ -279,10 +279,21 @@ class TraceReader:
             group: [(tuples_topic(topology, bolt.name), task) for task in range(bolt.tasks)]
             for group, bolt in bolts.items()
         }
+        commits = self._commits.of(inboxes)
+        # Where a group has committed nothing, it reads from the beginning; Spark keeps its offsets in a checkpoint.
+        unread = [
+            place
+            for group, committed in commits.items()
+            if not bolts[group].external
+            for place in inboxes[group]
+            if place not in committed
+        ]
+        starts = {place: stretch.start for place, stretch in self._log.stretches(unread).items()}
         return {
-            (bolts[group].name, task): commit.offset
-            for group, commits in self._commits.of(inboxes).items()
-            for (_, task), commit in commits.items()
+            (bolts[group].name, place[1]): offset
+            for group, committed in commits.items()
+            for place in inboxes[group]
+            if (offset := committed[place].offset if place in committed else starts.get(place)) is not None
         }
 
     def _not_found(self, what: str, since_ms: int, log: Mapping[Place, Stretch]) -> RootNotFoundError:

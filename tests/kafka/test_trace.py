@@ -172,7 +172,7 @@ def test_what_is_traced_is_found_or_the_error_says_what_to_do(log: AckLog, acker
 
 
 def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
-    """It waits, and its group has never committed; what lies behind it in the inbox was aborted."""
+    """It waits at the beginning, for its group has never committed; the records after it were aborted."""
     for root, edge in ((2, 0xA), (4, 0xB)):
         log.say(root, init=edge)
     log.flush()
@@ -199,7 +199,7 @@ def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
         assert [tree.root for tree in trees] == [4, 2]
         for tree in trees:
             (node,) = tree.nodes
-            assert (node.state, node.delivery.roots, node.committed) == (State.OPEN, 2, None)
+            assert (node.state, node.delivery.roots, node.committed) == (State.OPEN, 2, 0)
             assert (node.delivery.preview, node.delivery.traceparent) == ("word='a'", TRACEPARENT)
         # No worker has ever been there: the window is the one asked for.
         assert {root.root for root in reader.oldest(2, since)} == {2, 4}
