@@ -59,7 +59,7 @@ def test_the_times_of_what_dies_are_those_of_the_code() -> None:
     for message in (
         f"{SESSION_MS // 1_000} seconds (`session.timeout.ms`)",
         f"after {timeout} seconds without progress",
-        f"after {timeout * (TREE_AGE_TIMEOUTS + LOST_MARGIN_TIMEOUTS)} seconds of silence",
+        f"after {timeout * (TREE_AGE_TIMEOUTS + LOST_MARGIN_TIMEOUTS)} seconds without an outcome",
         f"else it times out after {TRANSACTION_MS // 1_000} s",
     ):
         assert message in " ".join(DIES.split()), message
