@@ -55,10 +55,7 @@ class GroupConsumer:
     _KEPT: ClassVar[tuple[type[Exception], ...]] = (KafkaException,)  # exceptions of callbacks that are raised later
 
     def __init__(
-        self,
-        settings: Mapping[str, Any],
-        name: str,
-        on_uncommitted: Callable[[], None] = lambda: None,
+        self, settings: Mapping[str, Any], name: str, on_uncommitted: Callable[[], None] = lambda: None
     ) -> None:
         self._name = name
         self._logger = logging.getLogger(type(self).__module__)

@@ -11,14 +11,10 @@ from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.arrow_input import ArrowInput
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import LARGEST_BATCH, DeliveryGuarantee
-from spout_sdk.emitting.flush_timing import FlushTiming
 from spout_sdk.errors import RolledBackError
-from spout_sdk.kafka.kafka_reader import KafkaReader
-from spout_sdk.kafka.kafka_settings import KafkaSettings
-from spout_sdk.records import Clock
+from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
 from spout_sdk.statistics.stats import NO_INPUT
-from spout_sdk.topologies.topology import Topology
-from tuple_tree.names import component_group, tuples_topic
+from tuple_tree.names import tuples_topic
 
 logger = logging.getLogger("spout_sdk.bolt")
 
@@ -33,28 +29,13 @@ _FINISH_SECONDS: Final = 5.0  # how long a stop waits for the tuples of the reco
 B = TypeVar("B", list[Tuple], ArrowInput)
 
 
-class BoltLoop:
+class BoltLoop(TaskLoop[BoltTask]):
     """Runs the tasks of a bolt that the group gives to this process."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        component: str,
-        kafka: KafkaSettings,
-        guarantee: DeliveryGuarantee,
-        clock: Clock,
-        on_tick: Callable[[float], None],
-        stopping: Callable[[], bool],
-    ) -> None:
-        self._topology = topology
-        self._component = component
-        self._kafka = kafka
+    def __init__(self, process: ComponentProcess, guarantee: DeliveryGuarantee) -> None:
+        super().__init__(process, guarantee.in_flight)
         self._guarantee = guarantee
-        self._clock = clock
-        self._on_tick = on_tick
-        self._tasks: dict[int, BoltTask] = {}
         self._paused: set[int] = set()
-        self._tick_at = 0.0
         self._limit = 1
         # Grows with each full batch that was fast: the first one of a slow bolt must not exceed max.poll.interval.ms.
         self._batch = 1
@@ -62,23 +43,15 @@ class BoltLoop:
         self._unbegun: deque[Message] = deque()
         self._read_at = 0.0
         self._stop_at = float("inf")
-        self._stopping = stopping
         self._takes_batches = False
-        self._flush_timing = FlushTiming(clock, guarantee.in_flight)
         self._executed = 0
 
     @property
-    def tasks(self) -> Sequence[int]:
-        return tuple(self._tasks)
-
-    @property
     def pending(self) -> int:
-        """Inputs that are neither acked nor failed."""
         return sum(task.open_inputs for task in self._tasks.values())
 
     @property
     def oldest_input(self) -> tuple[float, str]:
-        """The input that is open for longest, of all tasks: for how many seconds, and where it lies."""
         now = self._clock()
         return max((task.oldest_input(now) for task in self._tasks.values()), default=NO_INPUT)
 
@@ -87,17 +60,8 @@ class BoltLoop:
         return self._reader.unread
 
     def run(self) -> None:
-        name = self._topology.name
-        self._reader = KafkaReader(
-            self._kafka,
-            tuples_topic(name, self._component),
-            component_group(name, self._component),
-            from_end=False,
-            on_assigned=self._assigned,
-            on_revoked=self._released,
-            on_lost=self._lost,
-            on_uncommitted=self._guarantee.on_commit_failed,
-        )
+        inbox = tuples_topic(self._topology.name, self._component)
+        self._reader = self._read(inbox, self._guarantee.on_commit_failed, from_end=False)
         self._guarantee.attach(self._reader, self._tasks)
         try:
             while not self._stopping():
@@ -119,10 +83,7 @@ class BoltLoop:
             if not records:
                 return
         if not records:
-            self._flush_timing.flushed(self._executed)
-            for task in self._tasks.values():
-                task.flush()
-            self._tick(clock())
+            self._flush(self._executed)
             self._guarantee.on_idle(clock())
             records = self._reader.wait(_WAIT_SECONDS)
             if not records:
@@ -252,21 +213,20 @@ class BoltLoop:
         self._paused = full
 
     def _assigned(self, partitions: Sequence[int]) -> None:
-        opened = {}
-        for partition in partitions:
-            environment = self._guarantee.environment(partition)
-            opened[partition] = BoltTask(self._topology, self._component, partition, environment)
-        if opened:
-            self._guarantee.on_assigned(opened)
+        if not partitions:
+            return
+        opened = {
+            partition: BoltTask(self._topology, self._component, partition, self._guarantee.environment(partition))
+            for partition in partitions
+        }
+        self._guarantee.on_assigned(opened)
         for partition, task in opened.items():
             task.prepare()
             self._tasks[partition] = task
             self._takes_batches = task.takes_batches or task.takes_columns
-        if opened:
-            logger.info("%s has tasks %s", self._component, sorted(self._tasks))
+        logger.info("%s has tasks %s", self._component, sorted(self._tasks))
 
     def _released(self, partitions: Sequence[int]) -> None:
-        """Ends tasks in order: their last acks out and delivered, and committed."""
         held = [partition for partition in partitions if partition in self._tasks]
         if not held:
             return
@@ -283,7 +243,6 @@ class BoltLoop:
         logger.info("%s gave up tasks %s", self._component, held)
 
     def _lost(self, partitions: Sequence[int]) -> None:
-        """Ends tasks without a commit: another process has them already."""
         self._cleaned_up(partitions)
         self._guarantee.on_lost(partitions)
 

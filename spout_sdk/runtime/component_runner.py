@@ -21,6 +21,7 @@ from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.records import Clock, Entropy, Sink
 from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.spout_loop import SpoutLoop
+from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.statistics.counters import Counters
 from spout_sdk.statistics.stats import NO_INPUT, Stats
 from spout_sdk.topologies.topology import Topology
@@ -146,16 +147,11 @@ class ComponentRunner:
 
     def _make_loop(self) -> SpoutLoop | BoltLoop:
         declared = self._topology.manifest.component(self._component)
+        process = ComponentProcess(
+            *(self._topology, self._component, self._kafka, self._clock, self._tick, lambda: self._stopped)
+        )
         if not isinstance(declared, SpoutManifest):
-            return BoltLoop(
-                self._topology,
-                self._component,
-                self._kafka,
-                self._delivery_guarantee(),
-                self._clock,
-                self._tick,
-                self._is_stopped,
-            )
+            return BoltLoop(process, self._delivery_guarantee())
         tasks = range(declared.tasks) if self._tasks is None else self._tasks
         unknown = [task for task in tasks if not 0 <= task < declared.tasks]
         if unknown:
@@ -163,9 +159,7 @@ class ComponentRunner:
                 f"spout {self._component!r} has no task {unknown[0]}: it has {declared.tasks}, numbered from 0"
             )
         sink = KafkaSink(self._kafka, never_twice=not self._topology.manifest.acking)
-        environment = self._environment(sink)
-        world = (self._kafka, environment, sink, self._tick, self._is_stopped)
-        return SpoutLoop(self._topology, self._component, *world, tasks)
+        return SpoutLoop(process, self._environment(sink), sink, tasks)
 
     def _delivery_guarantee(self) -> DeliveryGuarantee:
         guarantee = self._topology.manifest.guarantee
@@ -179,9 +173,6 @@ class ComponentRunner:
 
     def _environment(self, sink: Sink) -> TaskEnvironment:
         return TaskEnvironment(sink, self._counters, self._clock, self._entropy, kafka=self._kafka)
-
-    def _is_stopped(self) -> bool:
-        return self._stopped
 
     def _tick(self, now: float) -> None:
         if now >= self._stats_at:

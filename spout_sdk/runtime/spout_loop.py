@@ -7,15 +7,13 @@ from dataclasses import replace
 from typing import Final
 
 from spout_sdk.emitting.environment import TaskEnvironment
-from spout_sdk.emitting.flush_timing import FlushTiming
 from spout_sdk.emitting.task import open_sessions
 from spout_sdk.kafka.kafka_reader import KafkaReader
-from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
+from spout_sdk.runtime.task_loop import ComponentProcess, TaskLoop
 from spout_sdk.spouts.spout_task import SpoutTask
-from spout_sdk.topologies.topology import Topology
-from tuple_tree.names import component_group, notices_topic
+from tuple_tree.names import notices_topic
 
 logger = logging.getLogger("spout_sdk.spout")
 
@@ -32,7 +30,7 @@ _SHORTEST_IDLE: Final = 0.001
 _LONGEST_IDLE: Final = 0.01
 
 
-class SpoutLoop:
+class SpoutLoop(TaskLoop[SpoutTask]):
     """Runs the tasks of a spout that the group gives to this process.
 
     With `at_most_once` there are no notices, and so no group: the process runs fixed tasks.
@@ -40,32 +38,16 @@ class SpoutLoop:
 
     def __init__(
         self,
-        topology: Topology,
-        component: str,
-        kafka: KafkaSettings,
+        process: ComponentProcess,
         environment: TaskEnvironment,
         sink: KafkaSink,
-        on_tick: Callable[[float], None],
-        stopping: Callable[[], bool],
         fixed_tasks: Sequence[int],
     ) -> None:
-        self._topology = topology
-        self._component = component
-        self._kafka = kafka
+        super().__init__(process, sink.in_flight)
         self._environment = replace(environment, open_source=self._open_source)
-        self._clock = environment.clock
         self._sink = sink
-        self._on_tick = on_tick
         self._fixed_tasks = fixed_tasks
         self._reader: KafkaReader | None = None
-        self._tasks: dict[int, SpoutTask] = {}
-        self._tick_at = 0.0
-        self._stopping = stopping
-        self._flush_timing = FlushTiming(environment.clock, sink.in_flight)
-
-    @property
-    def tasks(self) -> Sequence[int]:
-        return tuple(self._tasks)
 
     @property
     def pending(self) -> int:
@@ -76,26 +58,17 @@ class SpoutLoop:
         return self.pending > 0
 
     def run(self) -> None:
-        name = self._topology.name
         if self._topology.manifest.acking:
-            self._reader = KafkaReader(
-                self._kafka,
-                notices_topic(name, self._component),
-                component_group(name, self._component),
-                # A new session holds no trees, so earlier outcomes concern no task.
-                from_end=True,
-                on_assigned=self._assigned,
-                on_revoked=self._released,
-                on_lost=self._dropped,
-                on_uncommitted=self._uncommitted,
-            )
+            notices = notices_topic(self._topology.name, self._component)
+            # A new session holds no trees, so earlier outcomes concern no task.
+            self._reader = self._read(notices, self._uncommitted, from_end=True)
         else:
             self._assigned(self._fixed_tasks)
         try:
             self._work()
             self._released(self.tasks)
         finally:
-            self._dropped(self.tasks)
+            self._lost(self.tasks)
             if self._reader is not None:
                 self._reader.close()
 
@@ -119,10 +92,7 @@ class SpoutLoop:
             if seconds := self._flush_timing.wait_seconds(counters.emitted):
                 self._handle_notices(seconds)
                 continue
-            self._flush_timing.flushed(counters.emitted)
-            for task in self._tasks.values():
-                task.flush()
-            self._tick(clock())
+            self._flush(counters.emitted)
             throttled = all(task.is_throttled for task in self._tasks.values())
             self._handle_notices(_THROTTLED_SECONDS if throttled else idle)
             idle = min(_LONGEST_IDLE, 2 * idle)
@@ -148,19 +118,16 @@ class SpoutLoop:
         self._on_tick(now)
 
     def _assigned(self, partitions: Sequence[int]) -> None:
-        opened = {}
-        for partition in partitions:
-            opened[partition] = SpoutTask(self._topology, self._component, partition, self._environment)
-        if opened:
-            open_sessions(self._sink, list(opened.values()))
+        if not partitions:
+            return
+        opened = {each: SpoutTask(self._topology, self._component, each, self._environment) for each in partitions}
+        open_sessions(self._sink, list(opened.values()))
         for partition, task in opened.items():
             task.open()
             self._tasks[partition] = task
-        if opened:
-            logger.info("%s has tasks %s", self._component, sorted(self._tasks))
+        logger.info("%s has tasks %s", self._component, sorted(self._tasks))
 
     def _released(self, partitions: Sequence[int]) -> None:
-        """Ends tasks in order: closed, and everything that they emitted delivered."""
         held = [partition for partition in partitions if partition in self._tasks]
         if not held:
             return
@@ -185,14 +152,13 @@ class SpoutLoop:
 
     def _open_source(self, on_uncommitted: Callable[[], None]) -> KafkaSource:
         member = None if self._reader is None else self._reader.member
-        return KafkaSource(self._kafka, component_group(self._topology.name, self._component), member, on_uncommitted)
+        return KafkaSource(self._kafka, self._group, member, on_uncommitted)
 
     def _uncommitted(self) -> None:
         for task in self._tasks.values():
             task.uncommitted()
 
-    def _dropped(self, partitions: Sequence[int]) -> None:
-        """Ends tasks that another process has already, or whose process cannot go on."""
+    def _lost(self, partitions: Sequence[int]) -> None:
         for partition in partitions:
             task = self._tasks.pop(partition, None)
             if task is not None:

@@ -35,7 +35,7 @@ from spout_sdk import (
 from spout_sdk.delivery import transactional_sink
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_settings import KafkaSettings
-from spout_sdk.runtime import bolt_loop, spout_loop
+from spout_sdk.runtime import task_loop
 from tuple_tree.manifest import Guarantee
 
 NAME: Final = "GUARANTEE_TEST_TOPOLOGY"
@@ -128,11 +128,11 @@ class PatientReader(KafkaReader):
 
 if sys.argv[-1:] == ["numbers"]:
     # In its process only.
-    spout_loop.KafkaReader = PatientReader  # type: ignore[attr-defined]
+    task_loop.KafkaReader = PatientReader  # type: ignore[attr-defined]
 if sys.argv[-1:] == ["transform"]:
     # In its processes only.
     transactional_sink.Producer = KilledProducer  # type: ignore[attr-defined]
-    bolt_loop.KafkaReader = KilledReader  # type: ignore[attr-defined]
+    task_loop.KafkaReader = KilledReader  # type: ignore[attr-defined]
 
 
 class Numbers(Spout):

@@ -16,6 +16,7 @@ from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.records import Headers
 from spout_sdk.runtime.bolt_loop import BoltLoop
+from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.testing import MemoryRecord
 from tests.unit.sdk.bolt_rig import Lines
 from tests.unit.sdk.memory import Bench, MemorySink
@@ -200,13 +201,11 @@ class Rig:
         self.consumer.sent = lambda: len(sink.batches)
         commits = partial(AtMostOnce, component="b") if guarantee == "at_most_once" else AtLeastOnce
         self.loop = BoltLoop(
-            bench.topology,
-            "b",
-            {},
+            ComponentProcess(
+                *(bench.topology, "b", {}, bench.clock, lambda _: None),
+                lambda: self.stopping() or not self.consumer.there,
+            ),
             commits(bench.environment, sink),
-            bench.clock,
-            lambda _: None,
-            lambda: self.stopping() or not self.consumer.there,
         )
 
     def work(self, tuple_: Tuple, collector: OutputCollector) -> None:
