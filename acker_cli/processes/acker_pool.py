@@ -17,13 +17,11 @@ from typing import Any, Final, Self
 from acker_cli.errors import ProcessError
 from acker_cli.processes.acker_process import AckerLaunch
 from acker_worker.stats import WorkerStats
+from kafka_clients.supervision import Backoff, describe_exit
 
 _log = logging.getLogger(__name__)
 
 _STOP_SECONDS: Final = 20.0
-_FIRST_BACKOFF: Final = 0.2
-_LONGEST_BACKOFF: Final = 10.0
-_HEALTHY_SECONDS: Final = 30.0
 _LONGEST_COUNTS: Final = ("clock_lag_ms", "rebuild_seconds", "ack_partitions", "stalled_ms")
 """Statistics of which the longest counts, not the sum."""
 
@@ -120,7 +118,7 @@ class _Slot:
 
     def __init__(self) -> None:
         self.child: _Child | None = None
-        self.backoff = _FIRST_BACKOFF
+        self.backoff = Backoff()
         self.start_at = 0.0
         self.turned()
 
@@ -200,13 +198,10 @@ class AckerPool:
             self._past = summed([self._past, child.stats.retired()])
         elif code > 0 and not self._has_worked:
             raise ProcessError(child.error or f"an acker worker ended with code {code} at once: its log says why")
-        if now - child.began >= _HEALTHY_SECONDS:
-            slot.backoff = _FIRST_BACKOFF
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        why = f": {child.error}" if child.error else ""
-        _log.error("acker worker %d %s%s; another one starts in %.1f s", child.pid, how, why, slot.backoff)
-        slot.start_at = now + slot.backoff
-        slot.backoff = min(_LONGEST_BACKOFF, 2 * slot.backoff)
+        pause = slot.backoff.after(now - child.began)
+        slot.start_at = now + pause
+        ended = describe_exit(code, child.error)
+        _log.error("acker worker %d %s; another one starts in %.1f s", child.pid, ended, pause)
 
 
 def summed(stats: list[WorkerStats]) -> WorkerStats:

@@ -1,26 +1,21 @@
 """One acker worker as a child process: `python -m acker_cli.processes.acker_process`, started by `AckerPool`.
 
-Standard input brings one line of JSON, the `AckerLaunch` (settings may hold passwords, so they stand neither on a
-command line nor in the environment), and ends with the parent. Standard output takes lines of JSON: `{"stats": {...}}`
-now and then, `{"error": "..."}` before an end that was not asked for.
+Standard input brings one line of JSON, the `AckerLaunch`, and ends with the parent. Standard output takes lines of
+JSON: `{"stats": {...}}` now and then, `{"error": "..."}` before an end that was not asked for.
 """
 
 import dataclasses
 import json
 import logging
-import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any, Final
 
 from acker_cli.console import log_to_stderr
+from kafka_clients.supervision import read_launch, stop_with_supervisor
 
-_ORPHAN_SECONDS: Final = 10.0
-"""How long an orphan may take to stop cleanly."""
+_ORPHAN_SECONDS: Final = 10.0  # how long an orphan may take to stop cleanly
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +29,6 @@ class AckerLaunch:
 
     def to_line(self) -> bytes:
         return json.dumps(dataclasses.asdict(self)).encode() + b"\n"
-
-
-def _read_line() -> bytes:
-    """The line that the parent wrote first; empty if there is no parent."""
-    # Read byte by byte, because nothing may be buffered of what `_end_with_parent` watches.
-    line = b""
-    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
-        line += byte
-    return line
-
-
-def _end_with_parent(stop: Callable[[], None]) -> None:
-    """Calls `stop` when standard input ends; ends the process if it is still there some time later."""
-
-    def watch() -> None:
-        while os.read(0, 4096):
-            pass
-        stop()
-        threading.Event().wait(_ORPHAN_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
 def _report(line: str) -> None:
@@ -72,7 +45,7 @@ def main() -> int:
     from kafka_clients.errors import ClusterError
 
     warm_up()
-    line = _read_line()
+    line = read_launch()
     if not line:
         return 2
     launch = AckerLaunch(**json.loads(line))
@@ -83,12 +56,7 @@ def main() -> int:
 
     worker = AckerWorker(launch.topology, launch.kafka, WorkerSettings(**launch.worker), on_stats)
 
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        worker.stop()
-
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
-    _end_with_parent(worker.stop)
+    stop_with_supervisor(worker.stop, _ORPHAN_SECONDS)
     try:
         worker.run()
     except ClusterError as error:

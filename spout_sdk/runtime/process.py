@@ -7,12 +7,10 @@ input stop it cleanly; if that takes too long after its supervisor is gone, it e
 import contextlib
 import logging
 import os
-import signal
 import sys
-import threading
-from types import FrameType
 from typing import Final
 
+from kafka_clients.supervision import read_launch, stop_with_supervisor
 from spout_sdk.errors import (
     AccessError,
     BrokerUnreachableError,
@@ -61,7 +59,7 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
             tasks=launch.tasks,
             slot=launch.slot,
         )
-        _stop_by_signal_or_parent(runner)
+        stop_with_supervisor(runner.stop, _ORPHAN_SECONDS)
         collect_rarely()
         runner.run()
     except (TopologyError, TopicsError, BrokerUnreachableError, AccessError) as error:
@@ -80,35 +78,6 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
     return EXIT_CLEAN
 
 
-def _stop_by_signal_or_parent(runner: ComponentRunner) -> None:
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        runner.stop()
-
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
-
-    def watch_parent() -> None:
-        while os.read(0, 4096):
-            pass
-        runner.stop()
-        # Code of the user may block the main thread, and the supervisor that would kill this process is gone.
-        threading.Event().wait(_ORPHAN_SECONDS)
-        os._exit(EXIT_BROKEN)
-
-    threading.Thread(target=watch_parent, name="parent-watch", daemon=True).start()
-
-
-def _read_line() -> bytes:
-    # Unbuffered: what follows the line is watched with os.read.
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = os.read(0, 1)
-        if not byte:
-            break
-        line += byte
-    return line
-
-
 def main(arguments: list[str]) -> int:
     if len(arguments) != 2 or os.isatty(0):
         sys.stderr.write(
@@ -116,7 +85,7 @@ def main(arguments: list[str]) -> int:
             "input; to run a component by hand, use `acker run MODULE:TOPOLOGY --component COMPONENT`\n"
         )
         return EXIT_UNUSABLE
-    line = _read_line()
+    line = read_launch()
     if not line:
         return EXIT_CLEAN  # the supervisor ended before it had anything to do
     launch = Launch.from_line(line)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
+from kafka_clients.supervision import Backoff, describe_exit
 from spout_sdk.errors import ProcessError, TopologyError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
 from spout_sdk.runtime.child import Child
@@ -21,9 +22,6 @@ from tuple_tree.manifest import SpoutManifest
 logger = logging.getLogger("spout_sdk.runtime.supervisor")
 
 STOP_SECONDS: Final = 20.0
-_FIRST_BACKOFF: Final = 0.2
-_LONGEST_BACKOFF: Final = 10.0
-_HEALTHY_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +43,8 @@ class Exit:
     restarts_in: float | None
 
     def __str__(self) -> str:
-        how = f"was killed by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with code {self.code}"
-        why = f": {self.error}" if self.error else ""
         after = "" if self.restarts_in is None else f"; restarting in {self.restarts_in:.1f} s"
-        return f"process {self.pid} of {self.component} {how}{why}{after}"
+        return f"process {self.pid} of {self.component} {describe_exit(self.code, self.error)}{after}"
 
 
 class _Slot:
@@ -262,7 +258,7 @@ class TopologyRunner:
             self._give_up(ProcessError(slot.component, f"its supervisor raised {type(error).__name__}: {error}"))
 
     def _supervise(self, slot: _Slot) -> None:
-        backoff = _FIRST_BACKOFF
+        backoff = Backoff()
         while not self._is_stopping():
             began = time.monotonic()
             child = slot.child = Child(
@@ -284,13 +280,12 @@ class TopologyRunner:
                 self._changed.notify_all()
             if self._is_stopping():
                 return
-            if time.monotonic() - began >= _HEALTHY_SECONDS:
-                backoff = _FIRST_BACKOFF
+            pause = backoff.after(time.monotonic() - began)
             # What has run before may have met brokers that are on their way back.
             unusable = code == EXIT_UNUSABLE and slot.component not in self._started
             hopeless = unusable or code == EXIT_GAVE_UP
             restarts = self._restart and not hopeless
-            exit_ = Exit(slot.component, child.pid, code, slot.error, backoff if restarts else None)
+            exit_ = Exit(slot.component, child.pid, code, slot.error, pause if restarts else None)
             if code == EXIT_CLEAN:
                 logger.info("%s", exit_)
             else:
@@ -302,8 +297,7 @@ class TopologyRunner:
                 return
             slot.error = ""
             with self._changed:
-                self._changed.wait_for(self._is_stopping, backoff)
-            backoff = min(_LONGEST_BACKOFF, 2 * backoff)
+                self._changed.wait_for(self._is_stopping, pause)
 
     def _is_stopping(self) -> bool:
         return self._stopping
