@@ -20,7 +20,7 @@ from acker_worker.notices import notice_batches
 from kafka_clients.access import ACKER, remedy
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.client_logs import client_logger
-from kafka_clients.client_settings import for_producer
+from kafka_clients.client_settings import for_reported
 from kafka_clients.contact import GONE
 from kafka_clients.errors import BrokerUnreachableError
 from tuple_tree.codec import encode_notice_batch, notice_headers
@@ -37,15 +37,6 @@ _MOST_MISSING: Final = 10_000
 _LOOK_UP_S: Final = 2.0
 """How long a broker may take to list the topics, and how long it is not asked after it did not answer."""
 _POLL_S: Final = 0.1
-
-_PRODUCER: Final[dict[str, str | int | float | bool]] = {
-    "linger.ms": 0,
-    "compression.type": "lz4",
-    # A dead letter may be as large as the largest record of the ack log; the broker rejects what is too large.
-    "message.max.bytes": 100_000_000,
-}
-# Commits depend on these.
-_FIXED: Final[dict[str, str | int | float | bool]] = {"enable.idempotence": True, "acks": "all"}
 
 
 class Notifier:
@@ -68,9 +59,7 @@ class Notifier:
         self._waiting: deque[tuple[SpoutAddress, NoticeBatch]] = deque()
         self._ask_at = -math.inf
         self._failure: KafkaError | None = None
-        self._producer = Producer(
-            {**_PRODUCER, **for_producer(kafka), **_FIXED, "logger": client_logger("acker_worker")}
-        )
+        self._producer = Producer({**for_reported(kafka), "logger": client_logger("acker_worker")})
 
     def notify(self, partition: int, position: int, outcomes_of: dict[SpoutAddress, SpoutOutcomes]) -> None:
         """Sends outcomes to their spouts; the fold of the partition has applied everything before offset `position`."""

@@ -69,6 +69,15 @@ _FIXED_GROUP: Final[dict[str, Any]] = {
     "isolation.level": "read_committed",
     "partition.assignment.strategy": "cooperative-sticky",
 }
+_REPORTED: Final[dict[str, Any]] = {
+    # They are packed already: waiting for company would only add latency.
+    "linger.ms": 0,
+    "compression.type": "lz4",
+    # A dead letter may be as large as the largest record of a topic; the broker rejects what is too large.
+    "message.max.bytes": 100_000_000,
+}
+# Commits depend on these.
+_FIXED_REPORTED: Final = {"enable.idempotence": True, "acks": "all", "delivery.report.only.error": False}
 # A request to a broker that is away looks for it again at each change of a connection, and asks for one while it looks:
 # that is a new connection as soon as one is refused, thousands a second from each process, until the broker is back.
 # A client that keeps connections to all brokers need not ask for them, and comes back by the backoff.
@@ -88,6 +97,11 @@ def for_group(kafka: Mapping[str, Any], group: str) -> dict[str, Any]:
 def for_producer(kafka: Mapping[str, Any]) -> dict[str, Any]:
     """The properties of a producer: without those that only consumers have."""
     return {**_EVERY, **producers(kafka)}
+
+
+def for_reported(kafka: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties of a producer of ack batches, notices and dead letters, which reports every delivery."""
+    return {**_REPORTED, **for_producer(kafka), **_FIXED_REPORTED}
 
 
 def for_transactions(kafka: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kafka_clients.client_logs import client_logger
-from kafka_clients.client_settings import for_admin, for_group, for_producer, for_transactions
+from kafka_clients.client_settings import for_admin, for_group, for_producer, for_reported, for_transactions
 from spout_sdk.errors import SpoutSdkError
 
 _LOGGER: Final = client_logger("spout_sdk")
@@ -20,22 +20,15 @@ KafkaSettings = Mapping[str, Any]
 """librdkafka properties; at least `bootstrap.servers`."""
 
 # Records with a key that leave a topology lie where those of Kafka's own clients would.
-_PRODUCER: Final[dict[str, Any]] = {"compression.type": "lz4", "partitioner": "murmur2_random"}
-# Tuples and ack batches are packed already: waiting for company would only add latency.
-_TUPLES: Final[dict[str, Any]] = {"linger.ms": 0}
-# A dead letter may be as large as the largest record of an inbox; what is too large is for the broker to say.
-_ACKS: Final[dict[str, Any]] = {"linger.ms": 0, "message.max.bytes": 100_000_000}
-# An open transaction holds up its readers, the ackers too, for so long at most.
-_TRANSACTIONAL: Final[dict[str, Any]] = {"linger.ms": 0, "transaction.timeout.ms": TRANSACTION_MS}
-
-# What the guarantees rest on, so no setting of a user changes it.
-_FIXED_PRODUCER: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all"}
-# A call of Python for each delivered tuple would cost more than sending it.
-_FIXED_TUPLES: Final[dict[str, Any]] = {**_FIXED_PRODUCER, "delivery.report.only.error": True}
+_PARTITIONER: Final[dict[str, Any]] = {"partitioner": "murmur2_random"}
+# Tuples are packed already: waiting for company would only add latency.
+_TUPLES: Final[dict[str, Any]] = {**_PARTITIONER, "compression.type": "lz4", "linger.ms": 0}
+# What the guarantees rest on, so no setting of a user changes it; and a call of Python for each delivered tuple would
+# cost more than sending it.
+_FIXED_TUPLES: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all", "delivery.report.only.error": True}
 # librdkafka begins a new epoch when it gives up a record that may have arrived, or detects a gap between requests that
 # were under way together, and what it sends again then may be there twice (confluentinc/librdkafka#4953).
 _NEVER_TWICE: Final[dict[str, Any]] = {"message.timeout.ms": 0, "max.in.flight.requests.per.connection": 1}
-_FIXED_ACKS: Final[dict[str, Any]] = {**_FIXED_PRODUCER, "delivery.report.only.error": False}
 
 
 def consumer_settings(kafka: KafkaSettings, group: str) -> dict[str, Any]:
@@ -45,19 +38,20 @@ def consumer_settings(kafka: KafkaSettings, group: str) -> dict[str, Any]:
 def tuple_producer_settings(kafka: KafkaSettings, *, never_twice: bool = False) -> dict[str, Any]:
     """The settings of the producer of tuples, which reports failures only."""
     once = _NEVER_TWICE if never_twice else {}
-    return {**_PRODUCER, **_TUPLES, **for_producer(kafka), **_FIXED_TUPLES, **once, "logger": _LOGGER}
+    return {**_TUPLES, **for_producer(kafka), **_FIXED_TUPLES, **once, "logger": _LOGGER}
 
 
 def ack_producer_settings(kafka: KafkaSettings) -> dict[str, Any]:
     """The settings of the producer of ack batches and dead letters, which reports everything."""
-    return {**_PRODUCER, **_ACKS, **for_producer(kafka), **_FIXED_ACKS, "logger": _LOGGER}
+    return {**_PARTITIONER, **for_reported(kafka), "logger": _LOGGER}
 
 
 def transactional_settings(kafka: KafkaSettings, transactional_id: str) -> dict[str, Any]:
     """The settings of the one producer of a bolt's process that works in transactions; it reports failures only."""
     return {
-        **_PRODUCER,
-        **_TRANSACTIONAL,
+        **_TUPLES,
+        # An open transaction holds up its readers, the ackers too, for so long at most.
+        "transaction.timeout.ms": TRANSACTION_MS,
         **for_transactions(kafka),
         **_FIXED_TUPLES,
         "transactional.id": transactional_id,
