@@ -11,7 +11,7 @@ API = Path(__file__).with_name("storm_api.txt").read_text().splitlines()[1:]
 
 def test_all_of_storms_api_is_in_the_table() -> None:
     page = (ROOT / "docs" / "coming-from" / "storm.md").read_text()
-    table = page[page.index("| Storm | here |") : page.index("## What is not the same")]
+    table = page[page.index("| Storm | here |") : page.index("## Differences")]
     rows = [line.split(" | ")[0] for line in table.splitlines()]
     message = re.findall(r"`([^`]+)`", " ".join(rows))
     words = {word for one in message for word in re.findall(r"\w+", one)}
