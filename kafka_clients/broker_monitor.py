@@ -1,4 +1,4 @@
-"""A client's statistics: whether records are unread, and whether it still knows of a broker.
+"""A client's statistics: whether records are unread, and whether its metadata still has a broker.
 
 A client forgets brokers that are missing in the metadata it is given. A broker that has just started may give metadata
 without any, itself included; the client then forgets all, and begins again with its bootstrap servers. A second such
@@ -21,7 +21,7 @@ _NO_BROKERS: Final = ("logical", "internal")  # sources of entries that are no b
 
 
 class BrokerMonitor:
-    """Whether one client still knows of a broker, reachable or not. Its statistics come while it is polled.
+    """Whether the metadata of one client still have a broker, reachable or not. Its statistics come while it is polled.
 
     Attributes:
         unread: whether records of its partitions wait to be read, as far as it knows.

@@ -1,11 +1,11 @@
-"""Dead letters: a record that could not be used, as it was, with headers that say where it lay and why.
+"""Dead letters: unusable records, unchanged, with headers for the original position and the reason.
 
 The record's own headers come first and unchanged; these follow, all UTF-8 text:
 
 | header | value |
 |---|---|
-| `dead-letter.topic`, `.partition`, `.offset` | where it lay |
-| `dead-letter.index` | the index of its tuple in the record that lay there, if it had several |
+| `dead-letter.topic`, `.partition`, `.offset` | its original position |
+| `dead-letter.index` | the index of its tuple in that record, if it had several |
 | `dead-letter.reason` | a short, stable word, such as `truncated` |
 | `dead-letter.detail` | a sentence for a person |
 | `dead-letter.by` | who could not use it: a component's task, or `acker` |

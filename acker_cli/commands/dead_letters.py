@@ -41,9 +41,9 @@ def list_(
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="The latest so many.")] = 50,
     json_: JsonOption = False,
 ) -> None:
-    """List dead letters: when, why, who could not use it, where it lay, and how it begins.
+    """List dead letters: time, reason, component, original position, and the beginning of the value.
 
-    The number in front is the offset by which a dead letter is named.
+    The number in front is its offset, the argument of the other commands.
     """
     from collections import Counter, deque
 
@@ -79,7 +79,7 @@ def list_(
 
 @command(
     "show",
-    ("acker dead-letters show word-count 17", "all of one: where it lay, why, headers, payload"),
+    ("acker dead-letters show word-count 17", "all of one: original position, reason, headers, payload"),
     ("acker dead-letters show word-count 17 --json", "the same for programs, bytes in base64"),
 )
 def show(
@@ -88,9 +88,9 @@ def show(
     offset: Annotated[int, typer.Argument(metavar="OFFSET", min=0, help="Of the dead letter.", show_default=False)],
     json_: JsonOption = False,
 ) -> None:
-    """Show a dead letter as it was: where it lay, why it could not be used, its headers, key and value.
+    """Show a dead letter: its original position, reason, headers, key and value.
 
-    A tuple is shown by its fields, too. What is no text is shown in hexadecimal.
+    A tuple is shown by its fields, too. Binary data are shown in hexadecimal.
     """
     from acker_cli.cluster.connection import configured_cluster
     from acker_cli.console import print_json, standard_error, standard_output
@@ -140,22 +140,22 @@ def replay(
     keep_anchors: Annotated[
         bool, typer.Option("--keep-anchors", help="Put tuples back with the anchors of their old trees.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be put back.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be replayed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt.")] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Put dead letters back where they lay, each of them once.
+    """Write dead letters back to their topics, each of them once.
 
-    The record goes to the end of the topic and partition where it lay, with its key, value and headers. In the same
+    The record goes to the end of its original topic and partition, with its key, value and headers. In the same
     transaction a note goes into the dead letters, so a letter that was replayed is left out by the next replay, also if
     two run at a time or one is killed; --again replays it once more. Of one topology only one replay runs: one that
     begins ends the other.
 
     A tuple goes back to its bolt's inbox without its anchors: its trees have ended or were replayed under new roots, so
     an ack is not needed, and where one is still open, a second ack would only make it time out. It is processed as an
-    untracked tuple, and what comes of it is not replayed if it fails. With --keep-anchors its acks are those of
-    unknown roots, which acker workers drop. Spouts replay by themselves what failed: replay what was set aside (reason
-    exception), or else expect some messages twice.
+    untracked tuple, and is not replayed if it fails. With --keep-anchors its acks are those of
+    unknown roots, which acker workers drop. Spouts replay failed messages by themselves: replay letters with the reason
+    exception only, or expect some messages twice.
 
     A message of a spout's source goes back to that topic, which has to be named by --topic, and becomes a new message
     with a new tree. Ack batches and notices are not replayed: what they tell of is over.

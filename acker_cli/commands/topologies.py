@@ -74,13 +74,13 @@ def show(loaded: LoadedSettings, name: _NameArgument, json_: JsonOption = False)
 @command(
     "delete",
     ("acker topologies delete word-count", "says what it deletes, and asks"),
-    ("acker topologies delete word-count --yes", "asks nothing, as in a script"),
+    ("acker topologies delete word-count --yes", "without the prompt, as in a script"),
     ("acker topologies delete word-count --keep-topics", "only lets the acker workers go"),
 )
 def delete(
     loaded: LoadedSettings,
     name: _NameArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Delete it even if its components or acker workers are at work.")
     ] = False,

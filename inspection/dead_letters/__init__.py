@@ -1,4 +1,4 @@
-"""The dead letters of a topology: shown, and put back where they lay, once.
+"""The dead letters of a topology: shown, and replayed once.
 
 - `letter`: records of `{topology}.dead-letters`, decoded, and filters for them; `reading` reads the topic.
 - `payloads`: bytes for a person's eyes, a tuple by its fields.

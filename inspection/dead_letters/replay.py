@@ -1,4 +1,4 @@
-"""Puts dead letters back where they lay, each of them once.
+"""Writes dead letters back to their topics, each of them once.
 
 A letter's record and the note that it was put back are written in one transaction, the note into the topic of the dead
 letters: both are there, or none. All replays of a topology have the same transactional id, so one that begins puts an
@@ -68,7 +68,7 @@ class Replayed:
     """A letter that was put back."""
 
     letter: DeadLetter  # which
-    position: int  # the offset that its record has now, in the topic and partition where it lay
+    position: int  # the offset that its record has now, in its original topic and partition
 
 
 class Replayer:
@@ -231,7 +231,7 @@ def why_not(letter: DeadLetter, topology: str, partitions: Mapping[str, int], al
     """Why a dead letter cannot be put back, and what to do; empty if it can."""
     topic = letter.topic
     if not topic or letter.partition < 0:
-        return "it does not say where it lay: nobody knows where to put it"
+        return "its headers lack the original topic and partition, so it cannot be replayed"
     if topic == acks_topic(topology):
         return (
             "it lay in the ack log or tells of it, and the trees of an old ack batch have ended: the spouts have "

@@ -23,7 +23,7 @@ class DeadLetter:
     """A record that could not be used.
 
     Attributes:
-        topic: where it lay.
+        topic: the original one.
         partition: of that topic.
         offset: in that partition.
         reason: a short, stable word, such as `bad-payload`.

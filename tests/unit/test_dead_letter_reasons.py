@@ -12,7 +12,7 @@ PACKAGES: Final = ("tuple_tree", "kafka_clients", "acker_worker", "spout_sdk", "
 
 def listed() -> set[str]:
     """What the table says."""
-    _, _, rest = (ROOT / "schemas" / "README.md").read_text().partition("| what | reasons |\n")
+    _, _, rest = (ROOT / "schemas" / "README.md").read_text().partition("| record | reasons |\n")
     rows = rest.partition("\n\n")[0].splitlines()[1:]
     return {reason for row in rows for reason in re.findall("`([a-z-]+)`", row.split("|")[2])}
 

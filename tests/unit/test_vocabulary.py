@@ -24,7 +24,9 @@ FOLDERS = (
 RETIRED = re.compile(
     r"\b(Told|Heard|Burials|Overtaken|untold|silences|_?bury|taken_to|respread|BrokerSight|old news|passed over|"
     r"deleted unread|mend the cause|locked door|nobody's business|put out of its transaction|"
-    r"does not let this client in|may not be seen by this user|and what waits)\b"
+    r"does not let this client in|may not be seen by this user|and what waits|[Aa]nybody|rides out|as told|"
+    r"unless told|unless said|so nobody can|nobody can hear|has heard of|what went in|in other company|make them lie|"
+    r"[Tt]his there, that here)\b"
 )
 EXEMPT = {"docs/contributing/vocabulary.md", "tests/unit/test_vocabulary.py"}
 

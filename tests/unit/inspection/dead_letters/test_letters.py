@@ -81,8 +81,8 @@ def test_what_can_be_put_back() -> None:
         (letter(value=None), "its value was not kept"),
         (letter(topic="words.tuples.gone"), "does not exist any more"),
         (replace(letter(), partition=2), "has only 2 partitions: it lay in 2"),
-        (replace(letter(), topic=""), "does not say where it lay"),
-        (replace(letter(), partition=-1), "does not say where it lay"),
+        (replace(letter(), topic=""), "headers lack the original topic"),
+        (replace(letter(), partition=-1), "headers lack the original topic"),
     ):
         assert message in why_not(broken, "words", TOPICS)
 
