@@ -8,6 +8,6 @@
 - `broker_monitor`: what a client's statistics say about its brokers; `bounded_calls`: calls that may hang;
   `forgotten_clients`: where clients end that are no longer referenced.
 - `stats_publisher`: sends a process's statistics to `{topology}.stats`.
-- `supervision`: both ends of a process that a supervisor starts.
+- `supervision`: a process that a supervisor starts; `child_process`: the supervisor's end of it.
 - `errors`: the hierarchy.
 """

@@ -1,9 +1,10 @@
-"""Both ends of a process that a supervisor starts, stops and starts again.
+"""A process that a supervisor starts, stops and starts again.
 
 The supervisor writes one line to its standard input, because settings may hold passwords and so stand neither on a
 command line nor in the environment. That input ends with the supervisor, however it went.
 """
 
+import contextlib
 import os
 import signal
 import threading
@@ -42,6 +43,13 @@ def read_launch() -> bytes:
     while not line.endswith(b"\n") and (byte := os.read(0, 1)):
         line += byte
     return line
+
+
+def send_report(descriptor: int, line: bytes) -> None:
+    """Writes a line to the supervisor; nothing once that is gone."""
+    with contextlib.suppress(BrokenPipeError):
+        while line:
+            line = line[os.write(descriptor, line) :]
 
 
 def stop_with_supervisor(stop: Callable[[], None], orphan_s: float) -> None:

@@ -1,12 +1,10 @@
 """Acker workers as supervised child processes."""
 
-import contextlib
 import dataclasses
 import json
 import logging
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -17,10 +15,12 @@ from typing import Any, Final, Self
 from acker_cli.errors import ProcessError
 from acker_cli.processes.acker_process import AckerLaunch
 from acker_worker.stats import WorkerStats
+from kafka_clients import child_process
 from kafka_clients.supervision import Backoff, describe_exit
 
 _log = logging.getLogger(__name__)
 
+_ARGUMENTS: Final = ("acker_cli.processes.acker_process",)
 _STOP_SECONDS: Final = 20.0
 _LONGEST_COUNTS: Final = ("clock_lag_ms", "rebuild_seconds", "ack_partitions", "stalled_ms")
 """Statistics of which the longest counts, not the sum."""
@@ -35,35 +35,16 @@ class AckerSnapshot:
     is_busy: bool
 
 
-_waiting: Final[list[subprocess.Popen[bytes]]] = []
-
-
 def start_early(count: int) -> None:
     """Starts processes that the next pool takes, so that they import what they need meanwhile."""
-    _waiting.extend(_spawn() for _ in range(count))
+    child_process.start_early(_ARGUMENTS, count)
 
 
-def _spawn() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "acker_cli.processes.acker_process"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        # A session of its own: Ctrl-C in the terminal is for the parent, which still needs it while it stops.
-        start_new_session=True,
-    )
-
-
-class _Child:
+class _Child(child_process.ChildProcess):
     """One worker process and the thread that reads its reports."""
 
     def __init__(self, launch: AckerLaunch, on_stats: Callable[[], None]) -> None:
-        self._process = _waiting.pop() if _waiting else _spawn()
-        assert self._process.stdin is not None  # noqa: S101 - because stdin=PIPE
-        self._stdin = self._process.stdin
-        with contextlib.suppress(BrokenPipeError):
-            self._stdin.write(launch.to_line())
-            self._stdin.flush()
-        self.pid = self._process.pid
+        super().__init__(_ARGUMENTS, {}, lambda reports: dataclasses.replace(launch, reports=reports).to_line())
         self.error = ""
         self.began = time.monotonic()
         self._latest: deque[WorkerStats] = deque(maxlen=2)
@@ -81,36 +62,23 @@ class _Child:
         busy = len(latest) == 2 and latest[1].partitions > 0 and latest[1].entries > latest[0].entries
         return AckerSnapshot(self.pid, latest[-1] if latest else None, busy)
 
-    @property
-    def exit_code(self) -> int | None:
-        return self._process.poll()
-
-    def signal(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
-
     def join(self, seconds: float) -> bool:
         """Waits for its end, and until all its reports are read; False if it still runs when the time is over."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(max(0.0, seconds))
-        if self._process.returncode is None:
+        try:
+            self.wait(max(0.0, seconds))
+        except subprocess.TimeoutExpired:
             return False
         self._reader.join()
-        with contextlib.suppress(BrokenPipeError):
-            self._stdin.close()
         return True
 
     def _read(self) -> None:
-        assert self._process.stdout is not None  # noqa: S101 - because stdout=PIPE
-        with self._process.stdout as pipe:
-            for line in pipe:
-                if not line.endswith(b"\n"):
-                    break  # half a line of a process that was killed
-                report: dict[str, Any] = json.loads(line)
-                if "stats" in report:
-                    self._latest.append(WorkerStats.of(report["stats"]))
-                    self._on_stats()
-                else:
-                    self.error = str(report["error"])
+        for line in self.lines():
+            report: dict[str, Any] = json.loads(line)
+            if "stats" in report:
+                self._latest.append(WorkerStats.of(report["stats"]))
+                self._on_stats()
+            else:
+                self.error = str(report["error"])
 
 
 class _Slot:

@@ -1,7 +1,7 @@
 """One acker worker as a child process: `python -m acker_cli.processes.acker_process`, started by `AckerPool`.
 
-Standard input brings one line of JSON, the `AckerLaunch`, and ends with the parent. Standard output takes lines of
-JSON: `{"stats": {...}}` now and then, `{"error": "..."}` before an end that was not asked for.
+Standard input brings one line of JSON, the `AckerLaunch`, and ends with the parent. A pipe takes lines of JSON:
+`{"stats": {...}}` now and then, `{"error": "..."}` before an end that was not asked for.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from acker_cli.console import log_to_stderr
-from kafka_clients.supervision import read_launch, stop_with_supervisor
+from kafka_clients.supervision import read_launch, send_report, stop_with_supervisor
 
 _ORPHAN_SECONDS: Final = 10.0  # how long an orphan may take to stop cleanly
 
@@ -26,14 +26,10 @@ class AckerLaunch:
     kafka: Mapping[str, Any] = field(repr=False)
     worker: Mapping[str, Any]
     log_level: str
+    reports: int = 1  # file descriptor of the pipe that reports go to
 
     def to_line(self) -> bytes:
         return json.dumps(dataclasses.asdict(self)).encode() + b"\n"
-
-
-def _report(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def main() -> int:
@@ -51,22 +47,22 @@ def main() -> int:
     launch = AckerLaunch(**json.loads(line))
     log_to_stderr(launch.log_level)
 
+    def report(line: str) -> None:
+        send_report(launch.reports, line.encode() + b"\n")
+
     def on_stats(stats: WorkerStats) -> None:
-        _report(f'{{"stats":{stats.to_json()}}}')
+        report(f'{{"stats":{stats.to_json()}}}')
 
     worker = AckerWorker(launch.topology, launch.kafka, WorkerSettings(**launch.worker), on_stats)
-
     stop_with_supervisor(worker.stop, _ORPHAN_SECONDS)
     try:
         worker.run()
     except ClusterError as error:
-        _report(json.dumps({"error": str(error)}))
-        return 1
-    except BrokenPipeError:  # the parent is gone, and stats have no reader
+        report(json.dumps({"error": str(error)}))
         return 1
     except Exception as error:
         logging.getLogger(__name__).exception("the acker worker of %s ends", launch.topology)
-        _report(json.dumps({"error": f"{type(error).__name__}: {error}; the log has the traceback"}))
+        report(json.dumps({"error": f"{type(error).__name__}: {error}; the log has the traceback"}))
         return 1
     return 0
 

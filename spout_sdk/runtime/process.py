@@ -4,13 +4,12 @@ It is started by `TopologyRunner`, which gives it a `Launch` on standard input. 
 input stop it cleanly; if that takes too long after its supervisor is gone, it ends itself.
 """
 
-import contextlib
 import logging
 import os
 import sys
 from typing import Final
 
-from kafka_clients.supervision import read_launch, stop_with_supervisor
+from kafka_clients.supervision import read_launch, send_report, stop_with_supervisor
 from spout_sdk.errors import (
     AccessError,
     BrokerUnreachableError,
@@ -22,7 +21,6 @@ from spout_sdk.errors import (
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.garbage import collect_rarely
 from spout_sdk.runtime.launch import EXIT_BROKEN, EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch, Report
-from spout_sdk.statistics.stats import Stats
 from spout_sdk.topologies.topology import load_topology
 
 logger = logging.getLogger("spout_sdk.runtime.process")
@@ -31,31 +29,17 @@ _ORPHAN_SECONDS: Final = 20.0
 _FORMAT: Final = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 
 
-class _Reports:
-    """The pipe to the supervisor; nothing is written once its other end is closed."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def send(self, report: Report) -> None:
-        line = report.to_line()
-        with contextlib.suppress(BrokenPipeError):
-            while line:
-                line = line[os.write(self._descriptor, line) :]
-
-    def send_stats(self, stats: Stats) -> None:
-        self.send(Report(stats=stats))
-
-
 def run_component(reference: str, component: str, launch: Launch) -> int:
-    reports = _Reports(launch.reports)
+    def send(report: Report) -> None:
+        send_report(launch.reports, report.to_line())
+
     sys.path[:] = [*launch.path, *(entry for entry in sys.path if entry not in launch.path)]
     try:
         runner = ComponentRunner(
             load_topology(reference),
             component,
             launch.kafka,
-            on_stats=reports.send_stats,
+            on_stats=lambda stats: send(Report(stats=stats)),
             tasks=launch.tasks,
             slot=launch.slot,
         )
@@ -63,17 +47,17 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
         collect_rarely()
         runner.run()
     except (TopologyError, TopicsError, BrokerUnreachableError, AccessError) as error:
-        reports.send(Report(error=str(error)))
+        send(Report(error=str(error)))
         return EXIT_UNUSABLE
     except TooManyFailuresError as error:
-        reports.send(Report(error=str(error)))
+        send(Report(error=str(error)))
         return EXIT_GAVE_UP
     except SpoutSdkError as error:
-        reports.send(Report(error=str(error)))
+        send(Report(error=str(error)))
         return EXIT_BROKEN
     except Exception as error:
         logger.exception("%s of %s stopped", component, reference)
-        reports.send(Report(error=f"{type(error).__name__}: {error}; the log has the traceback"))
+        send(Report(error=f"{type(error).__name__}: {error}; the log has the traceback"))
         return EXIT_BROKEN
     return EXIT_CLEAN
 

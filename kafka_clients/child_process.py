@@ -1,0 +1,114 @@
+"""A process of Python that a supervisor has started: a line on its standard input, and its reports on a pipe.
+
+Standard output belongs to the user's code, and what it prints goes to standard error.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+_POLL_S: Final = 0.2
+_READ_BYTES: Final = 1 << 16
+
+Arguments = tuple[str, ...]  # a module, and the arguments of its command line
+
+
+@dataclass(frozen=True, slots=True)
+class _Spawned:
+    """A process that imports what it needs, and then waits for its launch on standard input."""
+
+    process: subprocess.Popen[bytes]
+    reports: int
+    their_reports: int
+
+    @classmethod
+    def of(cls, arguments: Arguments, environment: Mapping[str, str]) -> Self:
+        ours, theirs = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=2,
+                pass_fds=(theirs,),
+                env={**os.environ, **environment},
+                # Ctrl-C in a terminal is for the supervisor alone, which stops its processes.
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+        return cls(process, ours, theirs)
+
+
+_waiting: Final[defaultdict[Arguments, list[_Spawned]]] = defaultdict(list)
+
+
+def start_early(arguments: Arguments, count: int) -> None:
+    """Starts processes that the next supervisor takes, so that they import what they need meanwhile.
+
+    For a program that has something to wait for first, such as a broker that starts. They have the environment of this
+    moment, and end with this process.
+    """
+    _waiting[arguments] += [_Spawned.of(arguments, {}) for _ in range(count)]
+
+
+class ChildProcess:
+    """One running process; `launch` returns its first line, from the file descriptor that its reports go to."""
+
+    def __init__(self, arguments: Arguments, environment: Mapping[str, str], launch: Callable[[int], bytes]) -> None:
+        waiting = _waiting[arguments]
+        spawned = waiting.pop() if waiting and not environment else _Spawned.of(arguments, environment)
+        self._process, self._reports = spawned.process, spawned.reports
+        assert self._process.stdin is not None  # noqa: S101 - because stdin=PIPE
+        self._stdin = self._process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.write(launch(spawned.their_reports))
+            self._stdin.flush()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+    @property
+    def is_running(self) -> bool:
+        return self.exit_code is None
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yields what it reports until it ends.
+
+        The end of the pipe is not waited for: processes that it has forked, a pool for instance, keep it open.
+        """
+        unfinished = b""
+        try:
+            while True:
+                ended = not self.is_running  # asked before reading, so that nothing it wrote is missed
+                while select.select([self._reports], [], [], 0 if ended else _POLL_S)[0]:
+                    read = os.read(self._reports, _READ_BYTES)
+                    if not read:
+                        return
+                    *lines, unfinished = (unfinished + read).split(b"\n")
+                    yield from lines
+                if ended:
+                    return
+        finally:
+            os.close(self._reports)
+
+    def wait(self, seconds: float | None = None) -> int:
+        """Waits for its end, and returns its exit code; `subprocess.TimeoutExpired` if it still runs then."""
+        code = self._process.wait(seconds)
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.close()
+        return code
