@@ -286,7 +286,7 @@ def _check_free(port: int) -> None:
     if not is_free(port):
         raise LocalKafkaError(
             f"Port {port} on {HOST} is already in use: end what listens there, choose another port, or none for a free "
-            "one (acker: --port, local_kafka.port, ACKER_LOCAL_KAFKA__PORT)."
+            "one (acker kafka --port, elsewhere --set local_kafka.port=, or ACKER_LOCAL_KAFKA__PORT)."
         )
 
 

@@ -191,7 +191,7 @@ def _ivy_jar() -> Path:
             return jar
     raise DownloadError(
         "Apache Kafka is fetched with the Ivy that PySpark ships, and PySpark is not installed: "
-        "pip install 'kafka-acker[spark]'"
+        "pip install 'kafka-acker[spark]', or from a wheel pip install './WHEEL[spark]'"
     )
 
 

@@ -182,4 +182,6 @@ def _spark_submit() -> Path:
         program = Path(package, "bin", "spark-submit")
         if program.exists():
             return program
-    raise SubmitError("PySpark is not installed: pip install 'kafka-acker[spark]'")
+    raise SubmitError(
+        "PySpark is not installed: pip install 'kafka-acker[spark]', or from a wheel pip install './WHEEL[spark]'"
+    )

@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 _STDIN: Final = "-"
 _SECONDS: Final = 30.0
 _ROOM_SECONDS: Final = 0.1
+_LAST_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,29 +78,34 @@ def create_sources(kafka: Mapping[str, Any], topology: Topology) -> None:
 def feeding(kafka: Mapping[str, Any], feeds: Sequence[Feed], console: Console) -> Iterator[None]:
     """Writes each line of some files as a message, in threads, while the topology runs."""
     ending = threading.Event()
-    for feed in feeds:
-        arguments = (dict(kafka), feed, console, ending)
+    settings = {**for_producer(kafka), "enable.idempotence": True, "logger": client_logger("acker_cli")}
+    producers = [Producer(settings) for _ in feeds]
+    for feed, producer in zip(feeds, producers, strict=True):
+        arguments = (producer, feed, console, ending)
         threading.Thread(target=_feed, args=arguments, name=f"feed {feed.topic}", daemon=True).start()
     try:
         yield
     finally:
         ending.set()
+        # Its thread may wait for standard input, and outlive the broker.
+        for producer in producers:
+            producer.flush(_LAST_SECONDS)
 
 
-def _feed(kafka: dict[str, Any], feed: Feed, console: Console, ending: threading.Event) -> None:
+def _feed(producer: Producer, feed: Feed, console: Console, ending: threading.Event) -> None:
     try:
         if feed.path == _STDIN:
-            messages = _write(kafka, feed.topic, sys.stdin.buffer, ending)
+            messages = _write(producer, feed.topic, sys.stdin.buffer, ending)
         else:
             with open(feed.path, "rb") as file:
-                messages = _write(kafka, feed.topic, file, ending)
+                messages = _write(producer, feed.topic, file, ending)
     except (OSError, KafkaException) as error:
         _log.error("--feed %s=%s ends: %s", feed.topic, feed.path, error)
         return
     console.print(f"fed {messages:,} messages into {feed.topic}", markup=False)
 
 
-def _write(kafka: dict[str, Any], topic: str, file: BinaryIO, ending: threading.Event) -> int:
+def _write(producer: Producer, topic: str, file: BinaryIO, ending: threading.Event) -> int:
     """Writes lines until the end of the file, or until `ending`; returns how many were delivered."""
     delivered = 0
 
@@ -110,18 +116,16 @@ def _write(kafka: dict[str, Any], topic: str, file: BinaryIO, ending: threading.
         else:
             _log.error("a line was not delivered to %s: %s", topic, error)
 
-    settings = {**for_producer(kafka), "enable.idempotence": True, "on_delivery": report}
-    producer = Producer({**settings, "logger": client_logger("acker_cli")})
     for line in file:
-        if ending.is_set():
-            break
-        while True:
+        while not ending.is_set():
             try:
-                producer.produce(topic, line.rstrip(b"\r\n"))
+                producer.produce(topic, line.rstrip(b"\r\n"), on_delivery=report)
                 break
             except BufferError:
                 producer.poll(_ROOM_SECONDS)
+        if ending.is_set():
+            return delivered
         producer.poll(0)
-    if left := producer.flush(_SECONDS):
+    if not ending.is_set() and (left := producer.flush(_SECONDS)):
         _log.error("%d lines were not delivered to %s within %g s", left, topic, _SECONDS)
     return delivered

@@ -65,7 +65,9 @@ def submit(
     from acker_cli.processes.metrics_server import check_port
 
     if find_spec("pyspark") is None:
-        raise CliError("PySpark is not installed: pip install 'kafka-acker[spark]'")
+        raise CliError(
+            "PySpark is not installed: pip install 'kafka-acker[spark]', or from a wheel pip install './WHEEL[spark]'"
+        )
     from spark_jobs.components import declared
     from spark_jobs.submit import Submission, SubmitPlan
 

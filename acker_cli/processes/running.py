@@ -68,7 +68,14 @@ class RunPlan:
             raise SettingsError(
                 f"topology {topology.name} promises at_most_once, so it has no ackers: take --ackers out"
             )
-        return cls(topology, reference, component, dict(map(_process_count, processes)), ackers)
+        counts = dict(map(_process_count, processes))
+        known = [each.name for each in topology.manifest.components if not each.external]
+        for name in counts:
+            if name not in known:
+                raise SettingsError(
+                    f"--processes names {name!r}, which is no component: {topology.name} has {', '.join(known)}"
+                )
+        return cls(topology, reference, component, counts, ackers)
 
 
 def _process_count(given: str) -> tuple[str, int]:

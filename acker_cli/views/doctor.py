@@ -57,5 +57,6 @@ def _looked_at(facts: Facts) -> str:
         if cluster.clock is not None:
             least, most = cluster.clock.least_s, cluster.clock.most_s
             parts.append(f"its clock ahead by {least:+.1f} to {most:+.1f} s")
-        parts.append(f"topologies: {', '.join(each.manifest.topology for each in facts.topologies) or 'none'}")
+        nothing = "none" if facts.wanted is None else f"{facts.wanted} (not there)"
+        parts.append(f"topologies: {', '.join(each.manifest.topology for each in facts.topologies) or nothing}")
     return "; ".join(parts)

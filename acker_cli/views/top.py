@@ -127,7 +127,7 @@ def _components(components: list[ComponentView], width: int) -> RenderableType:
             short(component["acked_per_second"]),
             _alarming(component["failed_per_second"]),
             short(component["pending"]),
-            "" if is_spout else short(lag),
+            "" if is_spout and lag is None else short(lag),
         ]
         if is_wide:
             cells.append("" if is_spout else _latency(component["execute_latency"]))

@@ -170,7 +170,7 @@ def listening_at(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise DashboardError(
             f"the dashboard cannot be served at {host}, port {port}: {error.strerror or error}. Set another port with "
-            "acker dashboard --port, ACKER_DASHBOARD__PORT, or port under [dashboard] in acker.toml (0 takes a free "
-            "one), and the address with dashboard.host"
+            "--set dashboard.port=0 (0 takes a free one), acker dashboard --port, ACKER_DASHBOARD__PORT, or port under "
+            "[dashboard] in acker.toml, and the address with dashboard.host"
         ) from error
     return listening

@@ -102,7 +102,7 @@ def check_published(facts: Facts) -> Iterator[Finding]:
     if facts.wanted not in facts.published:
         there = ", ".join(facts.published) or "none yet"
         yield Check("manifest", facts.wanted).problem(
-            f"No topology of that name stands in acker.topologies; the cluster has {there}.",
+            f"No topology of that name is in acker.topologies; the cluster has {there}.",
             "Check the name, or create it: acker topics create MODULE:TOPOLOGY.",
         )
 

@@ -240,7 +240,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         finally:
             for partition in held:
                 del self._tasks[partition]
-        logger.info("%s gave up tasks %s", self._component, held)
+        logger.info("%s released tasks %s", self._component, held)
 
     def _lost(self, partitions: Sequence[int]) -> None:
         self._cleaned_up(partitions)

@@ -136,11 +136,13 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             task.release()
             task.close()
             if task.pending:
+                is_read_again = self._component in self._topology.kafka_sources
                 logger.info(
-                    "%s/%d leaves %d trees without an outcome; its source must replay them",
+                    "%s/%d leaves %d trees without an outcome; %s",
                     self._component,
                     partition,
                     task.pending,
+                    "their messages will be read again" if is_read_again else "its source must replay them",
                 )
         for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well
             for task in released.values():
@@ -148,7 +150,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             left = self._sink.flush(FLUSH_SECONDS)
         if left:
             logger.warning("%s: %d records were not delivered in time", self._component, left)
-        logger.info("%s gave up tasks %s", self._component, held)
+        logger.info("%s released tasks %s", self._component, held)
 
     def _open_source(self, on_uncommitted: Callable[[], None]) -> KafkaSource:
         member = None if self._reader is None else self._reader.member

@@ -148,12 +148,15 @@ def load_topology(reference: str) -> Topology:
         named: Any = importlib.import_module(module_name)
     except Exception as error:  # a module may raise anything while it is imported
         raise TopologyError(_why_not_imported(error, module_name, reference)) from error
+    module = named
     for part in attribute.split("."):
         try:
             named = getattr(named, part)
         except AttributeError:
+            held = ", ".join(name for name, value in vars(module).items() if isinstance(value, Topology))
             raise TopologyError(
-                f"module {module_name!r} has no {attribute!r}: name the variable that holds the topology"
+                f"module {module_name!r} has no {attribute!r}: name the variable that holds the topology; "
+                f"topologies there: {held or 'none'}"
             ) from None
     if not isinstance(named, Topology) and callable(named):
         named = named()
@@ -167,6 +170,8 @@ def load_topology(reference: str) -> Topology:
 def _why_not_imported(error: Exception, module: str, reference: str) -> str:
     text = f"cannot import {module!r} of {reference!r}: {type(error).__name__}: {error}"
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing is not None and module.endswith(".py"):
+        return f"{text}; write {module.removesuffix('.py')}, without .py"
     if missing is not None and (module == missing or module.startswith(f"{missing}.")):
         return f"{text}; is the name right, and is its directory on the Python path?"
     # The last line that is neither the import system's nor ours.

@@ -41,6 +41,7 @@ ERRORS = {
     "run broken:topology --local": "RuntimeError: oops",
     f"run {COUNT} --component x": "it has lines, split, count",
     f"run {COUNT} --processes split": "--processes split=2",
+    f"run {COUNT} --processes cuont=2": "names 'cuont', which is no component: word-count has",
     "config show --config x.toml": "no file x.toml",
     "demo --keep .": "--keep",
     "demo --bootstrap-servers x:1 --set kafka.no.such=1": "--set kafka.no.such=VALUE",

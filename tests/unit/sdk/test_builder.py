@@ -254,7 +254,8 @@ def test_a_bad_reference_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("no_such_module_here:topology", "cannot import 'no_such_module_here'.*is its directory on the Python path"),
         # It was found, so its name is right.
         ("a_module_that_raises:topology", r"ValueError: define execute \(.*a_module_that_raises.py, line 1\)$"),
-        (f"{__name__}:absent", "has no 'absent'"),
+        (f"{__name__}:absent", "has no 'absent': .*; topologies there: .*topology"),
+        ("json.py:topology", "write json, without .py$"),
         (f"{__name__}:not_a_topology", "is a int, not a Topology"),
     ]:
         with pytest.raises(TopologyError, match=message):
