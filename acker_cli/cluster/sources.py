@@ -1,7 +1,7 @@
 """The topics of others that a topology with `--local` uses: created, and filled from files or standard input."""
 
 import logging
-import sys
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -94,11 +94,9 @@ def feeding(kafka: Mapping[str, Any], feeds: Sequence[Feed], console: Console) -
 
 def _feed(producer: Producer, feed: Feed, console: Console, ending: threading.Event) -> None:
     try:
-        if feed.path == _STDIN:
-            messages = _write(producer, feed.topic, sys.stdin.buffer, ending)
-        else:
-            with open(feed.path, "rb") as file:
-                messages = _write(producer, feed.topic, file, ending)
+        # Not `sys.stdin`, on whose lock the interpreter aborts at its end if a thread still reads.
+        with open(os.dup(0) if feed.path == _STDIN else feed.path, "rb") as file:
+            messages = _write(producer, feed.topic, file, ending)
     except (OSError, KafkaException) as error:
         _log.error("--feed %s=%s ends: %s", feed.topic, feed.path, error)
         return

@@ -72,7 +72,7 @@ class Reader:
 
     def line(self, begin: str) -> list[str]:
         """The words of the command that begins so, without the first."""
-        (found,) = [line for line in self._lines if line.startswith(begin)]
+        found = [line for line in self._lines if line.startswith(begin)][-1]
         return found.removesuffix(" &").split()[1:]
 
     def starts(self, begin: str) -> AbstractContextManager[RunningAcker]:
