@@ -14,7 +14,7 @@ from tests.notices import notice_bytes
 from tests.waiting import eventually
 from tuple_tree.dead_letters import REPLAYED, dead_letter_headers
 from tuple_tree.messages import FailReason
-from tuple_tree.names import dead_letters_topic, notices_topic, tuples_topic
+from tuple_tree.names import dead_letters_topic, notices_topic, stats_topic, tuples_topic
 from tuple_tree.positions import MAX_PARTITIONS, Position, positional_root, topic_key
 
 Headers = list[tuple[str, str | bytes | None]]
@@ -162,3 +162,18 @@ def test_a_topology_is_followed_while_it_is_asked_for(cluster: Cluster) -> None:
     finally:
         source.close()
     assert not is_followed()
+
+
+def test_a_topology_that_reports_statistics_comes_first(cluster: Cluster) -> None:
+    """Before one whose name sorts before it, and which has no such topic."""
+    silent = cluster.manifest.model_copy(update={"topology": f"a-{cluster.manifest.topology}"})
+    Catalogue(cluster.bootstrap).publish(silent)
+    try:
+        cluster.produce(stats_topic(cluster.manifest.topology), 0, b"statistics", [])
+        names = KafkaSource(cluster.bootstrap).topologies()
+    finally:
+        Catalogue(cluster.bootstrap).withdraw(silent.topology)
+    assert [name for name in names if name.endswith(cluster.manifest.topology)] == [
+        cluster.manifest.topology,
+        silent.topology,
+    ]
