@@ -14,6 +14,9 @@ from tuple_tree.manifest import DEFAULT_TIMEOUT_MS, TREE_AGE_TIMEOUTS
 DIES = (ROOT / "docs" / "what-if-it-dies.md").read_text()
 LINK = re.compile(r"\[`(\w+)`\]\((?:\.\./)*(tests/[\w/]+\.py)#(\w+)\)")
 
+PACKAGES = "tuple_tree|kafka_clients|acker_worker|spout_sdk|spark_jobs|local_kafka|inspection|acker_cli|schemas"
+MODULE = re.compile(rf"`((?:{PACKAGES})/[\w/]+\.(?:py|avsc))`")
+
 
 @cache
 def defined(path: Path) -> set[str]:
@@ -42,6 +45,13 @@ def test_every_test_that_a_page_names_exists() -> None:
         ]
     assert not wrong
     assert named > 60
+
+
+def test_every_module_that_a_page_names_exists() -> None:
+    pages = [ROOT / "CONTRIBUTING.md", ROOT / "schemas" / "README.md", *(ROOT / "docs").rglob("*.md")]
+    named = {(page.name, path) for page in pages for path in MODULE.findall(page.read_text())}
+    assert not {each for each in named if not (ROOT / each[1]).exists()}
+    assert len(named) > 40
 
 
 def test_each_row_of_what_dies_names_tests() -> None:
