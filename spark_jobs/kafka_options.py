@@ -20,7 +20,7 @@ from kafka_clients.errors import AccessError, ClusterError
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from spark_jobs.kafka_security import PREFIXES, security_options
 
-_RENAMED: Final = {"metadata.broker.list": "bootstrap.servers"}
+_RENAMED: Final = {"metadata.broker.list": "bootstrap.servers", "fetch.wait.max.ms": "fetch.max.wait.ms"}
 _LIBRDKAFKA_ONLY: Final = (
     "log",
     "debug",
@@ -42,7 +42,13 @@ _SPARKS_OWN: Final = ("auto.offset.reset", "enable.auto.", "group.id", "partitio
 _PRODUCER: Final = {"acks": "all", "compression.type": "lz4", "linger.ms": "5", "batch.size": "131072"}
 # A fetch is asked for when the last one is used up: large ones halve the time that reading takes.
 # What was aborted must not be processed; Java reads it unless set otherwise, and librdkafka does not.
-_CONSUMER: Final = {"max.partition.fetch.bytes": str(8 * 1024 * 1024), "isolation.level": "read_committed"}
+# A consumer fetches ahead, at the end of the log too. Spark then asks it for offsets, and a broker answers the requests
+# of a connection in turn: each task would wait for the 500 ms that a fetch without records takes unless set.
+_CONSUMER: Final = {
+    "max.partition.fetch.bytes": str(8 * 1024 * 1024),
+    "fetch.max.wait.ms": "20",
+    "isolation.level": "read_committed",
+}
 _FILES: Final = ("ssl.ca", "ssl.certificate", "ssl.key")
 
 _CONTACT_SECONDS: Final = 10.0
