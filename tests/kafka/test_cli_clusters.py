@@ -2,10 +2,11 @@
 
 import io
 import json
-import sys
+import os
 import threading
 import uuid
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -122,13 +123,25 @@ def test_a_topology_without_an_acker_worker_is_warned_of(
     assert asked == [True, True, False, False], "only for those who begin trees"
 
 
-def test_lines_of_standard_input_become_messages(
-    name: str, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def standard_input() -> Iterator[BinaryIO]:
+    """The other end of a pipe that is this process's standard input."""
+    read, write = os.pipe()
+    before = os.dup(0)
+    os.dup2(read, 0)
+    with open(write, "wb") as file:
+        yield file
+    os.dup2(before, 0)
+    for each in (before, read):
+        os.close(each)
+
+
+def test_lines_of_standard_input_become_messages(name: str, bootstrap_servers: str, standard_input: BinaryIO) -> None:
     kafka: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
     admin = AdminClient(kafka)
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"n": 1}\r\n{"n": 2}\n\n{"n": 3}')))
+    standard_input.write(b'{"n": 1}\r\n{"n": 2}\n\n{"n": 3}')
+    standard_input.close()
     output = io.StringIO()
     with feeding(kafka, [Feed(name, "-")], Console(file=output)):
         eventually(lambda: "fed" in output.getvalue(), "the end of the input")
