@@ -34,7 +34,7 @@ class ServedAt:
     port: int = 0  # 0 takes a free one
     token: str | None = field(default=None, repr=False)  # what one must know to look; one is made if there is none
     names: Iterable[str] = ()  # by which the machine may be asked for, beside the host, `localhost` and addresses
-    # a file with the certificate of the host, and those that vouch for it, in PEM; without it no TLS
+    # PEM file with the certificate of the host and its chain; no TLS without it
     certificate: str | None = None
     key: str | None = None  # a file with its key, in PEM; None if it stands in that of the certificate
 

@@ -61,7 +61,7 @@ def _acked(tree: Tree) -> str:
     acked = f"acked{took}: all of {_count(len(tree.nodes) - len(strays))}"
     if not strays:
         return acked
-    return f"{acked}; {len(strays):,} more, of an execution that was interrupted, are open, and nobody waits for them"
+    return f"{acked}; {len(strays):,} more of an interrupted execution are open, and the spout does not wait for them"
 
 
 def _why(tree: Tree) -> str:

@@ -162,7 +162,7 @@ def test_executions_that_are_repeated_are_named() -> None:
         else:
             assert [node.state for node in tree.nodes] == [State.ACKED, State.OPEN, State.ACKED]
             assert verdict(tree).endswith(
-                "all of 2 tuples; 1 more, of an execution that was interrupted, are open, and nobody waits for them"
+                "all of 2 tuples; 1 more of an interrupted execution are open, and the spout does not wait for them"
             )
 
 
