@@ -4,17 +4,7 @@
     python -m benchmarks.spark --rows 5000000
     python -m benchmarks.spark --quick
 
-All read topics of one embedded broker in one run, in micro-batches of the same number of rows, and write to topics with
-as many partitions; medians of alternating rounds, from starting a query to its end. CPU time is that of the driver, of
-Java and of Python's workers, without the broker.
-
-- `bolt`: a tracked bolt over packs, with four transforms.
-- `untracked`: the same packs, read and written by the same functions with the same transform, without entries in the
-  ack log and without a second write.
-- `tuned_copy`: single records as they are, from Kafka to Kafka, with the client settings that our jobs bring along.
-- `spout`: a tracked spout over these single records, which it writes as packs.
-- `bolt_small`: micro-batches of 10,000 rows, a tenth of the rows in all; `batch_of_1000_s` is how long one of 1,000
-  rows takes.
+The jobs are described in docs/performance.md.
 """
 
 import os
@@ -24,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -65,15 +56,13 @@ def where(rows: DataFrame) -> DataFrame:
 
 
 def explode(rows: DataFrame) -> DataFrame:
-    # Four rows of each.
-    words = F.explode(F.slice(F.split("text", " "), 1, 4)).alias("text")
-    return rows.select(words, "number", "_tracking")
+    four = F.explode(F.slice(F.split("text", " "), 1, 4)).alias("text")
+    return rows.select(four, "number", "_tracking")
 
 
 def grouped(rows: DataFrame) -> DataFrame:
-    # Ten rows are merged into one.
-    by = rows.groupBy(F.expr("number div 10").alias("number"))
-    return by.agg(F.first("text").alias("text"), spark_jobs.merge_tracking().alias("_tracking"))
+    tens = rows.groupBy(F.expr("number div 10").alias("number"))
+    return tens.agg(F.first("text").alias("text"), spark_jobs.merge_tracking().alias("_tracking"))
 
 
 TRANSFORMS: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
@@ -104,8 +93,6 @@ def manifest() -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The session, and a topology whose topics hold so many rows."""
-
     spark: SparkSession
     topics: Topics
     topology: Manifest
@@ -118,12 +105,10 @@ class Bench:
 
     @property
     def copy(self) -> str:
-        """The topic that copies go to."""
         return f"copy-{self.topology.topology}"
 
     @property
     def singles(self) -> str:
-        """The topic of single records."""
         return f"singles-{self.topology.topology}"
 
     def checkpoint(self) -> str:
@@ -131,11 +116,8 @@ class Bench:
 
     def read(self, topic: str, limit: int) -> DataFrame:
         options = {**source_options(self.kafka), "startingOffsets": "earliest", "includeHeaders": "true"}
-        return (
-            self.spark.readStream.format("kafka")
-            .options(**options, subscribe=topic, maxOffsetsPerTrigger=str(limit))
-            .load()
-        )
+        source = self.spark.readStream.format("kafka").options(**options, subscribe=topic)
+        return source.option("maxOffsetsPerTrigger", str(limit)).load()
 
 
 def fill(bench: Bench) -> None:
@@ -185,14 +167,13 @@ def run_untracked(bench: Bench, transform: Callable[[DataFrame], DataFrame], row
 
 
 def run_copy(bench: Bench, rows: int) -> None:
-    """Copies single records as they are, with the client settings of our jobs."""
     records = bench.read(bench.singles, rows).select("key", "value", "headers", "partition")
     writer = records.writeStream.format("kafka").options(**sink_options(bench.kafka)).option("topic", bench.copy)
     writer.option("checkpointLocation", bench.checkpoint()).trigger(availableNow=True).start().awaitTermination()
 
 
 def run_spout(bench: Bench, rows: int) -> None:
-    """Delivers all messages once; no acker works, so nothing is committed, and the trees are open at the end."""
+    # No acker works: nothing is committed, and all trees are open at the end.
     running = spark_jobs.spout(
         bench.spark,
         bench.topology,
@@ -209,16 +190,15 @@ def run_spout(bench: Bench, rows: int) -> None:
 
 
 def measure(bench: Bench, max_rows: int, rounds: int) -> list[dict[str, Any]]:
-    """Rows a second of each job, in turn."""
     jobs: dict[str, Callable[[], object]] = {}
     for name, transform in TRANSFORMS.items():
-        jobs[f"bolt {name}"] = lambda transform=transform: run_bolt(bench, transform, max_rows)  # type: ignore[misc]
-        jobs[f"untracked {name}"] = lambda transform=transform: run_untracked(bench, transform, max_rows)  # type: ignore[misc]
-    jobs["tuned_copy"] = lambda: run_copy(bench, max_rows)
-    jobs["spout"] = lambda: run_spout(bench, max_rows)
+        jobs[f"bolt {name}"] = partial(run_bolt, bench, transform, max_rows)
+        jobs[f"untracked {name}"] = partial(run_untracked, bench, transform, max_rows)
+    jobs["tuned_copy"] = partial(run_copy, bench, max_rows)
+    jobs["spout"] = partial(run_spout, bench, max_rows)
     small = replace(bench, topology=manifest(), rows=bench.rows // 10)
     fill(small)
-    jobs["bolt_small select"] = lambda: run_bolt(small, select, 10_000)
+    jobs["bolt_small select"] = partial(run_bolt, small, select, 10_000)
     rows = {name: small.rows if "small" in name else bench.rows for name in jobs}
 
     def timed(job: Callable[[], object]) -> tuple[float, float]:
@@ -227,7 +207,7 @@ def measure(bench: Bench, max_rows: int, rounds: int) -> list[dict[str, Any]]:
         return time.monotonic() - began, cpu_of_spark(bench.topics.pid) - used
 
     taken = harness.in_turn(
-        {name: lambda job=job: timed(job) for name, job in jobs.items()},  # type: ignore[misc]
+        {name: partial(timed, job) for name, job in jobs.items()},
         rounds,
         warm=1,  # Java compiles
         shown="{0[0]:.1f} s, {0[1]:.1f} s of CPU time".format,
@@ -243,25 +223,24 @@ def measure(bench: Bench, max_rows: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def cpu_of_spark(broker: int) -> float:
-    """Seconds of this process, of Java and of Python's workers."""
+    # This process, Java, and Python's workers.
     return sum(cpu_seconds(pid) for pid in descendants([os.getpid()]) if pid != broker)
 
 
 def ratios_of(rows: list[dict[str, Any]]) -> dict[str, float]:
     rate = {row["job"]: row["rows_per_s"].median for row in rows}
     pairs = {f"bolt {name} to untracked": (f"bolt {name}", f"untracked {name}") for name in TRANSFORMS}
-    pairs |= {
-        "bolt select to tuned_copy": ("bolt select", "tuned_copy"),
-        "spout to tuned_copy": ("spout", "tuned_copy"),
-    }
+    pairs["bolt select to tuned_copy"] = "bolt select", "tuned_copy"
+    pairs["spout to tuned_copy"] = "spout", "tuned_copy"
     return {name: round(rate[one] / rate[other], 3) for name, (one, other) in pairs.items()}
 
 
 def latency(bench: Bench, rows: int) -> float:
-    """Seconds of a micro-batch of 1,000 rows; the first ones, in which Spark compiles, do not count."""
+    """Seconds of a micro-batch of 1,000 rows."""
     few = replace(bench, topology=manifest(), rows=rows)
     fill(few)
     seconds = run_bolt(few, select, 1_000)
+    # In the first ones Spark compiles.
     return round(statistics.median(seconds[min(5, len(seconds) - 1) :]), 3)
 
 
@@ -275,8 +254,8 @@ def main() -> None:
     rounds = given.rounds or (1 if given.quick else 3)
     host = harness.machine()
     # Each query leaves consumers in Spark's pool for five minutes, with what they have fetched.
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "8g"}
-    spark = spark_jobs.session("benchmark", "local[2]", settings)
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "8g"}
+    spark = spark_jobs.session("benchmark", "local[2]", conf)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         with LocalKafka() as kafka, tempfile.TemporaryDirectory() as directory:
@@ -288,10 +267,10 @@ def main() -> None:
             topics.close()
     finally:
         spark.stop()
-    sizes = {"rows": number, "rows_a_batch": given.batch, "rounds": rounds, "partitions": PARTITIONS, "pack": PACK}
+    settings = {"rows": number, "rows_a_batch": given.batch, "rounds": rounds, "partitions": PARTITIONS, "pack": PACK}
     ratios = {**ratios_of(rows), "batch_of_1000_s": batch_s}
     versions = {"pyspark": version("pyspark")}
-    harness.publish("spark", host, rows, sizes, harness.directory(given), versions=versions, ratios=ratios)
+    harness.publish("spark", host, rows, settings, harness.directory(given), versions=versions, ratios=ratios)
 
 
 if __name__ == "__main__":
