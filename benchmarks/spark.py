@@ -28,7 +28,7 @@ from benchmarks.harness import Spread
 from benchmarks.processes import cpu_seconds, descendants
 from benchmarks.topics import Topics
 from local_kafka import LocalKafka
-from spark_jobs.entries import OUT
+from spark_jobs.entries import OUT, KafkaSender
 from spark_jobs.frames import StreamFrame
 from spark_jobs.kafka_options import sink_options, source_options
 from spark_jobs.packing import Outputs, Pack
@@ -153,15 +153,18 @@ def run_bolt(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: in
 
 
 def run_untracked(bench: Bench, transform: Callable[[DataFrame], DataFrame], rows: int) -> None:
-    unpack = Unpack(Sources("work", {"lines/default": StreamFrame(LINE)}, acking=False))
+    name, inbox = bench.topology.topology, tuples_topic(bench.topology.topology, "work")
+    kafka = KafkaSender(bench.kafka)
+    unpack = Unpack(Sources(name, "work", inbox, {"lines/default": StreamFrame(LINE)}, log=None), kafka)
     pack = Pack(replace(Outputs.of(bench.topology, "work"), log=None))
     sink = sink_options(bench.kafka)
 
     def each(records: DataFrame, _batch_id: int) -> None:
-        made = transform(records.select("value", "headers").mapInArrow(unpack, _ROW)).mapInArrow(pack, OUT)
+        inputs = records.select("key", "value", "partition", "offset", "headers")
+        made = transform(inputs.mapInArrow(unpack, _ROW)).mapInArrow(pack, OUT)
         made.write.format("kafka").options(**sink).save()
 
-    records = bench.read(tuples_topic(bench.topology.topology, "work"), max(PARTITIONS, rows // PACK))
+    records = bench.read(inbox, max(PARTITIONS, rows // PACK))
     writer = records.writeStream.foreachBatch(each).option("checkpointLocation", bench.checkpoint())
     writer.trigger(availableNow=True).start().awaitTermination()
 

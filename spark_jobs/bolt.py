@@ -9,8 +9,9 @@ from spark_jobs.checkpoint import claim_checkpoint
 from spark_jobs.components import HasManifest, component_of, topics_of
 from spark_jobs.counts import BatchResult, Tally
 from spark_jobs.driver_stats import DriverStats, InboxOffsets
+from spark_jobs.entries import KafkaSender
 from spark_jobs.errors import ComponentRefusedError
-from spark_jobs.kafka_options import check_topics, sink_options, source_options
+from spark_jobs.kafka_options import check_topics, executor_settings, sink_options, source_options
 from spark_jobs.micro_batch import BoltBatch, Sink, Transform
 from spark_jobs.packages import check_session
 from spark_jobs.running_query import BatchRunner, RunningQuery
@@ -79,7 +80,8 @@ def bolt(
     # A batch of entries that the client sent twice would cancel, and the ack of their input come too early. With
     # several requests under way a client that gives one up begins a new epoch, and sends the others once more.
     once = {"kafka.enable.idempotence": "true", "kafka.max.in.flight.requests.per.connection": "1"}
-    batch = BoltBatch(manifest, component, transform, {**sink_options(kafka), "kafka.acks": "all", **once})
+    sink = {**sink_options(kafka), "kafka.acks": "all", **once}
+    batch = BoltBatch(manifest, component, transform, sink, KafkaSender(executor_settings(kafka)))
     batch.check(spark.createDataFrame([], batch.row_type))
     check_topics(kafka, topics_of(manifest, component))
     claim_checkpoint(spark, checkpoint, {"topology": manifest.topology, "component": name, "kind": "bolt"})

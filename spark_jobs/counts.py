@@ -12,7 +12,7 @@ from spark_jobs.outcomes import Outcomes
 from tuple_tree.manifest import Component
 from tuple_tree.messages import FailReason
 
-_COUNTED = ("executed", "acked", "acks", "dead", "emitted", "transferred", "failed")
+_COUNTED = ("executed", "acks", "dead", "emitted", "transferred", "failed")
 
 
 @dataclass(frozen=True, slots=True)

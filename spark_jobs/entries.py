@@ -86,6 +86,10 @@ def dead_letter(
     return dead_letters_topic(topology), 0, key, kept, [*headers, *why]
 
 
+Identity = Callable[[int], tuple[str, bytes, int]]
+"""Writer, session and sequence number of a batch."""
+
+
 @dataclass(frozen=True)
 class AckLog:
     """The topic `{topology}.acks`, and P of `root mod P`; picklable."""
@@ -95,9 +99,7 @@ class AckLog:
 
     def records(
         self,
-        writer: str,
-        session: bytes,
-        sequence: int,
+        identity: Identity,
         roots: IdColumn,
         vals: IdColumn,
         fails: Sequence[tuple[int, str]] = (),
@@ -105,7 +107,7 @@ class AckLog:
     ) -> Iterator[Record]:
         """The batches with some entries, `ENTRIES` each at most; the entries of a partition keep their order.
 
-        `sequence` is that of the first batch on each partition; `spout` owns inits, and is None for acks.
+        `identity` is called with the number of a batch on its partition; `spout` owns inits, and is None for acks.
         """
         owners = (roots % np.uint64(self.partitions)).astype(np.intp)
         order = np.argsort(owners, kind="stable")
@@ -119,10 +121,11 @@ class AckLog:
                 some, fails_here = mine[first : first + ENTRIES], failed[first : first + ENTRIES]
                 kind = "ack" if spout is None else "init"
                 entries: dict[str, Any] = {f"{kind}_roots": roots[some], f"{kind}_vals": vals[some]}
+                writer, session, sequence = identity(number)
                 batch = AckBatch(
                     writer=writer,
                     session=session,
-                    sequence=sequence + number,
+                    sequence=sequence,
                     spout=spout,
                     **entries,
                     fail_roots=np.array([root for root, _ in fails_here], np.uint64),
@@ -132,17 +135,15 @@ class AckLog:
 
 
 class Entries:
-    """Entries of one attempt of a task; the attempt is a writer of its own, so none of its batches is a repeat.
+    """Entries of one attempt of a task; each batch has a writer of its own, so none is a repeat of any other.
 
     With a spout, the entries are its inits; `log` is None where trees are not followed.
     """
 
     def __init__(self, log: AckLog | None, component: str, spout: SpoutAddress | None = None) -> None:
         self._log = log
+        self._component = component
         self._spout = spout
-        self._writer = f"{component}/spark-{uuid.uuid4().hex[:12]}"
-        self._session = new_session()
-        self._sequence = 0
         self._roots: list[IdColumn] = []
         self._vals: list[IdColumn] = []
         self._fails: dict[int, str] = {}
@@ -163,10 +164,11 @@ class Entries:
             return []
         roots, vals = merged(self._roots, self._vals, each_once=self._spout is not None)
         fails = list(self._fails.items())
-        records = list(self._log.records(self._writer, self._session, self._sequence, roots, vals, fails, self._spout))
         self._roots, self._vals, self._fails = [], [], {}
-        self._sequence += len(records)
-        return records
+        return list(self._log.records(self._new_writer, roots, vals, fails, self._spout))
+
+    def _new_writer(self, _number: int) -> tuple[str, bytes, int]:
+        return f"{self._component}/spark-{uuid.uuid4().hex[:12]}", new_session(), 0
 
 
 def new_session() -> bytes:

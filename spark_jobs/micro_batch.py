@@ -1,7 +1,7 @@
 """A micro-batch of a bolt: two writes, the second of which begins when the first is delivered; see ADR 22.
 
     Kafka ── Unpack ── transform ── Pack ──▶ tuples, and an ack entry (root, edge) for each     write 1
-    Kafka ── InputAcks ──▶ an ack entry (root, edge) for each input, and dead letters           write 2
+    Kafka ── InputAcks ──▶ an ack entry (root, edge) for each input                             write 2
 
 A bolt that ends in a sink has no write 1 of its own: `sink(rows, batch_id)` writes where it likes.
 """
@@ -15,12 +15,12 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_jobs.components import is_sink
 from spark_jobs.counts import BatchResult, Counts
-from spark_jobs.entries import OUT
+from spark_jobs.entries import OUT, Send
 from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import StreamFrame
 from spark_jobs.input_acks import InputAcks
 from spark_jobs.packing import Outputs, Pack
-from spark_jobs.records_in import Sources, Unpack
+from spark_jobs.records_in import Sources, Unpack, headers_column
 from spark_jobs.results import check_result, fields_in, without_state
 from spark_jobs.tracking import SOURCE, TRACKING, TRACKING_TYPE
 from tuple_tree.manifest import BoltManifest, Manifest
@@ -34,7 +34,12 @@ class BoltBatch:
     """What every micro-batch of a bolt has in common."""
 
     def __init__(
-        self, manifest: Manifest, bolt: BoltManifest, transform: Transform | Sink, kafka: Mapping[str, str]
+        self,
+        manifest: Manifest,
+        bolt: BoltManifest,
+        transform: Transform | Sink,
+        kafka: Mapping[str, str],
+        send: Send,
     ) -> None:
         topology, name = manifest.topology, bolt.name
         received = {
@@ -47,9 +52,9 @@ class BoltBatch:
                     f"bolt {name!r} receives field {reserved!r} from {source}, which names a column of Spark jobs: "
                     "rename the field"
                 )
-        self._sources = Sources(name, received, manifest.acking)
-        self._fields = fields_in(received, name)
         self._outputs = Outputs.of(manifest, name)
+        self._sources = Sources(topology, name, tuples_topic(topology, name), received, self._outputs.log)
+        self._fields = fields_in(received, name)
         self._emitted = {stream: frame for stream, (frame, _) in self._outputs.streams.items()}
         self._is_sink = is_sink(transform)
         if self._is_sink and bolt.streams:
@@ -59,7 +64,7 @@ class BoltBatch:
             )
         self._function: Any = transform
         self._kafka = kafka
-        self._inbox = tuples_topic(topology, name)
+        self._send = send
         self._counts: Counts | None = None
 
     @property
@@ -84,18 +89,17 @@ class BoltBatch:
         began = time.monotonic()
         counts = self._counts = self._counts or Counts(records.sparkSession.sparkContext)
         before = counts.values()
-        rows = records.select("value", "headers").mapInArrow(Unpack(self._sources), self.row_type)
+        inputs = records.select("key", "value", "partition", "offset", headers_column())
+        rows = inputs.mapInArrow(Unpack(self._sources, self._send, counts), self.row_type)
         if self._is_sink:
             self._function(rows.drop(TRACKING), batch_id)
         else:
             result = self._function(rows)
             check_result(result, self._outputs.component, self._emitted)
             self._write(result.mapInArrow(Pack(self._outputs, count=counts), OUT))
-        acks = InputAcks(
-            self._outputs.topology, self._inbox, self._sources, self._outputs.log, session, batch_id, counts
-        )
-        inputs = records.select("key", "value", "partition", "offset", "headers")
-        self._write(inputs.mapInArrow(acks, OUT))
+        if self._outputs.log is not None:
+            acks = InputAcks(self._outputs.component, self._outputs.log, session, batch_id, counts)
+            self._write(inputs.select("partition", "headers").mapInArrow(acks, OUT))
         counted = {name: value - before[name] for name, value in counts.values().items()}
         return BatchResult(
             rows=counted["executed"] + counted["dead"],
@@ -105,7 +109,7 @@ class BoltBatch:
             dead=counted["dead"],
             seconds=time.monotonic() - began,
             emitted=counted["emitted"],
-            acked=None if counted["failed"] else counted["acked"],
+            acked=None if counted["failed"] else counted["executed"],
         )
 
     def _write(self, records: DataFrame) -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from spark_jobs.delivering import FIELD, Deliver, Deliveries, Messages, ReplayRequest, SourceRange
 from spark_jobs.entries import OUT, KafkaSender
@@ -13,6 +12,7 @@ from spark_jobs.errors import ComponentRefusedError
 from spark_jobs.frames import StreamFrame
 from spark_jobs.kafka_options import executor_settings, sink_options
 from spark_jobs.packing import Outputs
+from spark_jobs.records_in import headers_column
 from spark_jobs.results import check_fields, spark_fields
 from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.messages import SpoutAddress
@@ -85,15 +85,10 @@ class SpoutBatch:
             if name in types
         ]
         deliver = Deliver(self.outputs, self.messages, self.spout, self.send, deliveries, wanted)
-        made = records.select(*_KAFKAS, _headers(), *fields).mapInArrow(deliver, OUT)
+        made = records.select(*_KAFKAS, headers_column(), *fields).mapInArrow(deliver, OUT)
         made.write.format("kafka").options(**self.sink).save()
         # One task each, for nothing is shuffled.
         return deliveries.take(records.rdd.getNumPartitions())
-
-
-def _headers() -> Column:
-    # Spark's ArrowWriter fills a batch with null arrays in quadratic time: 8 µs a row, and none of empty ones.
-    return F.coalesce("headers", F.array().cast("array<struct<key: string, value: binary>>")).alias("headers")
 
 
 def is_whole_value(stream: Stream) -> bool:

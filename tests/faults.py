@@ -258,8 +258,8 @@ FAULTS: Final = (
     Fault(
         "Spark: the edge of an input is left out of its ack",
         "spark_jobs/input_acks.py",
-        "        entries.vals.append(edges)",
-        "        entries.vals.append(np.zeros_like(edges))",
+        "partition), ids[::2], ids[1::2])",
+        "partition), ids[::2], np.zeros_like(ids[1::2]))",
         "tests/unit/spark/test_two_writes.py::test_rows_arrive_and_trees_complete",
     ),
     Fault(

@@ -1,6 +1,7 @@
 """What a bolt in Spark writes, without Spark: whatever is repeated, cut off or late, no tree is acked too early."""
 
 import random
+import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +15,11 @@ from hypothesis import strategies as st
 
 from acker_worker.fold import LogRecord, PartitionFold
 from acker_worker.ledger import LedgerSettings
-from spark_jobs.entries import AckLog
+from spark_jobs.entries import AckLog, Record, record_rows
 from spark_jobs.frames import StreamFrame
 from spark_jobs.input_acks import InputAcks
-from spark_jobs.packing import Outputs, Pack
-from spark_jobs.records_in import Sources, Unpack
+from spark_jobs.packing import LARGEST, Outputs, Pack
+from spark_jobs.records_in import Sources, Unpack, records_of
 from tests.packs import packed, tuples_of
 from tuple_tree.anchors import Edges, anchor_headers
 from tuple_tree.codec import encode_ack_batch
@@ -32,7 +33,7 @@ LINES = declare({"line": str})
 WORDS = declare({"word": str})
 SINGLE = declare({"word": str}, codec="avro")
 LOG = AckLog("t.acks", PARTITIONS)
-SOURCES = Sources("split", {"lines/default": StreamFrame(LINES)}, acking=True)
+SOURCES = Sources("t", "split", "t.tuples.split", {"lines/default": StreamFrame(LINES)}, LOG)
 
 Transform = Callable[[Any], Any]
 
@@ -72,13 +73,18 @@ def headers_of(row: dict[str, Any]) -> list[tuple[str, bytes]]:
     return [(each["key"], each["value"]) for each in row["headers"] or ()]
 
 
-def write_1(batch: Any, transform: Transform = exploded, to: Outputs | None = None) -> list[dict[str, Any]]:
-    rows = list(Unpack(SOURCES)(iter([batch.select(["value", "headers"])])))
-    return run(Pack(to or outputs())(map(transform, rows)))
+def write_1(
+    batch: Any, transform: Transform = exploded, to: Outputs | None = None, largest: int = LARGEST
+) -> list[dict[str, Any]]:
+    """The records of an attempt, those first that `Unpack` sends by itself."""
+    sent: list[Record] = []
+    rows = list(Unpack(SOURCES, sent.extend)(iter([batch])))
+    return run(iter([record_rows(sent), *Pack(to or outputs(), largest)(map(transform, rows))]))
 
 
 def write_2(batch: Any, batch_id: int = 0) -> list[dict[str, Any]]:
-    return run(InputAcks("t", "t.tuples.split", SOURCES, LOG, bytes(range(16)), batch_id)(iter([batch])))
+    inputs = batch.select(["partition", "headers"])
+    return run(InputAcks("split", LOG, bytes(range(16)), batch_id)(iter([inputs])))
 
 
 def children(rows: Sequence[dict[str, Any]], stream: Stream = WORDS) -> list[tuple[Any, Edges]]:
@@ -133,6 +139,10 @@ def ids(*values: int) -> Any:
     return np.array(values, np.uint64)
 
 
+BAD = "?"
+"""A line whose pack cannot be decoded."""
+
+
 def inbox(draw_lines: Sequence[str], rng: random.Random) -> tuple[Any, Edges, list[Edges]]:
     """Packs of lines; the trees that they begin, some of several lines, some lines of several trees."""
     trees: Edges = defaultdict(int)
@@ -152,9 +162,9 @@ def inbox(draw_lines: Sequence[str], rng: random.Random) -> tuple[Any, Edges, li
         end = begin + rng.randint(1, 4)
         some = each[begin:end]
         headers = [(name, bytes(text)) for name, text in anchor_headers(some) if isinstance(text, bytes)]
-        records.append(
-            (packed(LINES, *((line,) for line in draw_lines[begin:end])), [*headers, ("source", b"lines/default")])
-        )
+        lines = draw_lines[begin:end]
+        value = b"?" if BAD in lines else packed(LINES, *((line,) for line in lines))
+        records.append((value, [*headers, ("source", b"lines/default")]))
         begin = end
     return spark_batch(records), dict(trees), each
 
@@ -170,13 +180,19 @@ def expected_checksum(trees: Edges, *tuples: Sequence[tuple[Any, Edges]]) -> Edg
 
 @settings(max_examples=200)
 @given(
-    st.lists(st.sampled_from(["", "a", "a b", "b b b", "c a b"]), min_size=1, max_size=8),
+    st.lists(st.sampled_from(["", "a", "a b", "b b b", "c a b", BAD]), min_size=1, max_size=8),
     st.integers(0, 2**32),
     st.data(),
 )
 def test_no_tree_is_acked_before_all_children_of_a_whole_attempt(lines: list[str], seed: int, data: Any) -> None:
     rng = random.Random(seed)
     batch, trees, _ = inbox(lines, rng)
+    unreadable = {
+        root
+        for record in records_of(batch)
+        if record.value == b"?"
+        for root, _ in struct.iter_unpack(">QQ", dict(record.headers).get("anchors", b""))
+    }
     log = Log()
     log.init(trees)
     # Drivers, some of them zombies: write 1 is whole or cut off, and one that is whole is followed by write 2, whole or
@@ -216,8 +232,10 @@ def test_no_tree_is_acked_before_all_children_of_a_whole_attempt(lines: list[str
                 is_whole and all((root, edges[root]) in done for _, edges in tuples if root in edges)
                 for is_whole, tuples in zip(whole, needed, strict=True)
             ), f"{root:x} is acked, and no attempt's children are all processed"
+        assert not unreadable & acked
     if len(histories) == 1 and len(histories[0]) == len(write_1(batch)) + len(write_2(batch)):
-        assert log.acked == {root for root, val in trees.items()}
+        assert log.acked == trees.keys() - unreadable
+        assert unreadable <= log.failed.keys()
 
 
 @pytest.mark.parametrize("stream", [WORDS, SINGLE], ids=["packs", "single records"])
@@ -252,6 +270,17 @@ def test_a_repeated_second_write_is_the_same() -> None:
     batch, _, _ = inbox(["a b"] * 9_000, random.Random(3))
     assert write_2(batch, 5) == write_2(batch, 5)
     assert len([row for row in write_2(batch, 5) if row["topic"] == "t.acks"]) > PARTITIONS
+
+
+def test_batches_of_an_attempt_count_in_any_order() -> None:
+    batch, trees, _ = inbox(["a b"] * 9_000, random.Random(3))
+    log = Log()
+    log.init(trees)
+    first = [row for row in write_1(batch) if row["topic"] == "t.acks"]
+    assert len(first) > PARTITIONS
+    for row in [*reversed(first), *write_2(batch)]:
+        log.append(row["partition"], row["value"])
+    assert not log.acked, "no child was processed"
 
 
 def test_failed_rows_and_dead_letters_fail_their_trees_and_no_others() -> None:
@@ -290,23 +319,23 @@ def test_what_cannot_be_read_is_a_dead_letter_and_fails_its_trees() -> None:
     }
     for reason, record in cases.items():
         batch = spark_batch([record])
-        assert children(write_1(batch)) == []
-        rows = write_2(batch)
+        rows = write_1(batch)
+        assert children(rows) == []
         (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
         assert dict(headers_of(letter))["dead-letter.reason"] == reason.encode()
         assert dict(headers_of(letter))["dead-letter.by"] == b"split/0"
         log = Log()
         log.init({11: 5, 0: 9})
-        for row in rows:
+        for row in [*rows, *write_2(batch)]:
             if row["topic"] == "t.acks":
                 log.append(row["partition"], row["value"])
+        assert not log.acked
         assert set(log.failed) == ({11} if reason != "ragged-anchors" else {0})
 
 
 def test_a_tuple_that_no_record_takes_is_a_dead_letter() -> None:
     batch, trees, each = inbox(["a " * 3, "b" * 5_000], random.Random(3))
-    pack = Pack(outputs(), largest=4_000)
-    rows = run(pack(iter([exploded(each) for each in Unpack(SOURCES)(iter([batch.select(["value", "headers"])]))])))
+    rows = write_1(batch, largest=4_000)
     (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
     assert b"takes 5" in dict(headers_of(letter))["dead-letter.detail"]
     assert {word for (word,), _ in children(rows)} == {"a"}
