@@ -12,7 +12,7 @@ from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import HeldFailures
 from spout_sdk.errors import TopologyError
-from spout_sdk.windows.fold import NOWHERE, WindowFold, fold_of
+from spout_sdk.windows.fold import NOWHERE, WindowFold
 from spout_sdk.windows.policies import SECOND, Window
 from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.manifest import DEFAULT_TIMEOUT_MS
@@ -117,7 +117,7 @@ class WindowedBolt(Bolt):
         subscriptions = getattr(manifest.component(context.component), "subscriptions", ())
         sources = [(each.source, each.stream) for each in subscriptions]
         self._effects = _Effects(self, collector)
-        self._fold = fold_of(self.window, self._effects, sources, self._clock())
+        self._fold = WindowFold(self.window, self._effects, sources, self._clock())
 
     def execute(self, tuple_: Tuple) -> None:
         """Called by the SDK: puts the tuple into its windows, and closes those that are due."""

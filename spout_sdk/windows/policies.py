@@ -51,112 +51,6 @@ class Window:
 SECOND: Final = 1_000_000_000
 """In nanoseconds."""
 
-_NONE: Final[tuple[Tuple, ...]] = ()
-
-
-class CountTrigger:
-    """A window closes after so many tuples, or when one has waited for longer than `flush_after`.
-
-    Attributes:
-        state: what a later instance goes on from: tuples to come, or of a `TimeTrigger`, when the next window ends.
-    """
-
-    def __init__(self, every: int, flush_after: int | None = None) -> None:
-        self._every = every
-        self._flush_after = flush_after
-        self.state = every
-
-    @property
-    def to_come(self) -> int:
-        """How many tuples must come before the next window closes."""
-        return self.state
-
-    def count(self) -> None:
-        self.state -= 1
-
-    def is_due(self, now: int, oldest: int | None) -> bool:
-        """Whether a window closes now; `oldest` is when the first tuple came that is held."""
-        if self.state <= 0:
-            return True
-        return self._flush_after is not None and oldest is not None and now - oldest >= self._flush_after
-
-    def earliest(self, now: int) -> int:
-        """The earliest end of the next window: just behind now, as a tuple that comes now is in it."""
-        return now + 1
-
-    def closed(self) -> None:
-        self.state = self._every
-
-    def skip(self, _now: int) -> None:
-        """Skips windows that are due and hold nothing."""
-        self.state = self._every
-
-
-class TimeTrigger:
-    """A window closes at every multiple of an interval; as `CountTrigger`."""
-
-    to_come = 0
-
-    def __init__(self, every: int, now: int) -> None:
-        self._every = every
-        self.skip(now)
-
-    def count(self) -> None: ...
-
-    def is_due(self, now: int, _oldest: int | None) -> bool:
-        return now >= self.state
-
-    def earliest(self, _now: int) -> int:
-        return self.state
-
-    def closed(self) -> None:
-        self.state += self._every  # which may be due as well
-
-    def skip(self, now: int) -> None:
-        self.state = (now // self._every + 1) * self._every
-
-
-Trigger = CountTrigger | TimeTrigger
-
-
-class CountEviction:
-    """A window holds the newest so many tuples."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def leaves(self, times: Sequence[int], trigger: Trigger, _now: int) -> bool:
-        """Whether the oldest of the tuples that came at these times is in no further window.
-
-        It is not, if those that came, or must come, before the next window fill it without the oldest.
-        """
-        return len(times) > max(0, self._count - trigger.to_come)
-
-    def is_over(self, _at: int, _trigger: Trigger, _now: int) -> bool:
-        """Whether all windows that may hold a tuple of this time have closed; by count, time decides nothing."""
-        return False
-
-    def start(self, times: Sequence[int], _end: int) -> int:
-        """Where the window that ends here began: when its first tuple came."""
-        return times[0]
-
-
-class TimeEviction:
-    """A window holds the tuples of so long a time; as `CountEviction`."""
-
-    def __init__(self, length: int) -> None:
-        self._length = length
-
-    def leaves(self, times: Sequence[int], trigger: Trigger, now: int) -> bool:
-        return len(times) > 0 and self.is_over(times[0], trigger, now)
-
-    def is_over(self, at: int, trigger: Trigger, now: int) -> bool:
-        return at < trigger.earliest(now) - self._length
-
-    def start(self, _times: Sequence[int], end: int) -> int:
-        return end - self._length
-
-
 Key = tuple[int, int, int]
 """Orders tuples: when one came, and its place in the inbox, offset and index."""
 
@@ -176,11 +70,16 @@ class WindowManager:
         tuples: those that it has.
         unseen: how many tuples left without having been in any window.
         gone: the last tuple that left; whatever lies before it is in no further window.
+        trigger: what a later instance goes on from: how many tuples must come before the next window closes, or when
+            the next window ends.
     """
 
-    def __init__(self, trigger: Trigger, eviction: CountEviction | TimeEviction) -> None:
-        self.trigger = trigger
-        self._eviction = eviction
+    def __init__(self, spec: WindowSpec, now: int) -> None:
+        self._count = spec.count
+        self._length = _nanoseconds(spec.seconds)
+        self._every_count = spec.every_count
+        self._every = _nanoseconds(spec.every_seconds)
+        self._flush_after = None if spec.flush_after is None else _nanoseconds(spec.flush_after)
         self.tuples: deque[Tuple] = deque()
         self._times: deque[int] = deque()
         # The newest so many were in no window yet, and of those before them the ones that came out of order.
@@ -189,18 +88,7 @@ class WindowManager:
         self._expired: list[Tuple] = []
         self.unseen = 0
         self.gone: Key | None = None
-
-    @classmethod
-    def of(cls, spec: WindowSpec, now: int) -> "WindowManager":
-        trigger: Trigger
-        if spec.every_count is not None:
-            flush_after = None if spec.flush_after is None else round(spec.flush_after * SECOND)
-            trigger = CountTrigger(spec.every_count, flush_after)
-        else:
-            trigger = TimeTrigger(round((spec.every_seconds or 0) * SECOND), now)
-        if spec.count is not None:
-            return cls(trigger, CountEviction(spec.count))
-        return cls(trigger, TimeEviction(round((spec.seconds or 0) * SECOND)))
+        self.trigger = self._first_trigger(now)
 
     def add(self, tuple_: Tuple, at: int, *, again: bool = False) -> None:
         """Adds a tuple when nothing is due that ended before it; one that came before is not counted `again`."""
@@ -211,8 +99,8 @@ class WindowManager:
             self.tuples.append(tuple_)
             times.append(at)
             self._fresh += 1
-        if not again:
-            self.trigger.count()
+        if self._every_count is not None and not again:
+            self.trigger -= 1
 
     def _insert(self, tuple_: Tuple, at: int) -> None:
         place = bisect_right(self._times, at)
@@ -227,19 +115,18 @@ class WindowManager:
         """Whether a tuple is in no further window."""
         if self.gone is not None and key <= self.gone:
             return True
-        return self._eviction.is_over(key[0], self.trigger, now)
+        return self._count is None and self._is_before_next(key[0], now)
 
     def due(self, now: int) -> Window | None:
         """Closes the next window that is due, unless it is empty; None if there is none."""
         times = self._times
-        trigger = self.trigger
-        if not trigger.is_due(now, times[0] if times else None):
+        if not self._is_due(now):
             return None
         if not times:
-            trigger.skip(now)
+            self.trigger = self._first_trigger(now)
             return None
-        end = trigger.earliest(now)
-        start = self._eviction.start(times, end)
+        end = self._earliest_end(now)
+        start = end - self._length if self._count is None else times[0]
         tuples = list(self.tuples)
         new = tuples if self._fresh == len(tuples) else tuples[len(tuples) - self._fresh :]
         if self._inserted:
@@ -248,18 +135,18 @@ class WindowManager:
         window = Window(tuples, new, self._expired, start / SECOND, end / SECOND)
         self._fresh = 0
         self._expired = []
-        trigger.closed()
+        # The window after it may be due as well, by the clock.
+        self.trigger = self.trigger + self._every if self._every_count is None else self._every_count
         return window
 
     def left(self, now: int) -> Sequence[Tuple]:
         """Removes and returns the tuples that can be in no further window, the oldest first."""
         times = self._times
-        leaves = self._eviction.leaves
-        if not leaves(times, self.trigger, now):
-            return _NONE
+        if not self._oldest_leaves(now):
+            return ()
         gone = []
         at = 0
-        while leaves(times, self.trigger, now):
+        while self._oldest_leaves(now):
             at = times.popleft()
             gone.append(self.tuples.popleft())
         self.gone = key_of(gone[-1], at)
@@ -286,3 +173,32 @@ class WindowManager:
         self._inserted.clear()
         self._expired = []
         return gone
+
+    def _first_trigger(self, now: int) -> int:
+        return (now // self._every + 1) * self._every if self._every_count is None else self._every_count
+
+    def _is_due(self, now: int) -> bool:
+        if self._every_count is None:
+            return now >= self.trigger
+        if self.trigger <= 0:
+            return True
+        return self._flush_after is not None and bool(self._times) and now - self._times[0] >= self._flush_after
+
+    def _earliest_end(self, now: int) -> int:
+        """Of the next window: by count just behind now, as a tuple that comes now is in it."""
+        return self.trigger if self._every_count is None else now + 1
+
+    def _is_before_next(self, at: int, now: int) -> bool:
+        return at < self._earliest_end(now) - self._length
+
+    def _oldest_leaves(self, now: int) -> bool:
+        """Whether the oldest tuple is in no further window."""
+        if self._count is None:
+            return bool(self._times) and self._is_before_next(self._times[0], now)
+        # Those that came, or must come, before the next window closes fill it without the oldest.
+        to_come = 0 if self._every_count is None else self.trigger
+        return len(self._times) > max(0, self._count - to_come)
+
+
+def _nanoseconds(seconds: float | None) -> int:
+    return round((seconds or 0) * SECOND)

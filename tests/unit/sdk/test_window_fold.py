@@ -14,7 +14,7 @@ from spout_sdk.api.tuples import InputPack, InputStream
 from spout_sdk.bolts.bolt_task import BoltProgress
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.records import NoRecord
-from spout_sdk.windows.fold import WindowFold, fold_of
+from spout_sdk.windows.fold import WindowFold
 
 SECOND = 1_000_000_000
 STREAMS = [InputStream(name, "default", ("n", "at")) for name in ("even", "odd")]
@@ -65,7 +65,7 @@ def tuples_of(times: Sequence[int], streams: int = 1, a_record: int = 3) -> list
 
 
 def fold(spec: WindowSpec, effects: Effects, streams: int = 1) -> WindowFold:
-    return fold_of(spec, effects, SOURCES[:streams], 0)
+    return WindowFold(spec, effects, SOURCES[:streams], 0)
 
 
 def without_ends(calls: Calls) -> Calls:
