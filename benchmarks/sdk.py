@@ -38,7 +38,7 @@ from spout_sdk import (
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.emitting.environment import TaskEnvironment
-from spout_sdk.records import Delivered, Headers
+from spout_sdk.records import Sending
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.codec import decode_ack_batch, encode_notice_batch
@@ -57,10 +57,8 @@ class NullSink:
     def send(self, *_: Any) -> None:
         pass
 
-    def send_reported(
-        self, _topic: str, _partition: int, _key: bytes | None, value: bytes | None, _headers: Headers, on: Delivered
-    ) -> None:
-        on(None, None)
+    def send_reported(self, *record: *Sending) -> None:
+        record[-1](None, None)
 
     def flush_acks(self, _seconds: float) -> int:
         return 0
@@ -72,11 +70,9 @@ class RootSink(NullSink):
     def __init__(self) -> None:
         self._batches: list[bytes] = []
 
-    def send_reported(
-        self, _topic: str, _partition: int, _key: bytes | None, value: bytes | None, _headers: Headers, on: Delivered
-    ) -> None:
-        self._batches.append(value or b"")
-        on(None, None)
+    def send_reported(self, *record: *Sending) -> None:
+        self._batches.append(record[3] or b"")
+        record[-1](None, None)
 
     def roots(self) -> list[IdColumn]:
         """The roots of all trees that began, a batch each."""

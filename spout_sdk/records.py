@@ -12,6 +12,9 @@ Headers = list[tuple[str, str | bytes | None]]
 Delivered = Callable[[Any, Any], None]
 """Called with an error and the message, as confluent-kafka does; the error is None where it was delivered."""
 
+Sending = tuple[str, int, bytes | None, bytes | None, Headers, Delivered]
+"""A record to send: topic, partition, key, value, headers, and what is called with its delivery report."""
+
 Clock = Callable[[], float]
 """Monotonic seconds."""
 
@@ -77,26 +80,10 @@ class NoRecord:
 class Sink(Protocol):
     """Where tasks send records. Sending never blocks for the network, and keeps the order within a partition."""
 
-    def send(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_undelivered: Delivered,
-    ) -> None:
+    def send(self, *record: *Sending) -> None:
         """Sends a record with tuples. Only a failure is reported."""
 
-    def send_reported(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_delivery: Delivered,
-    ) -> None:
+    def send_reported(self, *record: *Sending) -> None:
         """Sends an ack batch or a dead letter; success and failure are reported."""
 
     def flush_acks(self, seconds: float) -> int:

@@ -16,7 +16,7 @@ from kafka_clients.bounded_calls import bounded
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka.delivery_reports import ended_by, served
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
-from spout_sdk.records import Delivered, Headers
+from spout_sdk.records import Headers, Sending
 from tuple_tree.names import transactional_id, transactional_prefix
 
 logger = logging.getLogger("spout_sdk.kafka")
@@ -113,31 +113,15 @@ class TransactionalSink:
                     error.args[0].str(),
                 )
 
-    def send(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_undelivered: Delivered,
-    ) -> None:
+    def send(self, *record: *Sending) -> None:
         """Sends tuples; only that they were not even taken is reported, since what fails later undoes everything."""
-        refused = self.produce(topic, partition, key, value, headers)
+        refused = self.produce(*record[:-1])
         if refused is not None:
-            on_undelivered(refused, None)
+            record[-1](refused, None)
 
-    def send_reported(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_delivery: Delivered,
-    ) -> None:
+    def send_reported(self, *record: *Sending) -> None:
         """Sends an ack batch or a dead letter, which is reported at once."""
-        on_delivery(self.produce(topic, partition, key, value, headers), None)
+        record[-1](self.produce(*record[:-1]), None)
 
     def flush_acks(self, _seconds: float) -> int:
         """Everything was reported when it was sent."""

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.delivery_reports import ended_by, served
 from spout_sdk.kafka.kafka_settings import KafkaSettings, ack_producer_settings, tuple_producer_settings
-from spout_sdk.records import Delivered, Headers
+from spout_sdk.records import Delivered, Sending
 
 logger = logging.getLogger("spout_sdk.kafka")
 
@@ -31,34 +31,19 @@ class KafkaSink:
         self._acks = Producer({**ack_producer_settings(kafka), **callbacks})
         self._produce_tuple = self._tuples.produce
 
-    def send(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_undelivered: Delivered,
-    ) -> None:
+    def send(self, *record: *Sending) -> None:
         """Sends tuples; waits while librdkafka's queue is full, which is the back-pressure of a slow broker."""
+        topic, partition, key, value, headers, on_undelivered = record
         try:
             self._produce_tuple(topic, value, key, partition, on_undelivered, None, 0, headers)
         except BufferError:
-            self._when_room(self._tuples, topic, partition, key, value, headers, on_undelivered)
+            self._when_room(self._tuples, *record)
         except KafkaException as error:
             self._refused(self._tuples, error, on_undelivered)
 
-    def send_reported(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_delivery: Delivered,
-    ) -> None:
+    def send_reported(self, *record: *Sending) -> None:
         """Sends an ack batch or a dead letter; waits like `send`."""
-        self._when_room(self._acks, topic, partition, key, value, headers, on_delivery)
+        self._when_room(self._acks, *record)
 
     def poll(self) -> None:
         self._serve(lambda: self._tuples.poll(0))
@@ -98,16 +83,8 @@ class KafkaSink:
         self.error = self.error or f"the producer cannot go on: {reason.str()}; restart the process"
         return BrokerError(self.error)
 
-    def _when_room(
-        self,
-        producer: Producer,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_delivery: Delivered,
-    ) -> None:
+    def _when_room(self, producer: Producer, *record: *Sending) -> None:
+        topic, partition, key, value, headers, on_delivery = record
         while True:
             try:
                 producer.produce(topic, value, key, partition, on_delivery, None, 0, headers)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, TopicPartition
 
-from spout_sdk.records import Delivered, Headers
+from spout_sdk.records import Delivered, Sending
 from spout_sdk.testing.broker import CommittedOffset, MemoryBroker
 
 
@@ -18,32 +18,16 @@ class MemorySink:
         self._broker = broker
         self._reports: deque[tuple[Delivered, KafkaError | None, Any]] = deque()
 
-    def send(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_undelivered: Delivered,
-    ) -> None:
+    def send(self, *record: *Sending) -> None:
         """Sends a record with tuples; only a failure is reported."""
-        record, error = self._append(topic, partition, key, value, headers)
+        appended, error = self._append(*record[:-1])
         if error is not None:
-            self._reports.append((on_undelivered, error, record))
+            self._reports.append((record[-1], error, appended))
 
-    def send_reported(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_delivery: Delivered,
-    ) -> None:
+    def send_reported(self, *record: *Sending) -> None:
         """Sends an ack batch or a dead letter; success and failure are reported."""
-        record, error = self._append(topic, partition, key, value, headers)
-        self._reports.append((on_delivery, error, record))
+        appended, error = self._append(*record[:-1])
+        self._reports.append((record[-1], error, appended))
 
     def flush(self, _seconds: float) -> int:
         """Calls the delivery reports: a record is in the log as soon as it is sent."""

@@ -10,7 +10,7 @@ from typing import Any
 from spout_sdk.api.tuples import UNKNOWN_STREAM, InputPack
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.emitting.environment import OpenSource, TaskEnvironment
-from spout_sdk.records import Delivered, Headers, NoRecord
+from spout_sdk.records import Delivered, Headers, NoRecord, Sending
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.counters import Counters
 from spout_sdk.testing import MemoryRecord
@@ -55,27 +55,11 @@ class MemorySink:
     tuples: list[Sent] = field(default_factory=list)
     reported: list[Sent] = field(default_factory=list)
 
-    def send(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_undelivered: Delivered,
-    ) -> None:
-        self.tuples.append(Sent(topic, partition, key, value, headers, on_undelivered))
+    def send(self, *record: *Sending) -> None:
+        self.tuples.append(Sent(*record))
 
-    def send_reported(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        on_delivery: Delivered,
-    ) -> None:
-        sent = Sent(topic, partition, key, value, headers, on_delivery)
+    def send_reported(self, *record: *Sending) -> None:
+        sent = Sent(*record)
         self.reported.append(sent)
         if not self.holds_back:
             sent.deliver()
