@@ -20,7 +20,7 @@ from acker_cli.processes.acker_process import AckerLaunch
 from benchmarks.harness import BenchmarkError
 from benchmarks.setup import FRAMEWORKS
 from spout_sdk import TopologyRunner, load_topology
-from spout_sdk.runtime.child import Child
+from spout_sdk.runtime.launch import Launch, start
 
 PEERS: Final = Path(__file__).with_name("peers")
 """Where the programs of the peers are."""
@@ -166,11 +166,12 @@ class Process:
 def running_component(servers: str, reference: str, variables: Mapping[str, str], name: str) -> Iterator[Process]:
     """Runs one component of a topology in a process."""
     with environment(**variables):
-        child = Child(reference, name, {"bootstrap.servers": servers}, None, f"{name}-0", {}, logging.WARNING)
+        launch = Launch({"bootstrap.servers": servers}, slot=f"{name}-0", log_level=logging.WARNING)
+        child = start(reference, name, launch, {})
     errors: list[str] = []
 
     def follow() -> None:
-        errors.extend(report.error for report in child.reports() if report.error)
+        errors.extend(report["error"] for report in child.reports() if "error" in report)
 
     reader = threading.Thread(target=follow, daemon=True)
     reader.start()

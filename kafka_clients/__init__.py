@@ -8,6 +8,6 @@
 - `broker_monitor`: what a client's statistics say about its brokers; `bounded_calls`: calls that may hang;
   `forgotten_clients`: where clients end that are no longer referenced.
 - `stats_publisher`: sends a process's statistics to `{topology}.stats`.
-- `supervision`: a process that a supervisor starts; `child_process`: the supervisor's end of it.
+- `supervisor`: keeps processes running; `child_process`: one of them; `supervision`: the process's own end.
 - `errors`: the hierarchy.
 """

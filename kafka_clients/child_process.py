@@ -4,15 +4,16 @@ Standard output belongs to the user's code, and what it prints goes to standard 
 """
 
 import contextlib
+import json
 import os
 import select
 import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 _POLL_S: Final = 0.2
 _READ_BYTES: Final = 1 << 16
@@ -59,16 +60,16 @@ def start_early(arguments: Arguments, count: int) -> None:
 
 
 class ChildProcess:
-    """One running process; `launch` returns its first line, from the file descriptor that its reports go to."""
+    """One running process; `launch`, and `reports`, the file descriptor for its reports, go to its standard input."""
 
-    def __init__(self, arguments: Arguments, environment: Mapping[str, str], launch: Callable[[int], bytes]) -> None:
+    def __init__(self, arguments: Arguments, environment: Mapping[str, str], launch: Mapping[str, Any]) -> None:
         waiting = _waiting[arguments]
         spawned = waiting.pop() if waiting and not environment else _Spawned.of(arguments, environment)
         self._process, self._reports = spawned.process, spawned.reports
         assert self._process.stdin is not None  # noqa: S101 - because stdin=PIPE
         self._stdin = self._process.stdin
         with contextlib.suppress(BrokenPipeError):
-            self._stdin.write(launch(spawned.their_reports))
+            self._stdin.write(json.dumps({**launch, "reports": spawned.their_reports}).encode() + b"\n")
             self._stdin.flush()
 
     @property
@@ -76,17 +77,13 @@ class ChildProcess:
         return self._process.pid
 
     @property
-    def exit_code(self) -> int | None:
-        return self._process.poll()
-
-    @property
     def is_running(self) -> bool:
-        return self.exit_code is None
+        return self._process.poll() is None
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
-    def lines(self) -> Iterator[bytes]:
+    def reports(self) -> Iterator[dict[str, Any]]:
         """Yields what it reports until it ends.
 
         The end of the pipe is not waited for: processes that it has forked, a pool for instance, keep it open.
@@ -100,15 +97,15 @@ class ChildProcess:
                     if not read:
                         return
                     *lines, unfinished = (unfinished + read).split(b"\n")
-                    yield from lines
+                    yield from map(json.loads, lines)
                 if ended:
                     return
         finally:
             os.close(self._reports)
 
-    def wait(self, seconds: float | None = None) -> int:
-        """Waits for its end, and returns its exit code; `subprocess.TimeoutExpired` if it still runs then."""
-        code = self._process.wait(seconds)
+    def wait(self) -> int:
+        """Waits for its end, and returns its exit code."""
+        code = self._process.wait()
         with contextlib.suppress(BrokenPipeError):
             self._stdin.close()
         return code

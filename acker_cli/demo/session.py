@@ -30,7 +30,7 @@ from acker_worker.stats import WorkerStats
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import ClusterError
 from spout_sdk import load_topology
-from spout_sdk.runtime import child
+from spout_sdk.runtime.launch import start_early as start_component_early
 from tuple_tree.manifest import Manifest
 
 # The group notices a killed member within this time; the default is longer than the demo waits.
@@ -61,9 +61,9 @@ def start_early(options: DemoOptions) -> None:
     # The topology reads them, here and in its processes.
     os.environ.update(options.parameters.to_environment())
     acker_pool.start_early(options.copies)
-    child.start_early(REFERENCE, LINES)
+    start_component_early(REFERENCE, LINES)
     for bolt in BOLTS:
-        child.start_early(REFERENCE, bolt, options.copies)
+        start_component_early(REFERENCE, bolt, options.copies)
 
 
 def run_demo(cluster: Cluster, options: DemoOptions, view: View) -> DemoReport:

@@ -1,11 +1,9 @@
 """One acker worker as a child process: `python -m acker_cli.processes.acker_process`, started by `AckerPool`.
 
-Standard input brings one line of JSON, the `AckerLaunch`, and ends with the parent. A pipe takes lines of JSON:
-`{"stats": {...}}` now and then, `{"error": "..."}` before an end that was not asked for.
+Standard input brings the `AckerLaunch`, and ends with the parent. Statistics, and the error of an end that was not
+asked for, are reported on a pipe.
 """
 
-import dataclasses
-import json
 import logging
 import sys
 from collections.abc import Mapping
@@ -28,9 +26,6 @@ class AckerLaunch:
     log_level: str
     reports: int = 1  # file descriptor of the pipe that reports go to
 
-    def to_line(self) -> bytes:
-        return json.dumps(dataclasses.asdict(self)).encode() + b"\n"
-
 
 def main() -> int:
     """Works until it is stopped by a signal or the end of the parent; returns the exit code."""
@@ -41,28 +36,25 @@ def main() -> int:
     from kafka_clients.errors import ClusterError
 
     warm_up()
-    line = read_launch()
-    if not line:
+    read = read_launch()
+    if read is None:
         return 2
-    launch = AckerLaunch(**json.loads(line))
+    launch = AckerLaunch(**read)
     log_to_stderr(launch.log_level)
 
-    def report(line: str) -> None:
-        send_report(launch.reports, line.encode() + b"\n")
-
     def on_stats(stats: WorkerStats) -> None:
-        report(f'{{"stats":{stats.to_json()}}}')
+        send_report(launch.reports, {"stats": stats.to_dict()})
 
     worker = AckerWorker(launch.topology, launch.kafka, WorkerSettings(**launch.worker), on_stats)
     stop_with_supervisor(worker.stop, _ORPHAN_SECONDS)
     try:
         worker.run()
     except ClusterError as error:
-        report(json.dumps({"error": str(error)}))
+        send_report(launch.reports, {"error": str(error)})
         return 1
     except Exception as error:
         logging.getLogger(__name__).exception("the acker worker of %s ends", launch.topology)
-        report(json.dumps({"error": f"{type(error).__name__}: {error}; the log has the traceback"}))
+        send_report(launch.reports, {"error": f"{type(error).__name__}: {error}; the log has the traceback"})
         return 1
     return 0
 

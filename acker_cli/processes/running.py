@@ -26,8 +26,8 @@ from kafka_clients.access import component_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
 from spout_sdk import ComponentRunner, Stats, Topology
-from spout_sdk.runtime import child
 from spout_sdk.runtime.garbage import collect_rarely
+from spout_sdk.runtime.launch import start_early as start_component_early
 from spout_sdk.statistics.metrics import ComponentCollector
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, component_group
@@ -118,7 +118,7 @@ def start_early(plan: RunPlan) -> None:
     acker_pool.start_early(plan.ackers)
     for component in plan.topology.manifest.components:
         if not component.external:
-            child.start_early(plan.reference, component.name, plan.processes.get(component.name, 1))
+            start_component_early(plan.reference, component.name, plan.processes.get(component.name, 1))
 
 
 def run_topology(plan: RunPlan, cluster: Cluster, settings: Settings, view: View) -> None:

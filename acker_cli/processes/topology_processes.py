@@ -44,7 +44,7 @@ class TopologyProcesses:
 
     def __enter__(self) -> Self:
         if self.ackers is not None:
-            self.ackers.check()
+            self.ackers.start()
         self.components.start()
         return self
 
@@ -52,7 +52,7 @@ class TopologyProcesses:
         self.stop()
 
     def check(self) -> None:
-        """Starts what has ended; a `ProcessError` if an acker worker cannot run, or all components have ended."""
+        """Raises a `ProcessError` if an acker worker cannot run, or all components have ended."""
         if self.ackers is not None:
             self.ackers.check()
         if self.components.wait(0):

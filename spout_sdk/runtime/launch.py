@@ -1,17 +1,18 @@
-"""What passes between a supervisor and the processes that it starts.
+"""What passes between a supervisor and the processes of components.
 
-Down, on the child's standard input: one line, the `Launch`; then nothing, until the pipe closes because the supervisor
-is gone, however it went. Settings may hold passwords, so they never stand on a command line or in the environment.
-
-Up, on a pipe of its own (standard output belongs to the user's code): lines of JSON, each a `Report`.
+Settings may hold passwords, so they go down on standard input, never on a command line or in the environment. Reports
+come up on a pipe of their own, because standard output belongs to the user's code.
 """
 
-import json
+import logging
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from spout_sdk.statistics.stats import Stats
+from kafka_clients import child_process
+from kafka_clients.child_process import ChildProcess
 
 EXIT_CLEAN: Final = 0
 EXIT_BROKEN: Final = 1
@@ -23,41 +24,34 @@ EXIT_UNUSABLE: Final = 2
 EXIT_GAVE_UP: Final = 3
 """It ran, and the limit of its component forbids another start."""
 
+_MODULE: Final = "spout_sdk.runtime.process"
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a child has to know beyond topology and component."""
+    """What a process has to know beyond topology and component.
+
+    Attributes:
+        kafka: librdkafka properties.
+        tasks: of a spout, where there is no group; None for all.
+        slot: end of a bolt's transactional id, the same for all processes that fill one place.
+        path: the supervisor's import path.
+        log_level: the supervisor's.
+        reports: file descriptor of the pipe that reports go to.
+    """
 
     kafka: Mapping[str, Any] = field(repr=False)
-    reports: int  # file descriptor of the pipe that reports go to
-    tasks: Sequence[int] | None = None  # of a spout, where there is no group; None for all
-    slot: str | None = None  # end of a bolt's transactional id, the same for all processes that fill one place
-    path: Sequence[str] = ()  # the supervisor's import path
-    log_level: int = 30
-
-    def to_line(self) -> bytes:
-        return json.dumps(asdict(self)).encode() + b"\n"
-
-    @classmethod
-    def from_line(cls, line: bytes) -> "Launch":
-        return cls(**json.loads(line))
+    tasks: Sequence[int] | None = None
+    slot: str | None = None
+    path: Sequence[str] = field(default_factory=lambda: [os.path.abspath(entry) for entry in sys.path])
+    log_level: int = field(default_factory=lambda: logging.getLogger().getEffectiveLevel())
+    reports: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A line from a child: either its stats, or why it ends."""
+def start_early(reference: str, component: str, count: int = 1) -> None:
+    """As `child_process.start_early`, for the next runner of a component."""
+    child_process.start_early((_MODULE, reference, component), count)
 
-    stats: Stats | None = None
-    error: str = ""
 
-    def to_line(self) -> bytes:
-        if self.stats is not None:
-            return b'{"stats":%s}\n' % self.stats.to_json().encode()
-        return json.dumps({"error": self.error}).encode() + b"\n"
-
-    @classmethod
-    def from_line(cls, line: bytes) -> "Report":
-        read = json.loads(line)
-        if "stats" in read:
-            return cls(stats=Stats.of(read["stats"]))
-        return cls(error=str(read.get("error", "")))
+def start(reference: str, component: str, launch: Launch, environment: Mapping[str, str]) -> ChildProcess:
+    return ChildProcess((_MODULE, reference, component), environment, asdict(launch))

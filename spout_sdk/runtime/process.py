@@ -20,7 +20,7 @@ from spout_sdk.errors import (
 )
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.garbage import collect_rarely
-from spout_sdk.runtime.launch import EXIT_BROKEN, EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch, Report
+from spout_sdk.runtime.launch import EXIT_BROKEN, EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch
 from spout_sdk.topologies.topology import load_topology
 
 logger = logging.getLogger("spout_sdk.runtime.process")
@@ -30,8 +30,9 @@ _FORMAT: Final = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 
 
 def run_component(reference: str, component: str, launch: Launch) -> int:
-    def send(report: Report) -> None:
-        send_report(launch.reports, report.to_line())
+    def broken(error: object, code: int = EXIT_BROKEN) -> int:
+        send_report(launch.reports, {"error": str(error)})
+        return code
 
     sys.path[:] = [*launch.path, *(entry for entry in sys.path if entry not in launch.path)]
     try:
@@ -39,7 +40,7 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
             load_topology(reference),
             component,
             launch.kafka,
-            on_stats=lambda stats: send(Report(stats=stats)),
+            on_stats=lambda stats: send_report(launch.reports, {"stats": stats.to_dict()}),
             tasks=launch.tasks,
             slot=launch.slot,
         )
@@ -47,18 +48,14 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
         collect_rarely()
         runner.run()
     except (TopologyError, TopicsError, BrokerUnreachableError, AccessError) as error:
-        send(Report(error=str(error)))
-        return EXIT_UNUSABLE
+        return broken(error, EXIT_UNUSABLE)
     except TooManyFailuresError as error:
-        send(Report(error=str(error)))
-        return EXIT_GAVE_UP
+        return broken(error, EXIT_GAVE_UP)
     except SpoutSdkError as error:
-        send(Report(error=str(error)))
-        return EXIT_BROKEN
+        return broken(error)
     except Exception as error:
         logger.exception("%s of %s stopped", component, reference)
-        send(Report(error=f"{type(error).__name__}: {error}; the log has the traceback"))
-        return EXIT_BROKEN
+        return broken(f"{type(error).__name__}: {error}; the log has the traceback")
     return EXIT_CLEAN
 
 
@@ -69,10 +66,10 @@ def main(arguments: list[str]) -> int:
             "input; to run a component by hand, use `acker run MODULE:TOPOLOGY --component COMPONENT`\n"
         )
         return EXIT_UNUSABLE
-    line = read_launch()
-    if not line:
+    read = read_launch()
+    if read is None:
         return EXIT_CLEAN  # the supervisor ended before it had anything to do
-    launch = Launch.from_line(line)
+    launch = Launch(**read)
     logging.basicConfig(level=launch.log_level, format=_FORMAT, stream=sys.stderr)
     return run_component(arguments[0], arguments[1], launch)
 

@@ -2,26 +2,22 @@
 
 import logging
 import secrets
-import signal
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self
+from signal import SIGKILL, Signals
+from typing import Any
 
-from kafka_clients.supervision import Backoff, describe_exit
+from kafka_clients.child_process import ChildProcess
+from kafka_clients.supervisor import Slot, Supervisor, describe_exit
 from spout_sdk.errors import ProcessError, TopologyError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
-from spout_sdk.runtime.child import Child
-from spout_sdk.runtime.launch import EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE
+from spout_sdk.runtime.launch import EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch, start
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.topologies.topology import load_topology
 from tuple_tree.manifest import SpoutManifest
 
 logger = logging.getLogger("spout_sdk.runtime.supervisor")
-
-STOP_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +43,7 @@ class Exit:
         return f"process {self.pid} of {self.component} {describe_exit(self.code, self.error)}{after}"
 
 
-class _Slot:
-    """A place for one process of a component, whichever fills it."""
-
-    def __init__(self, component: str, name: str, tasks: tuple[int, ...] | None) -> None:
-        self.component = component
-        self.name = name
-        self.tasks = tasks
-        self.child: Child | None = None
-        self.stats: Stats | None = None
-        self.past = Stats(component)
-        self.heartbeat_at = time.monotonic()
-        self.error = ""
-
-
-class TopologyRunner:
+class TopologyRunner(Supervisor[Stats]):
     """Runs each component of a topology in one or more processes.
 
     They end with this process, even if it is killed. A process that ends by itself is reported and started again, a
@@ -91,39 +73,16 @@ class TopologyRunner:
         environment: Mapping[str, str] | None = None,
         on_exit: Callable[[Exit], None] | None = None,
     ) -> None:
+        super().__init__()
         self._reference = reference
         self._kafka = checked(kafka)
         self._restart = restart
         self._environment = dict(environment or {})
-        self._on_exit = on_exit
+        self._on_exited = on_exit
         self._manifest = load_topology(reference).manifest
         # What is external runs elsewhere, in Spark for instance.
         self._components = [component for component in self._manifest.components if not component.external]
-        self._slots: list[_Slot] = []
-        self._threads: list[threading.Thread] = []
-        self._changed = threading.Condition()
-        self._stopping = False
-        self._failure: ProcessError | None = None
-        self._started: set[str] = set()
         self._plan(processes or {})
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def start(self) -> None:
-        """Starts all processes."""
-        for number, slot in enumerate(self._slots):
-            thread = threading.Thread(
-                target=self._supervise_guarded, args=(slot,), name=f"supervise-{slot.component}-{number}", daemon=True
-            )
-            self._threads.append(thread)
-            thread.start()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until everything has ended; returns False if it still runs when the time is over.
@@ -164,71 +123,29 @@ class TopologyRunner:
             self.stop()
         self.wait()
 
-    def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Stops all processes cleanly, and kills what has not ended after so many seconds."""
-        self.request_stop()
-        with self._changed:
-            self._changed.notify_all()
-        deadline = time.monotonic() + seconds
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        for slot in self._slots:
-            if slot.child is not None and slot.child.is_running:
-                logger.warning("process %d of %s did not stop in time and is killed", slot.child.pid, slot.component)
-                slot.child.signal(signal.SIGKILL)
-        for thread in self._threads:
-            thread.join()
-
-    def request_stop(self) -> None:
-        """Asks all processes to stop, without waiting; safe in a signal handler."""
-        self._stopping = True
-        for slot in self._slots:
-            if slot.child is not None:
-                slot.child.signal(signal.SIGTERM)
-
     def pids(self) -> dict[str, list[int]]:
         """Component → the ids of its running processes."""
-        running: dict[str, list[int]] = {component.name: [] for component in self._components}
+        pids: dict[str, list[int]] = {component.name: [] for component in self._components}
         for slot in self._slots:
-            child = slot.child
-            if child is not None and child.is_running:
-                running[slot.component].append(child.pid)
-        return running
+            if (child := slot.running) is not None:
+                pids[slot.name].append(child.pid)
+        return pids
 
-    def kill(self, component: str, number: signal.Signals = signal.SIGKILL) -> int:
+    def kill(self, component: str, number: Signals = SIGKILL) -> int:
         """Sends a signal to one running process of a component, and returns its id; it is started again.
 
         Raises:
             ProcessError: if none is running.
         """
         for slot in self._slots:
-            child = slot.child
-            if slot.component == component and child is not None and child.is_running:
+            if slot.name == component and (child := slot.running) is not None:
                 child.signal(number)
                 return child.pid
         raise ProcessError(component, "no process of it is running; wait for it to be started again")
 
     def stats(self) -> dict[str, Stats]:
         """Component → the sum over its processes, the ended ones included."""
-        total = {component.name: Stats(component.name) for component in self._components}
-        # What a process did must not be seen twice, or not at all, while it becomes the past: counts never go back.
-        with self._changed:
-            for slot in self._slots:
-                merged = total[slot.component].merge(slot.past)
-                total[slot.component] = merged if slot.stats is None else merged.merge(slot.stats)
-        return total
-
-    def heartbeat_ages(self) -> dict[str, float]:
-        """Component → seconds since the latest heartbeat of its process that has the oldest one.
-
-        A process sends one about twice a second, from its loop: not while its component blocks it, and not if it ends
-        again and again before it has started.
-        """
-        now = time.monotonic()
-        longest = dict.fromkeys((component.name for component in self._components), 0.0)
-        for slot in self._slots:
-            longest[slot.component] = max(longest[slot.component], now - slot.heartbeat_at)
-        return longest
+        return self._sums({component.name: Stats(component.name) for component in self._components}, Stats.merge)
 
     def _plan(self, processes: Mapping[str, int]) -> None:
         # Two runners share the tasks of a component, on two machines for instance: their slots must not be the same.
@@ -247,75 +164,29 @@ class TopologyRunner:
             for number in range(count):
                 fixed = isinstance(component, SpoutManifest) and not self._manifest.acking
                 tasks = tuple(range(number, component.tasks, count)) if fixed else None
-                self._slots.append(_Slot(component.name, f"{run}-{number}", tasks))
+                self._slots.append(self._slot(component.name, tasks, f"{run}-{number}"))
 
-    def _supervise_guarded(self, slot: _Slot) -> None:
-        """An unexpected exception of the thread stops all processes and is raised by `wait`; it is no clean end."""
-        try:
-            self._supervise(slot)
-        except Exception as error:
-            logger.exception("the supervisor of %s crashed", slot.component)
-            self._give_up(ProcessError(slot.component, f"its supervisor raised {type(error).__name__}: {error}"))
+    def _slot(self, component: str, tasks: tuple[int, ...] | None, name: str) -> Slot[Stats]:
+        def start_process() -> ChildProcess:
+            return start(self._reference, component, Launch(dict(self._kafka), tasks, name), self._environment)
 
-    def _supervise(self, slot: _Slot) -> None:
-        backoff = Backoff()
-        while not self._is_stopping():
-            began = time.monotonic()
-            child = slot.child = Child(
-                self._reference,
-                slot.component,
-                self._kafka,
-                slot.tasks,
-                slot.name,
-                self._environment,
-                logging.getLogger().getEffectiveLevel(),
-            )
-            if self._is_stopping():
-                child.signal(signal.SIGTERM)
-            self._follow(slot, child)
-            code = child.wait()
-            with self._changed:
-                if slot.stats is not None:
-                    slot.past, slot.stats = slot.past.merge(slot.stats.retired()), None
-                self._changed.notify_all()
-            if self._is_stopping():
-                return
-            pause = backoff.after(time.monotonic() - began)
-            # What has run before may have met brokers that are on their way back.
-            unusable = code == EXIT_UNUSABLE and slot.component not in self._started
-            hopeless = unusable or code == EXIT_GAVE_UP
-            restarts = self._restart and not hopeless
-            exit_ = Exit(slot.component, child.pid, code, slot.error, pause if restarts else None)
-            if code == EXIT_CLEAN:
-                logger.info("%s", exit_)
-            else:
-                logger.error("%s", exit_)
-            if self._on_exit is not None:
-                self._on_exit(exit_)
-            if not restarts:
-                self._give_up(ProcessError(slot.component, slot.error or str(exit_)))
-                return
-            slot.error = ""
-            with self._changed:
-                self._changed.wait_for(self._is_stopping, pause)
+        return Slot(component, start_process, Stats(component))
 
-    def _is_stopping(self) -> bool:
-        return self._stopping
+    def _stats_of(self, members: Mapping[str, Any]) -> Stats:
+        return Stats.of(members)
 
-    def _follow(self, slot: _Slot, child: Child) -> None:
-        for report in child.reports():
-            if report.stats is None:
-                slot.error = report.error
-                continue
-            with self._changed:
-                slot.stats = report.stats
-                slot.heartbeat_at = time.monotonic()
-                self._started.add(slot.component)
-                self._changed.notify_all()
+    def _retired(self, past: Stats, last: Stats) -> Stats:
+        return past.merge(last.retired())
 
-    def _give_up(self, failure: ProcessError) -> None:
-        self.request_stop()
-        with self._changed:
-            if self._failure is None:
-                self._failure = failure
-            self._changed.notify_all()
+    def _on_exit(self, slot: Slot[Stats], pid: int, code: int, pause: float) -> ProcessError | None:
+        # What has run before may have met brokers that are on their way back.
+        unusable = code == EXIT_UNUSABLE and slot.name not in self._reported
+        restarts = self._restart and not unusable and code != EXIT_GAVE_UP
+        exit_ = Exit(slot.name, pid, code, slot.error, pause if restarts else None)
+        logger.log(logging.INFO if code == EXIT_CLEAN else logging.ERROR, "%s", exit_)
+        if self._on_exited is not None:
+            self._on_exited(exit_)
+        return None if restarts else ProcessError(slot.name, slot.error or str(exit_))
+
+    def _crashed(self, slot: Slot[Stats], why: str) -> ProcessError:
+        return ProcessError(slot.name, why)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from deploy.fetch_jars import default_repository, fetch, listed
+from kafka_clients import supervisor
 from local_kafka.distribution import KAFKA_VERSION
 from spark_jobs import submit
 from spark_jobs.packages import packages
-from spout_sdk.runtime import supervisor
 from tests.pages import ROOT
 from tests.unit.test_deployment_doc import NAMES
 

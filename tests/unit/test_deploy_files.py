@@ -2,7 +2,7 @@
 
 import re
 
-from spout_sdk.runtime import supervisor
+from kafka_clients import supervisor
 from tests.pages import ROOT
 from tests.unit.cli.running import call_acker
 

@@ -9,7 +9,7 @@ def test_counts_are_added_and_times_are_not() -> None:
     moving = PartitionStats(2, pending=5), PartitionStats(2, pending=4)
     first = WorkerStats(3, 5, trees_acked=7, rebuild_seconds=0.5, clock_lag_ms=20, by_partition=moving[:1])
     second = WorkerStats(5, 1, trees_acked=2, rebuild_seconds=0.25, clock_lag_ms=30, by_partition=moving[1:])
-    total = summed([first, second])
+    total = summed(first, second)
     assert (total.partitions, total.pending, total.trees_acked) == (8, 6, 9)
     assert (total.rebuild_seconds, total.clock_lag_ms, total.by_partition) == (0.5, 30, moving[1:])
     # A worker that has ended keeps what it did, and holds nothing.

@@ -120,7 +120,7 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kafka["sasl.password"] == "hush"
     # Nor are they in a traceback with values, or in a log line that holds one of these objects.
     launch = AckerLaunch("words", kafka, {}, "info")
-    for holder in (loaded.rows(), loaded, Cluster(kafka, is_embedded=False), Launch(kafka, 3), launch):
+    for holder in (loaded.rows(), loaded, Cluster(kafka, is_embedded=False), Launch(kafka), launch):
         assert "hush" not in repr(holder)
 
 

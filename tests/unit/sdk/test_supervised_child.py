@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spout_sdk import ProcessError, TopologyRunner
-from spout_sdk.runtime.child import Child
+from spout_sdk.runtime.launch import Launch, start
 
 FORKING = """
 import os, pathlib, signal
@@ -23,7 +23,7 @@ os._exit(7)
 
 def test_the_end_is_noticed_while_a_grandchild_keeps_the_pipe_open(tmp_path: Path) -> None:
     (tmp_path / "forking.py").write_text(FORKING.format(pid=str(tmp_path / "pid")))
-    child = Child("forking:topology", "any", {}, None, "s", {"PYTHONPATH": str(tmp_path)}, 30)
+    child = start("forking:topology", "any", Launch({}), {"PYTHONPATH": str(tmp_path)})
     try:
         assert list(child.reports()) == []
         assert child.wait() == 7
@@ -35,7 +35,7 @@ def test_a_crash_of_a_supervising_thread_is_no_clean_end(monkeypatch: pytest.Mon
     def crash(*_: object) -> None:
         raise RuntimeError("no process for you")
 
-    monkeypatch.setattr("spout_sdk.runtime.supervisor.Child", crash)
+    monkeypatch.setattr("spout_sdk.runtime.supervisor.start", crash)
     runner = TopologyRunner("examples.orders:topology", {"bootstrap.servers": "127.0.0.1:1"})
     runner.start()
     with pytest.raises(ProcessError, match="its supervisor raised RuntimeError: no process for you"):

@@ -1,0 +1,202 @@
+"""Keeps processes running: the components of a topology, or acker workers."""
+
+import logging
+import signal
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, Self, TypeVar
+
+from kafka_clients.child_process import ChildProcess
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS: Final = 20.0
+_FIRST_BACKOFF_S: Final = 0.2
+_LONGEST_BACKOFF_S: Final = 10.0
+_HEALTHY_S: Final = 30.0
+
+S = TypeVar("S")
+
+
+def describe_exit(code: int, error: str) -> str:
+    """How a process ended, and why; a negative code is a signal's, and the error is empty if it reported none."""
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+    return f"{how}: {error}" if error else how
+
+
+class Slot(Generic[S]):
+    """A place for one process, whichever fills it.
+
+    Attributes:
+        name: of what it runs; several slots may run the same.
+        start: starts a process.
+        past: sum of the statistics of the processes that have ended.
+        latest: the last two statistics that the running process has reported.
+        error: why a process ends, as it reported.
+    """
+
+    def __init__(self, name: str, start: Callable[[], ChildProcess], past: S) -> None:
+        self.name = name
+        self.start = start
+        self.past = past
+        self.latest: deque[S] = deque(maxlen=2)
+        self.child: ChildProcess | None = None
+        self.heartbeat_at = time.monotonic()
+        self.error = ""
+        self._pause = _FIRST_BACKOFF_S
+
+    @property
+    def running(self) -> ChildProcess | None:
+        return self.child if self.child is not None and self.child.is_running else None
+
+    def back_off(self, ran_s: float) -> float:
+        """Seconds until the next start: twice the last, until a process has run for 30 s."""
+        pause = _FIRST_BACKOFF_S if ran_s >= _HEALTHY_S else self._pause
+        self._pause = min(_LONGEST_BACKOFF_S, 2 * pause)
+        return pause
+
+
+class Supervisor(ABC, Generic[S]):
+    """Runs a process for each slot, and starts another one when it ends, a little later each time.
+
+    They end with this process, even if it is killed. A thread for each slot reads what its process reports.
+    """
+
+    def __init__(self) -> None:
+        self._slots: list[Slot[S]] = []
+        self._threads: list[threading.Thread] = []
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._failure: Exception | None = None
+        self._reported: set[str] = set()  # names of slots whose processes have reported statistics
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Starts all processes."""
+        for number, slot in enumerate(self._slots):
+            thread = threading.Thread(
+                target=self._supervise_guarded, args=(slot,), name=f"supervise-{slot.name}-{number}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Stops all processes cleanly, and kills what has not ended after so many seconds."""
+        self.request_stop()
+        with self._changed:
+            self._changed.notify_all()
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        for slot in self._slots:
+            if (child := slot.running) is not None:
+                logger.warning("process %d of %s did not stop in time and is killed", child.pid, slot.name)
+                child.signal(signal.SIGKILL)
+        for thread in self._threads:
+            thread.join()
+
+    def request_stop(self) -> None:
+        """Asks all processes to stop, without waiting; safe in a signal handler."""
+        self._stopping = True
+        for slot in self._slots:
+            if slot.child is not None:
+                slot.child.signal(signal.SIGTERM)
+
+    def heartbeat_ages(self) -> dict[str, float]:
+        """Name → seconds since the latest heartbeat of its process that has the oldest one.
+
+        A process sends one about twice a second, from its loop: not while its component blocks it, and not if it ends
+        again and again before it has started.
+        """
+        now = time.monotonic()
+        longest: dict[str, float] = {}
+        for slot in self._slots:
+            longest[slot.name] = max(longest.get(slot.name, 0.0), now - slot.heartbeat_at)
+        return longest
+
+    @abstractmethod
+    def _stats_of(self, members: Mapping[str, Any]) -> S:
+        """The statistics that a process has reported."""
+
+    @abstractmethod
+    def _retired(self, past: S, last: S) -> S:
+        """The statistics of a slot when its process has ended."""
+
+    @abstractmethod
+    def _on_exit(self, slot: Slot[S], pid: int, code: int, pause: float) -> Exception | None:
+        """Logs the end of a process; returns why everything stops, or None to start another one after the pause."""
+
+    @abstractmethod
+    def _crashed(self, slot: Slot[S], why: str) -> Exception:
+        """The failure of a thread."""
+
+    def _sums(self, total: dict[str, S], add: Callable[[S, S], S]) -> dict[str, S]:
+        """Adds the statistics of all processes, the ended ones included, by name."""
+        # What a process did must not be seen twice, or not at all, while it becomes the past: counts never go back.
+        with self._changed:
+            for slot in self._slots:
+                total[slot.name] = add(total[slot.name], slot.past)
+                if slot.latest:
+                    total[slot.name] = add(total[slot.name], slot.latest[-1])
+        return total
+
+    def _supervise_guarded(self, slot: Slot[S]) -> None:
+        """An unexpected exception of the thread stops all processes; it is no clean end."""
+        try:
+            self._supervise(slot)
+        except Exception as error:
+            logger.exception("the supervisor of %s crashed", slot.name)
+            self._give_up(self._crashed(slot, f"its supervisor raised {type(error).__name__}: {error}"))
+
+    def _supervise(self, slot: Slot[S]) -> None:
+        while not self._is_stopping():
+            began = time.monotonic()
+            child = slot.child = slot.start()
+            if self._is_stopping():
+                child.signal(signal.SIGTERM)
+            self._follow(slot, child)
+            code = child.wait()
+            with self._changed:
+                if slot.latest:
+                    slot.past = self._retired(slot.past, slot.latest[-1])
+                    slot.latest.clear()
+                self._changed.notify_all()
+            if self._is_stopping():
+                return
+            pause = slot.back_off(time.monotonic() - began)
+            failure = self._on_exit(slot, child.pid, code, pause)
+            if failure is not None:
+                self._give_up(failure)
+                return
+            slot.error = ""
+            with self._changed:
+                self._changed.wait_for(self._is_stopping, pause)
+
+    def _is_stopping(self) -> bool:
+        return self._stopping
+
+    def _follow(self, slot: Slot[S], child: ChildProcess) -> None:
+        for report in child.reports():
+            if "stats" not in report:
+                slot.error = str(report.get("error", ""))
+                continue
+            with self._changed:
+                slot.latest.append(self._stats_of(report["stats"]))
+                slot.heartbeat_at = time.monotonic()
+                self._reported.add(slot.name)
+                self._changed.notify_all()
+
+    def _give_up(self, failure: Exception) -> None:
+        self.request_stop()
+        with self._changed:
+            self._failure = self._failure or failure
+            self._changed.notify_all()
