@@ -82,7 +82,7 @@ FAULTS: Final = (
         "acker_worker/sessions.py",
         "        elif known.opened is not None and session != known.opened:\n            return Standing.SUPERSEDED",
         "",
-        "tests/unit/acker_worker/test_sessions.py::test_an_opening_supersedes_earlier_sessions_for_good",
+        "tests/unit/acker_worker/test_sessions.py::test_an_opening_supersedes_earlier_sessions_permanently",
     ),
     Fault(
         "fold: rebuild_from has no margin",
@@ -103,14 +103,14 @@ FAULTS: Final = (
         "acker_worker/worker.py",
         "        if not self._notifier.drain(drain_s):",
         "        if self._notifier.drain(0) is None:",
-        "tests/kafka/test_worker.py::test_a_worker_that_ends_between_telling_and_committing_changes_no_outcome",
+        "tests/kafka/test_worker.py::test_a_worker_that_ends_between_notices_and_commit_changes_no_outcome",
     ),
     Fault(
         "acker: the clock moves on without a fresh high watermark",
         "acker_worker/worker.py",
         "            if owned.end is not None and owned.end >= high:",
         "            if owned.end is not None and high >= 0:",
-        "tests/kafka/test_worker.py::test_before_anything_expires_the_end_of_the_log_is_asked_for",
+        "tests/kafka/test_worker.py::test_the_high_watermark_is_read_before_trees_expire",
     ),
     Fault(
         "anchors: the edge of the second anchor is not XORed into its ack",
@@ -147,14 +147,14 @@ FAULTS: Final = (
         "spout_sdk/emitting/packer.py",
         "rows[half:], ids[split:], None",
         "rows[half:], ids[: len(ids) - split], None",
-        "tests/unit/sdk/test_packer.py::test_what_is_added_is_what_is_sent_in_its_order",
+        "tests/unit/sdk/test_packer.py::test_added_tuples_are_sent_in_their_order",
     ),
     Fault(
         "offset manager: a hole is passed",
         "tuple_tree/offsets.py",
         "        if offset != open_[first]:\n            self._ahead.add(offset)\n            return",
         "        if offset != open_[first]:\n            first = open_.index(offset)",
-        "tests/unit/sdk/test_contract.py::TestInMemory::test_only_what_is_settled_is_committed",
+        "tests/unit/sdk/test_contract.py::TestInMemory::test_only_settled_inputs_are_committed",
     ),
     Fault(
         "commits: a bolt commits one offset too far",
@@ -183,7 +183,7 @@ FAULTS: Final = (
         "spout_sdk/windows/fold.py",
         "            if self._is_gone(tuple_):",
         "            if self._is_gone(tuple_) and self._manager is None:",
-        "tests/unit/sdk/test_window_fold.py::test_whatever_is_read_again_each_window_closes_once",
+        "tests/unit/sdk/test_window_fold.py::test_each_window_closes_once_after_any_reread",
     ),
     Fault(
         "windows: a task does not go on where the one before was",

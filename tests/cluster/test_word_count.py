@@ -139,7 +139,7 @@ def asked_of_the_dashboard(project: Project) -> list[str]:
 
 
 @pytest.mark.timeout(900)
-def test_on_a_fresh_machine_it_runs_to_its_end_and_verify_says_so() -> None:
+def test_the_word_count_completes_on_a_fresh_machine() -> None:
     with running() as project:
         code, message = verified(project)
         assert code == 0, message

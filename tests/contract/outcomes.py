@@ -65,7 +65,7 @@ class Outcomes:
         assert len(set(attempts)) == 3
         assert (stats.emitted, stats.acked, stats.failed, stats.pending) == (3, 1, {"failed": 2}, 0)
 
-    def test_what_is_not_acked_times_out(self, world: World) -> None:
+    def test_unacked_tuples_time_out(self, world: World) -> None:
         builder = world.builder(message_timeout=3, tick=0.2, ack_partitions=1)
         messages, executed = alone(builder, Hold("dropped"))
         messages.say("first", message_id=None)

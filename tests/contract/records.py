@@ -110,7 +110,7 @@ class Records:
         assert not messages.acked
         assert not messages.failed
 
-    def test_only_what_is_settled_is_committed(self, world: World) -> None:
+    def test_only_settled_inputs_are_committed(self, world: World) -> None:
         messages, executed = Messages(), Executed(Hold("held"))
         builder = world.builder(pack_tuples=1)
         builder.set_spout("says", partial(Says, messages))

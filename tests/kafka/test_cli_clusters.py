@@ -77,7 +77,7 @@ def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_
     assert "brokers needed: 1; found after 0.5 s: " in nowhere
 
 
-def test_workers_that_cannot_start_say_why(bootstrap_servers: str) -> None:
+def test_workers_that_cannot_start_log_the_reason(bootstrap_servers: str) -> None:
     launch = AckerLaunch("no-such-topology", {"bootstrap.servers": bootstrap_servers}, {}, "error")
 
     def check_until_it_raises() -> None:

@@ -44,7 +44,7 @@ def await_inbox(log: AckLog, *values: bytes) -> list[Message]:
     return log.records(inbox)
 
 
-def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLog, inbox: str) -> None:
+def test_dead_letters_are_listed_and_shown_unchanged(acker: Acker, log: AckLog, inbox: str) -> None:
     name = log.topology
     assert acker("list", name).stdout == "no dead letters\n"
     write_dead_letters(log.kafka, name, inbox, [b'{"word": "to"}', b"\xff\x00\xff"])
@@ -90,7 +90,7 @@ def test_dead_letters_are_listed_and_shown_as_they_were(acker: Acker, log: AckLo
 
 
 @pytest.mark.smoke
-def test_a_dead_letter_is_replayed_as_it_was_and_once(acker: Acker, log: AckLog, inbox: str) -> None:
+def test_a_dead_letter_is_replayed_unchanged_and_once(acker: Acker, log: AckLog, inbox: str) -> None:
     name = log.topology
     write_dead_letters(log.kafka, name, inbox, [b"zero", b"one"])
     assert "Give a filter" in refused(acker("replay", name, "--yes"))
@@ -119,7 +119,7 @@ def test_a_dead_letter_is_replayed_as_it_was_and_once(acker: Acker, log: AckLog,
     assert headers_of(records[2]) == {"anchors": ANCHORS, "source": b"s/default", "traceparent": b"00-1"}
 
 
-def test_what_cannot_be_replayed_is_left_out_and_reported(
+def test_dead_letters_that_cannot_be_replayed_are_reported(
     acker: Acker, log: AckLog, inbox: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = log.topology
@@ -157,7 +157,7 @@ def test_what_cannot_be_replayed_is_left_out_and_reported(
 
 
 @pytest.mark.exhaustive
-def test_a_record_that_is_refused_undoes_its_whole_batch(acker: Acker, log: AckLog, inbox: str) -> None:
+def test_a_rejected_record_aborts_its_whole_batch(acker: Acker, log: AckLog, inbox: str) -> None:
     """It is larger than the topic takes, so its transaction is aborted."""
     write_dead_letters(log.kafka, log.topology, inbox, [b"small", b"x" * 20_000])
     log.set_config(inbox, "max.message.bytes", "10000")
@@ -170,7 +170,7 @@ def test_a_record_that_is_refused_undoes_its_whole_batch(acker: Acker, log: AckL
 
 
 @pytest.mark.exhaustive
-def test_a_note_behind_an_open_transaction_is_waited_for(log: AckLog, inbox: str) -> None:
+def test_a_replay_waits_for_notes_after_an_open_transaction(log: AckLog, inbox: str) -> None:
     """A bolt with exactly once writes a dead letter: later records are not read before its transaction has ended."""
     write_dead_letters(log.kafka, log.topology, inbox, [b"zero"])
     # Open for longer than the commands take to start.

@@ -49,7 +49,9 @@ def test_a_healthy_topology_has_no_finding(use: Use, doctor: Acker, topology: st
         eventually(is_healthy, "no finding", 120)
 
 
-def test_an_unhealthy_topology_has_a_finding_for_each_fault(doctor: Acker, log: AckLog, bootstrap_servers: str) -> None:
+def test_an_unhealthy_topology_has_one_finding_for_each_fault(
+    doctor: Acker, log: AckLog, bootstrap_servers: str
+) -> None:
     name, admin = log.topology, AdminClient(log.kafka)
     inbox, notices = tuples_topic(name, "b"), notices_topic(name, "s")
     assert ("problem", "manifest", "no-such") in findings(doctor("no-such", "--json"), 2)

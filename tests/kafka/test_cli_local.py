@@ -36,7 +36,7 @@ def first_topology(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_nothing_outlives_a_command_that_is_killed(first_topology: Path) -> None:
+def test_child_processes_end_with_a_killed_command(first_topology: Path) -> None:
     arguments = ("run", "first:topology", "--local", "--processes", "bill=2")
     with running_acker(*arguments, cwd=first_topology, environment={"TMPDIR": str(first_topology)}) as command:
         command.wait_until(lambda: bool(re.search(r"acked [1-9]", command.output)), "acks")

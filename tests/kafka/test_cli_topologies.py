@@ -44,7 +44,7 @@ def test_topics_that_were_deleted_since_they_were_listed_have_no_partitions(log:
     assert not any(topic.partitions for topic in gone.topics)
 
 
-def test_list_and_show_say_what_exists_and_what_waits(acker: Acker, log: AckLog) -> None:
+def test_list_and_show_have_topics_processes_and_backlog(acker: Acker, log: AckLog) -> None:
     name = log.topology
     for root in range(2, 12, 2):
         log.say(root, init=5)

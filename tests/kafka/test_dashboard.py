@@ -145,7 +145,7 @@ def spout_in(snapshot: dict[str, Any]) -> dict[str, Any]:
     return dict(orders)
 
 
-def test_the_numbers_on_the_page_are_those_of_the_api(page: Page, shop: Shop) -> None:
+def test_the_figures_on_the_page_are_those_of_the_api(page: Page, shop: Shop) -> None:
     # By their times, as the page may show one when the API has come to the next.
     snapshots: dict[int, dict[str, Any]] = {}
 
@@ -197,7 +197,7 @@ def test_the_numbers_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
     assert page.evaluate("document.activeElement.textContent") == focused
 
 
-def test_trouble_stands_where_it_is(page: Page, shop: Shop) -> None:
+def test_the_dashboard_shows_each_problem_at_its_component(page: Page, shop: Shop) -> None:
     """A busy bolt and its hot key, an input without an ack, who failed an order, and which return is lost."""
     until(page, "document.querySelector('#component-review [data-figure=findings]').classList.contains('warns')")
 
@@ -226,9 +226,7 @@ def test_trouble_stands_where_it_is(page: Page, shop: Shop) -> None:
     assert page.locator("#loads-table tbody tr").count() == 4
 
 
-def test_a_failure_leads_to_what_trace_says(
-    page: Page, shop: Shop, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_failure_links_to_its_trace(page: Page, shop: Shop, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The verdict on the page is that of the command, once the bolts have committed how far they are."""
     page.get_by_role("button", name="failed").first.click()
     links = page.locator("#failures-table tbody th a")
@@ -252,7 +250,7 @@ def test_a_failure_leads_to_what_trace_says(
         page.screenshot(path=Path(directory) / "dashboard-trace.png", full_page=True)
 
 
-def test_it_is_read_in_light_and_in_dark_on_a_desk_and_on_a_phone(
+def test_the_page_is_readable_in_both_themes_and_sizes(
     browser: Browser, shop: Shop, asked: list[str], complaints: list[str], request: pytest.FixtureRequest
 ) -> None:
     directory = request.config.getoption("--screenshots")

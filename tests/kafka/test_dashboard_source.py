@@ -106,7 +106,7 @@ def test_dead_letters_have_their_origin_and_whether_they_were_replayed(cluster: 
         assert replayed["replayed"] >= replayed["at"] > 1_000_000_000_000
 
 
-def test_a_root_says_which_message_of_its_source_it_belongs_to(cluster: Cluster) -> None:
+def test_a_positional_root_leads_to_its_source_message(cluster: Cluster) -> None:
     """As a `KafkaSpout` numbers the partitions of its topics; of another root, and of a topic that is gone, nothing."""
     spout, partitions = cluster.manifest.spouts[0].name, cluster.manifest.ack_partitions
     topics = [dead_letters_topic(cluster.manifest.topology), notices_topic(cluster.manifest.topology, spout)]
@@ -119,7 +119,7 @@ def test_a_root_says_which_message_of_its_source_it_belongs_to(cluster: Cluster)
         assert messages.of(spout, other, read) is None
 
 
-def test_the_doctor_looks_again_for_as_long_as_it_is_asked(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_runs_again_while_it_is_requested(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inspection.doctor_process.WATCH_S", 0.2)
     now = 0.0
     findings = Findings(cluster.bootstrap, cluster.manifest.topology, lambda: now)
@@ -142,7 +142,7 @@ def test_the_doctor_looks_again_for_as_long_as_it_is_asked(cluster: Cluster, mon
 
 
 @pytest.mark.exhaustive
-def test_a_topology_is_followed_while_it_is_asked_for(cluster: Cluster) -> None:
+def test_a_topology_is_observed_while_it_is_requested(cluster: Cluster) -> None:
     hours = 0.0
     source = KafkaSource(cluster.bootstrap, lambda: hours)
     name = cluster.manifest.topology

@@ -118,7 +118,7 @@ def test_at_most_once_repeats_nothing(start: Start, step: str) -> None:
 
 
 @pytest.mark.parametrize("step", ["flushed", "offsets"])
-def test_a_process_that_stands_still_holds_the_acker_up_no_longer_than_its_transaction(
+def test_a_suspended_process_delays_the_acker_by_its_transaction_timeout_at_most(
     start: Start, broker: LocalKafka, step: str
 ) -> None:
     # On a broker of its own, for how soon a broker aborts what has timed out is a setting.

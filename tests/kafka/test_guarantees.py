@@ -107,7 +107,7 @@ def test_an_aborted_transaction_is_invisible_and_done_again(world: RealWorld, mo
 
 
 @pytest.mark.smoke
-def test_what_is_not_acked_at_a_clean_stop_is_not_committed_and_read_again(world: RealWorld) -> None:
+def test_unacked_inputs_at_a_clean_stop_are_read_again(world: RealWorld) -> None:
     hold = Hold("a", "c")
     messages, does = alone(builder := world.builder(), hold)
     for word in "abcd":
@@ -127,7 +127,7 @@ def test_what_is_not_acked_at_a_clean_stop_is_not_committed_and_read_again(world
     assert not messages.failed
 
 
-def test_a_tuple_that_the_broker_refuses_fails_its_tree_and_no_other(world: RealWorld) -> None:
+def test_a_tuple_that_the_broker_rejects_fails_only_its_tree(world: RealWorld) -> None:
     builder = world.builder()
     messages, does = alone(builder, ack)
     messages.say("short")
@@ -146,7 +146,7 @@ def test_a_tuple_that_the_broker_refuses_fails_its_tree_and_no_other(world: Real
     assert failure.message.startswith("a tuple of says was not delivered: ")
 
 
-def test_an_ack_batch_that_the_broker_refuses_stops_the_process(world: RealWorld) -> None:
+def test_an_ack_batch_that_the_broker_rejects_stops_the_process(world: RealWorld) -> None:
     builder = world.builder(ack_partitions=1)
     messages, does = alone(builder, ack)
     messages.say("untracked", message_id=None)
@@ -163,7 +163,7 @@ def test_an_ack_batch_that_the_broker_refuses_stops_the_process(world: RealWorld
         assert running.committed("does") == {0: 1}
 
 
-def test_what_the_broker_refuses_each_time_ends_the_process(world: RealWorld) -> None:
+def test_five_rejected_transactions_end_the_process(world: RealWorld) -> None:
     def enlarge(tuple_: Tuple, collector: OutputCollector) -> None:
         collector.emit((random.randbytes(2_000).hex(), 0), anchors=tuple_)
         collector.ack(tuple_)

@@ -95,7 +95,7 @@ def test_reading_behind_the_end_is_refused(topic: Topic, source: KafkaSource) ->
         read(source, 500)
 
 
-def test_wanted_offsets_are_read_by_position_gone_or_unread(topic: Topic, source: KafkaSource) -> None:
+def test_offsets_are_read_by_position_or_reported_as_gone(topic: Topic, source: KafkaSource) -> None:
     topic.fill(100)
     topic.delete_before(60)
     found = fetch(source, topic.at, [10, 59, 60, 77, 99])
@@ -129,7 +129,7 @@ def test_markers_and_aborted_messages_are_harmless(topic: Topic, source: KafkaSo
     assert found.gone == [(topic.at, 2)], "an aborted message was never read, so it is never wanted"
 
 
-def test_a_paused_partition_goes_on_where_it_was(topic: Topic, source: KafkaSource) -> None:
+def test_a_paused_partition_continues_at_its_position(topic: Topic, source: KafkaSource) -> None:
     topic.fill(300)
     source.start({topic.at: 0})
     first: list[Record] = []
@@ -155,7 +155,7 @@ def test_the_group_keeps_offsets_and_attempts(topic: Topic, source: KafkaSource)
     eventually(lambda: source.committed([topic.at]) == {topic.at: Commit(0)}, "the commit in the background")
 
 
-def test_a_topic_that_cannot_be_looked_up_is_named(source: KafkaSource, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_metadata_request_names_the_topic(source: KafkaSource, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TopicsError, match="source topic no-such-topic does not exist"):
         source.partitions("no-such-topic")
     monkeypatch.setattr("spout_sdk.kafka_spout.kafka_source.ANSWER_SECONDS", 0.2)
@@ -167,6 +167,6 @@ def test_a_topic_that_cannot_be_looked_up_is_named(source: KafkaSource, monkeypa
         unreachable.close()
 
 
-def test_a_topic_has_an_id_of_its_own(topic: Topic, source: KafkaSource) -> None:
+def test_a_recreated_topic_has_another_id(topic: Topic, source: KafkaSource) -> None:
     other = Topic(str(topic.kafka["bootstrap.servers"]))
     assert len({source.topic_id(each.at.topic) for each in (topic, topic, other)}) == 2

@@ -46,9 +46,7 @@ class InThreads(Source):
 
 
 @pytest.mark.smoke
-def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(
-    world: RealWorld, bootstrap_servers: str
-) -> None:
+def test_failed_messages_are_retried_and_become_dead_letters(world: RealWorld, bootstrap_servers: str) -> None:
     roots: dict[str, list[int]] = defaultdict(list)
 
     def execute(tuple_: Tuple, collector: OutputCollector) -> None:
@@ -81,7 +79,7 @@ def test_what_fails_is_read_again_and_what_never_works_is_a_dead_letter(
         assert headers["dead-letter.by"] == b"lines/0"
 
 
-def test_two_processes_share_the_tasks_and_take_over_from_each_other(world: RealWorld, bootstrap_servers: str) -> None:
+def test_two_processes_share_the_tasks_and_take_over(world: RealWorld, bootstrap_servers: str) -> None:
     source = InThreads(world, bootstrap_servers, (4,), Hold(), tasks=2)
     fed: list[str] = []
 
@@ -134,7 +132,7 @@ def kill_at_work(runner: TopologyRunner, source: Source, values: list[str]) -> N
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("processes", [1, 2])
-def test_killed_again_and_again_it_loses_nothing(use: Use, processes: int) -> None:
+def test_repeated_kills_lose_no_message(use: Use, processes: int) -> None:
     source = use("two_tasks")
     values = [f"{n} {'once' if n % 20 == 0 else ''}" for n in range(3_000)]
     kills = 5
@@ -153,7 +151,7 @@ def test_killed_again_and_again_it_loses_nothing(use: Use, processes: int) -> No
 
 
 @pytest.mark.exhaustive
-def test_it_goes_on_when_the_broker_is_back(use: Use, tmp_path: Path) -> None:
+def test_the_spout_continues_when_the_broker_is_back(use: Use, tmp_path: Path) -> None:
     values = [str(number) for number in range(2_000)]
     with LocalKafka(data_dir=tmp_path) as kafka:
         source = use("two_tasks", kafka.bootstrap_servers)

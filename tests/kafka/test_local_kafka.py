@@ -50,7 +50,7 @@ def parent_of(pid: int) -> int:
 
 
 @pytest.mark.exhaustive
-def test_its_records_outlast_a_kill_and_its_processes_do_not_outlast_a_stop(tmp_path: Path) -> None:
+def test_records_survive_a_kill_and_processes_end_with_a_stop(tmp_path: Path) -> None:
     # With a space in the path.
     data_dir = tmp_path / "kept data"
     kafka = LocalKafka(data_dir=data_dir)
@@ -89,7 +89,7 @@ def test_its_records_outlast_a_kill_and_its_processes_do_not_outlast_a_stop(tmp_
     assert data_dir.is_dir()
 
 
-def test_a_port_in_use_is_refused_and_named() -> None:
+def test_a_port_in_use_is_an_error_with_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(LocalKafkaError, match=f"Port {port} on 127.0.0.1 is already in use"):
@@ -155,7 +155,7 @@ def mirror(tmp_path: Path) -> Path:
 
 
 @pytest.mark.exhaustive
-def test_the_first_broker_prepares_what_all_later_ones_start_from(
+def test_the_first_broker_prepares_the_archive_of_later_ones(
     tmp_path: Path, mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))

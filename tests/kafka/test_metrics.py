@@ -92,7 +92,7 @@ class Endpoint:
         eventually(lambda: self.health()[0] == 200, "health to come back")
 
 
-def test_a_worker_shows_the_work_that_it_has_done(bootstrap_servers: str, log: AckLog, tmp_path: Path) -> None:
+def test_the_metrics_of_a_worker_count_its_entries(bootstrap_servers: str, log: AckLog, tmp_path: Path) -> None:
     worker = ("worker", "--bootstrap-servers", bootstrap_servers, "--topology")
     with running_acker(*worker, log.topology, "--metrics-port", "0", cwd=tmp_path, environment=PATIENT) as command:
         endpoint = Endpoint(command)

@@ -47,7 +47,7 @@ def test_a_bolt_that_exceeds_the_poll_interval_loses_its_task_and_no_message(boo
     assert sorted(messages.acked_ids) == ["last", "next", "slow"]
 
 
-def test_an_outage_that_is_longer_than_messages_wait_stops_no_topology(
+def test_an_outage_beyond_the_delivery_timeout_stops_no_topology(
     broker: LocalKafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     start = starter(broker.bootstrap_servers, monkeypatch, tmp_path)

@@ -68,7 +68,7 @@ def test_a_killed_process_is_reported_and_started_again_and_sigterm_ends_all_in_
     )
 
 
-def test_what_cannot_start_says_why_in_one_line(
+def test_a_start_error_is_one_line(
     use: Use, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("spout_sdk.kafka.kafka_checks.ANSWER_SECONDS", 1.0)
@@ -175,7 +175,7 @@ def test_children_end_with_a_parent_that_is_killed(use: Use) -> None:
 
 
 @pytest.mark.exhaustive
-def test_what_a_killed_process_held_is_in_the_windows_of_the_next(use: Use) -> None:
+def test_held_tuples_of_a_killed_process_are_in_the_next_owners_windows(use: Use) -> None:
     cluster = use("batches")
     name = cluster.manifest.topology
     with acking(cluster), TopologyRunner(f"{MODULE}:batches", cluster.kafka) as runner:

@@ -143,7 +143,7 @@ def test_topologies_that_come_and_go_are_served(servers: str, caplog: pytest.Log
         assert admin.describe_consumer_groups([group])[group].result().members == []
 
 
-def test_what_a_client_does_not_recover_from_starts_the_worker_again(
+def test_a_client_that_does_not_recover_restarts_the_worker(
     servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It happens when a broker goes or comes at the wrong moment, which no broker does on demand."""
@@ -211,7 +211,7 @@ class Forgetful(Catalogue):
         return super().topics(contact_s) if self.left < 0 else {}
 
 
-def test_outcomes_wait_for_a_spout_that_a_broker_does_not_know_for_a_moment(servers: str) -> None:
+def test_outcomes_wait_for_a_topic_that_is_missing_for_a_moment(servers: str) -> None:
     clock = Clock()
     with AckLog(servers) as log:
         notifier = Notifier(log.topology, log.kafka, Forgetful(log.kafka, 2), clock)
@@ -263,7 +263,7 @@ def reading_lags(servers: str, topology: str) -> Iterator[Iterator[float]]:
             process.kill()
 
 
-def test_workers_and_outcomes_wait_for_the_broker_and_do_not_storm_it(
+def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
     broker: LocalKafka, servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(ack_log, "CONTACT_S", 0.5)

@@ -16,7 +16,7 @@ from tests.kafka.sdk_rig import Cluster
 from tuple_tree.names import component_group, dead_letters_topic
 
 
-def test_what_is_missing_of_the_text_is_written(bootstrap_servers: str, tmp_path: Path) -> None:
+def test_the_missing_part_of_the_text_is_written(bootstrap_servers: str, tmp_path: Path) -> None:
     name, kafka = f"spark-{uuid.uuid4().hex[:12]}", {"bootstrap.servers": bootstrap_servers}
     assert write_text(kafka, Parameters(name, lines=7), 1) == 7
     assert write_text(kafka, Parameters(name, lines=7), 1) == 0

@@ -11,7 +11,7 @@ from tests.topics import create_topics
 from tuple_tree.source_positions import Prefix
 
 
-def test_offsets_of_a_quiet_partition_are_committed_again_before_the_broker_forgets_them(
+def test_offsets_of_an_idle_partition_are_committed_again_before_they_expire(
     bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unique = uuid.uuid4().hex[:8]

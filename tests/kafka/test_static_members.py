@@ -21,7 +21,7 @@ class Ignore(BasicBolt):
         """Does nothing."""
 
 
-def test_a_successor_has_the_tasks_at_once_and_fences_its_predecessor(bootstrap_servers: str) -> None:
+def test_a_successor_gets_the_tasks_immediately_and_fences_its_predecessor(bootstrap_servers: str) -> None:
     """Within a session that is longer than the test, so that no time-out can have moved them."""
     builder = TopologyBuilder(f"static-{uuid.uuid4().hex[:8]}")
     builder.set_spout("numbers", Silent)

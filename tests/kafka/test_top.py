@@ -127,7 +127,7 @@ def test_the_figures_are_those_of_the_work_that_was_done(use: Use, acker: Acker)
 
 
 @pytest.mark.exhaustive
-def test_a_topology_without_its_stats_topic_works_and_is_shown_once_there_is_one(
+def test_a_topology_is_shown_as_soon_as_its_stats_topic_exists(
     endless: Cluster, acker: Acker, caplog: pytest.LogCaptureFixture
 ) -> None:
     name, catalogue = endless.manifest.topology, Catalogue(endless.bootstrap)
@@ -154,7 +154,7 @@ def test_a_topology_without_its_stats_topic_works_and_is_shown_once_there_is_one
     assert caplog.text.count(warning) == 4, "one warning each"
 
 
-def test_a_dashboard_that_cannot_be_served_is_one_line(endless: Cluster, acker: Acker) -> None:
+def test_a_dashboard_that_cannot_start_prints_one_line(endless: Cluster, acker: Acker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         refused = one_line(acker("dashboard", "--port", port))

@@ -60,7 +60,7 @@ def stuck_tuple(cluster: Cluster) -> tuple[int, int, str, int]:
 
 
 @pytest.mark.smoke
-def test_the_oldest_tree_names_the_bolt_the_tuple_and_its_offset(use: Use, acker: Acker) -> None:
+def test_the_verdict_on_the_oldest_tree_has_bolt_tuple_and_offset(use: Use, acker: Acker) -> None:
     cluster = use("forgetful")
     name = cluster.manifest.topology
     with in_threads(load_topology("tests.kafka.sdk_topologies:forgetful"), cluster.bootstrap) as running:
@@ -115,7 +115,7 @@ def test_the_oldest_tree_names_the_bolt_the_tuple_and_its_offset(use: Use, acker
         assert done["unexplained"] == []
 
 
-def test_what_is_traced_is_found_or_the_error_says_what_to_do(log: AckLog, acker: Acker) -> None:
+def test_a_trace_is_found_or_its_error_has_a_remedy(log: AckLog, acker: Acker) -> None:
     name = log.topology
     of = ("--topology", name)
     assert "no topology 'no-such'" in one_line(acker("1f", "--topology", "no-such"))

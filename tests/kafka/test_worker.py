@@ -38,7 +38,7 @@ GARBAGE = {
 }
 
 
-def test_what_cannot_be_decoded_or_delivered_is_a_dead_letter_and_the_worker_goes_on(log: AckLog) -> None:
+def test_undecodable_batches_and_undeliverable_outcomes_are_dead_letters(log: AckLog) -> None:
     # As large as a record may be: the dead letter has no room for it, so it says where it lies.
     largest = random.Random(5).randbytes(1_048_400)
     nowhere = [(notices_topic(log.topology, "nobody"), 0), ("some-other-topic", 0), (log.spout.topic, 17)]
@@ -73,7 +73,7 @@ def test_what_cannot_be_decoded_or_delivered_is_a_dead_letter_and_the_worker_goe
     assert sorted(decode_notice_batch(value).acked_roots.tolist() for value, _ in outcomes) == [[6], [8], [10]]
 
 
-def test_what_it_cannot_work_with_is_refused(log: AckLog) -> None:
+def test_a_worker_rejects_unusable_topics(log: AckLog) -> None:
     def refused() -> str:
         with pytest.raises(ClusterError) as raised:
             AckerWorker(log.topology, log.kafka).run()
@@ -119,7 +119,7 @@ def test_settings_that_the_guarantees_rest_on_cannot_be_changed(log: AckLog, cap
 
 
 @pytest.mark.smoke
-def test_sigterm_commits_and_releases_and_nothing_is_told_twice(log: AckLog) -> None:
+def test_sigterm_commits_and_releases_and_no_notice_is_sent_twice(log: AckLog) -> None:
     # The first root of each partition stays open, so that all of both has to be read again.
     left_open = [root for root in range(200) if root % 4 < 2]
     with log.worker_process(session_timeout_ms=60_000) as process:
@@ -141,7 +141,7 @@ def test_sigterm_commits_and_releases_and_nothing_is_told_twice(log: AckLog) -> 
     assert notified == {root: ["ack"] for root in range(200)}
 
 
-def test_an_acker_that_lags_does_not_fail_a_tree_whose_ack_lies_unread(bootstrap_servers: str) -> None:
+def test_an_acker_that_lags_does_not_fail_a_tree_whose_ack_is_unread(bootstrap_servers: str) -> None:
     # The two messages of a tree are appended within its time-out, in spite of a pause of the machine.
     with AckLog(bootstrap_servers, tick_ms=100, timeout_ms=1_000) as log:
         log.say(2, init=5)
@@ -153,7 +153,7 @@ def test_an_acker_that_lags_does_not_fail_a_tree_whose_ack_lies_unread(bootstrap
             assert log.await_notices([2, 4]) == {2: ["ack"], 4: ["timeout"]}
 
 
-def test_before_anything_expires_the_end_of_the_log_is_asked_for(log: AckLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_high_watermark_is_read_before_trees_expire(log: AckLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a pause of the machine: the worker's clock has moved on, and the ack is appended and not yet fetched."""
     clock, fetched, held, poll = Clock(), threading.Event(), threading.Event(), AckLogReader.poll
     fetched.set()
@@ -206,7 +206,7 @@ def test_an_open_transaction_is_not_the_end_of_the_partition(log: AckLog) -> Non
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("session_timeout_ms", [2_000, 30_000], ids=["loses its partitions", "keeps them"])
-def test_a_worker_that_was_stopped_reads_before_it_judges(bootstrap_servers: str, session_timeout_ms: int) -> None:
+def test_a_suspended_worker_reads_before_it_expires_trees(bootstrap_servers: str, session_timeout_ms: int) -> None:
     """Stopped like a machine that is paused: its own clock has moved on when it wakes, and the ack lies unread."""
     with (
         AckLog(bootstrap_servers, tick_ms=1_000, timeout_ms=8_000) as log,
@@ -246,7 +246,7 @@ def test_workers_share_the_partitions_and_take_over(bootstrap_servers: str) -> N
         assert log.await_notices(range(100)) == {root: ["ack"] for root in range(100)}
 
 
-def test_a_truncated_log_is_said_and_survived(log: AckLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_truncated_log_is_reported_and_read_on(log: AckLog, caplog: pytest.LogCaptureFixture) -> None:
     log.say(2, init=5)
     log.say(4, init=5)
     with log.worker() as worker:
@@ -277,7 +277,7 @@ def test_outcomes_without_a_notice_are_not_committed(log: AckLog, monkeypatch: p
         assert log.await_notices([2]) == {2: ["ack"]}
 
 
-def test_a_worker_that_ends_between_telling_and_committing_changes_no_outcome(
+def test_a_worker_that_ends_between_notices_and_commit_changes_no_outcome(
     log: AckLog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Notices that no broker has acknowledged hold the commit up until the worker ends; its successor repeats them."""

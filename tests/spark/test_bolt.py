@@ -362,9 +362,7 @@ def test_groupings_codecs_and_streams(spark: SparkSession, bootstrap_servers: st
 
 
 @pytest.mark.exhaustive
-def test_behind_transactions_in_an_untracked_topology(
-    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
-) -> None:
+def test_at_most_once_reads_committed_records(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """What was aborted is not processed, markers hold nothing up, and without acking tuples have no anchors."""
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), guarantee="at_most_once"), tmp_path)
     # As of a cluster whose other consumers read everything.

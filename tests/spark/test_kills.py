@@ -106,7 +106,7 @@ def test_killed_drivers_lose_nothing(bootstrap_servers: str, tmp_path: Path, mon
     assert sdk.stats["count"].counters.keys() == expected, f"seed {seed}"
 
 
-def test_a_write_that_is_cut_off_is_made_again(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+def test_an_interrupted_write_is_repeated(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     """Tasks are killed once some of their tuples lie in the inbox of the receiver, and Spark starts them again."""
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), ack_partitions=3), tmp_path)
     roots = stage.send([(f"a{number} b{number} c{number}",) for number in range(30_000)])

@@ -121,7 +121,7 @@ def test_a_spout_and_a_bolt(secured: SecuredKafka, topology: Topology, tmp_path:
         assert secret not in events
 
 
-def test_plans_show_no_secrets(secured: SecuredKafka, topology: Topology, spark: Any, capfd: Any) -> None:
+def test_query_plans_contain_no_secrets(secured: SecuredKafka, topology: Topology, spark: Any, capfd: Any) -> None:
     """What `explain` prints stands in the UI as well."""
     for way_in in ("with_password", "with_certificate"):
         kafka = let_in(secured, topology, "lines", way_in)
@@ -151,7 +151,7 @@ def test_a_job_needs_each_of_its_topics(secured: SecuredKafka, topology: Topolog
             check_topics(kafka, {topic: 1})
 
 
-def test_a_job_that_is_not_let_in_hears_why(secured: SecuredKafka, topology: Topology) -> None:
+def test_a_job_without_authentication_gets_the_reason(secured: SecuredKafka, topology: Topology) -> None:
     kafka = secured.with_password(f"{topology.name}.nobody") | {"sasl.password": "wrong-secret"}
     with pytest.raises(
         spark_jobs.SparkJobError, match=r"authentication or TLS handshake with .*[Aa]uthentication"

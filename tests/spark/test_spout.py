@@ -85,7 +85,9 @@ def test_messages_are_delivered_until_acked_or_dead(
 
 
 @pytest.mark.exhaustive
-def test_a_restart_goes_on_where_it_was(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+def test_a_restarted_topology_continues_at_its_position(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
     """Stopped while it waits for room, it goes on from its checkpoint; without one, from the offsets of its group."""
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(max_pending=90))
     stage.feed(lines(150))
@@ -137,7 +139,9 @@ def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers:
 
 
 @pytest.mark.exhaustive
-def test_what_has_no_outcome_is_lost_and_replayed(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+def test_messages_without_an_outcome_are_lost_and_replayed(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=1_000, max_tree_age_ms=2_000))
     stage.feed(lines(20))
     running = stage.start(spark, retry_limit=30)

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_way_of_a_tuple_has_ten_stops_at_most_and_each_function_exists() -> None:
+def test_the_path_of_a_tuple_has_at_most_ten_functions_which_exist() -> None:
     stops = re.findall(r"^\| \d+ \| `(\S+\.py)` `(\S+)` \|", (ROOT / "docs/architecture.md").read_text(), re.MULTILINE)
     assert 5 <= len(stops) <= 10
     assert len(set(stops)) == len(stops)

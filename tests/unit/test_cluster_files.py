@@ -73,7 +73,7 @@ def test_the_image_has_locked_versions_and_serves_its_health_check() -> None:
         assert f"{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.jar" in jars
 
 
-def test_what_an_acker_worker_runs_in_has_neither_spark_nor_java() -> None:
+def test_the_acker_image_has_neither_spark_nor_java() -> None:
     recipe = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
     stages = dict(re.findall(r"^FROM \S+ AS ([\w-]+)\n(.*?)(?=^FROM|\Z)", recipe, re.DOTALL | re.MULTILINE))
     assert "target: acker" in _SERVICES["topics"]
@@ -83,7 +83,7 @@ def test_what_an_acker_worker_runs_in_has_neither_spark_nor_java() -> None:
     assert "openjdk" in stages["spark"]
 
 
-def test_images_from_elsewhere_are_pinned_and_nothing_has_a_known_password() -> None:
+def test_images_are_pinned_and_no_password_is_preset() -> None:
     pinned = r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}"
     used = dict(re.findall(r"\$\{([A-Z]+_IMAGE):-([^}]*)\}", _COMPOSE))
     assert used.keys() == {"ACKER_IMAGE", "KAFKA_IMAGE", "PYTHON_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE"}

@@ -32,7 +32,7 @@ def test_the_settings_exist() -> None:
     assert call_acker("config", "show", environment={"ACKER_METRICS__NO_SUCH": "1"}).returncode == 1
 
 
-def test_there_is_time_to_stop() -> None:
+def test_stop_timeouts_exceed_the_supervisors() -> None:
     bounds = [*UNITS, *(each for each in MANIFESTS if "kind: Deployment" in each.read_text())]
     assert len(bounds) == 4
     for each in bounds:

@@ -80,7 +80,7 @@ def test_the_alerts_fire_when_they_should() -> None:
         assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_the_messages_that_it_quotes_are_in_the_code() -> None:
+def test_the_quoted_messages_are_in_the_code() -> None:
     guide = (ROOT / "docs" / "troubleshooting.md").read_text()
     failures = guide[guide.index("## Kafka, processes and topics") : guide.index("## Dead letters")]
     quoted = [*re.findall(r"\*([a-z][^*]+)\*", failures), "Retention is too short"]

@@ -48,7 +48,7 @@ class Seen(BasicBolt):
         """What it has seen can be read of the cluster."""
 
 
-def test_what_fails_of_a_topic_is_tried_as_often_as_the_page_says() -> None:
+def test_messages_are_retried_as_often_as_the_page_states() -> None:
     names = names_of("docs/how-to/replay.md")
     with SimulatedCluster(names["from_a_topic"](), topics={"orders": 1}) as cluster:
         cluster.produce("orders", "unpayable")
@@ -79,7 +79,7 @@ def test_a_pipeline_of_transactions_runs() -> None:
         assert (record.key(), record.value()) == (b"7", b'{"text":"bill for 7"}')
 
 
-def test_the_walk_through_is_drawn_as_it_is() -> None:
+def test_the_sums_of_the_walk_through_are_right() -> None:
     """The sums in the figure are right, and those of the page."""
     figure = (DOCS / "images" / "walk-through.svg").read_text()
     sums = re.findall(r"([01 ^]{5,}) = ([01]{4})", figure)

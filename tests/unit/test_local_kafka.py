@@ -48,13 +48,13 @@ def test_java_home_comes_before_path_unless_it_is_too_old(tmp_path: Path) -> Non
     assert find_java(environ) == Java(on_path, 17, "17.0.1")
 
 
-def test_the_runtime_behind_a_version_managers_script_is_found(tmp_path: Path) -> None:
+def test_java_behind_a_version_managers_script_is_found(tmp_path: Path) -> None:
     real = fake_java(tmp_path / "jdk" / "bin", says_version("17.0.1"))
     fake_java(tmp_path / "shims", f"echo '    java.home = {tmp_path / 'jdk'}' >&2\n{says_version('17.0.1')}")
     assert find_java({"PATH": str(tmp_path / "shims")}) == Java(real, 17, "17.0.1")
 
 
-def test_without_a_java_that_will_do_an_error_says_where_it_was_looked_for(tmp_path: Path) -> None:
+def test_the_error_without_java_17_lists_the_searched_places(tmp_path: Path) -> None:
     environ = {"JAVA_HOME": str(tmp_path / "empty"), "PATH": str(tmp_path)}
     with pytest.raises(JavaNotFoundError) as absent:
         find_java(environ)
@@ -113,7 +113,7 @@ def test_a_complete_cache_needs_neither_ivy_nor_a_place_to_write(tmp_path: Path)
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_damage_to_the_cache_is_seen(tmp_path: Path) -> None:
+def test_damage_to_the_cache_is_detected(tmp_path: Path) -> None:
     jar, manifest = min(jar_names()), "jars.json"
     damages: tuple[Callable[[Path], object], ...] = (
         lambda at: (at / jar).unlink(),

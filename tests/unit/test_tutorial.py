@@ -46,7 +46,7 @@ def test_from_a_topic_to_a_topic(imported: Callable[[str], Any]) -> None:
         assert "expected 2, got 1" in letter.detail
 
 
-def test_what_breaks_is_replayed(imported: Callable[[str], Any]) -> None:
+def test_failed_readings_are_replayed(imported: Callable[[str], Any]) -> None:
     with SimulatedCluster(imported("flaky").topology) as cluster:
         cluster.run_until(lambda: cluster.failed("thermometers"))
         (number, failure), *_ = cluster.failed("thermometers")

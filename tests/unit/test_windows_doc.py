@@ -82,7 +82,7 @@ def test_totals_that_are_reset(page: dict[str, Any]) -> None:
     assert bench.sink.failed()[7].startswith("KeyError: ")
 
 
-def test_the_refusal_reads_as_it_stands_there(page: dict[str, Any]) -> None:
+def test_the_error_on_the_page_is_that_of_the_code(page: dict[str, Any]) -> None:
     with pytest.raises(TopologyError) as raised:
         page["builder"].build()
     assert str(raised.value) in PAGE
@@ -94,7 +94,7 @@ def test_the_table_of_kinds_is_right() -> None:
     assert [str(eval(kind, {"tumbling": tumbling, "sliding": sliding})) for kind in kinds] == kinds
 
 
-def test_the_example_tells_the_words_of_the_last_ten_seconds() -> None:
+def test_the_example_counts_the_words_of_the_last_ten_seconds() -> None:
     bench = Bench(trending_words.topology)
     split = bench.bolt("split")
     tasks: list[Any] = [bench.bolt("trending", task) for task in range(2)]

@@ -36,7 +36,9 @@ def allowed(user: str, kind: str, name: str, operation: str, *, prefixed: bool =
     return [binding(kind, name, prefixed, operation, f"User:{user}")]
 
 
-def test_it_serves_what_it_may_and_says_what_it_may_not(secured: SecuredKafka, topologies: list[Manifest]) -> None:
+def test_a_worker_serves_authorized_topologies_and_logs_missing_acls(
+    secured: SecuredKafka, topologies: list[Manifest]
+) -> None:
     mine, other = topologies
     user = f"ackers-{uuid.uuid4().hex[:8]}"
     kafka = {**secured.with_certificate(user), "log_level": 2}

@@ -44,7 +44,7 @@ def user(secured: SecuredKafka, role: Role, *more: Permission) -> dict[str, Any]
     return secured.with_certificate(name)
 
 
-def test_what_may_not_be_seen_is_not_taken_for_missing(secured: SecuredKafka, manifest: Manifest) -> None:
+def test_topics_and_groups_without_acls_are_notes(secured: SecuredKafka, manifest: Manifest) -> None:
     """The user of an acker worker may describe no inbox, and no group of a component."""
     kafka = user(secured, acker_role(manifest))
     facts = look_at_all(kafka, manifest.topology, None, 0.5, lambda _line: None)
@@ -56,7 +56,7 @@ def test_what_may_not_be_seen_is_not_taken_for_missing(secured: SecuredKafka, ma
     assert any(finding.check == "groups" for finding in findings)
 
 
-def test_a_viewer_sees_everything(secured: SecuredKafka, manifest: Manifest) -> None:
+def test_a_viewer_can_read_everything(secured: SecuredKafka, manifest: Manifest) -> None:
     """With the viewer's ACLs and no others."""
     name = manifest.topology
     viewer = f"viewer-{uuid.uuid4().hex[:8]}"

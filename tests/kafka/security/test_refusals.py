@@ -156,7 +156,7 @@ def test_an_acl_that_is_removed_ends_a_component(
 
 
 @pytest.mark.exhaustive
-def test_a_client_that_is_not_let_in_gets_the_reason_and_no_secret_is_shown(
+def test_an_authentication_failure_has_its_reason_and_no_secret(
     secured: SecuredKafka,
     topology: Topology,
     monkeypatch: pytest.MonkeyPatch,

@@ -136,9 +136,7 @@ def test_child_processes_get_the_settings_without_showing_them(secured: SecuredK
 
 
 @pytest.mark.exhaustive
-def test_a_kafka_spout_runs_with_its_role_and_not_without_its_source(
-    secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kafka_spout_needs_the_acls_of_its_role(secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     name, source = f"secured-{uuid.uuid4().hex[:8]}", f"source-{uuid.uuid4().hex[:8]}"
     monkeypatch.setenv(NAME, name)
     monkeypatch.setenv(SOURCE, source)

@@ -54,7 +54,7 @@ def test_a_cluster_that_runs_over_the_end_of_the_table() -> None:
     assert len(ledger) == 0
 
 
-def test_more_expire_at_once_than_a_kernel_call_can_tell() -> None:
+def test_more_trees_expire_than_one_kernel_call_returns() -> None:
     count = 3 * CHUNK + 17
     roots = random_ids(np.random.default_rng(3), count)
     ledger = Ledger(SETTINGS)
@@ -76,7 +76,7 @@ def test_each_spout_has_its_own_timeout() -> None:
     assert {tick: roots for tick, roots in ended.items() if roots} == {2: [0], 4: [1], 21: [2]}
 
 
-def test_a_silence_longer_than_the_span_of_ticks_ends_everything_once() -> None:
+def test_a_pause_longer_than_the_tick_span_expires_each_tree_once() -> None:
     ledger = Ledger(SETTINGS)
     root = np.array([4], dtype=np.uint64)
     for far in (1, 2, 3):

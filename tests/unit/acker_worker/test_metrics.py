@@ -79,7 +79,7 @@ def test_every_number_of_a_snapshot_is_shown() -> None:
     )
 
 
-def test_a_partition_says_what_its_fold_holds() -> None:
+def test_the_stats_of_a_partition_are_those_of_its_fold() -> None:
     log, owned = Log(), Owned(new_fold(), Progress(1, 0, START_MS), since=0)
     owned.fold.apply([log.say(inits=[(1, 5), (2, 5)]), log.say(acks=[(1, 5), (3, 5)])])
     owned.end = owned.fold.position

@@ -19,7 +19,7 @@ def test_the_end_may_come_with_the_records_before_it() -> None:
     assert at_end == [False, True, False]
 
 
-def test_the_idle_clock_goes_on_from_the_last_append() -> None:
+def test_the_idle_clock_continues_from_the_last_append() -> None:
     log, owned = Log(), Owned(new_fold(), None, since=5.0)
     owned.fold.apply([log.say(inits=[(1, 1)])])
     owned.read(10.0)
@@ -29,7 +29,7 @@ def test_the_idle_clock_goes_on_from_the_last_append() -> None:
     assert owned.now_ms(10.25) == START_MS + 250
 
 
-def test_nothing_lags_where_everything_is_read() -> None:
+def test_a_bolt_without_unread_records_has_no_lag() -> None:
     log, owned = Log(), Owned(new_fold(), None, since=0)
     assert owned.clock_lag_ms(START_MS + 9_000) == 0
     owned.fold.apply([log.say(inits=[(1, 1)])])

@@ -88,7 +88,7 @@ def test_kills_change_no_outcome(faults: bool) -> None:
     each_seed(check)
 
 
-def test_what_follows_from_committed_records_is_not_told_again() -> None:
+def test_outcomes_of_committed_records_are_not_sent_again() -> None:
     log, fold = Log(), new_fold()
     log.say(inits=[(1, 5), (2, 6), (3, 7)])
     log.say(acks=[(1, 5)], fails=[2])
@@ -102,7 +102,7 @@ def test_what_follows_from_committed_records_is_not_told_again() -> None:
     assert outcomes(again.apply([log.say(acks=[(4, 8)])])) == [(again.ledger.spout(1), 4, "ack")]
 
 
-def test_an_expiry_is_told_again_because_the_earlier_owner_may_not_have_seen_it() -> None:
+def test_a_new_owner_sends_expiries_again() -> None:
     """The idle clock had moved on when a broker whose clock is behind appended an init: only then was it born there."""
     log, fold = Log(), new_fold()
     fold.apply([log.say(inits=[(1, 1)]), log.say(acks=[(1, 1)])])
@@ -181,7 +181,7 @@ def test_metadata_stays_within_what_kafka_keeps_and_drops_the_earliest_openings(
     assert list(kept) == list(opened)[-len(kept) :]
 
 
-def test_progress_is_held_against_what_the_log_still_holds() -> None:
+def test_progress_is_limited_to_the_retained_log() -> None:
     progress = Progress(100, 60, START_MS, {"b/0": (b"12345678",)})
     assert progress.within(0, 100) == (progress, None)
     assert progress.within(60, 500) == (progress, None)
@@ -194,7 +194,7 @@ def test_progress_is_held_against_what_the_log_still_holds() -> None:
     assert "made anew" in str(loss)
 
 
-def test_a_log_made_anew_is_not_waited_for() -> None:
+def test_a_recreated_log_ends_the_rebuild() -> None:
     fold = PartitionFold(0, 1, SETTINGS, Progress(1_000, 900, START_MS))
     assert outcomes(fold.advance(START_MS)) == []
     assert not fold.rebuilding

@@ -77,7 +77,7 @@ def rig() -> Iterator[Rig]:
     assert rig.served.join(60)
 
 
-def test_a_worker_works_from_the_manifest_on(rig: Rig) -> None:
+def test_a_worker_begins_with_the_manifest(rig: Rig) -> None:
     rig.served.check()
     assert rig.workers == []
     for _ in range(2):  # the same manifest again changes nothing
@@ -145,7 +145,7 @@ def test_another_manifest_starts_the_worker_again_and_is_tried_at_once(rig: Rig)
     assert [worker.manifest for worker in rig.workers] == manifests
 
 
-def test_what_cannot_be_read_is_shown_until_it_can(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def test_read_errors_are_shown_until_the_next_success(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     rig.served.refuse("it is no manifest")
     rig.served.check()
     assert (rig.workers, rig.served.problem, rig.served.gone) == ([], "it is no manifest", False)

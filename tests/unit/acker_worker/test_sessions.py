@@ -9,12 +9,12 @@ def judge(sessions: Sessions, session: bytes, sequence: int, *, opens: bool = Fa
     return sessions.judge("b/0", session, sequence, opens=opens, offset=offset).name
 
 
-def test_what_does_not_exceed_the_last_sequence_is_a_repeat() -> None:
+def test_a_sequence_up_to_the_last_one_is_a_repeat() -> None:
     sessions = Sessions()
     assert [judge(sessions, OLD, n)[0] for n in (0, 1, 1, 0, 5, 4, 6)] == ["C", "C", "R", "R", "C", "R", "C"]
 
 
-def test_an_opening_supersedes_earlier_sessions_for_good() -> None:
+def test_an_opening_supersedes_earlier_sessions_permanently() -> None:
     sessions = Sessions()
     judge(sessions, OLD, 0, opens=True)
     assert judge(sessions, NEW, 0, opens=True) == "CURRENT"
@@ -24,7 +24,7 @@ def test_an_opening_supersedes_earlier_sessions_for_good() -> None:
     assert judge(sessions, NEW, 1) == "CURRENT"
 
 
-def test_what_was_opened_before_the_window_is_handed_on() -> None:
+def test_sessions_opened_before_the_window_are_in_the_commit() -> None:
     before = Sessions()
     judge(before, OLD, 0, opens=True, offset=10)
     judge(before, NEW, 0, opens=True, offset=20)
@@ -41,7 +41,7 @@ def test_what_was_opened_before_the_window_is_handed_on() -> None:
     assert after.opened_before(31) == before.opened_before(31)
 
 
-def test_silent_writers_are_forgotten() -> None:
+def test_idle_writers_are_dropped() -> None:
     sessions = Sessions()
     judge(sessions, OLD, 0, opens=True)
     sessions.rotate()

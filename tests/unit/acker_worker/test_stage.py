@@ -9,7 +9,7 @@ from tests.unit.acker_worker.folding import SETTINGS, SPOUT, Log, column, new_fo
 from tuple_tree.messages import FailReason
 
 
-def test_what_a_bolt_says_of_a_fail_is_not_lost_to_an_outcome_before_it() -> None:
+def test_the_message_of_a_fail_survives_an_earlier_outcome() -> None:
     log = Log()
     log.say(inits=[(1, 5)], acks=[(1, 5)])
     log.say(fails=[1], message="too late")

@@ -16,7 +16,7 @@ from tests.unit.kafka_clients.test_access import manifest
 COMMAND = ("kafka-acls",)
 
 
-def test_what_has_the_same_operations_shares_a_command() -> None:
+def test_acls_with_the_same_operations_share_a_command() -> None:
     exact = component_role(manifest(guarantee="exactly_once"), "d")
     lines = list(commands([exact], Principals("t", "User:CN={topology} {role},O=Example").checked([]), COMMAND))
     assert [
@@ -53,7 +53,7 @@ def test_principals_and_roles_that_are_refused() -> None:
     assert [entry["principal"] for entry in as_json(named, alice)] == ["User:alice", "User:t.acker", "User:t.operator"]
 
 
-def test_the_command_asks_no_broker() -> None:
+def test_the_command_connects_to_no_broker() -> None:
     named = ("examples.word_count:topology", "--bootstrap-servers", "kafka-1:9093")
     run = call_acker("topics", "acls", *named, "--role", "viewer", cwd=ROOT)
     assert run.stdout.startswith("# a user of acker top, trace, doctor and dashboard\n"), run.stderr

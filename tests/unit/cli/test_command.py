@@ -78,7 +78,7 @@ def test_without_a_subcommand_there_is_help(tmp_path: Path) -> None:
     assert call_acker("--version", cwd=tmp_path).stdout.startswith("acker 0.")
 
 
-def test_a_command_line_that_cannot_be_understood(tmp_path: Path) -> None:
+def test_an_invalid_command_line_exits_with_2(tmp_path: Path) -> None:
     for command, expected_text in NOT_UNDERSTOOD.items():
         run = call_acker(*command.split(), cwd=tmp_path)
         assert_one_line(run, expected_text, code=2)
@@ -98,7 +98,7 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
     assert_one_line(call_acker("kafka", cwd=tmp_path, environment=no_java), "Install Java 17")
 
 
-def test_a_traceback_only_if_it_is_asked_for(tmp_path: Path) -> None:
+def test_tracebacks_are_printed_at_debug_only(tmp_path: Path) -> None:
     arguments = ["config", "show", "--config", "x.toml"]
     assert "Traceback" in call_acker(*arguments, "--traceback", cwd=tmp_path).stderr
     assert "Traceback" in call_acker("--traceback", *arguments, cwd=tmp_path).stderr
@@ -135,7 +135,7 @@ def test_help_does_not_load_what_only_commands_need() -> None:
     assert run.stderr.strip() == "[]"
 
 
-def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
+def test_a_closed_pipe_causes_no_traceback(tmp_path: Path) -> None:
     command = f"{sys.executable} -m acker_cli config show | true"
     run = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.stderr == ""

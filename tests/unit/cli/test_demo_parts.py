@@ -34,7 +34,7 @@ def test_its_topology_is_that_of_the_parameters(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == [], "building it leaves nothing behind"
 
 
-def test_the_pace_makes_up_for_nothing() -> None:
+def test_the_pace_does_not_catch_up() -> None:
     now = 100.0
     pace = Pace(4.0, lambda: now)
     assert [pace.allows() for _ in range(3)] == [True, False, False]
@@ -71,7 +71,7 @@ def test_one_acker_and_one_bolt_process_are_killed_in_the_middle() -> None:
     each_seed(check)
 
 
-def test_a_place_in_the_text_counts_once(tmp_path: Path) -> None:
+def test_a_position_in_the_text_counts_once(tmp_path: Path) -> None:
     """Also where a task moved, and its old process still has the file open."""
     (tmp_path / "count-0.sqlite").touch()
     (tmp_path / "lines-0.sqlite").touch()
@@ -95,7 +95,7 @@ def report(lines_acked: int = 10, counted: str = "a b b") -> DemoReport:
     return DemoReport(last, 10, lines_acked, seconds=4.0, comparison=comparison, acker_kills=1, bolt_kills=0)
 
 
-def test_it_is_right_only_if_all_lines_are_acked_and_counts_match() -> None:
+def test_verify_succeeds_only_if_all_lines_are_acked_and_counts_match() -> None:
     assert report().is_right
     assert not report(lines_acked=9).is_right
     assert not report(counted="a b").is_right

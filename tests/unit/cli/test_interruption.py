@@ -50,7 +50,7 @@ def test_the_first_signal_unwinds_and_the_second_does_not_disturb_that() -> None
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_sigterm_is_how_a_service_ends() -> None:
+def test_sigterm_ends_a_service() -> None:
     with interruptible(is_service=True):
         interrupt(signal.SIGTERM)
     with pytest.raises(Interrupted) as raised, interruptible():
@@ -60,12 +60,12 @@ def test_sigterm_is_how_a_service_ends() -> None:
         interrupt()
 
 
-def test_the_third_one_ends_the_process() -> None:
+def test_the_third_signal_ends_the_process() -> None:
     run = subprocess.run([sys.executable, "-c", _THREE_TIMES], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (130, "")
 
 
-def test_what_stops_between_two_records_is_asked_to_and_ended_the_third_time() -> None:
+def test_the_first_two_signals_request_a_stop_and_the_third_ends_it() -> None:
     asked: list[int] = []
     with stopped_by_signals(lambda: asked.append(1)) as received:
         interrupt(signal.SIGTERM)
@@ -79,7 +79,7 @@ def test_what_stops_between_two_records_is_asked_to_and_ended_the_third_time() -
     assert code == 130
 
 
-def test_what_takes_long_to_stop_says_so(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_slow_stop_prints_a_hint(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(interruption, "SLOW_S", 0)
     monkeypatch.setattr(sys, "__stderr__", None)
     with stopped_by_signals(lambda: None):

@@ -46,7 +46,7 @@ def test_health_is_lost_where_a_loop_does_not_turn_or_does_nothing() -> None:
     assert get("/") == ("404 Not Found", {"pages": ["/metrics", "/health", "/live"]})
 
 
-def test_an_address_that_cannot_be_had_is_an_error_that_says_what_to_do() -> None:
+def test_an_unavailable_address_is_an_error_with_a_remedy() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]
         for section, message in (
@@ -58,7 +58,7 @@ def test_an_address_that_cannot_be_had_is_an_error_that_says_what_to_do() -> Non
             assert "ACKER_METRICS__" in str(raised.value)
 
 
-def test_a_port_in_use_is_said_before_a_broker_is_started(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_before_a_broker_starts(tmp_path: Path) -> None:
     """There is no Java here, which would be the error if a broker were to be started."""
     without_java = {"PATH": str(tmp_path), "JAVA_HOME": ""}
     with socket.create_server(("127.0.0.1", 0)) as taken:

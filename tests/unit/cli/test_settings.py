@@ -36,9 +36,7 @@ def refused(flags: Flags | None = None) -> str:
     return str(raised.value)
 
 
-def test_a_flag_goes_before_the_environment_before_the_file_before_the_default(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flag_environment_file_and_default_have_this_precedence(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "worker.log_interval_s"
 
     def seen(*assignments: str) -> tuple[float, str]:
@@ -71,7 +69,7 @@ def test_layers_are_merged_value_by_value(file: Path, monkeypatch: pytest.Monkey
     assert loaded.settings.local_kafka.properties == threads
 
 
-def test_a_kafka_property_may_be_written_in_each_way_that_toml_has(file: Path) -> None:
+def test_a_kafka_property_can_be_set_in_every_toml_form(file: Path) -> None:
     for toml in (
         '[kafka]\n"sasl.mechanism" = "PLAIN"\n',
         '[kafka]\nsasl.mechanism = "PLAIN"\n',
@@ -93,7 +91,7 @@ def test_a_section_may_be_json_in_one_variable_and_an_empty_variable_is_not_set(
     assert "holds JSON" in refused()
 
 
-def test_the_file_may_be_elsewhere(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_file_can_be_chosen(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "other.toml"
     other.write_text('log_level = "debug"\n')
     file.write_text('log_level = "error"\n')
@@ -160,7 +158,7 @@ def test_a_wrong_value_is_one_line_that_names_flag_variable_and_key() -> None:
             assert part in error, assignment
 
 
-def test_unknown_settings_get_a_hint(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_setting_has_a_suggestion(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for toml, message in {
         "[kakfa]\nx = 1\n": "did you mean kafka?",
         "[worker]\nlog_intervall_s = 1\n": "did you mean worker.log_interval_s?",

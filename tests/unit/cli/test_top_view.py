@@ -42,7 +42,7 @@ def busy() -> TopologyView:
     return view
 
 
-def test_it_fits_the_terminal() -> None:
+def test_the_view_fits_the_terminal() -> None:
     view = busy()
     for width in (80, 110, 160):
         lines = drawn(view, width)
@@ -53,7 +53,7 @@ def test_it_fits_the_terminal() -> None:
         assert row.split()[1:6] == ["1/2", "1.2M", "1.2M", "12.3k", "10k"]
 
 
-def test_what_is_wrong_is_shown() -> None:
+def test_errors_are_in_the_view() -> None:
     text = "\n".join(drawn(busy(), 80, "the brokers are gone"))
     for part in (
         "7 dead letters",

@@ -19,7 +19,7 @@ OTHERS = (
 )
 
 
-def test_all_of_it_and_nothing_of_others() -> None:
+def test_a_removal_covers_one_topology_only() -> None:
     remains = remains_of("words", {"words": manifest_of()}, {*TOPICS, *OTHERS})
     assert remains == Remains("words", is_published=True, groups=GROUPS, topics=TOPICS)
     assert remains

@@ -45,7 +45,7 @@ def test_another_host_name_is_refused(port: int) -> None:
         assert request(port, "/api/snapshot", headers={"Host": host, **BEARER}).status == 200, host
 
 
-def test_without_the_token_nothing_is_shown(port: int) -> None:
+def test_requests_without_the_token_are_rejected(port: int) -> None:
     for headers in (
         {},
         {"Authorization": "Bearer wrong"},
@@ -89,7 +89,7 @@ def test_the_token_in_the_address_of_the_page_becomes_a_cookie(port: int) -> Non
         assert status(cookie, another.port) == 401
 
 
-def test_a_token_is_made_where_none_is_set() -> None:
+def test_a_token_is_generated_by_default() -> None:
     """Also where only this machine reaches it: others may use the machine."""
     for at in (ServedAt(), ServedAt("0.0.0.0")):
         with DashboardServer(Figures(), at) as served:
@@ -100,7 +100,7 @@ def test_a_token_is_made_where_none_is_set() -> None:
             assert request(served.port, "/api/snapshot", headers={"Authorization": f"Bearer {token}"}).status == 200
 
 
-def test_with_a_certificate_it_speaks_https(tmp_path: Path) -> None:
+def test_with_a_certificate_the_dashboard_serves_https(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     identity = authority.issue("dashboard")
     at = ServedAt(token=TOKEN, certificate=str(identity.certificate), key=str(identity.key))

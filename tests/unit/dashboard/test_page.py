@@ -39,7 +39,7 @@ def state(page: Page, name: str) -> str:
     return page.locator("#status").inner_text()
 
 
-def test_what_a_record_says_is_text_and_nothing_else(context: BrowserContext, served: DashboardServer) -> None:
+def test_values_of_records_are_escaped_in_the_page(context: BrowserContext, served: DashboardServer) -> None:
     """A client that may write to a topic chooses the text of an error: the page must not run it, nor fetch for it."""
     asked: list[str] = []
     context.on("request", lambda request: asked.append(request.url))
@@ -56,7 +56,7 @@ def test_what_a_record_says_is_text_and_nothing_else(context: BrowserContext, se
     assert {urlsplit(url).netloc for url in asked} == {urlsplit(served.address).netloc}
 
 
-def test_a_component_has_its_load_its_findings_and_its_hour(context: BrowserContext, served: DashboardServer) -> None:
+def test_a_component_shows_its_load_findings_and_history(context: BrowserContext, served: DashboardServer) -> None:
     """And every figure is on the screen of a desk, without scrolling sideways."""
     page = context.new_page()
     page.set_viewport_size({"width": 1400, "height": 900})
@@ -109,7 +109,7 @@ def test_a_partition_leads_to_its_oldest_tree(
     assert figures.oldest_of == [("words", 1)]
 
 
-def test_a_token_opens_the_page_and_does_not_stay_in_the_address(context: BrowserContext, figures: Figures) -> None:
+def test_a_token_opens_the_page_and_is_removed_from_the_address(context: BrowserContext, figures: Figures) -> None:
     with DashboardServer(figures, ServedAt(token=TOKEN)) as served:
         page = context.new_page()
         page.goto(served.address)
@@ -131,7 +131,7 @@ def test_a_token_opens_the_page_and_does_not_stay_in_the_address(context: Browse
             stranger.close()
 
 
-def test_the_page_says_what_is_wrong_and_recovers(context: BrowserContext, figures: Figures) -> None:
+def test_the_page_shows_errors_and_recovers(context: BrowserContext, figures: Figures) -> None:
     server = DashboardServer(figures, ServedAt(token=TOKEN))
     server.start()
     page = context.new_page()

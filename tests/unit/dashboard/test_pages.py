@@ -94,7 +94,7 @@ def test_events_come_when_there_is_something_new(served: DashboardServer, figure
     events.close()
 
 
-def test_a_stream_whose_reader_has_gone_ends(served: DashboardServer, figures: Figures) -> None:
+def test_a_stream_ends_with_its_reader(served: DashboardServer, figures: Figures) -> None:
     """Else each page that was ever open would go on asking for figures."""
     asked, ask = 0, figures.snapshot
 
@@ -117,7 +117,7 @@ def test_a_stream_whose_reader_has_gone_ends(served: DashboardServer, figures: F
     eventually(is_quiet, "the stream asks no more")
 
 
-def test_it_ends_at_once_even_if_the_cluster_does_not_answer(figures: Figures) -> None:
+def test_the_publisher_ends_immediately_without_an_answer(figures: Figures) -> None:
     """Open requests are answered, and the threads that wait for a broker are left alone."""
     asked, answer = threading.Event(), threading.Event()
 

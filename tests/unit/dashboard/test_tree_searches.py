@@ -65,7 +65,7 @@ def manifest() -> Any:
     return builder.build().manifest
 
 
-def test_the_search_begins_where_the_tree_may_have_begun(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_begins_at_the_earliest_possible_init(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     searches = TreeSearches({})
     assert [tree["root"] for tree in searches.find(manifest, ROOT)["trees"]] == [f"{ROOT:016x}"]
     searches.find(manifest, ROOT, 700_000)
@@ -76,7 +76,7 @@ def test_the_search_begins_where_the_tree_may_have_begun(manifest: Any, monkeypa
         searches.oldest(manifest, 3)
 
 
-def test_a_few_are_searched_for_at_once(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_searches_run_at_once(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on = threading.Semaphore(0), threading.Event()
 
     def read(_progress: object) -> None:
@@ -112,7 +112,7 @@ def test_a_search_ends_in_time(manifest: Any, monkeypatch: pytest.MonkeyPatch) -
             searches.find(manifest, ROOT)
 
 
-def test_of_a_tree_that_is_too_large_only_the_verdict_is_shown(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_that_is_too_large_has_only_a_verdict(manifest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Reader, "tuples", MOST_TUPLES + 1)
     with pytest.raises(SearchLimitError, match=rf"^open: 2,001 of 2,001 tuples, .*has 2,001; run {COMMAND}$"):
         TreeSearches({}).find(manifest, ROOT)

@@ -57,7 +57,7 @@ def test_moments() -> None:
             since_ms(shown, 0)
 
 
-def test_what_is_no_root_and_no_message_is_refused() -> None:
+def test_invalid_roots_and_messages_are_rejected() -> None:
     for text in ("", "words", "0x", "1" * 21, str(2**64), "12g", "0x12345678901234567", "-ff"):
         with pytest.raises(RootFormError, match="hexadecimal"):
             parse_root(text)
@@ -71,7 +71,7 @@ def test_what_is_no_root_and_no_message_is_refused() -> None:
             positions_of_message(text, manifest())
 
 
-def test_what_is_said_of_a_root_is_found_in_batches() -> None:
+def test_entries_of_a_root_are_found_in_batches() -> None:
     seen = Sightings([ROOT, 4], 2)
     assert seen.ack_partitions == {1, 0}
     of_root, spout, first = ids(ROOT), ("lines/0", b"s" * 16), ("split/0", b"t" * 16)

@@ -128,7 +128,7 @@ def test_a_lane_acks_a_micro_batch_with_one_entry(seed: int) -> None:
     assert len(words) == len(tree.having(State.OPEN))
 
 
-def test_executions_that_are_repeated_are_named() -> None:
+def test_repeated_executions_are_in_the_verdict() -> None:
     """A bolt was killed before its commit, after its ack or before it."""
     twice = Forest(1, (ROOT,))
     (line,) = twice.begin(ROOT, "split", 1)
@@ -167,7 +167,7 @@ def test_executions_that_are_repeated_are_named() -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 0.4))
-def test_nothing_false_is_said_whatever_went_wrong(
+def test_a_trace_of_incomplete_records_is_never_false(
     seed: int, tasks: int, crashed: float, again: float, lost: float
 ) -> None:
     """Executions that were interrupted before their ack, inputs executed again after it, records that are gone."""

@@ -6,7 +6,7 @@ from tests.unit.inspection.forest import ROOT, Forest, line_of_words
 from tuple_tree.messages import FailReason
 
 
-def test_why_it_failed_and_what_was_open_then() -> None:
+def test_the_verdict_on_a_failed_tree_has_the_reason_and_the_open_tuple() -> None:
     forest = Forest(3, (ROOT,))
     line_of_words(forest, 3, stuck=1)
     open_ = forest.tuples[2]
@@ -25,7 +25,7 @@ def test_why_it_failed_and_what_was_open_then() -> None:
     assert verdict(behind).startswith(not_acked)
 
 
-def test_a_task_that_went_on_does_not_wait_in_line() -> None:
+def test_a_task_that_acked_later_tuples_is_not_behind() -> None:
     """A group's offset stands at the first tuple that was forgotten, so all later ones seem to be behind."""
     forest = Forest(3, (ROOT,))
     line_of_words(forest, 5, stuck=1)
@@ -49,7 +49,7 @@ def test_how_far_a_task_is() -> None:
         assert message in verdict(build_tree(forest.records(ROOT), committed))
 
 
-def test_tuples_that_are_not_there_are_said_to_be_missing() -> None:
+def test_missing_tuples_are_reported() -> None:
     forest = Forest(4, (ROOT,))
     line_of_words(forest, 3, stuck=1)
     records = forest.records(ROOT)

@@ -62,7 +62,7 @@ def test_with_exactly_once_a_bolt_has_transactional_ids_of_its_own() -> None:
     assert not any(each.resource == "transactional-id" for role in others for each in role.permissions)
 
 
-def test_a_component_in_spark_asks_for_no_settings() -> None:
+def test_a_component_in_spark_needs_no_describe_configs() -> None:
     role = component_role(manifest(external=True), "c")
     assert uses(role)["group:t.c"] == "r"
     assert {op for each in role.permissions for op in each.operations} == {Operation.READ, Operation.WRITE}
@@ -89,7 +89,7 @@ def test_only_the_ackers_write_notices_and_read_acks() -> None:
                 assert (Operation.READ in operations) == (role.name == "acker")
 
 
-def test_a_viewer_only_looks_and_stands_in_no_list_of_roles() -> None:
+def test_a_viewer_has_read_only_acls_and_is_not_listed() -> None:
     role = viewer_role(manifest())
     looks = {Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS}
     assert {operation for each in role.permissions for operation in each.operations} == looks
@@ -99,7 +99,7 @@ def test_a_viewer_only_looks_and_stands_in_no_list_of_roles() -> None:
     assert role.name not in {each.name for each in roles(manifest())}
 
 
-def test_old_brokers_want_idempotent_writes_allowed_to_all_that_write_so() -> None:
+def test_brokers_before_2_8_need_idempotent_write_for_each_writer() -> None:
     for before_2_8 in (False, True):
         for role in roles(manifest(), before_2_8=before_2_8):
             allowed = [each.operations for each in role.permissions if each.name == CLUSTER]
@@ -107,7 +107,7 @@ def test_old_brokers_want_idempotent_writes_allowed_to_all_that_write_so() -> No
             assert allowed == ([(Operation.IDEMPOTENT_WRITE,)] if wanted else [])
 
 
-def test_what_is_lacking_is_half_a_sentence() -> None:
+def test_missing_acls_are_described() -> None:
     read, write = Operation.READ, Operation.WRITE
     cases: list[tuple[tuple[Operation, ...], list[str] | None, str]] = [
         ((read,), None, ""),

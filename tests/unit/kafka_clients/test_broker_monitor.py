@@ -14,7 +14,7 @@ def statistics(**brokers: str) -> str:
     return json.dumps({"brokers": {**COORDINATOR, **{name: {"source": source} for name, source in brokers.items()}}})
 
 
-def test_a_client_is_lost_that_has_no_broker_twice_in_a_row() -> None:
+def test_a_client_without_brokers_in_two_consecutive_statistics_is_lost() -> None:
     monitor = BrokerMonitor()
     for source in ("configured", "learned"):
         for _ in range(3):
@@ -27,7 +27,7 @@ def test_a_client_is_lost_that_has_no_broker_twice_in_a_row() -> None:
         assert monitor.lost is lost
 
 
-def test_a_broker_that_cannot_be_reached_is_known() -> None:
+def test_a_client_without_a_reachable_broker_is_lost() -> None:
     """As a real client has it."""
     monitor, received = BrokerMonitor(), list[str]()
 

@@ -5,7 +5,7 @@ import logging
 from kafka_clients.client_logs import RepeatedLines
 
 
-def test_a_line_that_repeats_passes_every_ten_seconds_with_a_count() -> None:
+def test_a_repeated_log_line_is_logged_every_ten_seconds_with_its_count() -> None:
     now = 0.0
     filter_ = RepeatedLines(lambda: now)
 

@@ -34,7 +34,7 @@ print("alive")
 """
 
 
-def test_one_that_is_found_by_its_own_answer_ends_elsewhere() -> None:
+def test_a_client_in_a_cycle_is_not_collected_in_its_own_callback() -> None:
     """Without it the process is aborted; when that is not so any more, none of this is needed."""
     for kind, code, output in (("forgettable(AdminClient)", 0, "alive\n"), ("AdminClient", -signal.SIGABRT, "")):
         script = [sys.executable, "-c", _CYCLE.format(kind=kind, cycle="cycle = [client]; cycle.append(cycle)")]

@@ -101,7 +101,7 @@ def test_nothing_is_sent_before_the_topic_is_known_to_be_there(wire: Wire, caplo
     assert len(wire.sent) == 1
 
 
-def test_a_record_that_is_not_taken_is_no_matter_and_said_once(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+def test_rejected_statistics_are_logged_once_and_raise_nothing(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
     found(wire, publisher := new_publisher(wire))
     for wire.raises in (BufferError("full"), KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))):
         publisher.look(101.0, stats)
@@ -124,14 +124,14 @@ def test_a_record_that_is_not_taken_is_no_matter_and_said_once(wire: Wire, caplo
     assert "--role" not in caplog.text
 
 
-def test_only_how_to_reach_the_brokers_is_taken_from_the_settings() -> None:
+def test_only_connection_settings_are_used() -> None:
     kafka = {"bootstrap.servers": "b:1", "sasl.username": "u", "transactional.id": "t", "acks": "all", "group.id": "g"}
     settings = producer_settings(kafka)
     assert (settings["bootstrap.servers"], settings["sasl.username"], settings["acks"]) == ("b:1", "u", 1)
     assert not {"transactional.id", "group.id"} & set(settings)
 
 
-def test_the_last_record_says_so_and_two_starts_with_one_process_id_are_told_apart(wire: Wire) -> None:
+def test_the_last_record_is_marked_and_each_start_has_its_run_id(wire: Wire) -> None:
     for _ in range(2):
         found(wire, one := new_publisher(wire))
         one.end(100.4, {"emitted": 9})

@@ -42,7 +42,7 @@ class Brokers:
         return self.watch.look(now)
 
 
-def test_it_asks_no_more_often_than_said_and_never_waits() -> None:
+def test_requests_are_sent_at_an_interval_and_never_block() -> None:
     brokers = Brokers()
     for now in (0.0, WATCH_SECONDS / 2, 5 * WATCH_SECONDS):
         assert brokers.watch.look(now) is None
@@ -75,7 +75,7 @@ def test_another_topic_of_the_same_name_is_not_the_same() -> None:
     assert message[1].startswith("was deleted, and made anew: ")
 
 
-def test_a_broker_that_knows_less_for_a_moment_is_not_believed() -> None:
+def test_a_topic_is_deleted_after_two_consecutive_answers_without_it() -> None:
     brokers = Brokers()
     assert [brokers.round(answer) for answer in ("1", None, "1", None, "1")] == [None] * 5
     # No answer says nothing, neither that it is there nor that it is not.
@@ -85,7 +85,7 @@ def test_a_broker_that_knows_less_for_a_moment_is_not_believed() -> None:
     assert brokers.round(None) is not None
 
 
-def test_answers_are_counted_so_that_silence_is_noticed() -> None:
+def test_answers_of_brokers_are_counted() -> None:
     brokers = Brokers()
     brokers.round("1")
     assert brokers.watch.answers == 2

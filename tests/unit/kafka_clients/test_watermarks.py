@@ -25,7 +25,7 @@ def test_a_leader_is_waited_for() -> None:
     assert watermarks(electing, TopicPartition("acks", 3), 60) == (5, 17)
 
 
-def test_but_not_for_ever_and_other_errors_are_raised_at_once() -> None:
+def test_a_missing_leader_is_waited_for_until_the_deadline_and_other_errors_raise() -> None:
     for error, seconds in ((KafkaError.LEADER_NOT_AVAILABLE, 0), (KafkaError.TOPIC_AUTHORIZATION_FAILED, 60)):
         electing: Any = Electing(error, error)
         with pytest.raises(KafkaException):

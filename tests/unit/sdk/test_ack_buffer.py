@@ -38,7 +38,7 @@ class Rig:
         self.acks.cover(pack)
 
 
-def test_a_full_batch_goes_out_at_once() -> None:
+def test_a_full_batch_is_sent_immediately() -> None:
     rig = Rig(partitions=1)
     for offset in range(FULL):
         assert not rig.sink.reported
@@ -78,7 +78,7 @@ def test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered() -> N
     assert (rig.inputs.committable, rig.acks.in_flight) == (4, 0)
 
 
-def test_a_record_is_done_when_all_that_was_sent_until_its_last_ack_is_delivered() -> None:
+def test_a_record_is_done_when_all_sends_up_to_its_last_ack_are_delivered() -> None:
     rig = Rig(partitions=2, holds_back=True)
     rig.inputs.open(pack := open_pack(0, 3))
     for root in (1, 2, 3):
@@ -95,7 +95,7 @@ def test_a_record_is_done_when_all_that_was_sent_until_its_last_ack_is_delivered
     assert rig.inputs.committable == 2
 
 
-def test_a_batch_never_exceeds_what_a_record_takes() -> None:
+def test_a_batch_never_exceeds_the_size_limit_of_a_record() -> None:
     rig = Rig(partitions=1)
     rig.inputs.open(pack := open_pack(0))
     for root in range(100_000):

@@ -126,7 +126,7 @@ def test_inputs_end_in_any_order_and_are_acked_with_their_emits() -> None:
     assert threading.get_ident() not in bolt.threads
 
 
-def test_what_raises_fails_and_emits_nothing() -> None:
+def test_an_input_that_raises_fails_and_emits_nothing() -> None:
     with running() as (bench, task, bolt):
         feed(bench, task, "a", "b")
         let_go(bench, task, bolt, "a", "raise")
@@ -136,7 +136,7 @@ def test_what_raises_fails_and_emits_nothing() -> None:
         assert (words(bench), task.committable) == (0, 1)
 
 
-def test_no_more_are_at_work_than_are_allowed() -> None:
+def test_concurrency_limits_running_inputs() -> None:
     with running() as (bench, task, bolt):
         feeding = threading.Thread(target=feed, args=(bench, task, "a", "b", "c", "d"))
         feeding.start()
@@ -163,7 +163,7 @@ def test_with_exactly_once_records_are_settled_whole_and_in_order() -> None:
         assert bench.sink.failed() == {1: "try later"}
 
 
-def test_a_stop_waits_for_what_ends_and_leaves_the_rest_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_waits_for_running_coroutines_and_leaves_the_rest_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spout_sdk.bolts.async_bolt._FINISH_SECONDS", 0.3)
     with running() as (bench, task, bolt):
         feed(bench, task, "a", "b")

@@ -56,7 +56,7 @@ def test_ticks_come_at_their_interval_and_missed_ones_are_left_out() -> None:
     assert len(bolt.ticks) == 3
 
 
-def test_a_tick_is_in_no_tree_and_in_no_count() -> None:
+def test_a_tick_belongs_to_no_tree_and_is_not_counted() -> None:
     bench, task, _ = rig(Ticking)
     feed(bench, task, "a", {7: 9})
     task.tick(bench.clock.advance(5))
@@ -83,7 +83,7 @@ class Together(BatchBolt):
         self.collector.ack_all(tuples[1:])
 
 
-def test_a_batch_is_one_call_without_what_cannot_be_read() -> None:
+def test_a_batch_is_one_call_without_unreadable_tuples() -> None:
     bench, task, bolt = rig(Together)
     batch: list[Any] = [bench.record("split", (line,), {root: 11}, task=1) for root, line in enumerate("abc", start=1)]
     unreadable = [bench.raw("split", b"\xff\xff", None, task=1) for _ in range(2)]
@@ -96,7 +96,7 @@ def test_a_batch_is_one_call_without_what_cannot_be_read() -> None:
     assert bench.sink.checksums() == {1: 11, 2: 11 ^ sent.edges[2], 3: 11 ^ sent.edges[3]}
 
 
-def test_an_exception_fails_what_the_batch_or_the_bolt_had_not_settled() -> None:
+def test_an_exception_fails_the_unsettled_tuples_of_a_batch() -> None:
     bench, task, _ = rig(Together)
     lines = {1: "a", 2: "bad", 3: "c"}
     records = [bench.record("split", (line,), {root: 11}, task=1) for root, line in lines.items()]
@@ -119,7 +119,7 @@ def test_an_exception_fails_what_the_batch_or_the_bolt_had_not_settled() -> None
     assert (bench.sink.failed(), task.committable) == ({8: "RuntimeError: after all"}, 2)
 
 
-def test_an_exception_that_is_raised_again_and_again_has_one_traceback_a_minute(
+def test_a_repeated_exception_has_one_traceback_a_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bench, task, _ = rig(Split)

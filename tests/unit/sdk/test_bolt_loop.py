@@ -268,7 +268,7 @@ def test_a_task_that_leaves_in_the_middle_of_a_read_and_comes_back_reads_on_from
     assert set(rig.consumer.paused) <= set(rig.consumer.resumed)
 
 
-def test_a_stop_waits_for_the_rest_of_a_record_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_waits_for_the_rest_of_a_record_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     for seconds, executed in ((0.01, 300), (0.1, 60)):
         rig = Rig(monkeypatch, [2], guarantee="at_least_once", rows=300)
         rig.seconds = partial(_always, seconds)
@@ -325,7 +325,7 @@ def test_reading_is_paused_while_too_many_inputs_wait_behind_an_open_one(
 
 
 @pytest.mark.parametrize("bolt", [Works, WorksInBatches])
-def test_a_stop_gives_back_what_was_read_and_not_executed(monkeypatch: pytest.MonkeyPatch, bolt: Any) -> None:
+def test_a_stop_leaves_unexecuted_inputs_uncommitted(monkeypatch: pytest.MonkeyPatch, bolt: Any) -> None:
     rig = Rig(monkeypatch, [7_500], bolt=bolt)
     rig.seconds = lambda offset: 0.01 if offset >= 3_500 else 0.0
     ends_at = rig.clock() + 3
@@ -351,7 +351,7 @@ def test_an_error_while_partitions_are_assigned_is_raised_by_read(monkeypatch: p
     assert not taken
 
 
-def test_a_client_that_has_lost_all_brokers_cannot_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_raises_when_the_client_has_lost_all_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = Consumer()
     reading = reader(monkeypatch, consumer, [])
     assert reading.read(1) == []

@@ -157,7 +157,7 @@ def refusals() -> list[tuple[Callable[[TopologyBuilder], object], str]]:
     ]
 
 
-def test_a_mistake_is_refused_with_advice() -> None:
+def test_a_mistake_is_rejected_with_a_remedy() -> None:
     def attempt(spoil: Callable[[TopologyBuilder], object]) -> None:
         made = builder()
         spoil(made)
@@ -240,7 +240,7 @@ topology = mixed()
 not_a_topology = 5
 
 
-def test_a_topology_is_loaded_by_reference_and_a_runner_leaves_out_what_is_external() -> None:
+def test_a_topology_is_loaded_by_reference_and_external_components_are_skipped() -> None:
     assert load_topology(f"{__name__}:topology").name == "words"
     runner = TopologyRunner(f"{__name__}:mixed", {"bootstrap.servers": "unused:1"})
     assert (runner.pids(), list(runner.stats())) == ({"lines": []}, ["lines"])

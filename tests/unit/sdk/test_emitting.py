@@ -87,7 +87,7 @@ def test_a_bolt_gets_the_tasks_that_receive_and_its_tuple_has_an_edge_for_each()
     assert bench.sink.checksums() == {7: 9 ^ first.edges[7] ^ second.edges[7]}
 
 
-def test_an_emit_without_anchors_warns_once_unless_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_emit_without_anchors_warns_once_unless_anchors_is_empty(caplog: pytest.LogCaptureFixture) -> None:
     _, _, bolt = rig()
     for _ in range(2):
         bolt.collector.emit(("w",), anchors=())

@@ -13,12 +13,12 @@ class Rig:
         self.timing.flushed(0)
 
 
-def test_a_quiet_task_flushes_at_once_if_all_is_delivered() -> None:
+def test_an_idle_task_flushes_immediately_if_all_records_are_delivered() -> None:
     rig = Rig()
     assert rig.timing.wait_seconds(1) == 0
 
 
-def test_a_quiet_task_waits_for_what_is_in_flight_but_no_longer_than_five_milliseconds() -> None:
+def test_an_idle_task_waits_for_records_in_flight_for_five_milliseconds_at_most() -> None:
     rig = Rig()
     rig.sent = 1
     waits = []

@@ -90,7 +90,7 @@ def test_fields_that_no_stream_has_end_the_bolt_before_it_reads(arguments: Any, 
         Bench(topology(lambda: KafkaBolt("out", **arguments))).bolt("publish")
 
 
-def test_arguments_that_cannot_be_meant_are_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     with pytest.raises(TopologyError, match=r"value='word' of a KafkaBolt is text: write value=\['word'\]"):
         KafkaBolt("out", value="word")
     with pytest.raises(TopologyError, match="codec='xml' of a KafkaBolt is unknown: use 'json', 'avro' or 'bytes'"):

@@ -24,7 +24,7 @@ def test_a_commit_that_fails_is_repeated() -> None:
 
 
 @pytest.mark.parametrize("mode", ["at_least_once", "at_most_once", "no_guarantee"])
-def test_offsets_of_a_quiet_partition_are_committed_again_before_the_broker_deletes_them(mode: Any) -> None:
+def test_offsets_of_an_idle_partition_are_committed_again_before_the_broker_deletes_them(mode: Any) -> None:
     rig = Rig(filled(0, 1), mode=mode)
     rig.work()
     if mode == "at_least_once":
@@ -142,7 +142,7 @@ def test_a_partition_that_is_added_is_read_from_its_beginning() -> None:
     assert rig.positions() == [(1, 0, 0), (1, 1, 0)]
 
 
-def test_it_begins_once_brokers_answer_and_its_first_commit_is_accepted() -> None:
+def test_the_spout_begins_after_its_first_commit() -> None:
     topics = filled(0)
     topics.is_down = topics.refuses_commits = True
     rig = Rig(topics)
@@ -179,7 +179,7 @@ def test_where_the_first_poll_begins() -> None:
             assert topics.commits[at].offset == start
 
 
-def test_messages_that_were_deleted_unread_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_out_of_range_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     topics = MemoryTopics(source=1)
     topics.delete_before("source", 0, 10)
     topics.fill("source", 0, [10])
@@ -194,7 +194,7 @@ def test_messages_that_were_deleted_unread_are_logged(caplog: pytest.LogCaptureF
     assert "up to 19 messages of source[0], from offset 11 on" in caplog.text
 
 
-def test_topics_that_cannot_be_read_on_are_refused() -> None:
+def test_topics_with_an_invalid_position_are_rejected() -> None:
     topics = filled(0, 1)
     topics.commits[SourcePartition("source", 0)] = Commit(50, 4)
     with pytest.raises(TopicsError, match=r"source\[0\] ends at offset 2, before offset 50"):

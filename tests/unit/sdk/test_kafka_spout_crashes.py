@@ -215,7 +215,7 @@ class Run:
 
 
 @pytest.mark.parametrize("faults", [False, True])
-def test_nothing_is_lost_and_no_root_is_used_twice(faults: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crashes_lose_no_message_and_no_root_is_used_twice(faults: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_task, "_COMMIT_SECONDS", 0.01)
     each_seed(partial(check_run, faults))
 

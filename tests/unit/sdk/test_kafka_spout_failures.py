@@ -42,7 +42,7 @@ def test_delays_back_off_exponentially_up_to_the_cap_until_the_last_retry() -> N
     assert RetryPolicy(max_retries=0).delay(1) is None
 
 
-def test_the_schedule_is_as_a_sorted_list() -> None:
+def test_the_retry_schedule_equals_a_sorted_list() -> None:
     def check(seed: int) -> None:
         rng = random.Random(seed)
         schedule, model, now = RetrySchedule(), dict[int, tuple[float, int]](), 0.0

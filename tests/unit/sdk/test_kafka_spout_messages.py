@@ -29,7 +29,7 @@ def test_messages_that_cannot_be_used_are_dead_letters_and_done() -> None:
     assert rig.topics.committed("source") == 4
 
 
-def test_messages_that_translate_passes_over_are_done_and_one_call_passes_over_some_hundred() -> None:
+def test_messages_that_translate_skips_are_done_hundreds_in_one_call() -> None:
     rig = Rig(filled(*range(2_001)), translate=lambda record: None if record.offset() else ("first",))
     rig.task.tick(rig.clock())
     rig.task.emit(64)
@@ -104,7 +104,7 @@ def test_an_instance_a_partial_a_function_and_a_subclass_can_be_declared() -> No
     assert made is not instance, "each task has a spout of its own"
 
 
-def test_a_subclass_hears_of_each_ack() -> None:
+def test_ack_of_a_subclass_is_called_for_each_message() -> None:
     received: list[Any] = []
 
     class Mine(KafkaSpout):

@@ -77,11 +77,11 @@ def _check_order(seed: int) -> None:
         assert not rig.undelivered
 
 
-def test_what_is_added_is_what_is_sent_in_its_order() -> None:
+def test_added_tuples_are_sent_in_their_order() -> None:
     each_seed(_check_order)
 
 
-def test_values_that_turn_out_not_to_fit_fail_their_trees_and_no_others() -> None:
+def test_values_that_do_not_fit_fail_only_their_trees() -> None:
     rig = Rig()
     for number, row in enumerate([("a", 1), ("b", 2**63), ("\ud800", 3), ("d", 4), ("e", -(2**63) - 1)]):
         edges = {number: 9, 100 + number: 9} if number == 2 else {number: 9}
@@ -116,7 +116,7 @@ def test_anchors_count_for_the_size_of_a_record() -> None:
     assert len(rig.read()[0]) == 300
 
 
-def test_what_lingers_is_sent() -> None:
+def test_lingering_packs_are_sent() -> None:
     rig = Rig()
     rig.packer.tick(10.0)
     rig.add(("a", 1), {1: 1})

@@ -20,7 +20,7 @@ def test_a_root_is_held_once_until_its_outcome() -> None:
     assert (len(pending), 7 in pending, lost) == (0, False, [])
 
 
-def test_silence_is_lost_not_before_its_time_and_not_long_after() -> None:
+def test_a_message_without_an_outcome_is_lost_after_the_timeout() -> None:
     for put_at in (0.0, 1.0, 4.9, 5.0, 7.3):
         lost: list[str] = []
         pending = Pending(10, 0.0, lost.append)
@@ -71,7 +71,7 @@ def acked_a_second(limit: PendingLimit) -> list[int]:
     return acked
 
 
-def test_fewer_trees_are_open_while_they_time_out_and_all_again_later() -> None:
+def test_timeouts_limit_the_open_trees_until_trees_complete() -> None:
     limit = PendingLimit(10_000, TIMEOUT, 0.0)
     acked = acked_a_second(limit)
     first = next(second for second, done in enumerate(acked) if done == RATE)
@@ -80,7 +80,7 @@ def test_fewer_trees_are_open_while_they_time_out_and_all_again_later() -> None:
 
 
 @pytest.mark.parametrize("most", [10, 10_000])
-def test_a_tree_that_times_out_now_and_then_changes_nothing(most: int) -> None:
+def test_single_timeouts_do_not_limit_the_spout(most: int) -> None:
     limit = PendingLimit(most, TIMEOUT, 0.0)
     for second in range(100):
         limit.tick(float(second), LEAST)

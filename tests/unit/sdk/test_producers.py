@@ -96,7 +96,7 @@ def test_a_fatal_error_amid_delivery_reports_ends_the_process(use: Callable[[typ
         sink.flush(1)
 
 
-def test_a_fatal_error_that_the_client_has_lost_does_not_count_as_delivered(use: Callable[[type[Fake]], None]) -> None:
+def test_a_flush_that_loses_its_exception_counts_as_undelivered(use: Callable[[type[Fake]], None]) -> None:
     # A log line of librdkafka amid a fatal error takes the exception away; the next call raises it again.
     use(flushing(SystemError("<method 'flush' of 'cimpl.Producer'> returned NULL without setting an exception")))
     assert KafkaSink({}).flush(1) == 1
@@ -157,7 +157,7 @@ MEDDLING = {
 }
 
 
-def test_nobody_changes_what_the_guarantees_rest_on() -> None:
+def test_settings_of_the_guarantees_cannot_be_overridden() -> None:
     reads = consumer_settings(MEDDLING, "group")
     assert (reads["isolation.level"], reads["enable.auto.commit"]) == ("read_committed", False)
     assert "transactional.id" not in reads
@@ -166,12 +166,12 @@ def test_nobody_changes_what_the_guarantees_rest_on() -> None:
     assert "isolation.level" not in writes
 
 
-def test_how_long_a_transaction_may_last_is_the_users_to_say() -> None:
+def test_the_transaction_timeout_can_be_configured() -> None:
     assert transactional_settings({}, "id")["transaction.timeout.ms"] == TRANSACTION_MS
     assert transactional_settings({"transaction.timeout.ms": 60_000}, "id")["transaction.timeout.ms"] == 60_000
 
 
-def test_a_tuple_that_must_not_be_sent_twice_is_never_given_up() -> None:
+def test_at_most_once_records_never_expire_in_the_producer() -> None:
     """A record that librdkafka gives up begins a new epoch, in which it sends others again."""
     reports: dict[bool, list[Any]] = {False: [], True: []}
     sinks = {}

@@ -29,7 +29,7 @@ def test_the_sdk_does_not_import_the_kit() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_what_was_executed_acked_and_failed_is_shown() -> None:
+def test_executed_acked_and_failed_are_shown() -> None:
     with fed("a b", "", "a", paused=["split"]) as cluster:
         cluster.run_until_idle()
         assert cluster.pending("lines") == [0, 1, 2]
@@ -100,7 +100,7 @@ def test_a_tree_has_a_largest_age_and_complete_topology_waits_for_timeouts() -> 
         assert 20 <= cluster.outcomes("lines")[0].at <= 22
 
 
-def test_without_ackers_the_spout_gives_up_by_itself() -> None:
+def test_without_ackers_the_spout_fails_messages_as_lost() -> None:
     topology = words(message_timeout=5, max_tree_age=20)
     with SimulatedCluster(topology, sources={"lines": [("a",)]}, paused=["acker"]) as cluster:
         cluster.advance(60)

@@ -9,7 +9,7 @@ from spout_sdk.testing import SimulatedCluster
 from tests.unit.sdk.kit_words import Lines, Split, fed, words
 
 
-def test_a_killed_bolt_reads_again_what_was_not_committed() -> None:
+def test_a_killed_bolt_reads_uncommitted_inputs_again() -> None:
     with fed("a b", "c d") as cluster:
         cluster.run_until_idle()
         before = cluster.bolt("count")
@@ -22,7 +22,7 @@ def test_a_killed_bolt_reads_again_what_was_not_committed() -> None:
         assert cluster.stats("count").executed == len(cluster.executed("count"))
 
 
-def test_a_second_later_it_was_committed() -> None:
+def test_acked_inputs_are_committed_within_a_second() -> None:
     with fed("a b", "c d") as cluster:
         cluster.advance(1)
         for task in range(2):
@@ -60,7 +60,7 @@ def test_with_exactly_once_nothing_is_executed_twice() -> None:
         assert sorted(cluster.acked("lines")) == list(range(20))
 
 
-def test_a_killed_spout_forgets_what_is_pending() -> None:
+def test_a_killed_spout_loses_its_pending_messages() -> None:
     with fed("a", paused=["count"]) as cluster:
         cluster.run_until_idle()
         cluster.kill("lines")

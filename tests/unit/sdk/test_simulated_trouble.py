@@ -151,7 +151,7 @@ def misfortunes(cluster: SimulatedCluster, chance: random.Random, timeout: float
 
 
 @pytest.mark.parametrize("guarantee", TIMEOUTS)
-def test_whatever_dies(guarantee: Guarantee) -> None:
+def test_every_kill_leads_to_a_replay_at_worst(guarantee: Guarantee) -> None:
     each_seed(partial(check_run, guarantee))
 
 

@@ -120,7 +120,7 @@ def test_only_tracked_tuples_are_limited_and_the_time_at_the_limit_is_counted() 
     assert bench.counters.throttled_seconds == pytest.approx(6.0)
 
 
-def test_silence_ends_as_lost_and_a_late_outcome_is_ignored() -> None:
+def test_a_message_without_an_outcome_is_lost_and_a_late_outcome_ignored() -> None:
     bench, task, spout = rig()
     emit(task, spout, (("a",), "m"))
     # The largest tree age is 8 s, the margin a message timeout of 2 s.

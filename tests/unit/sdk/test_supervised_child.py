@@ -21,7 +21,7 @@ os._exit(7)
 """
 
 
-def test_the_end_is_noticed_while_a_grandchild_keeps_the_pipe_open(tmp_path: Path) -> None:
+def test_an_end_is_detected_while_a_grandchild_keeps_the_pipe_open(tmp_path: Path) -> None:
     (tmp_path / "forking.py").write_text(FORKING.format(pid=str(tmp_path / "pid")))
     child = start("forking:topology", "any", Launch({}), {"PYTHONPATH": str(tmp_path)})
     try:
@@ -31,7 +31,7 @@ def test_the_end_is_noticed_while_a_grandchild_keeps_the_pipe_open(tmp_path: Pat
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
-def test_a_crash_of_a_supervising_thread_is_no_clean_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_of_a_supervising_thread_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_: object) -> None:
         raise RuntimeError("no process for you")
 

@@ -27,7 +27,7 @@ def given(bench: Bench, task: Any, edges: dict[int, int], *more: tuple[str, str 
 
 
 @pytest.mark.parametrize("edges", [{7: 9}, {7: 9, 8: 5}, {}])
-def test_a_bolt_passes_it_on_without_a_change_to_the_tree(edges: dict[int, int]) -> None:
+def test_a_bolt_copies_the_trace_context_to_its_tuples(edges: dict[int, int]) -> None:
     bench, task, bolt = rig()
     given(bench, task, edges, ("x", b"1"), TRACESTATE, TRACEPARENT)
     (tuple_,) = bolt.tuples
@@ -73,7 +73,7 @@ def test_headers_that_are_too_long_or_repeated_are_not_passed_on() -> None:
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
-def test_a_kafka_spout_takes_it_from_the_message_each_time(guarantee: Any) -> None:
+def test_a_kafka_spout_copies_the_trace_context_of_each_message(guarantee: Any) -> None:
     topics = MemoryTopics(source=1)
     topics.add("source", 0, 0, b"a", headers=[("x", b"1"), TRACEPARENT, TRACESTATE])
     topics.add("source", 0, 1, b"b")

@@ -8,7 +8,7 @@ from tests.unit.sdk.memory import open_pack
 
 
 @given(st.lists(st.sampled_from(["read", "send", "settle", "settle-last", "ask"]), max_size=60))
-def test_it_is_as_a_plain_history_says(actions: list[str]) -> None:
+def test_traced_offsets_equal_a_plain_history(actions: list[str]) -> None:
     emitted = reads = 0
     inputs = TracedOffsets(lambda: emitted)
     history: list[tuple[str, int]] = []
@@ -42,7 +42,7 @@ def _expected(history: list[tuple[str, int]], unsettled: list[int]) -> bool:
     return not any(kind == "send" or (kind == "settle" and offset in later) for kind, offset in history[since:])
 
 
-def test_a_record_of_which_a_tuple_is_settled_is_not_repeatable_until_all_are() -> None:
+def test_a_partly_settled_record_is_not_repeatable() -> None:
     inputs = TracedOffsets(lambda: 0)
     packs = [open_pack(offset, 2) for offset in (7, 8)]
     for pack in packs:

@@ -50,7 +50,7 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
         guarantee.on_idle(104.1)
 
 
-def test_what_a_tick_emits_before_any_input_is_fenced_by_the_group() -> None:
+def test_tuples_of_an_early_tick_are_fenced_by_the_group() -> None:
     """A transaction without offsets is not: a process that was taken for dead could still commit it."""
     committed: list[Any] = []
 

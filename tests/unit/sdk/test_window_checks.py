@@ -56,7 +56,7 @@ def test_a_window_longer_than_the_message_timeout_is_refused() -> None:
         )
 
 
-def test_a_shorter_one_is_not_and_without_trees_nothing_times_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_window_below_the_timeout_or_without_trees_is_accepted(caplog: pytest.LogCaptureFixture) -> None:
     for spec in (
         tumbling(seconds=28),
         sliding(seconds=20, every=9.9),
@@ -128,7 +128,7 @@ def test_bolts_that_cannot_work_are_refused() -> None:
             held(builder(guarantee=guarantee), bolt).build()
 
 
-def test_a_count_that_spouts_cannot_fill_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_window_larger_than_max_spout_pending_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     fits = (tumbling(count=100), sliding(count=99, every_seconds=1), tumbling(count=101, flush_after=5))
     for spec in (tumbling(count=101), sliding(count=101, every=1), sliding(count=100, every_seconds=1), *fits):
         made = builder(max_spout_pending=25)

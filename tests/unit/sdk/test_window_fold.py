@@ -190,7 +190,7 @@ def replayed(spec: WindowSpec, times: list[int], steps: list[str], streams: int)
 
 
 @given(REPEATABLE, TIMES, STEPS, st.integers(1, 2))
-def test_whatever_is_read_again_each_window_closes_once(
+def test_each_window_closes_once_after_any_reread(
     spec: WindowSpec, times: list[int], steps: list[str], streams: int
 ) -> None:
     once, _ = replayed(spec, times, [], streams)
@@ -225,7 +225,7 @@ def test_other_windows_than_those_that_were_committed_begin_anew() -> None:
     assert anew.progress == ""
 
 
-def test_metadata_of_others_is_skipped_and_that_of_a_later_version_refused() -> None:
+def test_foreign_metadata_is_skipped_and_later_versions_are_rejected() -> None:
     progress = BoltProgress(7, '{"last":[7,1]}')
     assert BoltProgress.of(5, progress.metadata) == progress
     for others in (None, "", "by hand", "2:attempt=3"):

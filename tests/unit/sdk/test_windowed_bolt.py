@@ -77,7 +77,7 @@ def test_an_exception_fails_all_tuples_of_the_window_and_the_next_has_none_of_th
 
 
 @pytest.mark.parametrize("on_exception", ["fail", "dead_letter"])
-def test_a_window_that_fails_takes_no_tuple_of_the_next_with_it(on_exception: str) -> None:
+def test_a_failed_window_fails_no_tuple_of_the_next(on_exception: str) -> None:
     rig = Rig(partial(Total, tumbling(seconds=10)), on_exception=on_exception)
     rig.bolt.raises = ValueError("no sum")
     rig.feed(0, 1)

@@ -45,7 +45,7 @@ def produce(cluster: SimulatedCluster, seconds: int) -> None:
 
 @pytest.mark.parametrize("bolt", [Count, CountByNumber])
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_what_windows_hold_does_not_time_out_while_the_source_pauses(bolt: Any, guarantee: Any) -> None:
+def test_held_tuples_do_not_time_out_while_the_source_pauses(bolt: Any, guarantee: Any) -> None:
     with SimulatedCluster(topology(bolt, guarantee=guarantee)) as cluster:
         produce(cluster, 26)
         cluster.advance(60)
@@ -56,7 +56,7 @@ def test_what_windows_hold_does_not_time_out_while_the_source_pauses(bolt: Any, 
 
 
 @pytest.mark.parametrize("max_pending", [700, 10_000])
-def test_a_window_closes_although_its_spout_had_to_limit_itself(max_pending: int) -> None:
+def test_a_window_closes_although_its_spout_is_limited(max_pending: int) -> None:
     with SimulatedCluster(topology(max_spout_pending=max_pending), paused=["count"]) as cluster:
         for number in range(120 * RATE):
             cluster.produce("clicks", json.dumps({"at": number * 1000 // RATE}))
@@ -77,7 +77,7 @@ def test_windows_get_new_messages_after_a_pause_that_is_longer_than_the_largest_
         assert cluster.stats("clicks").acked >= 70 * RATE
 
 
-def test_late_tuples_without_a_stream_are_counted_and_logged_with_advice(caplog: pytest.LogCaptureFixture) -> None:
+def test_late_tuples_without_a_stream_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     with SimulatedCluster(topology()) as cluster:
         for at in (0, 30_000):
             cluster.produce("clicks", json.dumps({"at": at}))

@@ -55,7 +55,7 @@ def test_the_complete_latency_is_that_of_the_attempt_that_was_acked() -> None:
     assert registry.get_sample_value("acker_component_complete_latency_seconds_count", labels) == 1
 
 
-def test_clients_that_cannot_be_made_end_no_query(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_client_settings_do_not_end_the_query(caplog: pytest.LogCaptureFixture) -> None:
     kafka = {"bootstrap.servers": "localhost:1", "no.such.thing": 1}
     stats = DriverStats(kafka, "words", "split", dict, lambda: True)
     with caplog.at_level(logging.WARNING):

@@ -5,7 +5,7 @@ from pathlib import Path
 from examples.austen_sentiment.totals import TotalsFile, read_totals, totals_directory
 
 
-def test_a_place_counts_once_whatever_comes_with_it(tmp_path: Path) -> None:
+def test_a_position_counts_once_in_any_aggregate(tmp_path: Path) -> None:
     directory = totals_directory(tmp_path)
     file = TotalsFile(directory, 0)
     assert file.add("Emma", 1, "handsome", 2.2, [9_000_002, 9_010_004]) == 2

@@ -82,7 +82,7 @@ def test_files_become_text_so_that_executors_need_none(authority: Authority, ide
     assert security_options(text) == security_options(tls(authority, identity))
 
 
-def test_an_encrypted_key_comes_with_its_password_and_no_other_does(authority: Authority, identity: Identity) -> None:
+def test_only_an_encrypted_key_has_a_password(authority: Authority, identity: Identity) -> None:
     encrypted = authority.issue("bob", password="hush")
     options = security_options(tls(authority, encrypted, **{"ssl.key.password": "hush"}))
     assert options["ssl.key.password"] == "hush"
@@ -91,7 +91,7 @@ def test_an_encrypted_key_comes_with_its_password_and_no_other_does(authority: A
         security_options(tls(authority, encrypted))
 
 
-def test_a_key_store_is_taken_as_a_file() -> None:
+def test_a_keystore_is_passed_as_a_file() -> None:
     options = security_options(
         {"security.protocol": "SSL", "ssl.keystore.location": "/keys.p12", "ssl.keystore.password": "hush"}
     )
@@ -139,7 +139,7 @@ TLS = {"security.protocol": "SSL"}
         ({**TLS, "ssl.certificate.pem": "x", "ssl.key.pem": "hush"}, r"ssl.key has no private key in PEM"),
     ],
 )
-def test_what_cannot_be_translated_is_refused(kafka: dict[str, Any], message: str) -> None:
+def test_untranslatable_settings_are_rejected(kafka: dict[str, Any], message: str) -> None:
     with pytest.raises(SparkJobError, match=message) as refused:
         security_options(kafka)
     assert "hush" not in str(refused.value)

@@ -20,7 +20,7 @@ def directory(tmp_path: Path) -> Path:
     return made
 
 
-def test_the_driver_is_told_to_stop(directory: Path) -> None:
+def test_the_driver_receives_a_stop(directory: Path) -> None:
     lifeline, stopped = Lifeline(directory), threading.Event()
     stop_with_submitter(stopped.set, {LIFELINE_VARIABLE: str(lifeline.path)}, end=stay)
     assert not directory.exists(), "nothing is left for who is killed to tidy up"
@@ -37,13 +37,13 @@ def test_a_driver_that_begins_too_late_stops(directory: Path) -> None:
     eventually(stopped.is_set, "the driver to stop")
 
 
-def test_a_driver_whose_pipe_was_tidied_up_stops(directory: Path) -> None:
+def test_a_driver_whose_pipe_was_deleted_stops(directory: Path) -> None:
     stopped = threading.Event()
     stop_with_submitter(stopped.set, {LIFELINE_VARIABLE: str(directory / "lifeline")})
     assert stopped.is_set()
 
 
-def test_a_driver_that_was_not_submitted_by_us_lives_on() -> None:
+def test_a_driver_without_a_lifeline_keeps_running() -> None:
     stopped = threading.Event()
     stop_with_submitter(stopped.set, {})
     assert not stopped.is_set()

@@ -47,7 +47,7 @@ def test_outcomes_that_come_before_the_report_count(outcomes: Outcomes) -> None:
     assert outcomes.prefixes(50) == [Prefix(1, 11, 40)], "what was read while it was written is read again"
 
 
-def test_what_a_micro_batch_never_reports_is_ignored(outcomes: Outcomes) -> None:
+def test_outcomes_of_unreported_deliveries_are_ignored(outcomes: Outcomes) -> None:
     def fails() -> None:
         with outcomes.writing(20, lambda: 0, lambda: False):
             outcomes.read(NoticeBatch(0, 0, acked_roots=roots(Position(3, 1, 10))))

@@ -46,7 +46,7 @@ def test_an_archive_is_not_read_again_when_it_has_not_changed(archive: Path) -> 
     assert bool(importlib.util.find_spec("zipped_first")) == (sys.version_info < (3, 12))
 
 
-def test_an_archive_that_is_gone_is_no_error(archive: Path) -> None:
+def test_a_deleted_archive_is_no_error(archive: Path) -> None:
     read_changed_archives_only()
     archive.unlink()
     importlib.invalidate_caches()

@@ -142,7 +142,7 @@ def test_messages_arrive_and_trees_complete(codec: Any, grouping: Grouping) -> N
     assert log.acked == set(map(root_of, offsets))
 
 
-def test_a_message_that_nobody_receives_is_acked_at_once() -> None:
+def test_a_message_without_recipients_is_acked_immediately() -> None:
     log = Log()
     for record in _sent(deliver, messages([b"a", b"b"]), bolts=[]):
         log.append(record[1], record[3])
@@ -155,7 +155,7 @@ def _sent(make: Callable[..., Deliver], batch: Any, **more: Any) -> list[Any]:
     return sent
 
 
-def test_what_cannot_be_read_is_a_dead_letter_and_begins_no_tree() -> None:
+def test_unreadable_messages_are_dead_letters_and_begin_no_tree() -> None:
     sent: list[Any] = []
     reports: list[SourceRange] = []
     json = declare({"n": int, "word": str}, codec="json")
@@ -194,7 +194,7 @@ def test_text_that_is_no_utf_8_is_a_dead_letter() -> None:
     ] == [("a",), ("",)]
 
 
-def test_fields_may_be_called_like_columns_of_kafkas() -> None:
+def test_fields_may_have_the_names_of_kafka_columns() -> None:
     stream = declare({"offset": str, "n": int})
     fields = {f"{FIELD}offset": pa.array(["a", None]), f"{FIELD}n": pa.array([1, 2], pa.int64())}
     reports: list[SourceRange] = []
@@ -236,7 +236,7 @@ def test_replays_deliver_what_is_wanted_under_its_attempt() -> None:
     assert roots == {root_of(11, 1, 3), root_of(13, 4, 3)}
 
 
-def test_a_tuple_that_no_record_takes_fails_its_tree() -> None:
+def test_a_tuple_too_large_for_a_record_fails_its_tree() -> None:
     sent: list[Any] = []
     rows = run(deliver(sent.extend, largest=4_000)(iter([messages([b"a", b"b" * 5_000])])))
     (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]
@@ -282,7 +282,7 @@ def test_emitted_rows_are_trees_of_their_own() -> None:
         run(EmitRows(outputs, TASK, sent.extend)(iter([pa.record_batch({"line": pa.array(["a", None])})])))
 
 
-def test_reports_of_tasks_are_put_together() -> None:
+def test_reports_of_tasks_are_merged() -> None:
     deliveries = Deliveries.__new__(Deliveries)
     deliveries._reported = SimpleNamespace(value=[])  # type: ignore[assignment]
     none = np.empty(0, np.int64)

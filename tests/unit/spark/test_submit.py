@@ -22,7 +22,7 @@ from tests.unit.cli.running import call_acker
 EXAMPLE = "examples.spark_word_count:topology"
 
 
-def test_the_line() -> None:
+def test_the_spark_submit_command_line() -> None:
     plan = SubmitPlan("m:t", "split", "t.split", "/check", extra=("--conf", "a=b"), driver=("--max-rows", "5"))
     line = plan.line()
     assert line[0].endswith("pyspark/bin/spark-submit")
@@ -63,7 +63,7 @@ def test_secrets_go_in_a_file_that_is_read_once(tmp_path: Path, monkeypatch: pyt
     assert (settings, mode, is_left) == ({"sasl.password": "hush"}, 0o600, False)
 
 
-def test_the_command_prints_the_line() -> None:
+def test_dry_run_prints_the_command_line() -> None:
     message = call_acker(
         "spark", "submit", EXAMPLE, "--component", "split", "--dry-run", "--", "--driver-memory", "2g", cwd=ROOT
     )
@@ -72,7 +72,7 @@ def test_the_command_prints_the_line() -> None:
     assert f"--topology {EXAMPLE} --component split" in message.stdout
 
 
-def test_the_command_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submit_rejects_invalid_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     for reference, arguments, says in (
         (EXAMPLE, ("--component", "nobody"), "has no component 'nobody'"),
         (EXAMPLE, ("--component", "count"), "'count' is run by acker run: add it with external=True"),
@@ -92,7 +92,7 @@ def test_the_command_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
         assert message.stderr.count("\n") == 1
 
 
-def test_what_the_driver_is_given(tmp_path: Path) -> None:
+def test_the_arguments_of_the_driver(tmp_path: Path) -> None:
     assert load(EXAMPLE).manifest.topology == "spark-word-count"
     for reference in ("nonsense", "no_such_module:topology", "examples.spark_word_count:nobody", "os:getcwd"):
         with pytest.raises(spark_jobs.SubmitError):
@@ -105,7 +105,7 @@ def test_what_the_driver_is_given(tmp_path: Path) -> None:
             kafka_settings(file, environment)
 
 
-def test_sources_that_cannot_be_used() -> None:
+def test_invalid_sources_are_rejected() -> None:
     def broken(_spark: object) -> str:
         raise RuntimeError("no such table\nand a page of Java")
 
@@ -122,7 +122,7 @@ def test_sources_that_cannot_be_used() -> None:
     assert source_of(spark, "lines", "a-topic") == spark_jobs.Source("a-topic")
 
 
-def test_what_java_says_of_access_is_found_in_its_page() -> None:
+def test_access_errors_of_java_are_recognised() -> None:
     page = (
         "Query x terminated\n\tat a.b.C(D.java)\nCaused by: org.apache.TopicAuthorizationException: Not authorized: [t]"
     )
@@ -142,7 +142,7 @@ def test_speculation_is_refused_with_a_reason() -> None:
         check_session(spark)
 
 
-def test_such_a_topology_is_imported_without_pyspark() -> None:
+def test_a_topology_with_spark_components_is_imported_without_pyspark() -> None:
     code = "import sys; sys.modules['pyspark'] = None; from tests.spark.submitted import topology; topology()"
     environment = {**os.environ, submitted.NAME: "without-pyspark"}
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, timeout=60)

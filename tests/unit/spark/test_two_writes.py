@@ -306,7 +306,7 @@ def test_failed_rows_and_dead_letters_fail_their_trees_and_no_others() -> None:
     assert log.acked == set(trees) - failed
 
 
-def test_what_cannot_be_read_is_a_dead_letter_and_fails_its_trees() -> None:
+def test_unreadable_records_are_dead_letters_and_fail_their_trees() -> None:
     good = packed(LINES, ("a",))
     headers = [(name, bytes(text)) for name, text in anchor_headers([{11: 5}]) if isinstance(text, bytes)]
     source = ("source", b"lines/default")
@@ -333,7 +333,7 @@ def test_what_cannot_be_read_is_a_dead_letter_and_fails_its_trees() -> None:
         assert set(log.failed) == ({11} if reason != "ragged-anchors" else {0})
 
 
-def test_a_tuple_that_no_record_takes_is_a_dead_letter() -> None:
+def test_a_message_too_large_for_a_record_is_a_dead_letter() -> None:
     batch, trees, each = inbox(["a " * 3, "b" * 5_000], random.Random(3))
     rows = write_1(batch, largest=4_000)
     (letter,) = [row for row in rows if row["topic"] == "t.dead-letters"]

@@ -26,6 +26,6 @@ def test_the_header_is_big_endian_root_first() -> None:
     assert pack_anchors({1: 2, 3: 4}).hex() == "".join(f"{id_:016x}" for id_ in (1, 2, 3, 4))
 
 
-def test_a_root_that_stands_twice_is_xored_together() -> None:
+def test_entries_of_a_repeated_root_are_xored() -> None:
     header = pack_anchors({7: 0b1100}) + pack_anchors({9: 1}) + pack_anchors({7: 0b1010})
     assert unpack_anchors(header) == {7: 0b0110, 9: 1}

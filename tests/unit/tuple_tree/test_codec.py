@@ -94,7 +94,7 @@ def test_notice_batches_round_trip(batch: NoticeBatch) -> None:
     assert _plain(decode_notice_batch(encode_notice_batch(batch))) == _plain(batch)
 
 
-def test_a_message_that_utf8_cannot_carry_is_escaped_and_not_fatal() -> None:
+def test_a_message_that_is_not_utf8_is_escaped() -> None:
     batch = AckBatch("w", bytes(16), 0, fail_roots=_column([1]), fail_messages=("no file \udcff, ✗",))
     assert decode_ack_batch(encode_ack_batch(batch)).fail_messages == ("no file \\udcff, ✗",)
     notice = NoticeBatch(
@@ -103,7 +103,7 @@ def test_a_message_that_utf8_cannot_carry_is_escaped_and_not_fatal() -> None:
     assert decode_notice_batch(encode_notice_batch(notice)).fail_messages == ("\\ud800",)
 
 
-def test_who_failed_a_tree_stands_in_a_header() -> None:
+def test_the_bolt_that_failed_a_tree_is_in_a_header() -> None:
     """Not in the batch, whose schema readers of other versions must know."""
     by = ("count/1", "", "a\nb/\udcff")
     headers = notice_headers(NoticeBatch(0, 0, failed_by=by))

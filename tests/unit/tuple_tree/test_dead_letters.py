@@ -4,7 +4,7 @@ from tuple_tree.dead_letters import dead_letter_headers
 from tuple_tree.errors import WireError
 
 
-def test_headers_say_where_it_lay_and_why() -> None:
+def test_the_headers_have_the_position_and_the_reason() -> None:
     """A file's name may have half of a character, which UTF-8 cannot carry, and an exception quotes it."""
     headers = dead_letter_headers("words.acks", 3, 2**40, reason="truncated", detail="böse: no \udcff", by="split/1")
     assert headers == [
@@ -17,7 +17,7 @@ def test_headers_say_where_it_lay_and_why() -> None:
     ]
 
 
-def test_a_detail_fits_a_record_header_whatever_it_quotes() -> None:
+def test_a_detail_always_fits_a_record_header() -> None:
     error = WireError("bad-payload", "x" * 1_000_000)
     assert (error.reason, len(error.detail)) == ("bad-payload", 500)
     assert error.detail.endswith("x…")

@@ -26,7 +26,7 @@ def test_packed_and_signed_ids_come_back(ids: list[int]) -> None:
     assert unpack_ids(packed).tolist() == [unsigned(signed(id_)) for id_ in ids] == ids
 
 
-def test_ragged_columns_and_what_is_no_id_are_refused() -> None:
+def test_ragged_columns_and_invalid_ids_are_rejected() -> None:
     with pytest.raises(WireError, match="ack_vals has 9 bytes"):
         unpack_ids(bytes(9), "ack_vals")
     for id_ in (-1, 2**64):

@@ -91,14 +91,14 @@ _REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_what_does_not_describe_a_topology_is_said_in_one_line() -> None:
+def test_an_invalid_topology_reference_is_a_one_line_error() -> None:
     for changes, complaint in _REFUSED:
         with pytest.raises(ManifestError, match=complaint) as raised:
             _manifest(**changes)
         assert "\n" not in str(raised.value)
 
 
-def test_what_is_no_manifest_of_this_version_is_refused() -> None:
+def test_manifests_of_other_versions_are_rejected() -> None:
     published = _manifest().to_json()
     changes = ((b'"version":1', b'"version":2'), (b'"codec":', b'"colour":"red","codec":'), (b'"words"', b'"a.b"'))
     changed = [published.replace(*change) for change in changes]

@@ -7,7 +7,7 @@ from tuple_tree.errors import InvalidNameError
 from tuple_tree.names import check_field, check_name, check_topic
 
 
-def test_what_may_be_called_what() -> None:
+def test_names_are_checked() -> None:
     for name in ("a", "Words", "word-count_2", "x" * 80):
         assert check_name("topology", name) == name
     for name in ("", "1st", "a.b", "a b", "-a", "_a", "a\n", "ä", "a/b", "x" * 81):

@@ -19,7 +19,7 @@ def test_offsets_must_rise() -> None:
         _started(3).start(3)
 
 
-def test_what_was_passed_long_ago_changes_nothing() -> None:
+def test_offsets_done_before_the_oldest_open_one_change_nothing() -> None:
     manager = OffsetManager()
     for first in range(0, 12_000, 300):
         offsets = [*range(2 * first, 2 * first + 600, 2)]

@@ -34,7 +34,7 @@ _PARTITIONS = st.sampled_from([1, 2, 3, 8, 12, 1000])
 @given(_POSITIONS, st.text(), st.text(), _PARTITIONS)
 @example(Position(0, 0, 0, 0), "", "a", 8)
 @example(Position(63, 4095, 2**40 - 1, 63), "", "a", 8)
-def test_a_root_says_its_position_and_differs_from_topic_to_topic(
+def test_a_root_decodes_to_its_position_and_differs_between_topics(
     position: Position, one: str, other: str, partitions: int
 ) -> None:
     keys = topic_key(one), topic_key(other)
@@ -46,7 +46,7 @@ def test_a_root_says_its_position_and_differs_from_topic_to_topic(
 
 @given(st.lists(st.integers(0, ID_MASK), unique=True, max_size=200), st.integers(0, ID_MASK), _PARTITIONS)
 @example([*range(2**64 - 3 * 2**16, 2**64, 2**13)], 0, 1000)
-def test_columns_are_as_each_and_no_two_words_have_the_same_root(words: list[int], key: int, partitions: int) -> None:
+def test_roots_of_columns_equal_single_roots_and_are_distinct(words: list[int], key: int, partitions: int) -> None:
     roots = roots_of_words(words, [key] * len(words), partitions)
     assert roots.tolist() == [root_of_word(word, key, partitions) for word in words]
     assert len(set(roots.tolist())) == len(words)

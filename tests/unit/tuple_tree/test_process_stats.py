@@ -9,7 +9,7 @@ from tuple_tree.errors import StatsRecordError
 from tuple_tree.process_stats import StatsRecord
 
 
-def test_what_is_no_record_is_refused() -> None:
+def test_invalid_records_are_rejected() -> None:
     key, value = b"component/split/host/1", b'{"v":1,"run":"a","uptime_ms":1,"ended":false,"stats":{}}'
     assert StatsRecord.of(key, value, 0).name == "split"
     keys = (None, b"component/split/host", b"component/split/host/one", b"job/split/host/1", b"component/\xff/host/1")
@@ -20,7 +20,7 @@ def test_what_is_no_record_is_refused() -> None:
             StatsRecord.of(*wrong, 0)
 
 
-def test_a_record_comes_back_as_it_was_written() -> None:
+def test_a_record_is_decoded_as_it_was_written() -> None:
     written = StatsRecord("component", "split", "host", 7, "abc", 1500, True, {"emitted": 1})
     assert StatsRecord.of(b"component/split/host/7", written.to_json(), 99) == replace(written, at_ms=99)
     assert set(json.loads(written.to_json())) == {"v", "run", "uptime_ms", "ended", "stats"}

@@ -54,7 +54,7 @@ def test_keys() -> None:
         assert grouping_key(values) == key
 
 
-def test_what_languages_print_differently_is_refused() -> None:
+def test_values_without_one_text_form_are_rejected() -> None:
     for value in (1.5, [1], {"a": 1}, (1,)):
         with pytest.raises(TypeError, match=f"a {type(value).__name__} cannot be grouped by: a grouping field is"):
             grouping_key(["a", value])

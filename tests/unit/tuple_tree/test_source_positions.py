@@ -38,14 +38,14 @@ def positions() -> SourcePositions:
     return SourcePositions(lost_after=10.0, now=0.0)
 
 
-def test_what_was_delivered_before_is_passed_over(positions: SourcePositions) -> None:
+def test_repeated_deliveries_are_ignored(positions: SourcePositions) -> None:
     positions.delivered(0, [1, 2, 5], mark=0)
     assert (positions.started(0), positions.started(1)) == (5, -1)
     assert positions.delivered(0, [1, 2, 5, 6, 7], mark=4) == 2
     assert positions.pending == 5
 
 
-def test_the_mark_is_that_of_the_first_open_delivery(positions: SourcePositions) -> None:
+def test_the_mark_of_a_prefix_is_that_of_the_first_open_delivery(positions: SourcePositions) -> None:
     positions.delivered(0, range(10), mark=1)
     positions.delivered(0, range(10, 20), mark=2)
     positions.delivered(0, range(20, 30), mark=3)
@@ -75,7 +75,7 @@ def test_failures_become_due_under_the_next_attempt(positions: SourcePositions) 
     assert not done(positions, 0, 1)
 
 
-def test_a_round_takes_what_lies_within_its_span(positions: SourcePositions) -> None:
+def test_a_round_takes_the_offsets_within_its_span(positions: SourcePositions) -> None:
     positions.delivered(0, range(1000), mark=0)
     positions.delivered(1, range(1000), mark=0)
     for offset in (900, 5, 30, 104, 105):
@@ -90,7 +90,7 @@ def test_a_round_takes_what_lies_within_its_span(positions: SourcePositions) -> 
     assert [taken(1, 1000) for _ in range(4)] == [[(0, 105)], [(1, 900)], [(0, 900)], []], "no partition starves"
 
 
-def test_what_has_no_outcome_is_lost(positions: SourcePositions) -> None:
+def test_messages_without_an_outcome_are_lost(positions: SourcePositions) -> None:
     positions.delivered(0, [0], mark=0)
     assert positions.tick(9.9) == 0
     positions.delivered(0, [1], mark=0)

@@ -3,7 +3,7 @@
 from tuple_tree.stall import Stall
 
 
-def test_it_counts_from_what_was_done_last_while_there_is_work() -> None:
+def test_a_stall_counts_from_the_last_progress_while_there_is_work() -> None:
     stall = Stall(patience_s=30)
     assert [stall.seconds(now, 1) for now in (0, 30, 31, 90)] == [0, 0, 1, 60]
     assert stall.seconds(91, 2) == 0, "something was done"

@@ -22,7 +22,7 @@ def test_an_ack_log_is_kept_for_three_times_the_largest_tree_age_and_only_where_
     assert _specs(max_tree_age_ms=10 * 3_600_000)["words.acks"].config["retention.ms"] == str(30 * 3_600_000)
 
 
-def test_an_ack_log_that_forgets_too_early() -> None:
+def test_an_ack_log_with_too_short_a_retention_has_a_remedy() -> None:
     cases: list[tuple[dict[str, str | None], str]] = [
         ({"retention.ms": "300000", "retention.bytes": "-1"}, ""),
         ({"retention.ms": "-1", "retention.bytes": "-1"}, ""),

@@ -87,7 +87,7 @@ def test_the_anchors_of_tuples() -> None:
             assert edges_of_tuples(headers[ANCHORS_HEADER], headers.get(ANCHOR_COUNTS_HEADER)) == edges
 
 
-def test_positional_roots_are_what_the_page_spells_out() -> None:
+def test_positional_roots_are_those_of_the_page() -> None:
     bits = [int(row[1]) for row in _table("field | bits")]
     assert bits == [6, 12, 40, 6]
     rows = _table("spout | partition")

@@ -35,7 +35,7 @@ def letter(
     return read
 
 
-def test_a_dead_letter_says_where_it_was_and_keeps_what_it_was() -> None:
+def test_a_dead_letter_has_the_position_and_the_unchanged_record() -> None:
     assert letter() == DeadLetter(7, 1_000, b"k", b"v", OWN, INBOX, 1, 42, "exception", "ValueError: no", "split/1")
     assert parse(9, 2_000, None, None, list(replay_marker(7))) == Replay(7, 2_000)
     # One that was a dead letter before keeps the headers of that time.
@@ -73,7 +73,7 @@ def test_a_tuple_is_shown_by_its_fields_and_other_values_as_bytes() -> None:
         assert previews.of(other) == preview(other.value)
 
 
-def test_what_can_be_put_back() -> None:
+def test_which_dead_letters_can_be_replayed() -> None:
     assert why_not(letter(), "words", TOPICS) == ""
     for broken, message in (
         (letter(topic="words.acks"), "trees of an old ack batch"),
@@ -87,7 +87,7 @@ def test_what_can_be_put_back() -> None:
         assert message in why_not(broken, "words", TOPICS)
 
 
-def test_nothing_is_written_outside_of_the_topology_unless_it_is_named() -> None:
+def test_a_replay_writes_to_a_source_topic_only_if_it_is_named() -> None:
     """The writer of a dead letter decides which topic it names."""
     assert "--topic lines" in why_not(letter(topic="lines"), "words", TOPICS)
     assert why_not(letter(topic="lines"), "words", TOPICS, {"lines"}) == ""

@@ -12,14 +12,14 @@ NO_JAVA = MachineFacts(None, "Install Java 17.")
 ALONE = Facts(MachineFacts(17), None)
 
 
-def test_nothing_is_found_where_nothing_is_wrong() -> None:
+def test_a_healthy_cluster_has_no_findings() -> None:
     guarantees: tuple[Guarantee, ...] = ("at_most_once", "at_least_once", "exactly_once")
     for guarantee in guarantees:
         assert examine(healthy(topology(manifest(guarantee=guarantee)))) == []
     assert examine(Facts(MachineFacts(21), ClusterFacts(SERVERS, brokers=1))) == []
 
 
-def test_the_worst_comes_first_and_what_topologies_share_once() -> None:
+def test_findings_are_sorted_by_severity_and_shared_ones_listed_once() -> None:
     broken = with_setting(topology(), "acker.topologies", "cleanup.policy", "delete")
     broken = with_setting(broken, "words.tuples.split", "retention.ms", "1")
     facts = replace(healthy(broken), topologies=(broken, broken), machine=NO_JAVA)
@@ -50,7 +50,7 @@ def test_java_is_needed_by_the_embedded_broker_and_by_spark_jobs() -> None:
     assert summaries(list(check_java(replace(healthy(), machine=NO_JAVA)))) == [("note", "java", "java")]
 
 
-def test_without_a_cluster_only_the_machine_is_looked_at() -> None:
+def test_without_a_cluster_only_the_machine_is_checked() -> None:
     assert summaries(list(check_cluster(ALONE))) == [("note", "cluster", "cluster")]
     (finding,) = check_cluster(replace(ALONE, wanted="words"))
     assert summaries([finding]) == [("problem", "cluster", "cluster")]
@@ -68,7 +68,7 @@ def test_versions_of_the_brokers() -> None:
     assert "words would not be exactly once" in finding.found
 
 
-def test_of_clocks_only_what_is_certain_is_reported() -> None:
+def test_only_certain_clock_differences_are_reported() -> None:
     for least, most, message in (
         (-0.5, 0.5, []),
         (-9.0, 0.5, []),
@@ -82,7 +82,7 @@ def test_of_clocks_only_what_is_certain_is_reported() -> None:
         assert all(part in each for part, each in zip(message, found, strict=True))
 
 
-def test_what_is_asked_for_must_be_readable() -> None:
+def test_requested_manifests_must_be_readable() -> None:
     assert list(check_published(replace(healthy(), wanted="words"))) == []
     facts = replace(healthy(), unreadable={"old": "version: 0"}, wanted="old", published=("old", "words"))
     assert summaries(list(check_published(facts))) == [("problem", "manifest", "old")]

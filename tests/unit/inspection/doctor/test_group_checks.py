@@ -37,7 +37,7 @@ def test_a_component_without_a_process() -> None:
     assert summaries(list(check_idle(idle))) == [("warning", "groups", "words")]
 
 
-def test_groups_that_may_not_be_described_are_not_taken_for_empty() -> None:
+def test_groups_without_describe_acl_are_a_note() -> None:
     unknown = with_members(lines=0, split=None)
     assert [*check_idle(unknown), *check_ackers(with_members(acker=None))] == []
     assert summaries(list(check_groups(unknown))) == [("note", "groups", "words.split")]
@@ -73,7 +73,7 @@ def test_a_spout_that_falls_behind_its_source() -> None:
         assert lags(fine) == []
 
 
-def test_a_forgotten_ack_is_no_lag() -> None:
+def test_an_input_that_is_never_acked_is_no_lag() -> None:
     place = "words.tuples.split[0] offset 12"
     facts = replace(topology(), oldest_inputs={"split": (place, 31.0)})
     found = lags(backlog(done=0), facts=facts)
@@ -84,7 +84,7 @@ def test_a_forgotten_ack_is_no_lag() -> None:
     assert summaries(lags(backlog(done=0), facts=soon)) == [("warning", "lag", "words.split")]
 
 
-def test_a_partition_that_does_not_go_on() -> None:
+def test_a_partition_without_progress_is_a_warning() -> None:
     (finding,) = lags(backlog(done=0))
     assert summaries([finding]) == [("warning", "lag", "words.split")]
     assert "has done nothing of words.tuples.split, partition 0, in 2.0 s, though 20 records wait" in finding.found

@@ -49,7 +49,7 @@ def test_a_tree_that_failed_is_an_error_and_further_parents_are_links(printed: d
     assert (stuck.parent_id, stuck.links) == (int(tuples[0]["edge"], 16), (int(tuples[1]["edge"], 16),))
 
 
-def test_what_cannot_be_used_of_a_tree_is_passed_over(printed: dict[str, Any]) -> None:
+def test_unusable_parts_of_a_trace_are_skipped(printed: dict[str, Any]) -> None:
     before = spans_of(copy.deepcopy(printed))
     for message in ("", f"ff-{TRACE}-b7ad6b7169203331-01", f"00-{'0' * 32}-{'1' * 16}-01"):
         printed["trees"][0]["tuples"][0]["traceparent"] = message
