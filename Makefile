@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PARTS ?= tests/unit tests/kafka tests/spark
 WORKERS ?= 3
 
-.PHONY: help setup demo test test-all test-container test-cluster test-faults chaos lint types format wheel docs docs-serve bench bench-soak bench-setup bench-guard bench-report screenshots clean
+.PHONY: help setup demo test test-all test-container test-cluster test-faults chaos lint types format wheel docs docs-serve bench bench-setup bench-guard bench-report screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -69,7 +69,7 @@ docs-serve: $(READY) ## Show the documentation at http://127.0.0.1:8000, and fol
 bench-setup: $(READY) ## Fetch those that we are measured against, into .bench, in pinned versions; needs Maven
 	$(BIN)/python -m benchmarks.setup
 
-bench: $(READY) ## Measure everything but the soak, into benchmarks/results; after bench-setup, two hours of an idle machine
+bench: $(READY) ## Measure everything, into benchmarks/results; after bench-setup, two hours of an idle machine
 	$(BIN)/python -m benchmarks.word_count
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.worker
@@ -79,9 +79,6 @@ bench: $(READY) ## Measure everything but the soak, into benchmarks/results; aft
 	$(BIN)/python -m benchmarks.exactly_once
 	$(BIN)/python -m benchmarks.sdk
 	$(BIN)/python -m benchmarks.spark
-
-bench-soak: $(READY) ## Run a topology for 30 minutes at half of its top rate: does anything grow?
-	$(BIN)/python -m benchmarks.soak
 
 bench-guard: $(READY) ## Check that no ratio of speeds has fallen far: under a minute
 	$(BIN)/python -m benchmarks.guard

@@ -1,9 +1,7 @@
-"""Makes the tables of `docs/benchmarks.md`, the short one of the README, and some plots, of `benchmarks/results`.
+"""Makes `docs/benchmarks.md` with its plots, and the word count's table in the README, of `benchmarks/results`.
 
     make bench-report
     python -m benchmarks.report --tables        # without plots, which need matplotlib
-    python -m benchmarks.report --results OTHER --docs SOMEWHERE
-    python -m benchmarks.report --word-count    # prints the short table of the README, and makes nothing
 
 It needs only the standard library, and matplotlib for plots.
 """
@@ -17,8 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
-_RESULTS: Final = _ROOT / "benchmarks" / "results"
-_README: Final = _ROOT / "README.md"
 _BEGIN: Final = "<!-- word count -->"
 _END: Final = "<!-- end of word count -->"
 _TITLES: Final = {
@@ -29,17 +25,15 @@ _TITLES: Final = {
     "topology": "A topology: one process, and all of them",
     "exactly_once": "Guarantees: throughput and latency",
     "latency": "Complete latency",
-    "soak": "Half an hour under load",
     "sdk": "A tuple in the SDK, by stage",
     "spark": "A Spark bolt",
 }
-_NOT_IN_TABLES: Final = ("samples",)
 _HEAD: Final = """# Benchmarks
 
-Made of `benchmarks/results/` by `make bench-report`; do not edit. What each benchmark does, and what is fair about it,
-stands at the top of its module; what the figures mean and where the time goes is in [performance.md](performance.md).
-A figure is the median of the rounds that the settings name, with the lowest and the highest in brackets. Peers ran in
-the same run on the same machine, in turn with ours.
+Made of `benchmarks/results/` by `make bench-report`; do not edit. What each benchmark does, what is fair about it, what
+the figures mean and where the time goes is in [performance.md](performance.md). A figure is the median of the rounds
+that the settings name, with the lowest and the highest in brackets. Peers ran in the same run on the same machine, in
+turn with ours.
 """
 
 Row = Mapping[str, Any]
@@ -47,97 +41,45 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Bars of a benchmark's rows, one below the other, with lines from the lowest round to the highest.
-
-    Attributes:
-        benchmark: whose rows.
-        name: of the file, without `.png`.
-        title: of the plot.
-        label: the columns that name a row.
-        bars: what a bar shows → its column.
-        axis: what the values are.
-        unit: that they are divided by.
-        comparison: of the rows, where a benchmark has several.
-        log: whether the axis is logarithmic.
-    """
+    """Bars of a benchmark's rows, with lines from the lowest round to the highest: label of a bar → its column."""
 
     benchmark: str
     name: str
     title: str
-    label: tuple[str, ...]
-    bars: Mapping[str, str]
     axis: str
+    bars: Mapping[str, str]
     unit: float = 1.0
-    comparison: str | None = None
     log: bool = False
 
     def rows(self, results: Mapping[str, Any]) -> list[Row]:
-        """Those that have something to draw."""
         rows = results.get(self.benchmark, {"rows": ()})["rows"]
-        of = [row for row in rows if self.comparison in (None, row.get("comparison"))]
-        return [row for row in of if any(row.get(column) for column in self.bars.values())]
+        drawn = [row for row in rows if row.get("comparison", "stage") == "stage"]
+        return [row for row in drawn if any(map(row.get, self.bars.values()))]
 
 
+_WORDS: Final = "The words of two novels"
+_WORDS_RATE: Final = "thousand lines and words a second, all processes and the broker on the same cores"
+_WORDS_CPU: Final = "microseconds of CPU time for each line or word"
 _CPU: Final = {"with the broker": "cpu_us_per_tuple_with_broker", "the contestant's processes": "cpu_us_per_tuple"}
+_LATENCY: Final = "complete latency in milliseconds"
+_P50_P99: Final = {"p50": "p50_ms", "p99": "p99_ms"}
+_WINDOW: Final = "Inits and acks of a sliding window"
+_LEDGER: Final = {"ledger": "ledger", "Storm's Acker.execute": "storm", "a plain dict in Python": "dict"}
+_WORKER: Final = {"worker: topic to delivered notices": "worker", "Storm's Acker.execute, in memory": "storm"}
+_TUPLES: Final = {"": "tuples_per_s"}
+_STAGE: Final = "One process, from topic to topic"
+_SPARK: Final = "A Spark bolt, and plain copies"
 PLOTS: Final = (
-    Plot(
-        "word_count",
-        "word_count",
-        "The words of two novels",
-        ("contestant",),
-        {"": "tuples_per_s"},
-        "thousand lines and words a second, all processes and the broker on the same cores",
-        unit=1e3,
-    ),
-    Plot(
-        "word_count",
-        "word_count_cpu",
-        "The words of two novels: CPU time",
-        ("contestant",),
-        _CPU,
-        "microseconds of CPU time for each line or word",
-    ),
-    Plot(
-        "word_count",
-        "word_count_latency",
-        "The words of two novels: from emit to ack",
-        ("contestant",),
-        {"p50": "p50_ms", "p99": "p99_ms"},
-        "complete latency in milliseconds",
-        log=True,
-    ),
-    Plot(
-        "ledger",
-        "ledger",
-        "Inits and acks of a sliding window",
-        ("pending",),
-        {"ledger": "ledger", "Storm's Acker.execute": "storm", "a plain dict in Python": "dict"},
-        "million messages a second, by pending trees",
-        unit=1e6,
-    ),
-    Plot(
-        "worker",
-        "worker",
-        "One worker process",
-        ("pending",),
-        {"worker: topic to delivered notices": "worker", "Storm's Acker.execute, in memory": "storm"},
-        "million entries a second, by pending trees",
-        unit=1e6,
-    ),
-    Plot(
-        "topology",
-        "topology_stage",
-        "One process, from topic to topic",
-        ("contestant", "settings"),
-        {"": "tuples_per_s"},
-        "thousand tuples a second",
-        unit=1e3,
-        comparison="stage",
-    ),
-    Plot(
-        "spark", "spark", "A Spark bolt, and plain copies", ("job",), {"": "rows_per_s"}, "thousand rows a second", 1e3
-    ),
+    Plot("word_count", "word_count", _WORDS, _WORDS_RATE, _TUPLES, 1e3),
+    Plot("word_count", "word_count_cpu", f"{_WORDS}: CPU time", _WORDS_CPU, _CPU),
+    Plot("word_count", "word_count_latency", f"{_WORDS}: from emit to ack", _LATENCY, _P50_P99, log=True),
+    Plot("ledger", "ledger", _WINDOW, "million messages a second, by pending trees", _LEDGER, 1e6),
+    Plot("worker", "worker", "One worker process", "million entries a second, by pending trees", _WORKER, 1e6),
+    Plot("topology", "topology_stage", _STAGE, "thousand tuples a second", _TUPLES, 1e3),
+    Plot("spark", "spark", _SPARK, "thousand rows a second", {"": "rows_per_s"}, 1e3),
 )
+_LABEL: Final = ("job", "pending", "contestant", "settings")
+"""The columns that name a row in a plot."""
 
 
 def shown(value: Any) -> str:
@@ -147,8 +89,6 @@ def shown(value: Any) -> str:
             return ""
         case {"median": float() | int() as median, "low": low, "high": high, **_rest}:
             return f"{shown(median)} ({shown(low)} to {shown(high)})"
-        case bool():
-            return "yes" if value else "no"
         case int() | float() if abs(value) >= 1_000_000:
             return f"{value / 1e6:.4g} M"
         case int():
@@ -167,7 +107,7 @@ def table(rows: Sequence[Row]) -> list[str]:
     kinds = list(dict.fromkeys(row.get("comparison") for row in rows))
     if len(kinds) > 1:
         return [line for kind in kinds for line in ("", *table([row for row in rows if row.get("comparison") == kind]))]
-    columns = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in _NOT_IN_TABLES]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
     if len(rows) == 1:
         return ["| | |", "|---|---|", *(f"| {column} | {shown(rows[0][column])} |" for column in columns)]
     return [
@@ -178,9 +118,8 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def section(result: Mapping[str, Any], plots: Sequence[Plot]) -> str:
-    """A result as a section of the page."""
     name = result["benchmark"]
-    lines = [f"## {_TITLES.get(name, name)}", "", f"`benchmarks/results/{name}.json`", ""]
+    lines = [f"## {_TITLES[name]}", "", f"`benchmarks/results/{name}.json`", ""]
     for plot in plots:
         lines += [f"![{plot.title}](benchmarks/{plot.name}.png)", ""]
     lines += table(result["rows"])
@@ -188,15 +127,14 @@ def section(result: Mapping[str, Any], plots: Sequence[Plot]) -> str:
         lines += ["", "| ratio | |", "|---|---|"]
         lines += [f"| {ratio} | {shown(value)} |" for ratio, value in result["ratios"].items()]
     for label in ("settings", "versions", "machine"):
-        if result.get(label):
-            lines += ["", f"{label.capitalize()}: {shown(result[label])}."]
+        lines += ["", f"{label.capitalize()}: {shown(result[label])}."]
     return "\n".join(lines) + "\n"
 
 
 def page(results: Mapping[str, Any]) -> str:
     """The whole page."""
-    names = [*(name for name in _TITLES if name in results), *(name for name in results if name not in _TITLES)]
     drawn = [plot for plot in PLOTS if plot.rows(results)]
+    names = [name for name in _TITLES if name in results]
     sections = (section(results[name], [plot for plot in drawn if plot.benchmark == name]) for name in names)
     return "\n".join([_HEAD, *sections])
 
@@ -204,15 +142,15 @@ def page(results: Mapping[str, Any]) -> str:
 def word_count_table(result: Mapping[str, Any]) -> str:
     """The word count in few columns: rates, CPU time with the broker, and complete latency."""
     columns = {
-        "tuples_per_s": "lines and words/s",
-        "cpu_us_per_tuple_with_broker": "CPU time each, broker included",
-        "p50_ms": "latency p50",
-        "p99_ms": "p99",
+        "tuples_per_s": ("lines and words/s", ""),
+        "cpu_us_per_tuple_with_broker": ("CPU time each, broker included", " µs"),
+        "p50_ms": ("latency p50", " ms"),
+        "p99_ms": ("p99", " ms"),
     }
-    units = {"cpu_us_per_tuple_with_broker": " µs", "p50_ms": " ms", "p99_ms": " ms"}
-    lines = ["| word count | " + " | ".join(columns.values()) + " |", "|---" * (1 + len(columns)) + "|"]
+    heads = " | ".join(head for head, _ in columns.values())
+    lines = [f"| word count | {heads} |", "|---" * (1 + len(columns)) + "|"]
     for row in result["rows"]:
-        cells = [f"{shown(row[key]['median'])}{units.get(key, '')}" if key in row else "" for key in columns]
+        cells = (f"{shown(row[key]['median'])}{unit}" if key in row else "" for key, (_, unit) in columns.items())
         lines.append(f"| {row['contestant']} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -223,7 +161,7 @@ def with_word_count(readme: str, result: Mapping[str, Any]) -> str:
     return f"{before}{_BEGIN}\n{word_count_table(result)}\n{_END}{rest.split(_END)[1]}"
 
 
-def draw(plot: Plot, rows: Sequence[Row], directory: Path) -> None:
+def draw(plot: Plot, rows: Sequence[Row], file: Path) -> None:
     import matplotlib.pyplot as plt
 
     plt.switch_backend("Agg")
@@ -232,43 +170,37 @@ def draw(plot: Plot, rows: Sequence[Row], directory: Path) -> None:
     for number, (name, column) in enumerate(plot.bars.items()):
         drawn = [(at, row[column]) for at, row in enumerate(rows) if row.get(column)]
         medians = [spread["median"] / plot.unit for _, spread in drawn]
-        below = [median - spread["low"] / plot.unit for median, (_, spread) in zip(medians, drawn, strict=True)]
-        above = [spread["high"] / plot.unit - median for median, (_, spread) in zip(medians, drawn, strict=True)]
+        below = [(spread["median"] - spread["low"]) / plot.unit for _, spread in drawn]
+        above = [(spread["high"] - spread["median"]) / plot.unit for _, spread in drawn]
         places = [at + (number - (len(plot.bars) - 1) / 2) * height for at, _ in drawn]
         bars = axes.barh(places, medians, 0.9 * height, xerr=[below, above], capsize=2, label=name)
         axes.bar_label(bars, fmt="%.3g", padding=4)
-    axes.set_yticks(range(len(rows)), [", ".join(shown(row[column]) for column in plot.label) for row in rows])
+    labels = [", ".join(shown(row[column]) for column in _LABEL if column in row) for row in rows]
+    axes.set_yticks(range(len(rows)), labels)
     axes.invert_yaxis()
     axes.margins(x=0.12)
     axes.set(title=plot.title, xlabel=plot.axis, xscale="log" if plot.log else "linear")
     if len(plot.bars) > 1:
         axes.legend()
-    # Without the date and the version, the same figures give the same file.
-    figure.savefig(directory / f"{plot.name}.png", dpi=110, metadata={"Software": None})
+    # Without the version, the same figures give the same file.
+    figure.savefig(file, dpi=110, metadata={"Software": None})
     plt.close(figure)
 
 
-def main() -> None:
+def main(root: Path = _ROOT) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=_RESULTS, help="the directory with the results")
-    parser.add_argument("--docs", type=Path, default=_ROOT / "docs", help="the directory to write the page to")
     parser.add_argument("--tables", action="store_true", help="leave the plots as they are")
-    parser.add_argument("--word-count", action="store_true", help="print the short table of the word count only")
     given = parser.parse_args()
-    results = {file.stem: json.loads(file.read_text()) for file in sorted(given.results.glob("*.json"))}
-    if not results or (given.word_count and "word_count" not in results):
-        sys.exit(f"There are no results in {given.results} yet: run make bench")
-    if given.word_count:
-        print(word_count_table(results["word_count"]))
-        return
-    if "word_count" in results and given.docs == _ROOT / "docs":
-        _README.write_text(with_word_count(_README.read_text(), results["word_count"]))
-    plots = given.docs / "benchmarks"
-    plots.mkdir(parents=True, exist_ok=True)
-    (given.docs / "benchmarks.md").write_text(page(results))
+    files = sorted((root / "benchmarks" / "results").glob("*.json"))
+    results = {file.stem: json.loads(file.read_text()) for file in files}
+    if "word_count" not in results:
+        sys.exit("There are no results of the word count yet: run make bench")
+    readme, docs = root / "README.md", root / "docs"
+    readme.write_text(with_word_count(readme.read_text(), results["word_count"]))
+    (docs / "benchmarks.md").write_text(page(results))
     for plot in () if given.tables else PLOTS:
         if rows := plot.rows(results):
-            draw(plot, rows, plots)
+            draw(plot, rows, docs / "benchmarks" / f"{plot.name}.png")
 
 
 if __name__ == "__main__":

@@ -24,9 +24,9 @@ def test_the_page_and_its_plots_are_made_of_the_results_that_are_kept() -> None:
 def test_results_are_kept_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["report", "--results", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["report"])
     with pytest.raises(SystemExit, match="run make bench"):
-        report.main()
+        report.main(tmp_path)
     rows = [{"stage": "bolt", "tracked_us": Spread.of([2.5, 2.7], 1)}]
     result = harness.publish("sdk", {"cpus": 2}, rows, {"rounds": 2}, tmp_path, versions={"x": "1"})
     kept = json.loads((tmp_path / "sdk.json").read_text())
