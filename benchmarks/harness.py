@@ -11,7 +11,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -26,6 +26,7 @@ _LIBRARIES: Final = ("kafka-acker", "confluent-kafka", "fastavro", "numba", "num
 _IDLE_LOAD: Final = 0.5
 _IDLE_SECONDS: Final = 600.0
 
+Name = TypeVar("Name")
 Result = TypeVar("Result")
 
 
@@ -85,9 +86,13 @@ def await_idle(kept_in: Path | None) -> None:
 
 def machine() -> dict[str, Any]:
     """The machine, and its load before the run: call it first."""
+    processor = platform.processor()
+    if (info := Path("/proc/cpuinfo")).exists():
+        models = (line for line in info.read_text().splitlines() if line.startswith("model name"))
+        processor = next(models, ":unknown").partition(":")[2].strip()
     return {
         "cpus": os.cpu_count(),
-        "processor": _processor(),
+        "processor": processor,
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": platform.system(),
         "architecture": platform.machine(),
@@ -116,46 +121,39 @@ def publish(
         versions: of peers and other libraries.
         ratios: of rows to each other.
     """
+    libraries = {name: version(name) for name in _LIBRARIES}
+    kafka = {"kafka": KAFKA_VERSION, "librdkafka": str(confluent_kafka.libversion()[0])}
     result: dict[str, Any] = {
         "benchmark": benchmark,
-        "machine": dict(host),
-        "versions": {
-            "python": platform.python_version(),
-            "kafka": KAFKA_VERSION,
-            "librdkafka": str(confluent_kafka.libversion()[0]),
-            **{name: version(name) for name in _LIBRARIES},
-            **(versions or {}),
-        },
-        "settings": dict(settings),
-        "rows": [_plain(row) for row in rows],
+        "machine": host,
+        "versions": {"python": platform.python_version(), **kafka, **libraries, **(versions or {})},
+        "settings": settings,
+        "rows": rows,
     }
     if ratios is not None:
-        result["ratios"] = dict(ratios)
-    text = json.dumps(result, indent=2)
+        result["ratios"] = ratios
+    text = json.dumps(result, indent=2, default=asdict)
     print(text)
     if kept_in is not None:
         kept_in.mkdir(parents=True, exist_ok=True)
         (kept_in / f"{benchmark}.json").write_text(text + "\n")
         say(f"kept in {kept_in / f'{benchmark}.json'}")
-    return result
+    plain: dict[str, Any] = json.loads(text)
+    return plain
 
 
 def in_turn(
-    contestants: Mapping[str, Callable[[], Result]],
+    contestants: Mapping[Name, Callable[[], Result]],
     rounds: int,
     *,
     warm: int = 0,
     shown: Callable[[Result], str] = str,
-) -> dict[str, list[Result]]:
+) -> dict[Name, list[Result]]:
     """Runs all contestants round by round, each time another one first, so that load from outside hits all alike.
 
-    Args:
-        contestants: name → runs one round.
-        rounds: that count.
-        warm: rounds before, which do not count.
-        shown: what is printed of a round.
+    The `warm` rounds before do not count; `shown` is what is printed of a round.
     """
-    results: dict[str, list[Result]] = {name: [] for name in contestants}
+    results: dict[Name, list[Result]] = {name: [] for name in contestants}
     names = list(contestants)
     for number in range(-warm, rounds):
         first = number % len(names)
@@ -178,22 +176,3 @@ def run(main: Callable[[], None]) -> None:
         main()
     except BenchmarkError as error:
         sys.exit(str(error))
-
-
-def _plain(value: Any) -> Any:
-    """Dataclasses as mappings, also those within mappings."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -6,9 +6,7 @@
 
 By the method of Storm's `ThroughputVsLatency`: 1,000 trees a second over three hops (the spout and three bolts, a
 process each, and an acker worker), and latency counts from the *intended* emit. The spout emits by a timetable and
-never waits, so a stall is seen by every tuple that was due meanwhile, and not only by the one that was under way;
-what the spout itself is late by is included. All latencies are kept, so the quantiles are exact; the first seconds, in
-which everything is new, are left out.
+never waits, so all tuples that were due during a stall include it, as they include what the spout itself is late by.
 """
 
 import json
@@ -79,8 +77,8 @@ def measure(
                         f"{expected - done} of {expected} tuples were not complete {_DRAIN_SECONDS:g} s after the end"
                     )
                 time.sleep(0.2)
-        result: dict[str, Any] = json.loads(Path(directory, f"{plan.name}.source").read_text())
-        delivery = json.loads(Path(directory, f"{plan.name}.sink").read_text())
+        result: dict[str, Any] = json.loads(Path(directory, "source").read_text())
+        delivery = json.loads(Path(directory, "sink").read_text())
     # In the order in which they completed, which is nearly that of their emits.
     first = int(rate * warm)
     return {**result, "complete_ms": result["complete_ms"][first:], "delivery_ms": delivery[first:]}
@@ -113,12 +111,7 @@ def main() -> None:
         "latest_emit_ms": max(each["latest_emit_ms"] for each in results),
         **{f"{name}_ms": Spread.of([each[name] for each in measured], 2) for name in QUANTILES},
     }
-    settings = {
-        "seconds": seconds,
-        "warm_seconds": warm,
-        "rounds": rounds,
-        "ack_partitions": given.ack_partitions,
-    }
+    settings = {"seconds": seconds, "warm_seconds": warm, "rounds": rounds, "ack_partitions": given.ack_partitions}
     harness.publish("latency", host, [row], settings, harness.directory(given))
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 from acker_cli.processes.acker_pool import AckerPool
 from acker_cli.processes.acker_process import AckerLaunch
@@ -23,7 +24,6 @@ from spout_sdk import TopologyRunner, load_topology
 from spout_sdk.runtime.launch import Launch, start
 
 PEERS: Final = Path(__file__).with_name("peers")
-"""Where the programs of the peers are."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _STOP_SECONDS: Final = 30.0
 _READY_SECONDS: Final = 120.0
@@ -65,21 +65,6 @@ def resident_bytes(pid: int, *, peak: bool = False) -> int:
     return int(kibibytes[1]) * 1024 if kibibytes else 0
 
 
-@contextlib.contextmanager
-def environment(**variables: object) -> Iterator[None]:
-    """Sets variables of the environment, here and in the processes that are started meanwhile."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update({name: str(value) for name, value in variables.items()})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
 @dataclass(frozen=True, slots=True)
 class RunningTopology:
     """The processes of a topology, and its acker workers; None where no trees are tracked."""
@@ -88,7 +73,7 @@ class RunningTopology:
     ackers: AckerPool | None
 
     def pids(self) -> dict[str, list[int]]:
-        """Component → its processes; `acker` is one of them."""
+        """Component → its processes; `acker` is one of the components."""
         workers = {} if self.ackers is None else {"acker": [worker.pid for worker in self.ackers.workers()]}
         return {**self.runner.pids(), **workers}
 
@@ -113,15 +98,10 @@ def running_topology(
 ) -> Iterator[RunningTopology]:
     """Runs all components of a topology, and acker workers where trees are tracked; yields when all are ready.
 
-    Args:
-        servers: of the broker.
-        reference: to the topology.
-        variables: of the environment, for the topology's processes.
-        processes: component → how many; one each unless given.
-        ackers: workers.
+    `variables` are of the environment of its processes; `processes` is component → how many, one each unless given.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(environment(**variables))
+        stack.enter_context(patch.dict(os.environ, variables))
         manifest = load_topology(reference).manifest
         pool = None
         if manifest.acking:
@@ -165,15 +145,12 @@ class Process:
 @contextlib.contextmanager
 def running_component(servers: str, reference: str, variables: Mapping[str, str], name: str) -> Iterator[Process]:
     """Runs one component of a topology in a process."""
-    with environment(**variables):
+    with patch.dict(os.environ, variables):
         launch = Launch({"bootstrap.servers": servers}, slot=f"{name}-0", log_level=logging.WARNING)
         child = start(reference, name, launch, {})
     errors: list[str] = []
-
-    def follow() -> None:
-        errors.extend(report["error"] for report in child.reports() if "error" in report)
-
-    reader = threading.Thread(target=follow, daemon=True)
+    reports = (report["error"] for report in child.reports() if "error" in report)
+    reader = threading.Thread(target=errors.extend, args=(reports,), daemon=True)
     reader.start()
     try:
         yield Process(name, child.pid, lambda: child.is_running, lambda: " ".join(errors))
@@ -190,9 +167,10 @@ def running_component(servers: str, reference: str, variables: Mapping[str, str]
 @contextlib.contextmanager
 def running_peer(name: str, *arguments: str) -> Iterator[Process]:
     """Runs the program of a framework in its environment, or the `plain` loop in ours."""
-    plain = name not in FRAMEWORKS
-    python = sys.executable if plain else str(FRAMEWORKS[name].python())
-    program = PEERS / (f"{name}.py" if plain else f"{name}_app.py")
+    if name in FRAMEWORKS:
+        python, program = str(FRAMEWORKS[name].python()), PEERS / f"{name}_app.py"
+    else:
+        python, program = sys.executable, PEERS / f"{name}.py"
     outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with tempfile.TemporaryFile() as written:
         process = subprocess.Popen(

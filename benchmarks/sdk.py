@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks import harness
 from benchmarks.harness import Spread
-from benchmarks.topics import payloads, tracked_headers, untracked_headers
+from benchmarks.topics import payloads, tracked_headers
 from benchmarks.topologies import STREAM
 from spout_sdk import (
     BasicBolt,
@@ -184,7 +184,7 @@ def bolt(guarantee: Guarantee, kind: type[AnyBolt], tuples: int) -> float:
     task.open_session()
     task.prepare()
     source = b"source/default"
-    headers = untracked_headers(source) if guarantee == "at_most_once" else tracked_headers(source, READ)
+    headers = tracked_headers(source, READ) if guarantee != "at_most_once" else lambda: [("source", source)]
     pack = encode_tuples(payload_codec(STREAM), [(payload,) for payload in payloads(READ)])
     records = [PreparedRecord(offset, pack, headers()) for offset in range(math.ceil(tuples / READ))]
     clock = time.monotonic

@@ -29,18 +29,13 @@ WORD_COUNT: Final = "WordCount"
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A virtual environment in `.bench/NAME`.
-
-    Attributes:
-        name: of the environment.
-        package: that it is about.
-    """
+    """A virtual environment in `.bench/NAME`, and the package that it is about."""
 
     name: str
     package: str
 
     def fetch(self) -> None:
-        """Makes it, unless it is there with these versions. Raises `NotSetUpError`."""
+        """Makes it, unless it is there with these versions."""
         if self._is_there():
             return
         make = [sys.executable, "-m", "venv", "--clear", str(self._directory)]
@@ -55,20 +50,18 @@ class Environment:
         self._stamp.write_text(json.dumps(stamp, indent=2))
 
     def python(self) -> Path:
-        """Its interpreter. Raises `NotSetUpError` if it is missing, or has other versions."""
+        """Its interpreter."""
         if not self._is_there():
             raise NotSetUpError(f"{self.package} is not there, or in another version: run make bench-setup")
         return self._directory / "bin" / "python"
 
     def versions(self) -> dict[str, str]:
-        """The version of the package, and that of its Kafka client. Raises `NotSetUpError`."""
+        """The version of the package, and that of its Kafka client."""
         self.python()
         installed: dict[str, str] = json.loads(self._stamp.read_text())["versions"]
-        clients = [name for name in ("confluent-kafka", "aiokafka") if name in installed]
-        return {
-            self.package: installed[self.package],
-            **{f"{client} of {self.package}": installed[client] for client in clients},
-        }
+        client = "confluent-kafka"
+        of_client = {f"{client} of {self.package}": installed[client]} if client in installed else {}
+        return {self.package: installed[self.package], **of_client}
 
     @property
     def _directory(self) -> Path:
@@ -83,10 +76,8 @@ class Environment:
         return _HERE / "requirements" / f"{self.name}.txt"
 
     def _is_there(self) -> bool:
-        if not self._stamp.exists():
-            return False
-        requirements: str = json.loads(self._stamp.read_text())["requirements"]
-        return requirements == self._requirements.read_text()
+        expected = self._requirements.read_text()
+        return self._stamp.exists() and bool(json.loads(self._stamp.read_text())["requirements"] == expected)
 
 
 PLOTS: Final = Environment("plots", "matplotlib")
@@ -94,7 +85,7 @@ FRAMEWORKS: Final = {name: Environment(name, name) for name in ("quixstreams", "
 
 
 def fetch_storm() -> None:
-    """Fetches Storm and compiles the programs. Raises `NotSetUpError`."""
+    """Fetches Storm and compiles the programs."""
     maven = shutil.which("mvn")
     if maven is None:
         raise NotSetUpError("No `mvn` found, which fetches Apache Storm. Install Apache Maven 3.6 or newer")
@@ -113,7 +104,7 @@ def require_storm() -> None:
 
 
 def storm_program(name: str, heap_mb: int, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-    """The command that runs a program with Storm, in a heap of this size from start to end. Raises `NotSetUpError`."""
+    """The command that runs a program with Storm, in a heap of this size from start to end."""
     require_storm()
     class_path = f"{_STORM / 'classes'}:{_STORM / 'jars'}/*"
     # G1 is what Java takes by itself on any machine with two processors.

@@ -15,14 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.harness import BenchmarkError
@@ -44,11 +37,10 @@ _SAMPLE_SECONDS: Final = 0.02
 _WARM_SECONDS: Final = 1.0
 _WARM_SHARE: Final = 0.1
 _QUIET_SECONDS: Final = 1.0
+_PATIENCE_SECONDS: Final = 120.0
 
 QUIET: Final[dict[str, Any]] = {"log_level": 2}
 """Of clients that live as long as the broker, and whose connections end with it."""
-# Appended when it was appended, by the broker's clock: what is measured rests on it.
-APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
 
 
 def payloads(count: int = 1_000, seed: int = 1) -> list[bytes]:
@@ -58,12 +50,7 @@ def payloads(count: int = 1_000, seed: int = 1) -> list[bytes]:
 
 
 class Topics:
-    """The topics of one broker.
-
-    Args:
-        servers: where it is.
-        pid: of its process.
-    """
+    """The topics of one broker, whose process is `pid`."""
 
     def __init__(self, servers: str, pid: int = 0) -> None:
         self.servers = servers
@@ -84,25 +71,19 @@ class Topics:
 
     def create(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
         """Makes topics (name → partitions) that are not there yet, with the broker's append time."""
-        there = self._admin.list_topics(timeout=30).topics
-        wanted = [
-            NewTopic(name, partitions, 1, config={**APPEND_TIME, **(config or {})})
-            for name, partitions in topics.items()
-            if name not in there
-        ]
-        if wanted:
-            for future in self._admin.create_topics(wanted).values():
-                future.result(30)
-        for topic in wanted:
-            self._await_described(topic.topic)
-
-    def _await_described(self, topic: str) -> None:
-        # By the reader's own metadata: it would remember for long that it asked for an offset too early.
-        deadline = time.monotonic() + 30
-        while not self._reader.list_topics(topic, timeout=30).topics[topic].partitions:
-            if time.monotonic() > deadline:
-                raise BenchmarkError(f"the broker does not describe {topic}, which it has created")
-            time.sleep(0.1)
+        existing = self._admin.list_topics(timeout=30).topics
+        # What is measured rests on the broker's clock.
+        config = {"message.timestamp.type": "LogAppendTime", **(config or {})}
+        wanted = [NewTopic(name, count, 1, config=config) for name, count in topics.items() if name not in existing]
+        for future in self._admin.create_topics(wanted).values() if wanted else ():
+            future.result(30)
+        for name in (topic.topic for topic in wanted):
+            # By the reader's own metadata: it would remember for long that it asked for an offset too early.
+            deadline = time.monotonic() + 30
+            while not self._reader.list_topics(name, timeout=30).topics[name].partitions:
+                if time.monotonic() > deadline:
+                    raise BenchmarkError(f"the broker does not describe {name}, which it has created")
+                time.sleep(0.1)
 
     def create_for(self, manifest: Manifest) -> None:
         """Makes the topics of a topology, and publishes its manifest."""
@@ -116,10 +97,9 @@ class Topics:
         for future in self._admin.delete_topics(names).values() if names else ():
             future.result(30)
 
-    def fill(self, topic: str, records: int, headers: Callable[[], list[Any] | None] = lambda: None) -> None:
+    def fill(self, topic: str, records: int) -> None:
         """Writes so many payloads into partition 0, a record each."""
-        values = itertools.islice(itertools.cycle(payloads()), records)
-        self.write(topic, ((value, 0, headers()) for value in values))
+        self.write(topic, ((value, 0, None) for value in itertools.islice(itertools.cycle(payloads()), records)))
 
     def fill_packs(self, topic: str, stream: Stream, tuples: int, source: bytes, ack_partitions: int | None) -> None:
         """Writes so many payloads as tuples into partition 0, in full packs: the tuples are rounded up to these.
@@ -127,20 +107,13 @@ class Topics:
         Without `ack_partitions` they are untracked.
         """
         pack = encode_tuples(PackCodec(stream), [(payload,) for payload in payloads(MAX_ROWS)])
-        headers = tracked_headers(source, MAX_ROWS, ack_partitions) if ack_partitions else untracked_headers(source)
+        headers = tracked_headers(source, MAX_ROWS, ack_partitions) if ack_partitions else lambda: [("source", source)]
         self.write(topic, ((pack, 0, headers()) for _ in range(0, tuples, MAX_ROWS)))
 
     def write(self, topic: str, records: Iterable[tuple[bytes, int, list[Any] | None]]) -> None:
         """Writes records: value, partition, headers."""
-        producer = Producer(
-            {
-                "bootstrap.servers": self.servers,
-                "linger.ms": 20,
-                "compression.type": "lz4",
-                "enable.idempotence": True,
-                "queue.buffering.max.messages": 500_000,
-            }
-        )
+        settings = {"linger.ms": 20, "compression.type": "lz4", "enable.idempotence": True}
+        producer = Producer({"bootstrap.servers": self.servers, **settings, "queue.buffering.max.messages": 500_000})
         for value, partition, headers in records:
             while True:
                 try:
@@ -152,7 +125,6 @@ class Topics:
             raise BenchmarkError(f"{topic} could not be filled: the broker does not answer")
 
     def end(self, topic: str, partition: int = 0) -> int:
-        """The high watermark of a partition."""
         return int(watermarks(self._reader, TopicPartition(topic, partition), 30)[1])
 
     def read(self, topic: str, first: int, end: int, partition: int = 0) -> Iterator[Message]:
@@ -222,14 +194,7 @@ def broker(properties: Mapping[str, str] | None = None, data_dir: Path | None = 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What arrived while it was watched.
-
-    Attributes:
-        records: how many, or how many tuples.
-        seconds: between the first and the last of them, by the broker's append times.
-        cpu: process → its CPU seconds meanwhile.
-        progress: what else was counted → how much it grew.
-    """
+    """Records, or tuples, that arrived within seconds by the broker's append times, and CPU seconds meanwhile."""
 
     records: int
     seconds: float
@@ -238,7 +203,6 @@ class Flow:
 
     @property
     def rate(self) -> float:
-        """Records a second."""
         return self.records / self.seconds
 
     def cpu_us(self, process: str, records: int | None = None) -> float:
@@ -262,7 +226,6 @@ def watch(
     records: int | None,
     longest: float,
     stream: Stream | None = None,
-    patience: float = 120.0,
     progress: Callable[[], dict[str, int]] = dict,
     check: Callable[[], None] = lambda: None,
 ) -> Flow:
@@ -273,14 +236,13 @@ def watch(
     known before; there the end is where no more come for a second.
 
     Args:
-        topics: where.
-        topic: which.
+        topics: of the broker.
+        topic: that is watched.
         pids: name → processes whose CPU time is summed.
-        records: how many are going to arrive; None if that is not known.
-        stream: of the tuples whose packs arrive: then it is tuples that are counted, when all is over.
-        longest: seconds after which enough was seen.
-        patience: seconds to wait for the first record.
-        progress: what else is counted.
+        records: that are going to arrive; None if that is not known.
+        stream: of the tuples whose packs arrive: then tuples are counted, at the end.
+        longest: seconds that are measured at most.
+        progress: counts other things.
         check: raises if what is measured does not run any more.
     """
     before = topics.end(topic)
@@ -298,8 +260,8 @@ def watch(
         now = time.monotonic()
         if end == before:
             check()
-            if now - asked > patience:
-                raise BenchmarkError(f"nothing arrived in {topic} within {patience:g} s")
+            if now - asked > _PATIENCE_SECONDS:
+                raise BenchmarkError(f"nothing arrived in {topic} within {_PATIENCE_SECONDS:g} s")
         elif first is None:
             first = now
         if first is not None and start is None:
@@ -329,7 +291,7 @@ def watch(
     )
 
 
-def tracked_headers(source: bytes, tuples: int = 1, ack_partitions: int = 1) -> Callable[[], list[Any]]:
+def tracked_headers(source: bytes, tuples: int, ack_partitions: int = 1) -> Callable[[], list[Any]]:
     """Headers of a record of tuples with one anchor each; other roots each time.
 
     As those that a busy task of a spout draws, the roots of 4,096 tuples in a row share an ack partition (ADR 20).
@@ -344,8 +306,3 @@ def tracked_headers(source: bytes, tuples: int = 1, ack_partitions: int = 1) -> 
         return [("anchors", pack_ids(ids)), ("source", source)]
 
     return headers
-
-
-def untracked_headers(source: bytes) -> Callable[[], list[Any]]:
-    """Headers of a record of untracked tuples."""
-    return lambda: [("source", source)]

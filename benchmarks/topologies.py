@@ -5,7 +5,7 @@ import os
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,32 +35,15 @@ from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee
 
 REFERENCE: Final = "benchmarks.topologies:planned"
 STREAM: Final = declare({"payload": bytes})
-"""Of every component: payloads of 100 bytes."""
 _PLAN: Final = "ACKER_BENCHMARK_PLAN"
 _STAMP_BYTES: Final = 20
 
-Source = Literal["prepared", "topic", "paced", "endless"]
+Source = Literal["prepared", "topic", "paced"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run.
-
-    Attributes:
-        name: of the topology.
-        guarantee: of the topology.
-        source: `prepared` payloads at full speed, the records of a `topic`, or `paced` payloads for some seconds, or
-            `endless` paced ones until a file is there.
-        hops: bolts, one behind the other; the last emits nothing.
-        max_spout_pending: open trees.
-        ack_partitions: of the ack log.
-        topic: for the source that reads one.
-        rate: tuples a second, for the paced sources.
-        seconds: after which the paced source ends.
-        directory: where the paced source and its sink write their latencies.
-        stop: the endless source ends once this file is there.
-        columns: whether the bolts that transform take Arrow record batches.
-    """
+    """What to run: `prepared` payloads at full speed, the records of a topic, or payloads by a timetable for a time."""
 
     name: str
     guarantee: Guarantee = "at_least_once"
@@ -72,22 +55,15 @@ class Plan:
     rate: float = 0.0
     seconds: float = 0.0
     directory: str = ""
-    stop: str = ""
+    """Where the paced source and its sink write their latencies."""
     columns: bool = False
 
     @property
-    def bolts(self) -> tuple[str, ...]:
-        """Their names, in order."""
-        return (*(f"transform{number or ''}" for number in range(self.hops - 1)), "sink")
-
-    @property
     def environment(self) -> dict[str, str]:
-        """The environment variables of its processes."""
         return {_PLAN: json.dumps(asdict(self))}
 
     @classmethod
     def from_environment(cls) -> Self:
-        """The plan of this process."""
         return cls(**json.loads(os.environ[_PLAN]))
 
     def topology(self) -> Topology:
@@ -98,14 +74,14 @@ class Plan:
             max_spout_pending=self.max_spout_pending,
             message_timeout=60.0,
         )
-        sources = {"prepared": Prepared, "paced": Paced, "endless": Endless}
-        spout = KafkaSpout(self.topic, streams=(STREAM,)) if self.source == "topic" else sources[self.source]
-        builder.set_spout("source", spout)
-        source, transform = "source", TransformColumns if self.columns else Transform
-        sink = TimedSink if self.source == "paced" else Sink
-        for bolt in self.bolts:
-            builder.set_bolt(bolt, sink if bolt == "sink" else transform).shuffle_grouping(source)
+        paced, source = self.source == "paced", "source"
+        spout = Paced if paced else Prepared
+        builder.set_spout(source, KafkaSpout(self.topic, streams=(STREAM,)) if self.source == "topic" else spout)
+        for number in range(self.hops - 1):
+            bolt = f"transform{number or ''}"
+            builder.set_bolt(bolt, TransformColumns if self.columns else Transform).shuffle_grouping(source)
             source = bolt
+        builder.set_bolt("sink", TimedSink if paced else Sink).shuffle_grouping(source)
         return builder.build()
 
 
@@ -138,7 +114,6 @@ class Prepared(Spout):
             number = self.again.popleft()
         else:
             number = self.number = self.number + 1
-        # Nothing is held: the payload of a number can be had again.
         self.collector.emit(self.values[number % len(self.values)], message_id=number)
 
     def fail(self, message_id: Any, reason: Failure) -> None:
@@ -186,39 +161,9 @@ class Paced(Spout):
         result = {
             "failed": self.failed,
             "latest_emit_ms": round(self.latest * 1e3, 3),
-            "complete_ms": [round(latency * 1e3, 3) for latency in self.latencies],
+            "complete_ms": _milliseconds(self.latencies),
         }
-        Path(self.plan.directory, f"{self.plan.name}.source").write_text(json.dumps(result))
-
-
-class Endless(Prepared):
-    """So many payloads a second, until the stop file is there. What fails is emitted again."""
-
-    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
-        super().open(context, collector)
-        plan = Plan.from_environment()
-        self.context = context
-        self.rate = plan.rate
-        self.stop = Path(plan.stop)
-        self.check_at = 0.0
-        self.began = time.monotonic()
-        self.due = 0
-        self.ended = False
-
-    def next_tuple(self) -> None:
-        # A clock and a division a tuple would be a part of what is measured: what is due is worked out at once.
-        if self.number >= self.due and not self.again:
-            now = time.monotonic()
-            if now >= self.check_at:
-                self.check_at = now + 0.1
-                if not self.ended and self.stop.exists():
-                    self.ended = True
-                    self.context.count("ended")
-            if not self.ended:
-                self.due = int((now - self.began) * self.rate)
-            if self.number >= self.due:
-                return
-        super().next_tuple()
+        Path(self.plan.directory, "source").write_text(json.dumps(result))
 
 
 class Transform(BasicBolt):
@@ -231,8 +176,6 @@ class Transform(BasicBolt):
 
 
 class TransformColumns(ArrowBolt):
-    """The same, of whole columns."""
-
     streams = (STREAM,)
 
     def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
@@ -242,14 +185,12 @@ class TransformColumns(ArrowBolt):
 
 
 class Sink(BasicBolt):
-    """Takes what comes."""
-
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         pass
 
 
 class TimedSink(BasicBolt):
-    """Notes how long the payloads of a paced source took to come."""
+    """Writes how long the payloads of a paced source took."""
 
     def prepare(self, context: TaskContext) -> None:
         self.latencies = array("d")
@@ -258,6 +199,8 @@ class TimedSink(BasicBolt):
         self.latencies.append(time.monotonic() - float(tuple_.values[0][:_STAMP_BYTES]))
 
     def cleanup(self) -> None:
-        plan = Plan.from_environment()
-        latencies = [round(latency * 1e3, 3) for latency in self.latencies]
-        Path(plan.directory, f"{plan.name}.sink").write_text(json.dumps(latencies))
+        Path(Plan.from_environment().directory, "sink").write_text(json.dumps(_milliseconds(self.latencies)))
+
+
+def _milliseconds(seconds: Iterable[float]) -> list[float]:
+    return [round(each * 1e3, 3) for each in seconds]

@@ -1,7 +1,6 @@
 """A loop over confluent-kafka, as short as at least once can be: what a framework adds, it adds to this.
 
-Tuned: a full consumer polls again after 50 ms instead of a second, and larger and compressed batches. With headers, it
-hands on those that a record has, and does nothing with them.
+Tuned: a full consumer polls again after 50 ms instead of a second, and larger and compressed batches.
 """
 
 import argparse
@@ -22,7 +21,6 @@ def main() -> None:
     parser.add_argument("sink")
     parser.add_argument("group")
     parser.add_argument("--tuned", action="store_true")
-    parser.add_argument("--headers", action="store_true")
     given = parser.parse_args()
 
     def undelivered(error: Any, _message: Any) -> None:
@@ -52,7 +50,7 @@ def main() -> None:
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: stopped.append(number))
     consumer.subscribe([given.source])
-    produce, sink, with_headers = producer.produce, given.sink, given.headers
+    produce, sink = producer.produce, given.sink
     commit_at = time.monotonic() + COMMIT_SECONDS
     uncommitted = False
     while not stopped:
@@ -60,10 +58,9 @@ def main() -> None:
             if message.error() is not None:
                 sys.exit(f"not read: {message.error()}")
             value = (message.value() or b"").upper()
-            headers = message.headers() if with_headers else None
             while True:
                 try:
-                    produce(sink, value, headers=headers) if with_headers else produce(sink, value)
+                    produce(sink, value)
                     break
                 except BufferError:
                     producer.poll(0.01)

@@ -6,39 +6,7 @@
     python -m benchmarks.word_count --only ours --processes split=2 count=2 --ackers 2
     python -m benchmarks.word_count --quick --cores 3 --only ours bytewax
 
-Every contestant splits lines and counts their words, and each round ends with a comparison: its counts have to be those
-of a plain count of the same lines, or the benchmark ends with an error. Lines are those of the text as their words with
-a blank between them, from the beginning again after the end. Contestants take turns on one machine and one embedded
-broker, all processes and the broker on the same cores.
-
-- `storm`: Storm in a local cluster, one worker, bolts in Java, two ackers, counts in memory. Its tuples pass through
-  memory and its spout has the lines.
-- `pystorm`: the same with both bolts in Python, by Storm's multilang protocol.
-- `quixstreams`, `quixstreams-2`: one and two processes; lines from a topic, words through a repartition topic, counts
-  in RocksDB with a changelog topic, a record for each word to a sink.
-- `bytewax`: one process; lines from a topic, counts in memory and, every second, in the recovery store, a record for
-  each word to a sink. Words do not pass through Kafka.
-- `ours`: a topology of the SDK, counts in memory, a process for each component and one acker worker; the spout has the
-  lines.
-- `ours-arrow`: the same, with bolts that take record batches.
-- `ours-kafka`, `ours-kafka-arrow`: the same two with the lines from a topic, by a `KafkaSpout`.
-- `ours-demo`: the topology of `acker demo`, whose counts and acked lines are in SQLite.
-
-Storm, pystorm and ours have two tasks of each component and 400 open trees for each task of a spout that has the lines,
-since Storm has no default; a `KafkaSpout` has the 10,000 that are the default of ours, and the demo its own number.
-Ours has the default of 8 ack partitions. The comparison that is published is measured on an idle machine.
-
-A tuple is a line or a word. The rate, the CPU time and the latency are those of the steady part of a round, from the
-first tenth of its lines to the last. Of Storm, whose JVM is new in each round and compiles while it runs, it begins at
-the half of a round that is twice as long. Of a `KafkaSpout` it ends when as many lines are left as may be open, so that
-as many are under way at its end as at its beginning. The report also has the rate of the whole round:
-where a contestant reads its source ahead of its own work, that is the fairer one.
-
-The progress of a round is what the spouts of Storm and of ours have acked, and the records in the sink of the
-others. CPU time is that of all processes of the contestant, from `/proc`, and that of the broker where it is used.
-Complete latency, from emit to ack, is exact for Storm, and for ours within 6 %, as its histogram has buckets. Bytes are
-those of the logs of all topics that a contestant writes to, its sink included, compressed as they are. How many lines a
-round of a contestant has follows from a short round before, unless `--lines` is given.
+docs/performance.md describes the contestants, and what is measured of them.
 """
 
 import argparse
@@ -54,10 +22,9 @@ from typing import Any, Final
 from benchmarks import harness
 from benchmarks.harness import BenchmarkError
 from benchmarks.topics import broker
-from benchmarks.word_count.contestants import TASKS, Contestant, Demo, Ours, Setting
-from benchmarks.word_count.peers import KafkaPeer, Storm
+from benchmarks.word_count.contestants import Contestant, Demo, KafkaPeer, Ours, Setting, Storm
 from benchmarks.word_count.rounds import calibrated, row, run_round
-from benchmarks.word_count.topology import COUNT, LINES, SPLIT
+from benchmarks.word_count.topology import COUNT, LINES, SPLIT, TASKS
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS
 
 CONTESTANTS: Final[dict[str, Contestant]] = {
@@ -82,20 +49,19 @@ _DECIDE: Final = ("only", "lines", "seconds", "pending", "processes", "ackers", 
 
 def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Ours against each of the others, medians over medians: larger is better for us, but for the latencies."""
-    medians = {row["contestant"]: row for row in rows}
     calculated: dict[str, float] = {}
-    for ours in (name for name in medians if name.startswith("ours")):
-        for other in (name for name in medians if not name.startswith("ours")):
 
-            def ratio(name: str, column: str, above: str, below: str) -> None:
-                if column in medians[above] and column in medians[below] and medians[below][column].median:
-                    quotient = medians[above][column].median / medians[below][column].median
-                    calculated[name] = round(quotient, 3)
+    def ratio(name: str, column: str, above: dict[str, Any], below: dict[str, Any]) -> None:
+        if column in above and column in below and below[column].median:
+            calculated[name] = round(above[column].median / below[column].median, 3)
 
-            ratio(f"{ours} to {other}", "tuples_per_s", ours, other)
-            ratio(f"{ours} to {other}, by CPU time", "cpu_us_per_tuple_with_broker", other, ours)
-            for quantile in ("p50", "p99"):
-                ratio(f"{ours} to {other}, {quantile}", f"{quantile}_ms", ours, other)
+    for ours in (each for each in rows if each["contestant"].startswith("ours")):
+        for other in (each for each in rows if not each["contestant"].startswith("ours")):
+            name = f"{ours['contestant']} to {other['contestant']}"
+            ratio(name, "tuples_per_s", ours, other)
+            ratio(f"{name}, by CPU time", "cpu_us_per_tuple_with_broker", other, ours)
+            ratio(f"{name}, p50", "p50_ms", ours, other)
+            ratio(f"{name}, p99", "p99_ms", ours, other)
     return calculated
 
 
@@ -134,9 +100,8 @@ def main() -> None:
     rounds = given.rounds or (1 if given.quick else 5)
     lines = given.lines or (_QUICK_LINES if given.quick else None)
     contestants = [CONTESTANTS[name] for name in given.only or CONTESTANTS]
-    versions: dict[str, str] = {}
     for each in contestants:
-        versions |= each.versions()
+        each.versions()  # A missing peer ends the benchmark now.
     kept_in = harness.directory(given, whole=whole)
     harness.await_idle(kept_in)
     host = harness.machine()
@@ -145,32 +110,30 @@ def main() -> None:
         os.sched_setaffinity(0, given.cores)
     if os.sched_getaffinity(0) != set(given.cores):
         raise BenchmarkError(f"this machine has not all of the cores {given.cores}: choose others with --cores")
+    processes = dict(given.processes)
     with (
         tempfile.TemporaryDirectory(prefix="word-count-", ignore_cleanup_errors=True) as directory,
         broker(data_dir=Path(directory)) as topics,
     ):
         logs = Path(directory)
-        setting = Setting(topics, "", logs, 0, given.pending, dict(given.processes), given.ackers, given.ack_partitions)
+        setting = Setting(topics, "", logs, 0, given.pending, processes, given.ackers, given.ack_partitions)
         settings = {}
         for each in contestants:
             count = lines or calibrated(each, setting, logs, given.seconds)
-            settings[each.name] = replace(setting, lines=count if each.most is None else min(count, each.most))
+            settings[each.name] = replace(setting, lines=min(count, each.most or count))
             harness.say(f"{each.name}: {settings[each.name].lines:,} lines a round")
-        measured = harness.in_turn(
-            {each.name: partial(run_round, each, settings[each.name], logs) for each in contestants}, rounds
-        )
-        rows = [row(each, measured[each.name]) for each in contestants]
-        for each in contestants:
-            versions |= each.versions()
+        runs = {each.name: partial(run_round, each, settings[each.name], logs) for each in contestants}
+        rows = [row(CONTESTANTS[name], of) for name, of in harness.in_turn(runs, rounds).items()]
     compared = {
         "rounds": rounds,
         "cores": given.cores,
         "max_spout_pending": given.pending,
         "tasks": TASKS,
-        "processes": dict(given.processes),
+        "processes": processes,
         "ackers": given.ackers,
         "ack_partitions": given.ack_partitions,
     }
+    versions = {name: version for each in contestants for name, version in each.versions().items()}
     harness.publish("word_count", host, rows, compared, kept_in, versions=versions, ratios=ratios(rows))
 
 

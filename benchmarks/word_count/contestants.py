@@ -1,23 +1,31 @@
-"""The contestants: what they have in common, and ours; `peers` has the others."""
+"""The contestants of the word count: ours, Quix Streams and Bytewax over Kafka, Storm with bolts in Java or Python."""
 
 import contextlib
 import itertools
+import json
+import os
+import subprocess
+import tempfile
+import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from unittest.mock import patch
 
 from acker_cli.demo import text
 from acker_cli.demo.stores import counted_words
 from acker_cli.demo.word_count import REFERENCE as DEMO
 from acker_cli.demo.word_count import Parameters
-from benchmarks.processes import RunningTopology, environment, running_topology
+from benchmarks.harness import BenchmarkError
+from benchmarks.processes import PEERS, RunningTopology, running_peer, running_topology
+from benchmarks.setup import FRAMEWORKS, WORD_COUNT, require_storm, storm_program
 from benchmarks.topics import Topics
 from benchmarks.word_count.text import lines, plain_count
-from benchmarks.word_count.topology import LINES, REFERENCE, Words, read_counts
+from benchmarks.word_count.topology import LINES, REFERENCE, TASKS, Words, read_counts
 from spout_sdk import LatencyHistogram, load_topology
 
 FIRST: Final = 0.1
@@ -26,33 +34,26 @@ LAST: Final = 0.9
 """Share with which it ends, unless more than the rest is under way at a time."""
 PARTITIONS: Final = 2
 """Of each topic of the peers, and of the source."""
-TASKS: Final = 2
-"""Of each component of Storm, of pystorm and of ours."""
 KAFKA_PENDING: Final = 10_000
 """Open trees of a task of a `KafkaSpout`: the default of a topology."""
+_STORM_HEAP_MB: Final = 1024
+_STORM_FIRST: Final = 0.5
+"""Each round is a new JVM, which compiles while it runs."""
+_STORM_STOP_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A round.
-
-    Attributes:
-        topics: of the broker.
-        name: of the round, which is in the names of all of its topics.
-        directory: for its files.
-        lines: how many are counted.
-        pending: open trees of a task of a spout, where that is not the contestant's own.
-        processes: component of ours → how many.
-        ackers: acker workers of ours.
-        ack_partitions: of ours.
-    """
+    """A round; its name is in the names of all of its topics, `directory` is for its files."""
 
     topics: Topics
     name: str
     directory: Path
     lines: int
     pending: int
+    """Open trees of a task of a spout, where that is not the contestant's own."""
     processes: Mapping[str, int]
+    """Component of ours → how many; as `ackers` and `ack_partitions` of ours alone."""
     ackers: int
     ack_partitions: int
 
@@ -68,13 +69,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The counts of a round.
-
-    Attributes:
-        counts: word → how often.
-        failed: trees that failed and came again.
-        p50_ms, p99_ms: complete latency in the steady part; None where there is none.
-    """
+    """The counts of a round, the trees that failed and came again, and the complete latency in the steady part."""
 
     counts: Counter[str]
     failed: int = 0
@@ -82,26 +77,18 @@ class Counted:
     p99_ms: float | None = None
 
 
-class Run(ABC):
-    """A contestant that runs; `total` is what it has to process, in the unit of `done`."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A contestant that runs: `total` is what it has to process, in the unit of `done`."""
 
     total: int
-
-    @abstractmethod
-    def done(self) -> int:
-        """What it has processed."""
-
-    @abstractmethod
-    def pids(self) -> Sequence[int]:
-        """The processes that it was started as; they may have started others."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raises if it has ended before its time."""
-
-    @abstractmethod
-    def counted(self) -> Counted:
-        """What it counted; its processes have ended."""
+    pids: Sequence[int]
+    """The processes that it was started as; they may have started others."""
+    done: Callable[[], int]
+    check: Callable[[], None]
+    """Raises if it has ended before its time."""
+    counted: Callable[[], Counted]
+    """Called when its processes have ended."""
 
 
 class Contestant(ABC):
@@ -109,19 +96,21 @@ class Contestant(ABC):
 
     Attributes:
         name: as in `--only`.
-        lines: of the first, short round, from which it is worked out how many a round takes.
+        lines: of the first, short round, from which the length of a round is calculated.
         most: lines that there are; None for any number.
         first: share of a round with which its steady part begins.
+        window: lines that may be under way at a time, if that is a large part of a round.
         on_kafka: whether it uses the broker, whose CPU time is a part of its own then.
     """
 
+    most: int | None = None
+    first = FIRST
+    window = 0
     on_kafka = True
 
-    def __init__(self, name: str, lines: int, most: int | None = None, first: float = FIRST) -> None:
+    def __init__(self, name: str, lines: int) -> None:
         self.name = name
         self.lines = lines
-        self.most = most
-        self.first = first
 
     def versions(self) -> dict[str, str]:
         """Of what is not ours. Raises `NotSetUpError` if it is missing."""
@@ -131,13 +120,9 @@ class Contestant(ABC):
     def run(self, setting: Setting) -> AbstractContextManager[Run]:
         """Starts it, and stops it at the end."""
 
-    def window(self) -> int:
-        """Lines that may be under way at a time, if that is a large part of a round."""
-        return 0
-
     def part(self, lines: int) -> tuple[float, float]:
         """Shares of a round between which it is steady; of one that is too short, the usual ones."""
-        last = 1 - self.window() / lines
+        last = 1 - self.window / lines
         return self.first, min(LAST, last) if last > 2 * self.first else LAST
 
     def expected(self, count: int) -> Counter[str]:
@@ -149,91 +134,42 @@ class Contestant(ABC):
         return topic.partition(".")[2]
 
 
-class OurRun(Run):
-    """A topology of the SDK that runs; its progress is that of the stats, twice a second."""
-
-    def __init__(self, running: RunningTopology, setting: Setting, part: tuple[float, float], *, demo: bool) -> None:
-        self.total = setting.lines
-        self._running = running
-        self._directory = setting.directory
-        self._part = part
-        self._demo = demo
-        self._reports: list[tuple[int, LatencyHistogram]] = [(0, LatencyHistogram())]
-        self._failures: Mapping[str, Mapping[str, int]] = {}
-
-    def done(self) -> int:
-        stats = self._running.runner.stats()[LINES]
-        if stats.acked > self._reports[-1][0]:
-            self._reports.append((stats.acked, stats.complete_latency))
-        return stats.acked
-
-    def pids(self) -> Sequence[int]:
-        return [pid for pids in self._running.pids().values() for pid in pids]
-
-    def check(self) -> None:
-        self._running.check()
-        self._failures = self._running.failures()
-
-    def counted(self) -> Counted:
-        counts = counted_words(self._directory) if self._demo else read_counts(self._directory)
-        latency = self._latency()
-        failed = sum(self._failures.get(LINES, {}).values())
-        return Counted(counts, failed, latency.quantile(0.5) * 1e3, latency.quantile(0.99) * 1e3)
-
-    def _latency(self) -> LatencyHistogram:
-        """Of the acks that were reported in the steady part; of all, where that is between two reports."""
-        first, last = (share * self.total for share in self._part)
-        within = [each for acked, each in self._reports if first <= acked <= last]
-        return within[-1].since(within[0]) if len(within) > 1 else self._reports[-1][1]
-
-
 class Ours(Contestant):
-    """A topology of `benchmarks.word_count.topology`.
-
-    Args:
-        name: of the contestant.
-        lines: of its first round.
-        topic: whether its lines come from a topic, by a `KafkaSpout`.
-        columns: whether its bolts take record batches.
-    """
+    """The topology of `benchmarks.word_count.topology`: its lines from a topic, its bolts by record batches, or not."""
 
     def __init__(self, name: str, lines: int, *, topic: bool = False, columns: bool = False) -> None:
         super().__init__(name, lines)
         self._topic = topic
         self._columns = columns
+        self.window = KAFKA_PENDING * TASKS if topic else 0
 
     @contextlib.contextmanager
     def run(self, setting: Setting) -> Iterator[Run]:
-        variables = Words(
+        words = Words(
             setting.name,
             str(setting.directory),
             setting.lines,
-            topic=setting.source() if self._topic else "",
-            tasks=TASKS,
-            pending=KAFKA_PENDING if self._topic else setting.pending,
-            ack_partitions=setting.ack_partitions,
-            columns=self._columns,
-        ).environment
-        with _running(setting, REFERENCE, variables) as running:
+            setting.source() if self._topic else "",
+            KAFKA_PENDING if self._topic else setting.pending,
+            setting.ack_partitions,
+            self._columns,
+        )
+        with _running(setting, REFERENCE, words.environment) as running:
             # The lines begin once all processes are ready.
             (setting.directory / "go").touch()
-            yield OurRun(running, setting, self.part(setting.lines), demo=False)
-
-    def window(self) -> int:
-        return KAFKA_PENDING * TASKS if self._topic else 0
+            yield _our_run(running, setting, self.part(setting.lines), read_counts)
 
 
 class Demo(Contestant):
     """The topology of `acker demo`, whose counts and acked lines are in SQLite."""
 
-    def __init__(self, name: str, lines: int) -> None:
-        super().__init__(name, lines, len(text.lines()))
+    most = len(text.lines())
 
     @contextlib.contextmanager
     def run(self, setting: Setting) -> Iterator[Run]:
         variables = Parameters(setting.name, setting.directory, lines=setting.lines).to_environment()
         with _running(setting, DEMO, variables) as running:
-            yield OurRun(running, setting, self.part(setting.lines), demo=True)
+            yield _our_run(running, setting, self.part(setting.lines), counted_words)
 
     def expected(self, count: int) -> Counter[str]:
         return text.plain_count(count)
@@ -241,8 +177,156 @@ class Demo(Contestant):
 
 @contextlib.contextmanager
 def _running(setting: Setting, reference: str, variables: Mapping[str, str]) -> Iterator[RunningTopology]:
-    with environment(**variables):
+    with patch.dict(os.environ, variables):
         setting.topics.create_for(load_topology(reference).manifest)
     servers = setting.topics.servers
     with running_topology(servers, reference, variables, setting.processes, setting.ackers) as running:
         yield running
+
+
+def _our_run(
+    running: RunningTopology, setting: Setting, part: tuple[float, float], counts: Callable[[Path], Counter[str]]
+) -> Run:
+    """Progress and latencies are those of the stats, twice a second."""
+    reports = [(0, LatencyHistogram())]
+    failed: dict[str, int] = {}
+
+    def done() -> int:
+        stats = running.runner.stats()[LINES]
+        if stats.acked > reports[-1][0]:
+            reports.append((stats.acked, stats.complete_latency))
+        return stats.acked
+
+    def check() -> None:
+        running.check()
+        failed.update(running.failures().get(LINES, {}))
+
+    def counted() -> Counted:
+        first, last = (share * setting.lines for share in part)
+        within = [latency for acked, latency in reports if first <= acked <= last]
+        # Of the acks that were reported in the steady part; of all, where that is between two reports.
+        latency = within[-1].since(within[0]) if len(within) > 1 else reports[-1][1]
+        p50, p99 = (latency.quantile(share) * 1e3 for share in (0.5, 0.99))
+        return Counted(counts(setting.directory), sum(failed.values()), p50, p99)
+
+    pids = [pid for pids in running.pids().values() for pid in pids]
+    return Run(setting.lines, pids, done, check, counted)
+
+
+class KafkaPeer(Contestant):
+    """A framework that reads and writes Kafka topics, in processes that share the work."""
+
+    def __init__(self, name: str, framework: str, lines: int, processes: int = 1) -> None:
+        super().__init__(name, lines)
+        self._framework = framework
+        self._processes = processes
+
+    def versions(self) -> dict[str, str]:
+        return FRAMEWORKS[self._framework].versions()
+
+    @contextlib.contextmanager
+    def run(self, setting: Setting) -> Iterator[Run]:
+        topics, source, sink = setting.topics, setting.source(), f"{setting.name}.sink"
+        topics.create({sink: PARTITIONS})
+        with contextlib.ExitStack() as stack:
+            processes = []
+            for number in range(self._processes):
+                own = setting.directory / str(number)
+                own.mkdir()
+                arguments = [topics.servers, source, sink, setting.name, "--words", str(own)]
+                processes.append(stack.enter_context(running_peer(self._framework, *arguments)))
+
+            def done() -> int:
+                return sum(topics.end(sink, partition) for partition in range(PARTITIONS))
+
+            def check() -> None:
+                for process in processes:
+                    process.check()
+
+            def counted() -> Counted:
+                counts: Counter[str] = Counter()
+                for partition in range(PARTITIONS):
+                    for message in topics.read(sink, 0, topics.end(sink, partition), partition):
+                        # A word has a record for each time that it came: the largest count is the last.
+                        word, count = (message.key() or b"").decode(), int(message.value() or b"0")
+                        counts[word] = max(counts[word], count)
+                return Counted(counts)
+
+            pids = [process.pid for process in processes]
+            yield Run(plain_count(setting.lines).total(), pids, done, check, counted)
+
+    def kind(self, topic: str) -> str:
+        return next((kind for kind in ("repartition", "changelog") if topic.startswith(kind)), "sink")
+
+
+class Storm(Contestant):
+    """Storm in a local cluster of one worker; bolts by the multilang protocol in a framework's environment, or Java."""
+
+    first = _STORM_FIRST
+    on_kafka = False
+
+    def __init__(self, name: str, lines: int, framework: str | None = None) -> None:
+        super().__init__(name, lines)
+        self._framework = framework
+        self._versions: dict[str, str] = {}
+
+    def versions(self) -> dict[str, str]:
+        """Of pystorm, and after a round of Storm and Java."""
+        require_storm()
+        return self._versions | ({} if self._framework is None else FRAMEWORKS[self._framework].versions())
+
+    @contextlib.contextmanager
+    def run(self, setting: Setting) -> Iterator[Run]:
+        directory = setting.directory
+        file = directory / "text"
+        file.write_text("\n".join(lines()) + "\n")
+        arguments = [file, setting.lines, TASKS, setting.pending, directory, self.first]
+        if self._framework is not None:
+            arguments.append(FRAMEWORKS[self._framework].python())
+            arguments += [PEERS / f"{self._framework}_{bolt}.py" for bolt in ("split", "count")]
+        # Its ZooKeeper and its supervisor keep files; they go with those of the round.
+        options = [f"-Djava.io.tmpdir={directory}"]
+        command = storm_program(WORD_COUNT, _STORM_HEAP_MB, *map(str, arguments), options=options)
+        # Ten times a second it prints its progress, at its end its latencies and versions.
+        progress: dict[str, Any] = {"acked": 0, "failed": 0}
+
+        def follow(output: Iterator[str]) -> None:
+            for line in output:
+                if line.endswith("\n"):
+                    progress.update(json.loads(line))
+
+        def check() -> None:
+            if process.poll() is not None and progress["acked"] < setting.lines:
+                errors.seek(0)
+                raise BenchmarkError(f"Storm has ended: {errors.read().decode(errors='replace')[-2_000:]}")
+
+        def counted() -> Counted:
+            if "p50_ms" not in progress:
+                raise BenchmarkError(f"Storm did not print its latencies within {_STORM_STOP_SECONDS:g} s")
+            latencies = progress["p50_ms"], progress["p99_ms"]
+            return Counted(read_counts(directory), progress["failed"], *latencies)
+
+        with (
+            tempfile.TemporaryFile() as errors,
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+                cwd=directory,
+            ) as process,
+        ):
+            reader = threading.Thread(target=follow, args=(process.stdout,), daemon=True)
+            reader.start()
+            try:
+                yield Run(setting.lines, [process.pid], lambda: int(progress["acked"]), check, counted)
+            finally:
+                # It ends once its counts are written.
+                if progress["acked"] >= setting.lines:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(_STORM_STOP_SECONDS)
+                process.kill()
+                reader.join()
+                self._versions = dict(progress.get("versions", {}))

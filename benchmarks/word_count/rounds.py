@@ -25,14 +25,7 @@ _PATIENCE_SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The progress of a round.
-
-    Attributes:
-        at: seconds, of the monotonic clock.
-        done: what was processed.
-        cpu: seconds of the contestant's processes.
-        broker: CPU seconds of the broker.
-    """
+    """What was processed at a time, and CPU seconds of the contestant's processes and of the broker until then."""
 
     at: float
     done: float
@@ -51,11 +44,7 @@ class Steady:
 
 
 def steady(samples: Sequence[Sample], total: int, first: float = FIRST, last: float = LAST) -> Steady:
-    """What happened between two shares of a round, of which `total` is what there was to process.
-
-    Raises:
-        BenchmarkError: if no time passed meanwhile.
-    """
+    """What happened between two shares of a round, of which `total` is what there was to process."""
     begin, end = _between(samples, first * total), _between(samples, last * total)
     if end.at - begin.at <= 0:
         raise BenchmarkError("a round was over before it was sampled: take more --lines")
@@ -76,21 +65,14 @@ def _between(samples: Sequence[Sample], done: float) -> Sample:
 
 
 def watch(run: Run, broker: int) -> list[Sample]:
-    """Watches until all is done; `broker` is its process id.
-
-    Returns:
-        A sample for each time that something was done, and one before the first.
-
-    Raises:
-        BenchmarkError: if it ends before, or nothing is done for two minutes.
-    """
+    """Watches until all is done: a sample for each time that something was done, and one before the first."""
     samples: list[Sample] = []
     pids: list[int] = []
     moved = time.monotonic()
     while True:
         done = run.done()
         if not pids and done:
-            pids = descendants(run.pids())
+            pids = descendants(run.pids)
             # What was spent before it was known which processes spend it counts as start-up.
             samples[:] = [Sample(each.at, each.done, _cpu(pids), cpu_seconds(broker)) for each in samples]
         now = time.monotonic()
@@ -124,16 +106,7 @@ def log_bytes(logs: Path, name: str, kind: Callable[[str], str]) -> dict[str, in
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round that was measured.
-
-    Attributes:
-        lines: that were counted.
-        tuples: lines and words.
-        steady: its steady part.
-        seconds: of all of it, from the last sample at which nothing was done.
-        counted: what was counted.
-        bytes: kind of topic → bytes of its log.
-    """
+    """A round that was measured: `seconds` are all, from the last sample at which nothing was done."""
 
     lines: int
     tuples: int
@@ -141,9 +114,9 @@ class Round:
     seconds: float
     counted: Counted
     bytes: Mapping[str, int]
+    """Kind of topic → bytes of its log."""
 
     def figures(self) -> dict[str, float]:
-        """The figures of each round; CPU time in microseconds a tuple."""
         tuples = self.steady.share * self.tuples
         return {
             "tuples_per_s": tuples / self.steady.seconds,
@@ -154,21 +127,12 @@ class Round:
         }
 
     def __str__(self) -> str:
-        figures, p50, p99 = self.figures(), self.counted.p50_ms, self.counted.p99_ms
-        latency = "" if p50 is None else f", p50 {p50:.1f} ms, p99 {p99:.1f} ms"
-        return (
-            f"{figures['tuples_per_s']:,.0f} tuples/s, {figures['cpu_us_per_tuple']:.2f} us a tuple, "
-            f"{figures['cpu_us_per_tuple_with_broker']:.2f} with the broker, "
-            f"{figures['kafka_bytes_per_tuple']:.1f} bytes{latency}"
-        )
+        figures = {**self.figures(), "p50_ms": self.counted.p50_ms, "p99_ms": self.counted.p99_ms}
+        return ", ".join(f"{name} {value:,.2f}" for name, value in figures.items() if value is not None)
 
 
 def run_round(contestant: Contestant, setting: Setting, logs: Path) -> Round:
-    """One round, in a directory and with topics of its own; `logs` is the broker's data directory.
-
-    Raises:
-        BenchmarkError: if a count is wrong, or trees failed.
-    """
+    """One round, in a directory and with topics of its own; `logs` is the broker's data directory."""
     name = f"words-{contestant.name}-{uuid.uuid4().hex[:8]}"
     directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))
     setting = replace(setting, name=name, directory=directory)
@@ -193,12 +157,9 @@ def calibrated(contestant: Contestant, setting: Setting, logs: Path, seconds: fl
     """How many lines a round of so many seconds has, by a short round; more where a larger part of it is left out."""
     short = run_round(contestant, replace(setting, lines=contestant.lines), logs)
     steady_lines = (LAST - FIRST) * seconds * short.steady.share * short.lines / short.steady.seconds
-    wanted = max(
-        steady_lines / (LAST - contestant.first), (steady_lines + contestant.window()) / (1 - contestant.first)
-    )
+    wanted = max(steady_lines / (LAST - contestant.first), (steady_lines + contestant.window) / (1 - contestant.first))
     # In whole thousands, so that contestants that are about as fast share a source.
-    count = max(1, round(wanted / 1000)) * 1000
-    return count if contestant.most is None else min(count, contestant.most)
+    return max(1, round(wanted / 1000)) * 1000
 
 
 def check(contestant: Contestant, lines: int, counted: Counted) -> None:
@@ -209,8 +170,7 @@ def check(contestant: Contestant, lines: int, counted: Counted) -> None:
             since such a round shows something else.
     """
     expected = contestant.expected(lines)
-    lost = expected - counted.counts
-    repeated = counted.counts - expected
+    lost, repeated = expected - counted.counts, counted.counts - expected
     if lost or (repeated and not counted.failed):
         raise BenchmarkError(
             f"{contestant.name} counted {lines:,} lines wrongly: {lost.total():,} words of {expected.total():,} are "
@@ -224,7 +184,7 @@ def row(contestant: Contestant, rounds: Sequence[Round]) -> dict[str, Any]:
     """A row of the result."""
     figures = [each.figures() for each in rounds]
     latencies = {
-        name: Spread.of([value for each in rounds if (value := getattr(each.counted, name)) is not None], 2)
+        name: Spread.of([getattr(each.counted, name) for each in rounds], 2)
         for name in ("p50_ms", "p99_ms")
         if getattr(rounds[0].counted, name) is not None
     }

@@ -1,4 +1,4 @@
-"""The word count as a topology of the SDK, in processes of its own, with its plan in the environment.
+"""The word count as a topology of the SDK, with its plan in the environment.
 
 lines (2 tasks) ──shuffle──▶ split (2 tasks) ──fields: word──▶ count (2 tasks)
 """
@@ -32,13 +32,13 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS
 
 REFERENCE: Final = "benchmarks.word_count.topology:topology"
 LINES: Final = "lines"
 SPLIT: Final = "split"
 COUNT: Final = "count"
-MESSAGE_TIMEOUT: Final = 30.0
+TASKS: Final = 2
+"""Of each component of Storm, of pystorm and of ours."""
 _PLAN: Final = "ACKER_BENCHMARK_WORDS"
 _LINE: Final = declare({"line": str})
 _WORD: Final = declare({"word": str})
@@ -46,36 +46,22 @@ _WORD: Final = declare({"word": str})
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What to run.
-
-    Attributes:
-        name: of the topology.
-        directory: where the counts go; the lines begin once the file `go` is there.
-        lines: how many are emitted, where they do not come from a topic.
-        topic: where they come from; empty for the spout that has them.
-        tasks: of each component.
-        pending: open trees of a task of the spout.
-        ack_partitions: of the ack log.
-        columns: whether bolts take record batches of Arrow.
-    """
+    """What to run: so many lines, or those of a topic; counts go to the directory."""
 
     name: str
     directory: str
     lines: int
-    topic: str = ""
-    tasks: int = 2
-    pending: int = 400
-    ack_partitions: int = DEFAULT_ACK_PARTITIONS
-    columns: bool = False
+    topic: str
+    pending: int
+    ack_partitions: int
+    columns: bool
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables of its processes."""
         return {_PLAN: json.dumps(asdict(self))}
 
     @classmethod
     def from_environment(cls) -> Self:
-        """The plan of this process."""
         return cls(**json.loads(os.environ[_PLAN]))
 
 
@@ -107,8 +93,6 @@ class Lines(Spout):
 
 
 class Split(BasicBolt):
-    """Emits the words of a line."""
-
     streams = (_WORD,)
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
@@ -117,8 +101,6 @@ class Split(BasicBolt):
 
 
 class ColumnSplit(ArrowBolt):
-    """Emits the words of many lines at a time."""
-
     streams = (_WORD,)
 
     def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
@@ -128,8 +110,6 @@ class ColumnSplit(ArrowBolt):
 
 
 class Count(BatchBolt):
-    """Counts words in memory."""
-
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         self.collector = collector
         self.counts: Counter[str] = Counter()
@@ -143,8 +123,6 @@ class Count(BatchBolt):
 
 
 class ColumnCount(ArrowBolt):
-    """Counts many words at a time, in memory."""
-
     def prepare(self, context: TaskContext) -> None:
         self.counts: Counter[str] = Counter()
 
@@ -181,12 +159,12 @@ def topology() -> Topology:
         plan.name,
         ack_partitions=plan.ack_partitions,
         max_spout_pending=plan.pending,
-        message_timeout=MESSAGE_TIMEOUT,
+        message_timeout=30.0,
     )
     spout = KafkaSpout(plan.topic, streams=(_LINE,)) if plan.topic else Lines
     split = ColumnSplit if plan.columns else Split
     count = ColumnCount if plan.columns else Count
-    builder.set_spout(LINES, spout, tasks=plan.tasks)
-    builder.set_bolt(SPLIT, split, tasks=plan.tasks).shuffle_grouping(LINES)
-    builder.set_bolt(COUNT, count, tasks=plan.tasks).fields_grouping(SPLIT, "word")
+    builder.set_spout(LINES, spout, tasks=TASKS)
+    builder.set_bolt(SPLIT, split, tasks=TASKS).shuffle_grouping(LINES)
+    builder.set_bolt(COUNT, count, tasks=TASKS).fields_grouping(SPLIT, "word")
     return builder.build()
