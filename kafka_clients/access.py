@@ -3,7 +3,7 @@
 Read and Write imply Describe, so that is no permission of its own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, Literal
@@ -60,47 +60,37 @@ _DONE: Final[Mapping[Operation, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What may be done with one resource, or with all whose names begin alike.
-
-    Attributes:
-        prefixed: whether the name is a beginning.
-        optional: whether the role does its work without it as well.
-    """
+    """What may be done with one resource, or with all whose names begin alike."""
 
     resource: Resource
     name: str
     operations: Operations
-    prefixed: bool = False
-    optional: bool = False
+    prefixed: bool = False  # whether the name is a beginning
+    optional: bool = False  # whether the role does its work without it as well
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A user of Kafka for a topology.
-
-    Attributes:
-        is_component: whether it is a spout or a bolt; one may be called `operator`.
-        note: what cannot be known from the topology; empty if there is nothing.
-    """
+    """A user of Kafka for a topology."""
 
     name: str
     title: str
     permissions: tuple[Permission, ...]
-    is_component: bool = False
-    note: str = ""
+    is_component: bool = False  # whether it is a spout or a bolt; one may be called `operator`
+    note: str = ""  # what cannot be known from the topology
 
     @property
     def topics(self) -> dict[str, Operations]:
         """Its operations on the topics that are named one by one."""
-        return {
-            each.name: each.operations for each in self.permissions if each.resource == "topic" and not each.prefixed
-        }
+        return {each.name: each.operations for each in self._topics()}
 
     @property
     def needed_topics(self) -> dict[str, Operations]:
         """Those that it cannot do without."""
-        optional = {each.name for each in self.permissions if each.optional}
-        return {topic: operations for topic, operations in self.topics.items() if topic not in optional}
+        return {each.name: each.operations for each in self._topics() if not each.optional}
+
+    def _topics(self) -> Iterator[Permission]:
+        return (each for each in self.permissions if each.resource == "topic" and not each.prefixed)
 
 
 def roles(
@@ -112,10 +102,8 @@ def roles(
 ) -> list[Role]:
     """All roles that do a topology's work; not the viewer, who reads everything and is needed for nothing.
 
-    Args:
-        sources: spout → what it reads, where that is known.
-        targets: `KafkaBolt` → the topic that it writes to, where that is known.
-        before_2_8: whether for brokers older than 2.8, which want a permission of its own for idempotent producers.
+    Sources of spouts and targets of `KafkaBolt`s are given by component, where they are known. Brokers before 2.8 want
+    a permission of its own for idempotent producers.
     """
     reads, writes = sources or {}, targets or {}
     producers = [acker_role(manifest)] if manifest.acking else []
@@ -246,11 +234,3 @@ def shortfall(needed: Operations, allowed: Iterable[str] | None) -> str:
         return "has no DESCRIBE ACL for this user"
     missing = [_DONE[each] for each in needed if each.name not in may and each in _DONE]
     return f"may not be {' or '.join(missing)} by this user" if missing else ""
-
-
-def no_entry(servers: object, why: str) -> str:
-    """The error of a broker that can be reached, but not connected to."""
-    return (
-        f"authentication or TLS handshake with {servers} failed ({why}): check security.protocol and the "
-        "sasl. and ssl. settings, which acker config show lists"
-    )

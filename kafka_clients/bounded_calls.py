@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -22,22 +23,21 @@ _LOOK_S: Final = 0.5
 _running: Final[set["_Call"]] = set()
 
 
+@dataclass(eq=False)
 class _Call:
-    """One that has not returned. Its time is counted in looks, so that it stops while the process is stopped."""
-
-    def __init__(self, seconds: float, what: str) -> None:
-        self.seconds = seconds
-        self.what = what
-        self.looks = math.ceil(seconds / _LOOK_S) + 1
-        error = sys.exc_info()[1]
-        self.cause = "" if error is None else f". Before, the process was to end because of {error!r}"
+    seconds: float
+    what: str
+    looks: int  # its time is counted in looks, so that it stops while the process is stopped
+    cause: str
 
 
 @contextmanager
 def bounded(seconds: float, what: str) -> Iterator[None]:
     """Ends the process with code 1 if its body takes longer; `what` names the call in the log."""
     _watch()
-    call = _Call(seconds, what)
+    error = sys.exc_info()[1]
+    cause = "" if error is None else f". Before, the process was to end because of {error!r}"
+    call = _Call(seconds, what, math.ceil(seconds / _LOOK_S) + 1, cause)
     _running.add(call)
     try:
         yield

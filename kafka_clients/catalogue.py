@@ -4,22 +4,21 @@ Every call is bounded in time. Kafka's errors become those of `kafka_clients.err
 broker answers in time, `AccessError` if authentication fails, and those that a method names.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType, TopicDescription
 
 from kafka_clients.access import ACKER, OPERATOR, Role, remedy, shortfall
-from kafka_clients.client_settings import for_consumer, for_producer
+from kafka_clients.client_settings import for_producer
 from kafka_clients.contact import FIRST_S, QUIET, REFUSED, Contact
 from kafka_clients.errors import BrokerUnreachableError, TopicError, UnknownTopologyError
+from kafka_clients.log_reader import LogReader
 from kafka_clients.stats_publisher import StatsPublisher
 from kafka_clients.topic_watch import TopicWatch
-from kafka_clients.watermarks import watermarks
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic
@@ -38,17 +37,13 @@ class Catalogue:
 
     Args:
         kafka: librdkafka properties.
-        contact_s: how long a broker may take to answer, in seconds.
+        contact_s: how long a broker may take to answer.
         group: in whose name manifests are read, because the user may have an ACL for no other; it is not joined.
-        first_s: how long the brokers may take to answer for the first time, in seconds.
+        first_s: how long the brokers may take to answer for the first time.
     """
 
     def __init__(
-        self,
-        kafka: KafkaSettings,
-        contact_s: float = CONTACT_S,
-        group: str = CATALOGUE_GROUP,
-        first_s: float = FIRST_S,
+        self, kafka: KafkaSettings, contact_s: float = CONTACT_S, group: str = CATALOGUE_GROUP, first_s: float = FIRST_S
     ) -> None:
         self._kafka = dict(kafka)
         self._contact_s = contact_s
@@ -70,38 +65,34 @@ class Catalogue:
         """The id of a topic, which another one of its name does not have; None if there is none."""
         with self._contact():
             asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=contact_s or self._contact_s)
-            return _result(asked[topic], lambda found: str(found.topic_id), _ABSENT)
+            return _result(asked[topic], lambda described: str(described.topic_id), _ABSENT)
 
     def await_brokers(self, count: int, seconds: float) -> None:
         """Waits until so many brokers are up: a topic cannot have more replicas than there are brokers."""
         deadline = time.monotonic() + seconds
-        pause = threading.Event()
         while True:
             left = deadline - time.monotonic()
-            found: int | str
+            up: int | str
             try:
                 # A future, which Ctrl-C interrupts.
                 asked = self._admin.describe_cluster(request_timeout=max(_SHORTEST_CONTACT_S, left))
-                found = len(asked.result().nodes)
-                if found >= count:
+                up = len(asked.result().nodes)
+                if up >= count:
                     return
             except KafkaException as error:
-                found = error.args[0].str()
+                up = error.args[0].str()
             if left <= 0:
                 raise BrokerUnreachableError(
-                    f"brokers needed: {count}; found after {seconds:g} s: {found}. Start more, or create topics with "
+                    f"brokers needed: {count}; found after {seconds:g} s: {up}. Start more, or create topics with "
                     "fewer copies: --set topics.replication_factor=1"
                 )
-            pause.wait(_LOOK_S)
+            time.sleep(_LOOK_S)
 
     def create_topics(self, manifest: Manifest, replication_factor: int = -1) -> list[str]:
         """Creates the topics of a topology that do not exist yet, and returns their names.
 
-        Raises `TopicError` if a topic cannot be created, or exists and is not as it has to be.
-
-        Args:
-            manifest: of the topology.
-            replication_factor: of each topic; -1 takes the broker's default.
+        A replication factor of -1 is the broker's default. Raises `TopicError` if a topic cannot be created, or exists
+        and is not as it has to be.
         """
         specs = topic_specs(manifest)
         existing = self.topics()
@@ -123,17 +114,14 @@ class Catalogue:
         return [*new]
 
     def problems(self, specs: list[TopicSpec]) -> list[TopicError]:
-        """What is wrong with topics, each finding with what to do; empty if they are as they have to be."""
+        """What is wrong with topics; empty if they are as they have to be."""
         existing = self.topics()
         allowed = self.allowed(spec.name for spec in specs if spec.name not in existing)
         configs = self._configs([spec.name for spec in specs if existing.get(spec.name) == spec.partitions])
         return [problem for spec in specs for problem in _problems(spec, existing, allowed, configs)]
 
     def check_access(self, role: Role) -> None:
-        """Checks the ACLs of this user for the topics of a role; topics that do not exist are skipped.
-
-        Raises `TopicError` if one is missing.
-        """
+        """Raises `TopicError` if this user lacks an ACL for a topic of a role that exists."""
         allowed = self.allowed(role.needed_topics)
         for topic, needed in role.needed_topics.items():
             if lacking := shortfall(needed, allowed[topic]):
@@ -144,7 +132,7 @@ class Catalogue:
         topic = acks_topic(manifest.topology)
         config = self._configs([topic]).get(topic)
         if config is None:
-            raise _missing(topic)
+            raise TopicError.missing(topic)
         return short_retention(manifest, config)
 
     def watched(self, topics: list[str]) -> TopicWatch:
@@ -181,10 +169,7 @@ class Catalogue:
             raise BrokerUnreachableError(f"the manifest of {topology} could not be {done}: {why}")
 
     def manifest(self, topology: str) -> Manifest:
-        """The manifest of a topology.
-
-        Raises `UnknownTopologyError`, which names those that there are, or `ManifestError` if it cannot be read.
-        """
+        """The manifest of a topology. Raises `UnknownTopologyError`, or `ManifestError` if it cannot be read."""
         values = self._published()
         if topology not in values:
             raise UnknownTopologyError(topology, sorted(values))
@@ -206,32 +191,16 @@ class Catalogue:
             if hidden := shortfall((), self.allowed([TOPOLOGIES_TOPIC])[TOPOLOGIES_TOPIC]):
                 raise TopicError(TOPOLOGIES_TOPIC, f"{hidden}: {remedy()}")
             return {}
-        values: dict[str, bytes] = {}
-        settings = {"group.id": self._group, "enable.auto.commit": False, "fetch.wait.max.ms": 50}
-        consumer = Consumer({**for_consumer({**QUIET, **self._kafka}), **settings})
-        try:
-            with self._contact():
-                low, high = watermarks(consumer, TopicPartition(TOPOLOGIES_TOPIC, 0), self._contact_s)
-            consumer.assign([TopicPartition(TOPOLOGIES_TOPIC, 0, low)])
-            deadline = time.monotonic() + self._contact_s
-            while consumer.position([TopicPartition(TOPOLOGIES_TOPIC, 0)])[0].offset < high and low < high:
-                if time.monotonic() > deadline:
-                    raise BrokerUnreachableError(
-                        f"{TOPOLOGIES_TOPIC} could not be read within {self._contact_s:g} s: check the brokers"
-                    )
-                for message in consumer.consume(500, 0.1):
-                    error, key, value = message.error(), message.key(), message.value()
-                    if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        raise TopicError(TOPOLOGIES_TOPIC, f"may not be read by this user: {remedy()}")
-                    if error or key is None:
-                        continue
-                    if value is None:
-                        values.pop(key.decode(errors="replace"), None)
-                    else:
-                        values[key.decode(errors="replace")] = value
-        finally:
-            consumer.close()
-        return values
+        values: dict[str, bytes | None] = {}
+
+        def take(message: Message) -> None:
+            if (key := message.key()) is not None:
+                values[key.decode(errors="replace")] = message.value()
+
+        kafka = {**QUIET, **self._kafka}
+        with LogReader(kafka, group=self._group, role=None, silence_s=self._contact_s) as reader:
+            reader.read("manifests", reader.stretches([(TOPOLOGIES_TOPIC, 0)]), take)
+        return {topology: value for topology, value in values.items() if value is not None}
 
     def _configs(self, topics: list[str]) -> dict[str, dict[str, str | None] | None]:
         """The settings of topics; None for one that the broker that was asked does not know yet, or no more."""
@@ -243,9 +212,7 @@ class Catalogue:
             for resource, result in self._admin.describe_configs(resources, request_timeout=self._contact_s).items():
                 try:
                     configs[resource.name] = _result(
-                        result,
-                        lambda entries: {key: entry.value for key, entry in entries.items()},
-                        _ABSENT,
+                        result, lambda entries: {key: entry.value for key, entry in entries.items()}, _ABSENT
                     )
                 except KafkaException as error:
                     if error.args[0].code() not in REFUSED:
@@ -268,12 +235,11 @@ class Catalogue:
     def _await_sound(self, specs: list[TopicSpec], created: Iterable[str]) -> None:
         """Waits until every broker that is asked describes the created topics: brokers learn of them one by one."""
         deadline = time.monotonic() + self._contact_s
-        pause = threading.Event()
         while problems := self.problems(specs):
             others = [each for each in problems if not (each.topic in created or each.is_missing)]
             if others or time.monotonic() > deadline:
                 raise (others or problems)[0]
-            pause.wait(_LOOK_S)
+            time.sleep(_LOOK_S)
 
 
 _ABSENT: Final[dict[int, None]] = {KafkaError.UNKNOWN_TOPIC_OR_PART: None}
@@ -293,8 +259,8 @@ def _result(answer: "Future[Any]", read: Callable[[Any], T | None], otherwise: M
         return otherwise[error.args[0].code()]
 
 
-def _operations(found: TopicDescription) -> frozenset[str] | None:
-    operations = found.authorized_operations
+def _operations(described: TopicDescription) -> frozenset[str] | None:
+    operations = described.authorized_operations
     return None if operations is None else frozenset(each.name for each in operations)
 
 
@@ -315,7 +281,7 @@ def _problems(
             "partitions: set the manifest's number back, or use a new topology name",
         )
     elif config is None:
-        yield _missing(name)
+        yield TopicError.missing(name)
     else:
         for key, wanted in spec.required.items():
             if config.get(key) != wanted:
@@ -324,7 +290,3 @@ def _problems(
                     f"has {key}={config.get(key)}, but it must be {wanted}. Change it: kafka-configs --alter "
                     f"--entity-type topics --entity-name {name} --add-config {key}={wanted}",
                 )
-
-
-def _missing(topic: str) -> TopicError:
-    return TopicError(topic, "does not exist. Create it: acker topics create MODULE:TOPOLOGY", is_missing=True)

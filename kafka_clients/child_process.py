@@ -12,8 +12,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 _POLL_S: Final = 0.2
 _READ_BYTES: Final = 1 << 16
@@ -21,42 +20,36 @@ _READ_BYTES: Final = 1 << 16
 Arguments = tuple[str, ...]  # a module, and the arguments of its command line
 
 
-@dataclass(frozen=True, slots=True)
-class _Spawned:
-    """A process that imports what it needs, and then waits for its launch on standard input."""
+_Spawned = tuple[subprocess.Popen[bytes], int, int]  # a process, and the two ends of the pipe of its reports
 
-    process: subprocess.Popen[bytes]
-    reports: int
-    their_reports: int
 
-    @classmethod
-    def of(cls, arguments: Arguments, environment: Mapping[str, str]) -> Self:
-        ours, theirs = os.pipe()
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
-                stdin=subprocess.PIPE,
-                stdout=2,
-                pass_fds=(theirs,),
-                env={**os.environ, **environment},
-                # Ctrl-C in a terminal is for the supervisor alone, which stops its processes.
-                start_new_session=True,
-            )
-        finally:
-            os.close(theirs)
-        return cls(process, ours, theirs)
+def _spawn(arguments: Arguments, environment: Mapping[str, str]) -> _Spawned:
+    """Starts a process that imports what it needs, and then waits for its launch on standard input."""
+    ours, theirs = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=2,
+            pass_fds=(theirs,),
+            env={**os.environ, **environment},
+            # Ctrl-C in a terminal is for the supervisor alone, which stops its processes.
+            start_new_session=True,
+        )
+    finally:
+        os.close(theirs)
+    return process, ours, theirs
 
 
 _waiting: Final[defaultdict[Arguments, list[_Spawned]]] = defaultdict(list)
 
 
 def start_early(arguments: Arguments, count: int) -> None:
-    """Starts processes that the next supervisor takes, so that they import what they need meanwhile.
+    """Starts processes that the next supervisor takes, so that they import what they need while a broker starts.
 
-    For a program that has something to wait for first, such as a broker that starts. They have the environment of this
-    moment, and end with this process.
+    They have the environment of this moment, and end with this process.
     """
-    _waiting[arguments] += [_Spawned.of(arguments, {}) for _ in range(count)]
+    _waiting[arguments] += [_spawn(arguments, {}) for _ in range(count)]
 
 
 class ChildProcess:
@@ -64,12 +57,12 @@ class ChildProcess:
 
     def __init__(self, arguments: Arguments, environment: Mapping[str, str], launch: Mapping[str, Any]) -> None:
         waiting = _waiting[arguments]
-        spawned = waiting.pop() if waiting and not environment else _Spawned.of(arguments, environment)
-        self._process, self._reports = spawned.process, spawned.reports
+        spawned = waiting.pop() if waiting and not environment else _spawn(arguments, environment)
+        self._process, self._reports, their_reports = spawned
         assert self._process.stdin is not None  # noqa: S101 - because stdin=PIPE
         self._stdin = self._process.stdin
         with contextlib.suppress(BrokenPipeError):
-            self._stdin.write(json.dumps({**launch, "reports": spawned.their_reports}).encode() + b"\n")
+            self._stdin.write(json.dumps({**launch, "reports": their_reports}).encode() + b"\n")
             self._stdin.flush()
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kafka_clients.access import no_entry, remedy
+from kafka_clients.access import remedy
 from kafka_clients.client_settings import for_admin
 from kafka_clients.errors import AccessError, BrokerUnreachableError
 from kafka_clients.forgotten_clients import forgettable
@@ -34,7 +34,7 @@ class Contact:
 
     Args:
         kafka: librdkafka properties, `bootstrap.servers` among them.
-        first_s: how long the brokers may take to answer for the first time, in seconds.
+        first_s: how long the brokers may take to answer for the first time.
     """
 
     def __init__(self, kafka: Mapping[str, Any], first_s: float = FIRST_S) -> None:
@@ -67,7 +67,10 @@ class Contact:
             self.admin.poll(0)
             for each in self._errors:
                 if each.code() in _KEPT_OUT:
-                    raise AccessError(no_entry(self._servers, each.str())) from error
+                    raise AccessError(
+                        f"authentication or TLS handshake with {self._servers} failed ({each.str()}): check "
+                        "security.protocol and the sasl. and ssl. settings, which acker config show lists"
+                    ) from error
             why = next((each for each in self._errors if each.code() in _CONNECTING), error.args[0])
             raise BrokerUnreachableError(
                 f"no broker answers at {self._servers} ({_SINCE.sub('', why.str())}). "

@@ -7,17 +7,19 @@ ClusterError
 └── AccessError              authentication failed, or this user has no ACL for something else
 """
 
+from typing import Self
+
 
 class ClusterError(Exception):
     """Base of all errors raised by `kafka_clients`; the message ends with what to do."""
 
 
 class BrokerUnreachableError(ClusterError):
-    """No broker answered in time."""
+    pass
 
 
 class UnknownTopologyError(ClusterError):
-    """There is no manifest of that name in `acker.topologies`; or, where the name is empty, none at all."""
+    """Where the name is empty, there is no topology at all."""
 
     def __init__(self, topology: str, known: list[str]) -> None:
         there = f"the cluster has {', '.join(known)}" if known else "the cluster has none yet"
@@ -29,17 +31,15 @@ class UnknownTopologyError(ClusterError):
 
 
 class TopicError(ClusterError):
-    """A topic is missing or misconfigured.
-
-    Attributes:
-        is_missing: whether it does not exist.
-    """
-
     def __init__(self, topic: str, problem: str, *, is_missing: bool = False) -> None:
         super().__init__(f"topic {topic} {problem}")
         self.topic = topic
         self.is_missing = is_missing
 
+    @classmethod
+    def missing(cls, topic: str) -> Self:
+        return cls(topic, "does not exist. Create it: acker topics create MODULE:TOPOLOGY", is_missing=True)
+
 
 class AccessError(ClusterError):
-    """Authentication failed, or this user has no ACL for what it has to do."""
+    pass

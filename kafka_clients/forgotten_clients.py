@@ -17,17 +17,15 @@ T = TypeVar("T")
 
 # To put into it is safe wherever a finalizer may run.
 _forgotten: Final[SimpleQueue[Any]] = SimpleQueue()
-_kinds: Final[dict[type[Any], type[Any]]] = {}
 
 
+@cache
 def forgettable(kind: type[T]) -> type[T]:
     """A subclass of a client whose objects are ended in a thread of this module once they are garbage.
 
     `kind` has `__exit__`, which ends it; requests that have no answer yet may be pending.
     """
-    if kind not in _kinds:
-        _kinds[kind] = type(kind.__name__, (_Forgettable, kind), {})
-    return _kinds[kind]
+    return type(kind.__name__, (_Forgettable, kind), {})
 
 
 class _Forgettable:
@@ -44,13 +42,12 @@ class _Forgettable:
 
 @cache
 def _end_in_background() -> None:
-    threading.Thread(target=_end_each, name="forgotten-clients", daemon=True).start()
+    def end_each() -> None:
+        while True:
+            client = _forgotten.get()
+            # One whose settings were refused was never begun.
+            with suppress(Exception):
+                client.__exit__(None, None, None)
+            del client
 
-
-def _end_each() -> None:
-    while True:
-        client = _forgotten.get()
-        # One whose settings were refused was never begun.
-        with suppress(Exception):
-            client.__exit__(None, None, None)
-        del client
+    threading.Thread(target=end_each, name="forgotten-clients", daemon=True).start()

@@ -44,12 +44,9 @@ Rebalance = Callable[[list[TopicPartition]], None]
 
 
 class GroupConsumer:
-    """Base of consumers in a group.
+    """Base of consumers in a group; `name` is what it reads, for logs.
 
-    Args:
-        settings: librdkafka properties of the consumer.
-        name: what it reads, for logs.
-        on_uncommitted: called when a commit in the background has failed, so that the next includes what it covered.
+    `on_uncommitted` is called when a commit in the background has failed, so that the next includes what it covered.
     """
 
     _KEPT: ClassVar[tuple[type[Exception], ...]] = (KafkaException,)  # exceptions of callbacks that are raised later

@@ -8,7 +8,6 @@ from typing import Any, Final, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_clients.access import VIEWER, remedy
-from kafka_clients.catalogue import CONTACT_S, KafkaSettings
 from kafka_clients.client_settings import for_consumer
 from kafka_clients.contact import GONE, REFUSED
 from kafka_clients.errors import AccessError, BrokerUnreachableError, ClusterError, TopicError
@@ -16,13 +15,12 @@ from kafka_clients.watermarks import watermarks
 from tuple_tree.names import CATALOGUE_GROUP
 
 SILENCE_S: Final = 30.0  # how long brokers may send no record before reading fails, in seconds
+_ANSWER_S: Final = 8.0  # how long a broker may take to answer, in seconds
 _POLL_S: Final = 0.1
 _POLL_RECORDS: Final = 2_000
 _SETTINGS: Final[dict[str, Any]] = {
     # What goes wrong is raised, or passes.
     "log_level": 0,
-    # Not joined, but librdkafka wants a name.
-    "group.id": CATALOGUE_GROUP,
     # Retention may delete what is to be read.
     "auto.offset.reset": "earliest",
     "enable.auto.commit": False,
@@ -53,6 +51,9 @@ class LogReader:
         kafka: librdkafka properties.
         progress: called repeatedly while `read` reads.
         isolation: `isolation.level`.
+        group: in whose name it reads, because librdkafka requires one; it is not joined.
+        role: whose ACLs errors name, see `kafka_clients.access`; None for any.
+        silence_s: how long brokers may send no record while `read` reads, in seconds.
 
     Attributes:
         ended: the partitions whose end was reached since `assign`, each with the offset there. The last offsets of a
@@ -60,9 +61,17 @@ class LogReader:
     """
 
     def __init__(
-        self, kafka: KafkaSettings, progress: Progress | None = None, isolation: str = "read_committed"
+        self,
+        kafka: Mapping[str, Any],
+        progress: Progress | None = None,
+        isolation: str = "read_committed",
+        group: str = CATALOGUE_GROUP,
+        role: str | None = VIEWER,
+        silence_s: float = SILENCE_S,
     ) -> None:
-        self._consumer = Consumer({**for_consumer(kafka), **_SETTINGS, "isolation.level": isolation})
+        settings = {**for_consumer(kafka), **_SETTINGS, "isolation.level": isolation, "group.id": group}
+        self._consumer = Consumer(settings)
+        self._group, self._role, self._silence_s = group, role, silence_s
         self._progress = progress or (lambda _what, _done, _total: None)
         self.ended: dict[Place, int] = {}
 
@@ -73,30 +82,23 @@ class LogReader:
         self.close()
 
     def close(self) -> None:
-        """Closes the consumer."""
         self._consumer.close()
 
     def stretches(
         self, places: Iterable[Place], since_ms: int | None = None, until_ms: int | None = None
     ) -> dict[Place, Stretch]:
-        """What partitions hold between two times, by the records' timestamps.
+        """What partitions hold between two times, by the records' timestamps, in milliseconds since the epoch.
 
-        Args:
-            places: which partitions.
-            since_ms: milliseconds since the epoch; None for the beginning.
-            until_ms: likewise; None for the end of the partition now.
-
-        Raises:
-            ClusterError: as `read_error` has it.
+        None stands for the beginning of a partition, and for its end now. Raises `ClusterError`.
         """
         wanted = list(places)
         starts, ends = self._at_time(wanted, since_ms), self._at_time(wanted, until_ms)
         found = {}
         for place in wanted:
             try:
-                low, high = watermarks(self._consumer, TopicPartition(*place), CONTACT_S)
+                low, high = watermarks(self._consumer, TopicPartition(*place), _ANSWER_S)
             except KafkaException as error:
-                raise read_error(error.args[0], place[0]) from error
+                raise self._error(error.args[0], place[0]) from error
             # -1: no record is as young as that.
             start = max(low, high if starts.get(place, low) < 0 else starts.get(place, low))
             end = high if ends.get(place, -1) < 0 else ends[place]
@@ -112,14 +114,10 @@ class LogReader:
         self._consumer.resume(wanted)
 
     def poll(self, seconds: float, *, ignoring: Collection[int] = ()) -> list[Message]:
-        """The next records, those of a partition in order.
+        """The next records, those of a partition in order; waits `seconds` for the first.
 
-        Args:
-            seconds: how long to wait for the first.
-            ignoring: codes of errors that may pass, so that reading goes on.
-
-        Raises:
-            TopicError, AccessError: if they may not be read, or the topic does not exist.
+        Raises `TopicError` or `AccessError` if they may not be read, or the topic does not exist, unless the error's
+        code is one of `ignoring`.
         """
         first = self._consumer.poll(seconds)
         records = []
@@ -130,20 +128,13 @@ class LogReader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 self.ended[place_of(message)] = message.offset() or 0
             elif error.code() not in ignoring and (error.code() in (*REFUSED, *GONE) or error.fatal()):
-                raise read_error(error, message.topic() or "")
+                raise self._error(error, message.topic() or "")
         return records
 
     def read(self, what: str, stretches: Mapping[Place, Stretch], take: Callable[[Message], None]) -> None:
-        """Reads stretches; the records of a partition come in order.
+        """Calls `take` with the records of stretches, those of a partition in order; `what` names them in the progress.
 
-        Args:
-            what: what to call them in the progress.
-            stretches: of partitions.
-            take: called with each record.
-
-        Raises:
-            BrokerUnreachableError: if brokers send nothing for `SILENCE_S`.
-            ClusterError: as `poll`.
+        Raises `BrokerUnreachableError` if brokers send nothing for `silence_s`, and as `poll`.
         """
         left = {place: stretch for place, stretch in stretches.items() if len(stretch)}
         total, done = sum(map(len, left.values())), 0
@@ -155,10 +146,10 @@ class LogReader:
                 messages = self.poll(_POLL_S)
                 if messages or len(self.ended) > ends_known:
                     active_at = time.monotonic()
-                elif time.monotonic() - active_at > SILENCE_S:
+                elif time.monotonic() - active_at > self._silence_s:
                     raise BrokerUnreachableError(
-                        f"no records of {', '.join(sorted({topic for topic, _ in left}))} came for {SILENCE_S:g} s: "
-                        "try again once the brokers are well"
+                        f"no records of {', '.join(sorted({topic for topic, _ in left}))} came for "
+                        f"{self._silence_s:g} s: try again once the brokers are well"
                     )
                 for message in messages:
                     stretch, offset = left.get(place_of(message)), message.offset() or 0
@@ -183,26 +174,25 @@ class LogReader:
             return {}
         wanted = [TopicPartition(*place, max(0, at_ms)) for place in places]
         try:
-            answers = self._consumer.offsets_for_times(wanted, timeout=CONTACT_S)
+            answers = self._consumer.offsets_for_times(wanted, timeout=_ANSWER_S)
         except KafkaException as error:
-            raise read_error(error.args[0], places[0][0]) from error
+            raise self._error(error.args[0], places[0][0]) from error
         for answer in answers:
             if answer.error is not None:
-                raise read_error(answer.error, answer.topic)
+                raise self._error(answer.error, answer.topic)
         return {(answer.topic, answer.partition): answer.offset for answer in answers}
 
-
-def read_error(error: KafkaError, topic: str) -> ClusterError:
-    """What Kafka's error means for a reader of a topic."""
-    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return AccessError(
-            f"group {CATALOGUE_GROUP} may not be used by this user, and {topic} is read in its name: {remedy(VIEWER)}"
-        )
-    if error.code() in REFUSED:
-        return TopicError(topic, f"may not be read by this user: {remedy(VIEWER)}")
-    if error.code() in GONE:
-        return TopicError(topic, "does not exist. Create it: acker topics create MODULE:TOPOLOGY", is_missing=True)
-    return unanswered(error, f"for {topic} ")
+    def _error(self, error: KafkaError, topic: str) -> ClusterError:
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return AccessError(
+                f"group {self._group} may not be used by this user, and {topic} is read in its name: "
+                f"{remedy(self._role)}"
+            )
+        if error.code() in REFUSED:
+            return TopicError(topic, f"may not be read by this user: {remedy(self._role)}")
+        if error.code() in GONE:
+            return TopicError.missing(topic)
+        return unanswered(error, f"for {topic} ")
 
 
 def unanswered(error: KafkaError, what: str = "") -> BrokerUnreachableError:

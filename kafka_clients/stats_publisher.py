@@ -56,7 +56,7 @@ class StatsPublisher:
         name: of its component; `acker` for an acker worker.
         producer: made with `producer_settings`; it may be shared.
         admin: for requests about the topic.
-        now: seconds, of a clock that only rises.
+        now: seconds, rising.
     """
 
     def __init__(
