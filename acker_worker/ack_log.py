@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -16,7 +16,7 @@ from kafka_clients.client_logs import client_logger
 from kafka_clients.client_settings import for_group
 from kafka_clients.contact import GONE
 from kafka_clients.errors import AccessError, ClusterError, TopicError
-from kafka_clients.group_consumer import FENCED, FINAL, REGROUPING, GroupConsumer, Rebalance, first_error
+from kafka_clients.group_consumer import FENCED, FINAL, GroupConsumer, Rebalance, first_error
 from kafka_clients.watermarks import watermarks
 from tuple_tree.names import acker_group, acks_topic
 
@@ -34,11 +34,7 @@ Reached = Mapping[int, Progress]  # partition of the ack log → up to where its
 class AckLogReader(GroupConsumer):
     """The consumer in the group, and one that asks for the ends of partitions.
 
-    Args:
-        topology: whose log.
-        kafka: librdkafka properties.
-        on_committed: called with what was committed, within `poll` and `close`.
-        clock: seconds, rising.
+    `on_committed` is called with what was committed, within `poll` and `close`.
     """
 
     _KEPT = (ClusterError, KafkaException)
@@ -52,17 +48,15 @@ class AckLogReader(GroupConsumer):
     ) -> None:
         self.topic = acks_topic(topology)
         self._group = acker_group(topology)
-        settings: dict[str, Any] = {
-            # A consumer that cannot be closed keeps its heartbeats: this is how long its group waits for it.
-            "max.poll.interval.ms": 45_000,
+        settings = {
             **for_group(kafka, self._group),
             "enable.partition.eof": True,
             "logger": client_logger("acker_worker"),
         }
-        # librdkafka rejects an interval below the session.
-        settings["max.poll.interval.ms"] = max(
-            int(settings["max.poll.interval.ms"]), int(settings["session.timeout.ms"])
-        )
+        # A consumer that cannot be closed keeps its heartbeats: this is how long its group waits for it. librdkafka
+        # rejects an interval below the session.
+        longest = max(int(settings.get("max.poll.interval.ms", 45_000)), int(settings["session.timeout.ms"]))
+        settings["max.poll.interval.ms"] = longest
         super().__init__(settings, self.topic)
         # An open transaction holds a reader of committed records back, and its idea of the end with it.
         self._watermarks_monitor = BrokerMonitor()
@@ -100,15 +94,12 @@ class AckLogReader(GroupConsumer):
 
     def watermarks(self, partition: int) -> tuple[int, int]:
         """The first offset of a partition, and the one after its last committed record."""
-        return self._bounds(self._consumer, partition)
+        return watermarks(self._consumer, TopicPartition(self.topic, partition), CONTACT_S)
 
     def end(self, partition: int) -> int:
         """The offset after the last record of a partition, whether its transaction is over or not."""
         self._watermarks.poll(0)  # for its statistics: it is assigned nothing
-        return self._bounds(self._watermarks, partition)[1]
-
-    def _bounds(self, consumer: Consumer, partition: int) -> tuple[int, int]:
-        return watermarks(consumer, TopicPartition(self.topic, partition), CONTACT_S)
+        return watermarks(self._watermarks, TopicPartition(self.topic, partition), CONTACT_S)[1]
 
     @property
     def committing(self) -> bool:
@@ -130,7 +121,7 @@ class AckLogReader(GroupConsumer):
 
         It is not waited for: librdkafka keeps a commit for as long as there is no broker.
         """
-        self._asked[_offsets(reached)] = reached
+        self._asked[frozenset((partition, progress.offset) for partition, progress in reached.items())] = reached
         self._asked_at = self._clock()
         offsets = [
             TopicPartition(self.topic, partition, progress.offset, progress.metadata())
@@ -143,15 +134,10 @@ class AckLogReader(GroupConsumer):
         refused = error or first_error(partitions)
         if refused is None:
             self._on_committed(reached or {})
-            return
-        if refused.code() in GONE:
+        elif refused.code() in GONE:
             self._raised = gone(self.topic, f"is gone: {refused.str()}")
-            return
-        _log.log(
-            logging.INFO if refused.code() in REGROUPING else logging.WARNING,
-            "%s: commit of %d partitions refused, will be made up for: %s",
-            *(self.topic, len(partitions), refused.str()),
-        )
+        else:
+            super()._answered(refused, partitions)
 
     def check(self, error: KafkaError, partition: int | None = None) -> None:
         """Raises an error that came in place of a record; one that passes by itself is logged."""
@@ -191,7 +177,3 @@ def gone(topic: str, how: str) -> TopicError:
         f"{how}: its open trees have no ledger any more. If that was a mistake, stop the topology, run acker topics "
         "create MODULE:TOPOLOGY, and start it again: what was not acked has to be emitted again",
     )
-
-
-def _offsets(reached: Reached) -> frozenset[tuple[int, int]]:
-    return frozenset((partition, progress.offset) for partition, progress in reached.items())

@@ -9,7 +9,7 @@ already and are not sent again.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,24 +25,21 @@ from acker_worker.stats import Counters
 from tuple_tree.codec import decode_ack_batch
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.ids import IdColumn
-from tuple_tree.messages import AckBatch, FailReason, SpoutAddress
+from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutAddress
 
 _MARGIN_TICKS: Final = 1
 """How far before the birth of the oldest open record a rebuild begins: its ack may have overtaken its init."""
 MESSAGE_CHARACTERS: Final = 500
 """How much of a bolt's message is kept for the notice: many of them have to fit into one."""
 _NOTHING: Final = ("", "")
+_NOTICE_ROOTS: Final = 16_384  # most roots in one notice batch: 128 KiB of ids, far from a broker's largest record
+_NOTICE_FAILS: Final = 256
+"""Most failed roots in one, since each may carry a text: half a megabyte if all are as long as they may be."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """A record of the ack log.
-
-    Attributes:
-        offset: where it lies in its partition.
-        append_ms: the broker's append time, in milliseconds.
-        value: an encoded ack batch, or any other bytes.
-    """
+    """A record of the ack log, with the broker's append time; its value may be any bytes."""
 
     offset: int
     append_ms: int
@@ -51,7 +48,7 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A record that could not be used: it belongs among the dead letters."""
+    """A record for the dead letters."""
 
     record: LogRecord
     reason: str
@@ -70,29 +67,39 @@ class SpoutOutcomes:
     acked: list[IdColumn] = field(default_factory=list)
     failed: list[tuple[int, FailReason, str, str]] = field(default_factory=list)
 
+    def notices(self, partition: int, position: int) -> Iterator[NoticeBatch]:
+        """Notice batches that are small enough for any broker, acks first.
+
+        The fold of the partition has applied everything before offset `position`.
+        """
+        if self.acked:
+            acked: IdColumn = np.concatenate(self.acked) if len(self.acked) > 1 else self.acked[0]
+            for start in range(0, len(acked), _NOTICE_ROOTS):
+                yield NoticeBatch(partition, position, acked_roots=acked[start : start + _NOTICE_ROOTS])
+        for start in range(0, len(self.failed), _NOTICE_FAILS):
+            roots, reasons, messages, failed_by = zip(*self.failed[start : start + _NOTICE_FAILS], strict=True)
+            yield NoticeBatch(
+                partition,
+                position,
+                failed_roots=np.array(roots, dtype=np.uint64),
+                fail_reasons=np.array(reasons, dtype=np.uint8),
+                fail_messages=messages,
+                failed_by=failed_by,
+            )
+
 
 @dataclass(slots=True)
 class Step:
-    """What folding some records gave.
-
-    Attributes:
-        outcomes: to be sent, by spout task.
-        rejected: records for the dead letters.
-    """
+    """What folding some records gave: outcomes to be sent, by spout task, and records for the dead letters."""
 
     outcomes: dict[SpoutAddress, SpoutOutcomes] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
 
 
 class PartitionFold:
-    """The state of one partition: ledger, writers, clock.
+    """The state of one partition of P: ledger, writers, clock.
 
-    Args:
-        partition: number of the partition.
-        partitions: P of `root mod P`.
-        settings: when records expire.
-        committed: the commit of an earlier owner; None if there is none.
-        start: first offset of the log, where the fold begins without a commit.
+    It begins behind the commit of an earlier owner, or at offset `start` if there is none.
     """
 
     def __init__(
@@ -118,11 +125,7 @@ class PartitionFold:
         self._stage = Stage()
 
     def apply(self, records: Iterable[LogRecord]) -> Step:
-        """Folds records in, in the order of their offsets.
-
-        Raises:
-            UnsupportedVersionError: if one is of a version that this one cannot read.
-        """
+        """Folds records in, in the order of their offsets. Raises `UnsupportedVersionError`."""
         step = Step()
         for record in records:
             if self._committed is not None and record.offset >= self._committed.offset:
@@ -143,7 +146,6 @@ class PartitionFold:
                     "is skipped or committed"
                 ) from error
             except (WireError, LedgerError) as error:
-                self.counters.rejected += 1
                 if self._not_yet_notified(record.offset):
                     reason = error.reason if isinstance(error, WireError) else "ledger"
                     step.rejected.append(Rejected(record, reason, str(error)))

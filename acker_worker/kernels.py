@@ -22,6 +22,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from tuple_tree.messages import FailReason
+
 WORDS: Final = 3
 
 U64 = np.uint64
@@ -45,10 +47,10 @@ ACK: Final = 1
 FAIL: Final = 2
 RESET: Final = 3
 
-ACKED: Final = 0  # outcome kinds as the kernels write them; the other three are the numbers of `FailReason`
-FAILED_BY_BOLT: Final = 1
-TIMED_OUT: Final = 2
-TOO_OLD: Final = 3
+ACKED: Final = 0  # outcome kinds as the kernels write them
+FAILED_BY_BOLT: Final = int(FailReason.FAILED)
+TIMED_OUT: Final = int(FailReason.TIMEOUT)
+TOO_OLD: Final = int(FailReason.TOO_OLD)
 ORPHANED: Final = 255  # left by rotation without an init: there is no notice
 
 LIVE: Final = 0

@@ -16,7 +16,6 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from acker_worker.errors import DeliveryError
 from acker_worker.fold import Rejected, SpoutOutcomes
-from acker_worker.notices import notice_batches
 from kafka_clients.access import ACKER, remedy
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.client_logs import client_logger
@@ -62,9 +61,8 @@ class Notifier:
         self._producer = Producer({**for_reported(kafka), "logger": client_logger("acker_worker")})
 
     def notify(self, partition: int, position: int, outcomes_of: dict[SpoutAddress, SpoutOutcomes]) -> None:
-        """Sends outcomes to their spouts; the fold of the partition has applied everything before offset `position`."""
         for spout, outcomes in outcomes_of.items():
-            self._waiting.extend((spout, notice) for notice in notice_batches(partition, position, outcomes))
+            self._waiting.extend((spout, notice) for notice in outcomes.notices(partition, position))
         self._forward()
 
     def reject(self, partition: int, rejected: Rejected) -> None:

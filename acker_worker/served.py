@@ -7,18 +7,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from acker_worker.ledger import LedgerSettings
 from acker_worker.stats import WorkerStats
 from kafka_clients.errors import ClusterError
+from kafka_clients.supervisor import Backoff
 from tuple_tree.manifest import Manifest
 
 _log = logging.getLogger(__name__)
-
-_FIRST_BACKOFF_S: Final = 0.5
-_LONGEST_BACKOFF_S: Final = 30.0
-_HEALTHY_S: Final = 60.0  # a worker that has worked so long begins with the first back-off again
 
 OnStats = Callable[[WorkerStats], None]
 
@@ -32,6 +30,7 @@ class Worker(Protocol):
 
 
 MakeWorker = Callable[[Manifest, OnStats], Worker]
+_backoff: Final = partial(Backoff, first=0.5, longest=30.0, healthy=60.0)
 
 
 class _Run:
@@ -64,13 +63,7 @@ class _Run:
 
 
 class Served:
-    """Serves one topology; workers are started in `check` only.
-
-    Args:
-        topology: its name.
-        make: makes a worker.
-        on_stats: called in the worker's thread with its snapshots.
-        clock: seconds, rising.
+    """Serves one topology; workers are started in `check` only, and call `on_stats` in their thread.
 
     Attributes:
         stats: the last snapshot of its worker.
@@ -93,7 +86,7 @@ class Served:
         self._wanted: Manifest | None = None
         self._run: _Run | None = None
         self._turned_at = self._start_at = clock()
-        self._backoff_s = _FIRST_BACKOFF_S
+        self._backoff = _backoff()
 
     @property
     def serving(self) -> bool:
@@ -116,7 +109,7 @@ class Served:
             self._end(f"topology {self._topology} promises at_most_once: nothing is to be followed", logging.DEBUG)
             return
         self._wanted = manifest
-        self._start_at, self._backoff_s = self._clock(), _FIRST_BACKOFF_S
+        self._start_at, self._backoff = self._clock(), _backoff()
         if self._run is None or self._run.stopping:
             return
         before = self._run.manifest
@@ -182,14 +175,12 @@ class Served:
         if self._wanted is None:
             _log.error("%s", run.error)
             return
-        if now - run.began >= _HEALTHY_S:
-            self._backoff_s = _FIRST_BACKOFF_S
+        pause_s = self._backoff.after(now - run.began)
         is_ours = isinstance(run.error, ClusterError)
         self.problem = str(run.error) if is_ours else f"{type(run.error).__name__}: {run.error}"
         _log.error(
             "topology %s is not served, tried again in %.1f s: %s",
-            *(self._topology, self._backoff_s, self.problem),
+            *(self._topology, pause_s, self.problem),
             exc_info=None if is_ours else run.error,
         )
-        self._start_at = now + self._backoff_s
-        self._backoff_s = min(_LONGEST_BACKOFF_S, 2 * self._backoff_s)
+        self._start_at = now + pause_s

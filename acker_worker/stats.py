@@ -38,20 +38,29 @@ def _shown(
 class Counters:
     """What a fold has seen and done since it began."""
 
-    records: int = 0
-    inits: int = 0
-    acks: int = 0
-    fails: int = 0
-    resets: int = 0
-    trees_acked: int = 0
-    trees_failed: int = 0
-    timeouts: int = 0
-    too_old: int = 0
-    orphans_expired: int = 0
-    duplicate_inits: int = 0
-    repeated_batches: int = 0
-    superseded_batches: int = 0
-    rejected: int = 0
+    records: int = _shown("acker_records_total", "Records of the ack log that were read.")
+    # What spouts and bolts sent; repeats that were dropped are not among them.
+    inits: int = _shown(
+        "acker_entries_total", "Inits, acks, fails and resets that were applied.", label=("rule", "init")
+    )
+    acks: int = _shown("acker_entries_total", "", label=("rule", "ack"))
+    fails: int = _shown("acker_entries_total", "", label=("rule", "fail"))
+    resets: int = _shown("acker_entries_total", "", label=("rule", "reset"))
+    # What was decided. `timeout` made no progress for the message timeout, `too_old` reached the largest tree age.
+    trees_acked: int = _shown("acker_trees_total", "Trees that ended.", label=("outcome", "acked"))
+    trees_failed: int = _shown("acker_trees_total", "", label=("outcome", "failed"))
+    timeouts: int = _shown("acker_trees_total", "", label=("outcome", "timeout"))
+    too_old: int = _shown("acker_trees_total", "", label=("outcome", "too_old"))
+    orphans_expired: int = _shown("acker_orphans_expired_total", "Records that left by rotation without an init.")
+    # Applied twice, an init would cancel itself: this is the one repeat that must never pass.
+    duplicate_inits: int = _shown("acker_inits_ignored_total", "Second inits of open trees.")
+    # Retries of producers and of Spark tasks, and late batches of zombies. A few are normal.
+    repeated_batches: int = _shown(
+        "acker_batches_dropped_total",
+        "Batches that were dropped: applied already, or of a writer that has a later session.",
+        label=("reason", "repeated"),
+    )
+    superseded_batches: int = _shown("acker_batches_dropped_total", "", label=("reason", "superseded"))
 
 
 def summed(counters: Iterable[Counters]) -> Counters:
@@ -98,37 +107,14 @@ class PartitionStats:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerStats:
-    """A snapshot of a worker."""
+@dataclass(slots=True)
+class WorkerStats(Counters):
+    """A snapshot of a worker, which is not changed any more."""
 
     partitions: int = _shown("acker_partitions_owned", "Partitions of the ack log that it owns.")
     pending: int = 0
     orphans: int = 0
-    records: int = _shown("acker_records_total", "Records of the ack log that were read.")
-    # What spouts and bolts sent; repeats that were dropped are not among them.
-    entries: int = 0
-    inits: int = _shown(
-        "acker_entries_total", "Inits, acks, fails and resets that were applied.", label=("rule", "init")
-    )
-    acks: int = _shown("acker_entries_total", "", label=("rule", "ack"))
-    fails: int = _shown("acker_entries_total", "", label=("rule", "fail"))
-    resets: int = _shown("acker_entries_total", "", label=("rule", "reset"))
-    # What was decided. `timeout` made no progress for the message timeout, `too_old` reached the largest tree age.
-    trees_acked: int = _shown("acker_trees_total", "Trees that ended.", label=("outcome", "acked"))
-    trees_failed: int = _shown("acker_trees_total", "", label=("outcome", "failed"))
-    timeouts: int = _shown("acker_trees_total", "", label=("outcome", "timeout"))
-    too_old: int = _shown("acker_trees_total", "", label=("outcome", "too_old"))
-    orphans_expired: int = _shown("acker_orphans_expired_total", "Records that left by rotation without an init.")
-    # Applied twice, an init would cancel itself: this is the one repeat that must never pass.
-    duplicate_inits: int = _shown("acker_inits_ignored_total", "Second inits of open trees.")
-    # Retries of producers and of Spark tasks, and late batches of zombies. A few are normal.
-    repeated_batches: int = _shown(
-        "acker_batches_dropped_total",
-        "Batches that were dropped: applied already, or of a writer that has a later session.",
-        label=("reason", "repeated"),
-    )
-    superseded_batches: int = _shown("acker_batches_dropped_total", "", label=("reason", "superseded"))
+    entries: int = 0  # the sum of inits, acks, fails and resets
     dead_letters: int = _shown("acker_dead_letters_total", "Records that went to the dead letters.")
     # Outcomes, not batches of them; acknowledged by the broker.
     notices: int = _shown("acker_notices_total", "Outcomes that were delivered to spouts.")

@@ -145,10 +145,8 @@ class AckerWorker:
         wall_ms, now = time.time() * 1000, self._clock()
         held = tuple(owned.stats(wall_ms, now) for owned in self._owned.values())
         stalled_s, stalled_by = self._stalled(now)
-        counts = dataclasses.asdict(total)
-        del counts["rejected"]  # counted as dead letters, once they are sent
         return WorkerStats(
-            **counts,
+            **dataclasses.asdict(total),
             partitions=len(held),
             pending=sum(one.pending for one in held),
             orphans=sum(one.orphans for one in held),

@@ -17,15 +17,17 @@ T = TypeVar("T")
 
 # To put into it is safe wherever a finalizer may run.
 _forgotten: Final[SimpleQueue[Any]] = SimpleQueue()
+_kinds: Final[dict[type[Any], type[Any]]] = {}
 
 
-@cache
 def forgettable(kind: type[T]) -> type[T]:
     """A subclass of a client whose objects are ended in a thread of this module once they are garbage.
 
     `kind` has `__exit__`, which ends it; requests that have no answer yet may be pending.
     """
-    return type(kind.__name__, (_Forgettable, kind), {})
+    if kind not in _kinds:
+        _kinds[kind] = type(kind.__name__, (_Forgettable, kind), {})
+    return _kinds[kind]
 
 
 class _Forgettable:

@@ -14,9 +14,6 @@ from kafka_clients.child_process import ChildProcess
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS: Final = 20.0
-_FIRST_BACKOFF_S: Final = 0.2
-_LONGEST_BACKOFF_S: Final = 10.0
-_HEALTHY_S: Final = 30.0
 
 S = TypeVar("S")
 
@@ -25,6 +22,21 @@ def describe_exit(code: int, error: str) -> str:
     """How a process ended, and why; a negative code is a signal's, and the error is empty if it reported none."""
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
     return f"{how}: {error}" if error else how
+
+
+class Backoff:
+    """The pauses between the runs in one place, in seconds: each twice the last, until one has run for `healthy`."""
+
+    def __init__(self, first: float = 0.2, longest: float = 10.0, healthy: float = 30.0) -> None:
+        self._first = self._pause = first
+        self._longest = longest
+        self._healthy = healthy
+
+    def after(self, ran_s: float) -> float:
+        """Seconds until the next start, after a run of so many."""
+        pause = self._first if ran_s >= self._healthy else self._pause
+        self._pause = min(self._longest, 2 * pause)
+        return pause
 
 
 class Slot(Generic[S]):
@@ -46,17 +58,11 @@ class Slot(Generic[S]):
         self.child: ChildProcess | None = None
         self.heartbeat_at = time.monotonic()
         self.error = ""
-        self._pause = _FIRST_BACKOFF_S
+        self.backoff = Backoff()
 
     @property
     def running(self) -> ChildProcess | None:
         return self.child if self.child is not None and self.child.is_running else None
-
-    def back_off(self, ran_s: float) -> float:
-        """Seconds until the next start: twice the last, until a process has run for 30 s."""
-        pause = _FIRST_BACKOFF_S if ran_s >= _HEALTHY_S else self._pause
-        self._pause = min(_LONGEST_BACKOFF_S, 2 * pause)
-        return pause
 
 
 class Supervisor(ABC, Generic[S]):
@@ -172,7 +178,7 @@ class Supervisor(ABC, Generic[S]):
                 self._changed.notify_all()
             if self._is_stopping():
                 return
-            pause = slot.back_off(time.monotonic() - began)
+            pause = slot.backoff.after(time.monotonic() - began)
             failure = self._on_exit(slot, child.pid, code, pause)
             if failure is not None:
                 self._give_up(failure)

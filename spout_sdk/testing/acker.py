@@ -8,7 +8,6 @@ from typing import Final
 
 from acker_worker.fold import LogRecord, PartitionFold, Step
 from acker_worker.ledger import LedgerSettings
-from acker_worker.notices import notice_batches
 from acker_worker.progress import Progress
 from acker_worker.stats import Counters
 from spout_sdk.testing.broker import CommittedOffset, MemoryBroker
@@ -89,7 +88,7 @@ class SimulatedAcker:
 
     def _add_outcomes(self, step: Step) -> None:
         for spout, outcomes in step.outcomes.items():
-            for notice in notice_batches(self._partition, self._fold.position, outcomes):
+            for notice in outcomes.notices(self._partition, self._fold.position):
                 self._notify(spout, notice)
         for rejected in step.rejected:
             self._send_dead_letter(rejected.record.value, rejected.record.offset, rejected.reason, rejected.detail)
