@@ -301,7 +301,7 @@ class PartitionFold:
             strict=True,
         ):
             reason = FailReason(kind)
-            message, by = self._messages.get(root, _NOTHING) if reason is FailReason.FAILED else _NOTHING
+            message, by = self._messages.get(root, _NOTHING) if reason.by_bolt else _NOTHING
             self._outcomes_of(step, spout).failed.append((root, reason, message, by))
 
     def _outcomes_of(self, step: Step, spout: int) -> SpoutOutcomes:

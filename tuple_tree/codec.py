@@ -22,7 +22,9 @@ _MARKER: Final = b"\xc3\x01"
 _HEADER_BYTES: Final = 10
 _FAILED_BY: Final = "failed-by"
 _WRITER_CHARACTERS: Final = 200
-_WIRE_REASONS: Final = (FailReason.FAILED, FailReason.TIMEOUT, FailReason.TOO_OLD)
+_WIRE_REASONS: Final = [reason for reason in FailReason if reason.on_wire]
+_ACK_COLUMNS: Final = ("init_roots", "init_vals", "ack_roots", "ack_vals", "fail_roots", "reset_roots")
+_NOTICE_COLUMNS: Final = ("acked_roots", "failed_roots")
 
 
 def schema_directory() -> Path:
@@ -120,13 +122,8 @@ def encode_ack_batch(batch: AckBatch) -> bytes:
             "sequence": batch.sequence,
             "opens": batch.opens,
             "spout": spout and {"topic": spout.topic, "task": spout.task, "timeout_ms": spout.timeout_ms},
-            "init_roots": _packed(batch.init_roots),
-            "init_vals": _packed(batch.init_vals),
-            "ack_roots": _packed(batch.ack_roots),
-            "ack_vals": _packed(batch.ack_vals),
-            "fail_roots": _packed(batch.fail_roots),
             "fail_messages": _texts(batch.fail_messages),
-            "reset_roots": _packed(batch.reset_roots),
+            **{name: _packed(getattr(batch, name)) for name in _ACK_COLUMNS},
         }
     )
 
@@ -138,31 +135,17 @@ def decode_ack_batch(value: bytes | None) -> AckBatch:
     spout.
     """
     record = ACK_BATCH.decode(value)
-    spout = record["spout"]
-    batch = AckBatch(
-        writer=record["writer"],
-        session=record["session"],
-        sequence=record["sequence"],
-        opens=record["opens"],
-        spout=None if spout is None else SpoutAddress(spout["topic"], spout["task"], spout["timeout_ms"]),
-        init_roots=unpack_ids(record["init_roots"], "init_roots"),
-        init_vals=unpack_ids(record["init_vals"], "init_vals"),
-        ack_roots=unpack_ids(record["ack_roots"], "ack_roots"),
-        ack_vals=unpack_ids(record["ack_vals"], "ack_vals"),
-        fail_roots=unpack_ids(record["fail_roots"], "fail_roots"),
-        fail_messages=tuple(record["fail_messages"]),
-        reset_roots=unpack_ids(record["reset_roots"], "reset_roots"),
-    )
-    _same_length("init_vals", len(batch.init_vals), "init_roots", len(batch.init_roots))
-    _same_length("ack_vals", len(batch.ack_vals), "ack_roots", len(batch.ack_roots))
-    _same_length("fail_messages", len(batch.fail_messages), "fail_roots", len(batch.fail_roots))
-    if batch.spout is None:
+    for name in _ACK_COLUMNS:
+        record[name] = unpack_ids(record[name], name)
+    spout = record["spout"] = record["spout"] and SpoutAddress(**record["spout"])
+    record["fail_messages"] = tuple(record["fail_messages"])
+    batch = AckBatch(**record)
+    _check_lengths(batch, ("init_vals", "init_roots"), ("ack_vals", "ack_roots"), ("fail_messages", "fail_roots"))
+    if spout is None:
         if len(batch.init_roots):
             raise WireError("no-spout", f"{len(batch.init_roots)} inits of writer {batch.writer} name no spout")
-    elif batch.spout.task < 0 or batch.spout.timeout_ms <= 0:
-        raise WireError(
-            "bad-spout", f"spout task {batch.spout.task} with a timeout of {batch.spout.timeout_ms} ms is invalid"
-        )
+    elif spout.task < 0 or spout.timeout_ms <= 0:
+        raise WireError("bad-spout", f"spout task {spout.task} with a timeout of {spout.timeout_ms} ms is invalid")
     return batch
 
 
@@ -171,10 +154,9 @@ def encode_notice_batch(batch: NoticeBatch) -> bytes:
         {
             "acks_partition": batch.acks_partition,
             "acks_offset": batch.acks_offset,
-            "acked_roots": _packed(batch.acked_roots),
-            "failed_roots": _packed(batch.failed_roots),
             "fail_reasons": batch.fail_reasons.tobytes(),
             "fail_messages": _texts(batch.fail_messages),
+            **{name: _packed(getattr(batch, name)) for name in _NOTICE_COLUMNS},
         }
     )
 
@@ -200,22 +182,20 @@ def decode_notice_batch(value: bytes | None) -> NoticeBatch:
     Raises `WireError` if it is no notice batch, its columns differ in length, or a reason is unknown.
     """
     record = NOTICE_BATCH.decode(value)
-    batch = NoticeBatch(
-        acks_partition=record["acks_partition"],
-        acks_offset=record["acks_offset"],
-        acked_roots=unpack_ids(record["acked_roots"], "acked_roots"),
-        failed_roots=unpack_ids(record["failed_roots"], "failed_roots"),
-        fail_reasons=np.frombuffer(record["fail_reasons"], dtype=np.uint8),
-        fail_messages=tuple(record["fail_messages"]),
-    )
-    _same_length("fail_reasons", len(batch.fail_reasons), "failed_roots", len(batch.failed_roots))
-    _same_length("fail_messages", len(batch.fail_messages), "failed_roots", len(batch.failed_roots))
+    for name in _NOTICE_COLUMNS:
+        record[name] = unpack_ids(record[name], name)
+    record["fail_reasons"] = np.frombuffer(record["fail_reasons"], dtype=np.uint8)
+    record["fail_messages"] = tuple(record["fail_messages"])
+    batch = NoticeBatch(**record)
+    _check_lengths(batch, ("fail_reasons", "failed_roots"), ("fail_messages", "failed_roots"))
     for reason in batch.fail_reasons.tolist():
         if reason not in _WIRE_REASONS:
             raise WireError("unknown-reason", f"fail reason {reason} is not one of {[int(r) for r in _WIRE_REASONS]}")
     return batch
 
 
-def _same_length(column: str, length: int, partner: str, expected: int) -> None:
-    if length != expected:
-        raise WireError("uneven-columns", f"{column} has {length} entries, {partner} has {expected}")
+def _check_lengths(batch: AckBatch | NoticeBatch, *pairs: tuple[str, str]) -> None:
+    for column, partner in pairs:
+        length, expected = len(getattr(batch, column)), len(getattr(batch, partner))
+        if length != expected:
+            raise WireError("uneven-columns", f"{column} has {length} entries, {partner} has {expected}")

@@ -43,15 +43,22 @@ class FailReason(IntEnum):
         """The reason as users, logs and metrics see it."""
         return self.name.lower()
 
+    @property
+    def by_bolt(self) -> bool:
+        """Whether a bolt gives it; the others are decided when a tree expires."""
+        return self is FailReason.FAILED
+
+    @property
+    def on_wire(self) -> bool:
+        """Whether it may stand in a notice."""
+        return self is not FailReason.LOST
+
 
 @dataclass(frozen=True, slots=True)
 class SpoutAddress:
-    """The receiver of the outcome of a tree.
+    """The receiver of the outcome of a tree: a partition of `{topology}.notices.{spout}`.
 
-    Attributes:
-        topic: `{topology}.notices.{spout}`.
-        task: partition of that topic.
-        timeout_ms: how long a tree of this spout may make no progress, in milliseconds.
+    A tree of this spout may make no progress for `timeout_ms` milliseconds.
     """
 
     topic: str

@@ -18,19 +18,12 @@ from tuple_tree.ids import ID_BYTES, ID_MASK
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a source message lies, and which attempt to deliver it this is.
+    """Where a source message lies, and which attempt to deliver it this is."""
 
-    Attributes:
-        spout: index of the spout in its topology's manifest, below 64.
-        partition: source partition, below 4,096.
-        offset: source offset, below 2**40.
-        attempt: 0 for the first delivery, below 64.
-    """
-
-    spout: int
-    partition: int
-    offset: int
-    attempt: int = 0
+    spout: int  # index in the topology's manifest, below 64
+    partition: int  # below 4,096
+    offset: int  # below 2**40
+    attempt: int = 0  # below 64
 
 
 # Widths of the fields of a positional root, the highest first.
@@ -115,13 +108,7 @@ def root_of_word(word: int, key: int, partitions: int) -> int:
 
 def position_of(root: int, key: int, partitions: int) -> Position:
     """The source position that a positional root id stands for; the inverse of `positional_root`."""
-    root = (root - key) & ID_MASK
-    if root >> _REST_BITS < _BLOCKS - _BLOCKS % partitions:
-        place, remainder = divmod(root, partitions)
-        block, rest = (place >> _REST_BITS) * partitions + remainder, place & _REST
-    else:
-        block, rest = root >> _REST_BITS, root & _REST
-    word = _unmixed(block) << _REST_BITS | ((rest - block) * _SPREAD_INVERSE & _REST)
+    (word,) = words_of_roots([root], key, partitions).tolist()
     return Position(
         spout=word >> (PARTITION_BITS + OFFSET_BITS + ATTEMPT_BITS),
         partition=word >> (OFFSET_BITS + ATTEMPT_BITS) & (MAX_PARTITIONS - 1),
@@ -130,26 +117,16 @@ def position_of(root: int, key: int, partitions: int) -> Position:
     )
 
 
-def _round(half: int, number: int) -> int:
-    return _hashed((half | number << 32).to_bytes(8, "little"), _SEED) & _HALF
-
-
 def _mixed(block: int) -> int:
     left, right = block >> _HALF_BITS, block & _HALF
     for number in range(_ROUNDS):
-        left, right = right, left ^ _round(right, number)
-    return left << _HALF_BITS | right
-
-
-def _unmixed(block: int) -> int:
-    left, right = block >> _HALF_BITS, block & _HALF
-    for number in reversed(range(_ROUNDS)):
-        left, right = right ^ _round(left, number), left
+        hashed = _hashed((right | number << 32).to_bytes(8, "little"), _SEED)
+        left, right = right, left ^ (hashed & _HALF)
     return left << _HALF_BITS | right
 
 
 def roots_of_words(words: Sequence[int] | Words, keys: Sequence[int] | Words, partitions: int) -> Words:
-    """`root_of_word` of each, in columns. Returns shape `(n,)`, dtype `uint64`."""
+    """`root_of_word` of each."""
     column = np.asarray(words, dtype=np.uint64)
     block = _mixed_column(column >> np.uint64(_REST_BITS))
     rest = (column & np.uint64(_REST)) * np.uint64(_SPREAD) + block & np.uint64(_REST)
@@ -161,7 +138,7 @@ def roots_of_words(words: Sequence[int] | Words, keys: Sequence[int] | Words, pa
 
 
 def words_of_roots(roots: Any, key: int, partitions: int) -> Words:
-    """The `position_word` of each positional root of a topic, in columns of shape `(n,)`; roots in any byte order."""
+    """The `position_word` of each positional root of a topic; roots are of shape `(n,)`, in any byte order."""
     column = np.asarray(roots).astype(np.uint64) - np.uint64(key)
     place, remainder = np.divmod(column, np.uint64(partitions))
     block = (place >> np.uint64(_REST_BITS)) * np.uint64(partitions) + remainder
