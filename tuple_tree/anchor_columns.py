@@ -15,16 +15,11 @@ Rows = NDArray[np.intp]  # shape `(k,)`: positions of rows
 
 
 class AnchorColumns(NamedTuple):
-    """Root and edge of each anchor of each tuple, in order.
+    """Root and edge of each anchor of each tuple, in order."""
 
-    Attributes:
-        roots, edges: shape `(anchors,)`, dtype `u8`.
-        starts: shape `(n + 1,)`: where the anchors of each tuple begin; None if each has one.
-    """
-
-    roots: IdColumn
+    roots: IdColumn  # shape `(anchors,)`, dtype `u8`, as are the edges
     edges: IdColumn
-    starts: Rows | None
+    starts: Rows | None  # shape `(n + 1,)`: where the anchors of each tuple begin; None if each has one
 
     @classmethod
     def read(cls, anchors: bytes | None, counts: bytes | None, tuples: int) -> "AnchorColumns":
@@ -72,16 +67,11 @@ class AnchorColumns(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Tuples of one stream for one task, as columns.
-
-    Attributes:
-        ids: shape `(2 * anchors,)`: root and edge, in turn, of each anchor of each row.
-        counts: shape `(n,)`: how many anchors each row has; None if each has one.
-    """
+    """Tuples of one stream for one task, as columns."""
 
     rows: Any
-    ids: IdColumn
-    counts: Rows | None
+    ids: IdColumn  # shape `(2 * anchors,)`: root and edge, in turn, of each anchor of each row
+    counts: Rows | None  # shape `(n,)`: how many anchors each row has; None if each has one
 
     def part(self, begin: int, end: int) -> "Columns":
         counts = self.counts

@@ -15,16 +15,13 @@ _DETAIL_CHARACTERS: Final = 500
 
 
 class TupleTreeError(Exception):
-    """Base of all errors raised by `tuple_tree`."""
+    pass
 
 
 class WireError(TupleTreeError):
-    """Bytes that do not follow the wire contract in `schemas/`.
+    """Its reason is a short, stable word for metrics and dead-letter headers; its detail a sentence for a person.
 
-    Attributes:
-        reason: a short, stable word for metrics and dead-letter headers, e.g. `truncated`.
-        detail: a sentence for a person, of bounded length: it becomes a record's header, and what is wrong with the
-            bytes may quote all of them.
+    The detail has a bounded length, because it becomes a record's header, and may quote all of the bytes.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -36,29 +33,23 @@ class WireError(TupleTreeError):
 
 
 class VersionError(WireError):
-    """Something that another version wrote: it is no garbage, so it must not be set aside, and the reader stops.
-
-    Upgrade the reader.
-    """
+    """Not a dead letter: the reader stops, and has to be upgraded."""
 
     def __init__(self, detail: str) -> None:
         super().__init__("unsupported-version", detail)
 
 
 class InvalidNameError(TupleTreeError, ValueError):
-    """A topology, component, stream or field name that cannot be used.
-
-    A `ValueError` too, so that pydantic counts it among the findings of a manifest.
-    """
+    """A `ValueError` too, so that pydantic counts it among the findings of a manifest."""
 
 
 class ManifestError(TupleTreeError):
-    """A manifest that does not describe a topology."""
+    pass
 
 
 class PositionError(TupleTreeError):
-    """A source position that does not fit a positional root id."""
+    pass
 
 
 class StatsRecordError(TupleTreeError):
-    """A record of `{topology}.stats` that cannot be read."""
+    pass

@@ -31,12 +31,9 @@ _DRAW: Final = 1024  # ids a system call: 8 KiB, about 10 ns an id
 
 
 def random_ids(entropy: Callable[[int], bytes] = os.urandom) -> Iterator[int]:
-    """Independent random ids without end, never zero.
+    """Independent random ids without end, never zero, because an edge of zero would not show in a checksum.
 
-    Zero is left out because an edge of zero would not show in a checksum.
-
-    Args:
-        entropy: returns that many random bytes; pass a seeded source to repeat a run.
+    Pass a seeded source of random bytes to repeat a run.
     """
     return chain.from_iterable(_blocks(entropy))
 

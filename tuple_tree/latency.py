@@ -10,10 +10,7 @@ _SUB: Final = 1 << _SUB_BITS
 class LatencyHistogram:
     """Counts of durations, from a microsecond up; what is shorter counts as one.
 
-    Two histograms add up to the histogram of all their durations.
-
-    Args:
-        counts: bucket → count, as `counts` gives it.
+    Two histograms add up to the histogram of all their durations. One is made of the `counts` of another, too.
     """
 
     __slots__ = ("_counts",)

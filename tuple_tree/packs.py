@@ -39,10 +39,7 @@ _LOGICAL: Final[dict[Any, tuple[Any, Any]]] = {
 
 
 class _Column:
-    """How the values of one field go into a column.
-
-    A value whose Avro type Arrow does not have is an Avro body of its own.
-    """
+    """How the values of one field go into a column; a value whose Avro type Arrow lacks is an Avro body of its own."""
 
     def __init__(self, name: str, avro_type: Any) -> None:
         found = _arrow_type(avro_type)
@@ -56,11 +53,6 @@ class _Column:
         self.field = pa.field(name, type_, nullable=self._nullable)
 
     def value(self, value: Any) -> Any:
-        """The value as the column takes it.
-
-        Raises `TypeError` if it is of another type; `ValueError` if it is outside of the type's range, as does
-        `OverflowError`.
-        """
         if self._avro is not None:
             out = io.BytesIO()
             fastavro.schemaless_writer(out, self._avro, value)
@@ -139,18 +131,14 @@ def _arrow_type(avro_type: Any) -> tuple[Any, Any] | None:
 
 
 class PackCodec:
-    """Turns rows of a stream into packs, and back.
-
-    Attributes:
-        schema: the Arrow schema of its packs.
-        is_row: whether `encode` takes the values of a tuple as they are; quicker than `row`, which names the error.
-    """
+    """Turns rows of a stream into packs, and back."""
 
     max_rows = MAX_ROWS
 
     def __init__(self, stream: Stream) -> None:
         self._columns = [_Column(field.name, field.type) for field in stream.fields]
         self._fields = [column.field for column in self._columns]
+        # Whether `encode` takes the values of a tuple as they are; quicker than `row`, which names the error.
         self.is_row = _all_fit(self._columns)
         self.schema = pa.schema(self._fields)
 
@@ -190,10 +178,7 @@ class PackCodec:
         return table
 
     def decode_batch(self, payload: bytes) -> Any:
-        """The record batch of a pack, which refers to the payload.
-
-        Raises `WireError` if it is no pack of the stream.
-        """
+        """The record batch of a pack, which refers to the payload. Raises `WireError` if it is none of the stream."""
         try:
             source = pa.BufferReader(payload)
             batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), self.schema)
@@ -230,20 +215,14 @@ class PackCodec:
             return self._each_row(batch)
 
     def rows(self, batch: Any) -> list[Values]:
-        """The values of each row of a record batch.
-
-        Raises an error of fastavro or Arrow if one of them cannot be read.
-        """
+        """The values of each row of a record batch. Raises an error of fastavro or Arrow if one cannot be read."""
         return list(zip(*(self.column(batch, position) for position in range(len(self._columns))), strict=True))
 
     def column(self, batch: Any, position: int) -> list[Any]:
         return self._columns[position].values(batch.column(position))
 
     def embedded(self, position: int, values: Sequence[Any]) -> Any:
-        """The column of a field whose values are Avro bodies, of its values.
-
-        Raises an error of fastavro if one does not fit.
-        """
+        """The column of a field whose values are Avro bodies. Raises an error of fastavro if a value does not fit."""
         return pa.array(map(self._columns[position].value, values), pa.binary())
 
     def distinct(self, batch: Any, position: int) -> tuple[Any, list[Any]]:

@@ -115,10 +115,7 @@ def payload_codec(stream: Stream) -> PayloadCodec:
 
 
 def encode_tuples(codec: PayloadCodec, tuples: Sequence[Sequence[Any]]) -> bytes:
-    """The payload of a record with some tuples: what a sender does in two steps.
-
-    Raises as `row` and `encode` of the codec.
-    """
+    """The payload of a record with some tuples: what a sender does in two steps."""
     return codec.encode([codec.row(values) for values in tuples])
 
 

@@ -17,25 +17,17 @@ VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class StatsRecord:
-    """A process at a moment.
-
-    Attributes:
-        name: of its component; `acker` for an acker worker.
-        run: drawn at its start; tells two processes apart that have the same id one after the other.
-        uptime_ms: milliseconds since its start, by a clock that only rises.
-        ended: whether this is its last record.
-        at_ms: when the broker took the record, in milliseconds since 1970; 0 before.
-    """
+    """A process at a moment."""
 
     kind: Kind
-    name: str
+    name: str  # of its component; `acker` for an acker worker
     host: str
     pid: int
-    run: str
-    uptime_ms: int
-    ended: bool = False
+    run: str  # drawn at its start; tells two processes apart that have the same id one after the other
+    uptime_ms: int  # since its start, by a clock that only rises
+    ended: bool = False  # whether this is its last record
     stats: Mapping[str, Any] = field(default_factory=dict)
-    at_ms: int = 0
+    at_ms: int = 0  # when the broker took the record, in milliseconds since 1970; 0 before
 
     @property
     def process(self) -> str:

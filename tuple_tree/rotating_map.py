@@ -6,7 +6,7 @@ between `b - 1` and `b` rotation periods later. There is no clock inside: who ow
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -14,23 +14,14 @@ V = TypeVar("V")
 
 
 class RotatingMap(Generic[K, V]):
-    """A map of a fixed number of buckets; every operation costs a look into each bucket at most.
+    """A map of a fixed number of buckets, at least 2; every operation costs a look into each bucket at most."""
 
-    Args:
-        buckets: how many cohorts there are, at least 2.
-        on_expire: called with key and value of each entry that `rotate` drops, in the order of their last `put`.
+    __slots__ = ("_buckets",)
 
-    Raises:
-        ValueError: for fewer than 2 buckets.
-    """
-
-    __slots__ = ("_buckets", "_on_expire")
-
-    def __init__(self, buckets: int = 3, on_expire: Callable[[K, V], object] | None = None) -> None:
+    def __init__(self, buckets: int = 3) -> None:
         if buckets < 2:
             raise ValueError(f"a RotatingMap needs at least 2 buckets, not {buckets}: with fewer, rotating empties it")
         self._buckets: deque[dict[K, V]] = deque({} for _ in range(buckets))
-        self._on_expire = on_expire
 
     def put(self, key: K, value: V) -> None:
         """Sets the value, and moves the key into the nursery wherever it was."""
@@ -42,11 +33,7 @@ class RotatingMap(Generic[K, V]):
         self._buckets[0][key] = value
 
     def add(self, key: K, value: V) -> bool:
-        """Puts a key into the nursery that is not there yet.
-
-        Returns:
-            False if it is there; it is left where it was, as it was.
-        """
+        """Puts a key into the nursery; False, and nothing changes, if it is in the map."""
         for bucket in self._buckets:
             if key in bucket:
                 return False
@@ -54,7 +41,6 @@ class RotatingMap(Generic[K, V]):
         return True
 
     def has_none(self, keys: Collection[K]) -> bool:
-        """Whether none of these keys is there."""
         return all(bucket.keys().isdisjoint(keys) for bucket in self._buckets)
 
     def update(self, pairs: Iterable[tuple[K, V]]) -> None:
@@ -76,12 +62,9 @@ class RotatingMap(Generic[K, V]):
         return None
 
     def rotate(self) -> dict[K, V]:
-        """Drops death row, opens a new nursery, and returns what was dropped after calling back for each of it."""
+        """Drops death row, opens a new nursery, and returns what was dropped, in the order of the last `put`."""
         expired = self._buckets.pop()
         self._buckets.appendleft({})
-        if self._on_expire is not None:
-            for key, value in expired.items():
-                self._on_expire(key, value)
         return expired
 
     def __contains__(self, key: object) -> bool:

@@ -60,22 +60,15 @@ class Prefix:
 
 
 class _Partition:
-    """Columns of the positions from the first open one on, in the order of their offsets.
-
-    Attributes:
-        attempts: the one that is pending, or the next one of what is due.
-        reasons, messages: of the last attempt's failure; messages by offset.
-        periods: when the last attempt was delivered, in periods of the books.
-        begun: when that was, in seconds; not a number where it is not known.
-    """
+    """Columns of the positions from the first open one on, in the order of their offsets."""
 
     def __init__(self) -> None:
         self.offsets: Offsets
         self.states: NDArray[np.uint8]
-        self.attempts: NDArray[np.uint8]
-        self.reasons: NDArray[np.uint8]
-        self.periods: NDArray[np.int32]
-        self.begun: NDArray[np.float64]
+        self.attempts: NDArray[np.uint8]  # the one that is pending, or the next one of what is due
+        self.reasons: NDArray[np.uint8]  # of the last attempt's failure, as are `messages`, by offset
+        self.periods: NDArray[np.int32]  # when the last attempt was delivered
+        self.begun: NDArray[np.float64]  # when that was, in seconds; NaN where it is not known
         for name, dtype in _COLUMNS.items():
             setattr(self, name, np.empty(0, dtype))
         self.messages: dict[int, str] = {}
@@ -111,14 +104,9 @@ class _Partition:
 
 
 class SourcePositions:
-    """The open positions of one spout; not thread-safe.
+    """The open positions of one spout; not thread-safe. Times are monotonic seconds.
 
-    A pending position without an outcome for `lost_after` seconds, and half as long again at most, is due again. Times
-    are monotonic seconds.
-
-    Attributes:
-        pending: how many positions are delivered and have no outcome.
-        due: how many have to be delivered again.
+    A pending position without an outcome for `lost_after` seconds, and half as long again at most, is due again.
     """
 
     def __init__(self, lost_after: float, now: float) -> None:
@@ -127,8 +115,8 @@ class SourcePositions:
         self._period = 0
         self._partitions: dict[int, _Partition] = {}
         self._turn: deque[int] = deque()
-        self.pending = 0
-        self.due = 0
+        self.pending = 0  # positions that are delivered and have no outcome
+        self.due = 0  # positions that have to be delivered again
 
     def started(self, partition: int) -> int:
         """The last offset of a partition that was delivered; -1 if none was."""
@@ -138,11 +126,7 @@ class SourcePositions:
     def delivered(self, partition: int, offsets: Sequence[int] | Offsets, mark: int, now: float = np.nan) -> int:
         """Opens positions under attempt 0 that are above all that were opened, and returns how many.
 
-        Args:
-            partition: of the source.
-            offsets: in rising order.
-            mark: how far the notices were read before the delivery.
-            now: when that was; not a number if it is not known.
+        Offsets rise; `mark` is how far the notices were read before the delivery, which was at `now`.
         """
         found = self._partitions.get(partition)
         if found is None:

@@ -7,11 +7,7 @@ BROKERS: Final = "no broker has answered"  # why a process is stalled whose requ
 
 
 class Stall:
-    """For how long there has been work of which nothing was done.
-
-    Args:
-        patience_s: what passes before it counts, in seconds, because so long may be usual.
-    """
+    """For how long there has been work of which nothing was done, beyond a patience: so long may be usual."""
 
     def __init__(self, patience_s: float = 0.0) -> None:
         self._patience_s = patience_s

@@ -16,10 +16,10 @@ from tuple_tree.names import (
 
 _HOUR_MS: Final = 3_600_000
 _SHORT_RETENTION_MS: Final = 24 * _HOUR_MS
-# Heartbeat ages are counted by the broker's time: the clocks of many hosts do not agree.
-_STATS: Final = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
+# Ledgers and heartbeat ages go by the broker's time: the clocks of many hosts do not agree.
+_BROKER_TIME: Final = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
 _STATS_CONFIG: Final = {
-    **_STATS,
+    **_BROKER_TIME,
     "retention.ms": str(2 * _HOUR_MS),
     # What is in the last segment stays, however old it is.
     "segment.ms": str(_HOUR_MS // 2),
@@ -28,31 +28,13 @@ _STATS_CONFIG: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic as it has to be.
-
-    Attributes:
-        config: topic settings given at creation.
-        required: those of them that are checked at every start, because wrong ones lead to wrong results.
-        optional: whether a topology does its work without it as well.
-    """
+    """A topic as it has to be."""
 
     name: str
     partitions: int
-    config: dict[str, str] = field(default_factory=dict)
-    required: dict[str, str] = field(default_factory=dict)
-    optional: bool = False
-
-
-def acks_spec(manifest: Manifest) -> TopicSpec:
-    """The ack log: kept for at least three times the largest tree age, on the broker's own time."""
-    required = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
-    retention = max(_SHORT_RETENTION_MS, least_retention_ms(manifest))
-    return TopicSpec(
-        acks_topic(manifest.topology),
-        manifest.ack_partitions,
-        {**required, "retention.ms": str(retention)},
-        required,
-    )
+    config: dict[str, str] = field(default_factory=dict)  # given at creation
+    required: dict[str, str] = field(default_factory=dict)  # checked at every start: wrong ones lead to wrong results
+    optional: bool = False  # whether a topology does its work without it as well
 
 
 def short_retention(manifest: Manifest, config: Mapping[str, str | None]) -> str | None:
@@ -75,7 +57,6 @@ def short_retention(manifest: Manifest, config: Mapping[str, str | None]) -> str
 
 
 def least_retention_ms(manifest: Manifest) -> int:
-    """How long the ack log has to be kept at least, in milliseconds."""
     # As long as a tree may live, as long again for the time in which no worker runs, and some to spare.
     return 3 * manifest.max_tree_age_ms
 
@@ -87,11 +68,13 @@ def topic_specs(manifest: Manifest) -> list[TopicSpec]:
     short = {**delete, "retention.ms": str(_SHORT_RETENTION_MS)}
     specs = [TopicSpec(TOPOLOGIES_TOPIC, 1, {"cleanup.policy": "compact"}, {"cleanup.policy": "compact"})]
     if manifest.acking:
-        specs.append(acks_spec(manifest))
+        retention = max(_SHORT_RETENTION_MS, least_retention_ms(manifest))
+        config = {**_BROKER_TIME, "retention.ms": str(retention)}
+        specs.append(TopicSpec(acks_topic(topology), manifest.ack_partitions, config, _BROKER_TIME))
         specs += [
             TopicSpec(notices_topic(topology, spout.name), spout.tasks, short, delete) for spout in manifest.spouts
         ]
     specs += [TopicSpec(tuples_topic(topology, bolt.name), bolt.tasks, delete, delete) for bolt in manifest.bolts]
     specs.append(TopicSpec(dead_letters_topic(topology), 1, delete, delete))
-    specs.append(TopicSpec(stats_topic(topology), 1, _STATS_CONFIG, _STATS, optional=True))
+    specs.append(TopicSpec(stats_topic(topology), 1, _STATS_CONFIG, _BROKER_TIME, optional=True))
     return specs
