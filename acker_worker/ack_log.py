@@ -69,10 +69,7 @@ class AckLogReader(GroupConsumer):
         self._asked_at = 0.0
 
     def join(self, on_assign: Rebalance, on_revoke: Rebalance, on_lost: Rebalance) -> None:
-        """Joins the group.
-
-        `on_assign` has to call `start`, `on_revoke` and `on_lost` `release`; `on_revoke` may commit before that.
-        """
+        """Joins the group; `on_assign` has to call `start`, and the others `release`."""
         self._subscribe(self.topic, on_assign, on_revoke, on_lost)
 
     def start(self, positions: list[TopicPartition]) -> None:
@@ -117,10 +114,7 @@ class AckLogReader(GroupConsumer):
         return self._clock() - self._asked_at if self._asked else 0.0
 
     def commit(self, reached: Reached) -> None:
-        """Begins to commit; the answer comes within `poll` or `close`.
-
-        It is not waited for: librdkafka keeps a commit for as long as there is no broker.
-        """
+        """Begins to commit; the answer, which comes once there is a broker, is read by `poll` or `close`."""
         self._asked[frozenset((partition, progress.offset) for partition, progress in reached.items())] = reached
         self._asked_at = self._clock()
         offsets = [

@@ -78,17 +78,11 @@ class LedgerSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcomes:
-    """What a step of the ledger decided.
-
-    Attributes:
-        roots: shape `(n,)`, u8.
-        spouts: shape `(n,)`, u4; indices for `Ledger.spout`.
-        kinds: shape `(n,)`, u1; `kernels.ACKED`, a `FailReason` number, or `kernels.ORPHANED`.
-    """
+    """What a step of the ledger decided, in columns of shape `(n,)`."""
 
     roots: NDArray[np.uint64]
-    spouts: NDArray[np.uint32]
-    kinds: NDArray[np.uint8]
+    spouts: NDArray[np.uint32]  # indices for `Ledger.spout`
+    kinds: NDArray[np.uint8]  # `kernels.ACKED`, a `FailReason` number, or `kernels.ORPHANED`
 
     def __len__(self) -> int:
         return len(self.roots)
@@ -98,10 +92,8 @@ class Outcomes:
 
 
 def _joined(parts: list[Outcomes]) -> Outcomes:
-    if not parts:
-        return _NOTHING
-    if len(parts) == 1:
-        return parts[0]
+    if len(parts) <= 1:
+        return parts[0] if parts else _NOTHING
     return Outcomes(
         np.concatenate([part.roots for part in parts]),
         np.concatenate([part.spouts for part in parts]),
@@ -115,8 +107,7 @@ _NOTHING: Final = Outcomes(np.empty(0, np.uint64), np.empty(0, np.uint32), np.em
 class Ledger:
     """Checksums of the open tuple trees of one partition.
 
-    A rule takes a column of roots, or several are staged and applied in one go. They are applied at the tick that the
-    ledger was last advanced to, and give their outcomes in order.
+    Rules are applied at the tick that the ledger was last advanced to, and give their outcomes in order.
     """
 
     def __init__(self, settings: LedgerSettings) -> None:
@@ -245,10 +236,7 @@ class Ledger:
         return self._oldest_tick
 
     def index_of(self, spout: SpoutAddress) -> int:
-        """The index under which a spout task's inits are applied.
-
-        Raises `LedgerError` if there are too many spout tasks.
-        """
+        """The index under which a spout task's inits are applied. Raises `LedgerError` if there are too many."""
         index = self._spout_index.get(spout)
         if index is None:
             if self._free_spouts:

@@ -36,11 +36,9 @@ def _family(families: _Families, metric: Any, *labels: str) -> CounterMetricFami
 
 
 class WorkerCollector(Collector):
-    """Shows the latest snapshots of workers, labelled by their topology.
+    """Shows, by topology, the latest snapshot of its worker, or the sum over several.
 
-    Args:
-        latest: returns, by topology, the snapshot of its worker, or the sum over several; called at every scrape, in
-            the server's thread.
+    `latest` is called at every scrape, in the server's thread.
     """
 
     def __init__(self, latest: Callable[[], Mapping[str, WorkerStats]]) -> None:
@@ -64,11 +62,7 @@ class WorkerCollector(Collector):
 
 
 class ServingCollector(Collector):
-    """Shows which topologies a process serves, and which it cannot.
-
-    Args:
-        serving: returns, by topology, whether its worker is at work; called as above.
-    """
+    """Shows, by topology, whether its worker is at work; `serving` is called as above."""
 
     def __init__(self, serving: Callable[[], Mapping[str, bool]]) -> None:
         self._serving = serving

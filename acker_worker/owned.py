@@ -7,21 +7,16 @@ from tuple_tree.stall import Stall
 
 
 class Owned:
-    """The fold of an owned partition, and what the worker knows around it.
-
-    Attributes:
-        committed: the last commit, by us or by an earlier owner.
-        since: when it was taken over, in seconds of the worker's clock.
-        end: offset at which the partition's end was last met; None if it was not, or is known to have moved.
-    """
+    """The fold of an owned partition, and what the worker knows around it."""
 
     __slots__ = ("_clock_ms", "_read_at", "_stall", "committed", "end", "fold", "partition", "since")
 
     def __init__(self, fold: PartitionFold, committed: Progress | None, since: float) -> None:
         self.fold = fold
         self.partition = fold.partition
-        self.committed = committed
-        self.since = since
+        self.committed = committed  # the last commit, by this worker or an earlier owner
+        self.since = since  # when it was taken over, in seconds of the worker's clock
+        # Offset at which the partition's end was last met; None if it was not, or is known to have moved.
         self.end: int | None = None
         self._read_at = since
         self._stall = Stall()
@@ -61,7 +56,6 @@ class Owned:
         return max(0, int(wall_ms - self.fold.clock_ms))
 
     def stats(self, wall_ms: float, now: float) -> PartitionStats:
-        """What is held here, now: by the wall, in milliseconds, and by the worker's clock, in seconds."""
         fold, committed = self.fold, self.committed
         ledger = fold.ledger
         oldest_ms = fold.oldest_ms(self.now_ms(now) if self.at_end else fold.clock_ms)

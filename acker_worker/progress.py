@@ -18,20 +18,14 @@ METADATA_LIMIT: Final = 3_800  # Kafka keeps 4,096 bytes a partition unless set 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A commit of one partition.
+    """A commit of one partition."""
 
-    Attributes:
-        offset: everything before it was folded, and its notices were delivered.
-        rebuild_from: where a new owner has to begin to fold, at most `offset`.
-        clock_ms: the ledger's clock; the notices of what expired up to it were delivered.
-        opened: for writers that opened a session before `rebuild_from`: the last one, and those it superseded. The
-            latest opening stands last.
-    """
-
-    offset: int
-    rebuild_from: int
-    clock_ms: int
+    offset: int  # everything before it was folded, and its notices were delivered
+    rebuild_from: int  # where a new owner has to begin to fold, at most `offset`
+    clock_ms: int  # the ledger's clock; the notices of what expired up to it were delivered
     opened: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+    """For writers that opened a session before `rebuild_from`: the last one, and those it superseded. The latest
+    opening stands last."""
 
     def metadata(self) -> str:
         """What is committed beside the offset; the earliest openings are left out where they don't fit."""
@@ -44,10 +38,7 @@ class Progress:
             kept = kept[1 + len(kept) // 8 :]
 
     def within(self, low: int, high: int) -> "tuple[Progress | None, str | None]":
-        """The part that can be used with a log of the offsets from `low` up to `high`, None if there is none.
-
-        The second is a warning about what was lost, or None.
-        """
+        """The part that a log from `low` up to `high` still has, if any, and a warning about a loss, if any."""
         if self.offset > high:
             loss = f"ends at {high}, before the committed {self.offset}: the topic was made anew, so is the ledger"
             return None, loss

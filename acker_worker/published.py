@@ -43,10 +43,7 @@ class Published(NamedTuple):
 
 
 class PublishedTopologies:
-    """Follows `acker.topologies` from its beginning.
-
-    If the topic is deleted, no topology is withdrawn; it is read from the beginning once it is there again.
-    """
+    """Follows `acker.topologies`; if it is deleted, no topology is withdrawn, and it is read anew once it is back."""
 
     def __init__(self, kafka: KafkaSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._kafka = kafka
@@ -60,10 +57,7 @@ class PublishedTopologies:
         self._first: dict[str, Published] | None = {}
 
     def open(self) -> None:
-        """Begins to read, if the topic exists.
-
-        Raises `BrokerUnreachableError`, `TopicError` if this user may not read it, or `AccessError`.
-        """
+        """Begins to read, if the topic exists. Raises `ClusterError`."""
         self._catalogue.check_access(_READER)
         self._topic_id = self._catalogue.topic_id(TOPOLOGIES_TOPIC)
         if self._topic_id is None:

@@ -63,12 +63,7 @@ class _Run:
 
 
 class Served:
-    """Serves one topology; workers are started in `check` only, and call `on_stats` in their thread.
-
-    Attributes:
-        stats: the last snapshot of its worker.
-        problem: why it is not served now; empty if it is, or is not to be.
-    """
+    """Serves one topology; workers are started in `check` only, and call `on_stats` in their thread."""
 
     def __init__(
         self,
@@ -77,8 +72,8 @@ class Served:
         on_stats: OnStats = lambda _stats: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.stats = WorkerStats()
-        self.problem = ""
+        self.stats = WorkerStats()  # the last snapshot of its worker
+        self.problem = ""  # why it is not served now; empty if it is, or is not to be
         self._topology = topology
         self._make = make
         self._on_stats = on_stats

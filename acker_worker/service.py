@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from confluent_kafka import Producer
@@ -31,12 +32,7 @@ _MANY: Final[dict[str, str | int | float | bool]] = {
 class AckerService:
     """Follows the tuple trees of all topologies of a cluster, and of those that come while it runs.
 
-    Args:
-        kafka: librdkafka properties.
-        settings: of each worker.
-        on_stats: called in the threads of workers with the name of their topology and a snapshot.
-        on_turn: called a few times a second by the loop that looks after them.
-        clock: seconds, rising.
+    `on_stats` is called in the threads of workers, `on_turn` a few times a second by the loop that supervises them.
     """
 
     def __init__(
@@ -85,7 +81,7 @@ class AckerService:
         _log.info("acker worker of all topologies stopped")
 
     def topologies(self) -> Mapping[str, Served]:
-        """What is served, or should be, by name; from any thread."""
+        """What is served, or should be; from any thread."""
         return dict(self._served)
 
     def heartbeat_ages(self) -> dict[str, float]:
@@ -94,27 +90,25 @@ class AckerService:
         return {name: age for name, age in ages.items() if age is not None}
 
     def _take(self, change: Published) -> None:
-        served = self._served.get(change.topology)
-        if change.value is None:
+        topology, value = change
+        served = self._served.get(topology)
+        if value is None:
             if served is not None:
                 served.withdraw()
             return
         if served is None:
+            served = Served(topology, self._make_worker, partial(self._on_stats, topology), self._clock)
             # A new mapping, because other threads read the old one.
-            served = self._new(change.topology)
-            self._served = {**self._served, change.topology: served}
+            self._served = {**self._served, topology: served}
         try:
-            served.publish(_manifest(change.topology, change.value))
+            served.publish(_manifest(topology, value))
         except ManifestError as error:
             served.refuse(str(error))
 
-    def _new(self, topology: str) -> Served:
-        def make(manifest: Manifest, on_stats: OnStats) -> Worker:
-            return AckerWorker(
-                *(topology, self._kafka, self._settings, on_stats, self._clock, manifest, self._stats_producer)
-            )
-
-        return Served(topology, make, lambda stats: self._on_stats(topology, stats), self._clock)
+    def _make_worker(self, manifest: Manifest, on_stats: OnStats) -> Worker:
+        return AckerWorker(
+            *(manifest.topology, self._kafka, self._settings, on_stats, self._clock, manifest, self._stats_producer)
+        )
 
     def _stop_all(self) -> None:
         # All at once, so that each has as long as there is.

@@ -44,10 +44,8 @@ class _Opening:
 class Sessions:
     """The writers of one partition of the ack log.
 
-    A writer without batches for a whole window is forgotten. There is no clock inside: the owner rotates.
-
-    Args:
-        opened: for writers that opened a session before the log is read: the last one, and those it superseded.
+    A writer without batches for a whole window is forgotten. There is no clock inside: the owner rotates. Of writers
+    that opened a session before the log is read, `opened` has the last one, and those it superseded.
     """
 
     def __init__(self, opened: Mapping[str, tuple[bytes, ...]] | None = None) -> None:

@@ -26,8 +26,6 @@ class Stage:
         rules: shape `(>= runs,)`, u1; `kernels.INIT`, `ACK`, `FAIL` or `RESET`.
         spouts: shape `(>= runs,)`, u8; index of the owner of inits.
         ends: shape `(>= runs,)`, i8; how many entries there are up to the end of each run.
-        entries: how many roots there are.
-        runs: how many runs.
     """
 
     __slots__ = ("ends", "entries", "roots", "rules", "runs", "spouts", "vals")

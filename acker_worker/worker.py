@@ -44,30 +44,18 @@ HELD_UP_S: Final = 10.0  # after how long without acknowledgements a warning is 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Intervals of a worker, in seconds.
+    """Intervals of a worker."""
 
-    Attributes:
-        commit_interval_s: between commits; what was not committed is folded again after a crash.
-        log_interval_s: between log lines with its figures.
-        stats_interval_s: between snapshots for `on_stats`.
-    """
-
-    commit_interval_s: float = 1.0
-    log_interval_s: float = 10.0
-    stats_interval_s: float = 0.5
+    commit_interval_s: float = 1.0  # what was not committed is folded again after a crash
+    log_interval_s: float = 10.0  # between log lines with its figures
+    stats_interval_s: float = 0.5  # between snapshots for `on_stats`
 
 
 class AckerWorker:
     """Follows the tuple trees of one topology, in the partitions of its ack log that the consumer group assigns to it.
 
-    Args:
-        topology: its name in `acker.topologies`.
-        kafka: librdkafka properties.
-        settings: its intervals.
-        on_stats: called with a snapshot every `stats_interval_s`, and at the end.
-        clock: seconds, rising.
-        manifest: of the topology; looked up unless given.
-        stats_producer: sends its statistics, made with `producer_settings`; one of its own unless given.
+    The manifest is looked up unless given; the producer of statistics is one of its own unless given. `on_stats` is
+    called with a snapshot every `stats_interval_s`, and at the end.
     """
 
     def __init__(

@@ -222,11 +222,7 @@ def remedy(role: str | None = None) -> str:
 
 
 def shortfall(needed: Operations, allowed: Iterable[str] | None) -> str:
-    """What a user lacks for a topic, as half a sentence about the topic; empty if nothing.
-
-    Args:
-        allowed: the names of the `Operation`s that it may do; None if the cluster does not report them.
-    """
+    """What a user lacks for a topic, as half a sentence about the topic; empty if nothing, or if it is not known."""
     if allowed is None:
         return ""
     may = set(allowed)

@@ -21,15 +21,11 @@ _NO_BROKERS: Final = ("logical", "internal")  # sources of entries that are no b
 
 
 class BrokerMonitor:
-    """Whether the metadata of one client still have a broker, reachable or not. Its statistics come while it is polled.
-
-    Attributes:
-        unread: whether records of its partitions wait to be read, as far as it knows.
-    """
+    """Whether the metadata of one client, which has to be polled, still have a broker, reachable or not."""
 
     def __init__(self) -> None:
         self._without = 0
-        self.unread = False
+        self.unread = False  # whether records of its partitions wait to be read, as far as it knows
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -35,11 +35,8 @@ _LOOK_S: Final = 0.2
 class Catalogue:
     """What the cluster knows about topologies.
 
-    Args:
-        kafka: librdkafka properties.
-        contact_s: how long a broker may take to answer.
-        group: in whose name manifests are read, because the user may have an ACL for no other; it is not joined.
-        first_s: how long the brokers may take to answer for the first time.
+    Manifests are read in the name of a group, because the user may have an ACL for no other; it is not joined. A broker
+    may take `contact_s` to answer, `first_s` for the first time.
     """
 
     def __init__(

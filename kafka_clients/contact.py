@@ -30,12 +30,7 @@ _SINCE: Final = re.compile(r" \(after \d+ms in state .*")
 
 
 class Contact:
-    """Turns what a cluster does not answer into our errors.
-
-    Args:
-        kafka: librdkafka properties, `bootstrap.servers` among them.
-        first_s: how long the brokers may take to answer for the first time.
-    """
+    """Raises our errors where a cluster does not answer; it may take `first_s` seconds to answer for the first time."""
 
     def __init__(self, kafka: Mapping[str, Any], first_s: float = FIRST_S) -> None:
         self._first_s = first_s
@@ -47,10 +42,9 @@ class Contact:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """To ask within; the first time it is asked whether there is a broker at all.
+        """Turns errors of requests in its body into `AccessError` and `BrokerUnreachableError`.
 
-        Raises `AccessError` if the user is not let in, or may not ask that; `BrokerUnreachableError` in place of any
-        other error of Kafka's.
+        The first time it makes sure that there is a broker.
         """
         # Earlier errors do not count: brokers that restart cause all kinds of them.
         self.admin.poll(0)

@@ -48,15 +48,8 @@ def producer_settings(kafka: Mapping[str, Any]) -> dict[str, Any]:
 class StatsPublisher:
     """Publishes the statistics of one process; not thread-safe.
 
-    Nothing is sent before a broker has described the topic, because on many clusters a producer would create it.
-
-    Args:
-        topology: of the process.
-        kind: of the process.
-        name: of its component; `acker` for an acker worker.
-        producer: made with `producer_settings`; it may be shared.
-        admin: for requests about the topic.
-        now: seconds, rising.
+    Nothing is sent before a broker has described the topic, because on many clusters a producer would create it. `name`
+    is that of a component, or `acker`; the producer is made with `producer_settings`, and may be shared.
     """
 
     def __init__(

@@ -36,28 +36,20 @@ def topic_id_of(answer: "Future[TopicDescription]") -> str | None:
 
 
 class TopicWatch:
-    """Compares the ids of topics, and never waits for an answer.
-
-    Attributes:
-        unanswered_at: when a request was last found to have no answer, in seconds; 0 if each had one.
-        answers: how many had one.
-    """
+    """Compares the ids of topics, and never waits for an answer."""
 
     def __init__(self, admin: AdminClient, topics: Sequence[str]) -> None:
         self._admin = admin
         self._topics = topics
         self._asked: Descriptions = {}
         self._ask_at = 0.0
-        self.unanswered_at = 0.0
-        self.answers = 0
+        self.unanswered_at = 0.0  # when a request was last found to have no answer, in seconds; 0 if each had one
+        self.answers = 0  # how many had one
         self._known: dict[str, str] = {}
         self._odd: dict[str, int] = {}
 
     def look(self, now: float) -> tuple[str, str] | None:
-        """Sends a request if it is time to, and reads the answers.
-
-        Returns a topic and what has become of it; None as long as all are what they were.
-        """
+        """Sends a request if it is due, and reads the answers; returns a topic that has changed, and how, or None."""
         if self._asked:
             if not all(answer.done() for answer in self._asked.values()):
                 return None
