@@ -21,13 +21,11 @@ from kafka_clients.watermarks import watermarks
 from tuple_tree.names import acker_group, acks_topic
 
 _log = logging.getLogger(__name__)
-
 CONTACT_S: Final = 5.0  # how long a broker may take to answer, in seconds
 ANSWER_S: Final = 30.0  # how long a commit may take while brokers answer, in seconds
 _STUCK_CLOSE_S: Final = 1.0  # for a consumer that has lost a commit
 _POLL_S: Final = 0.02
 _POLL_RECORDS: Final = 500
-
 Reached = Mapping[int, Progress]  # partition of the ack log → up to where its notices are delivered
 
 
@@ -40,11 +38,7 @@ class AckLogReader(GroupConsumer):
     _KEPT = (ClusterError, KafkaException)
 
     def __init__(
-        self,
-        topology: str,
-        kafka: KafkaSettings,
-        on_committed: Callable[[Reached], None],
-        clock: Callable[[], float],
+        self, topology: str, kafka: KafkaSettings, on_committed: Callable[[Reached], None], clock: Callable[[], float]
     ) -> None:
         self.topic = acks_topic(topology)
         self._group = acker_group(topology)
@@ -100,7 +94,6 @@ class AckLogReader(GroupConsumer):
 
     @property
     def committing(self) -> bool:
-        """Whether a commit is not answered yet."""
         return bool(self._asked)
 
     @property
@@ -148,7 +141,6 @@ class AckLogReader(GroupConsumer):
         _log.warning("%s: %s", self.topic, error.str())
 
     def check_allowed(self, error: KafkaError, where: str) -> None:
-        """Raises the error of a missing ACL, if it is one."""
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise AccessError(f"group {self._group} may not be joined by this user: {remedy(ACKER)}")
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:

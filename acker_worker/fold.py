@@ -48,8 +48,6 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A record for the dead letters."""
-
     record: LogRecord
     reason: str
     detail: str
@@ -163,7 +161,6 @@ class PartitionFold:
         return step
 
     def expires_by(self, now_ms: int) -> bool:
-        """Whether moving the clock to `now_ms` would end any record."""
         return self.ledger.expires_by(self._tick(now_ms))
 
     def oldest_ms(self, now_ms: int) -> int | None:

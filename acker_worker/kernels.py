@@ -25,7 +25,6 @@ from numba.extending import intrinsic
 from tuple_tree.messages import FailReason
 
 WORDS: Final = 3
-
 U64 = np.uint64
 _EMPTY: Final = U64(2**64 - 1)
 _ZERO: Final = U64(0)
@@ -83,7 +82,6 @@ _prefetch: Final[Any] = _prefetch_intrinsic
 
 @njit(inline="always")
 def key_of(root: np.uint64, multiplier: np.uint64) -> np.uint64:
-    """The key under which a root is kept."""
     return root * multiplier
 
 

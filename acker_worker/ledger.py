@@ -28,12 +28,10 @@ MIN_LOAD: Final = 0.2  # share of homes taken at which the table shrinks to half
 SMALLEST: Final = 8_192
 CHUNK: Final = 4_096  # roots a kernel call; also the size of the outcome buffers
 _SMALLEST_SHRUNK: Final = 2 * SMALLEST
-
 _IDLE_SPOUTS: Final = 1_024
 """Spout tasks that are remembered; when there are more, those without an open tree are forgotten at the next tick."""
 
 MULTIPLIER: Final = secrets.randbits(64) | 1  # of all roots in this process; see `kernels`
-
 _U64: Final = np.uint64
 _MULTIPLIER: Final = _U64(MULTIPLIER)
 _INVERSE: Final = _U64(pow(MULTIPLIER, -1, 2**64))
@@ -297,12 +295,10 @@ class Ledger:
 
     @property
     def duplicate_inits(self) -> int:
-        """Inits of open roots that were ignored, since the start."""
         return int(self._counts[kernels.DUPLICATE_INITS])
 
     @property
     def load(self) -> float:
-        """Share of the table's homes that is taken."""
         return len(self) / self._capacity
 
     @property

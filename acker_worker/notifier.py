@@ -28,7 +28,6 @@ from tuple_tree.messages import NoticeBatch, SpoutAddress
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 
 _log = logging.getLogger(__name__)
-
 _RECHECK_S: Final = 5.0  # how long a spout task that does not exist is taken not to exist
 _AGAIN_S: Final = 0.5  # between two requests for one that may not exist
 _SURE_S: Final = 5.0  # for how long brokers have to know no such topic: after a restart one may know less for a moment
@@ -39,8 +38,6 @@ _POLL_S: Final = 0.1
 
 
 class Notifier:
-    """The worker's producer."""
-
     def __init__(
         self, topology: str, kafka: KafkaSettings, catalogue: Catalogue, clock: Callable[[], float] = time.monotonic
     ) -> None:
@@ -89,7 +86,6 @@ class Notifier:
         return left == 0
 
     def poll(self) -> None:
-        """Serves delivery reports, and sends what waits."""
         self._forward()
         self._producer.poll(0)
 

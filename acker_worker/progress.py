@@ -12,7 +12,6 @@ from typing import Final
 from acker_worker.errors import UnsupportedVersionError
 
 _VERSION: Final = 1
-
 METADATA_LIMIT: Final = 3_800  # Kafka keeps 4,096 bytes a partition unless set otherwise
 
 

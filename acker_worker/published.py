@@ -19,7 +19,6 @@ from kafka_clients.errors import AccessError, BrokerUnreachableError, TopicError
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC
 
 _log = logging.getLogger(__name__)
-
 _LOOK_S: Final = 2.0  # between two attempts to open a topic that does not exist
 _IDENTITY_S: Final = 10.0  # between two checks of the topic's id
 _IDENTITY_CONTACT_S: Final = 2.0

@@ -17,13 +17,10 @@ from kafka_clients.supervisor import Backoff
 from tuple_tree.manifest import Manifest
 
 _log = logging.getLogger(__name__)
-
 OnStats = Callable[[WorkerStats], None]
 
 
 class Worker(Protocol):
-    """What is used of an `AckerWorker`."""
-
     def run(self) -> None: ...
 
     def stop(self) -> None: ...

@@ -20,12 +20,11 @@ from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
 
 _log = logging.getLogger(__name__)
-
 _LOOK_S: Final = 0.2
 _STOP_S: Final = 25.0  # how long all workers together may take to commit and leave, in seconds
 _MANY: Final[dict[str, str | int | float | bool]] = {
     # Of each consumer; librdkafka's 64 MB are too much for one of many that begin to read again at the same time.
-    "queued.max.messages.kbytes": 8_192,
+    "queued.max.messages.kbytes": 8_192
 }
 
 

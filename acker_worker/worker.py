@@ -36,7 +36,6 @@ from tuple_tree.stall import BROKERS, Stall
 from tuple_tree.topics import topic_specs
 
 _log = logging.getLogger(__name__)
-
 _DRAIN_S: Final = 1.0
 _LAST_DRAIN_S: Final = 10.0
 HELD_UP_S: Final = 10.0  # after how long without acknowledgements a warning is logged, and how often, in seconds
@@ -44,8 +43,6 @@ HELD_UP_S: Final = 10.0  # after how long without acknowledgements a warning is 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Intervals of a worker."""
-
     commit_interval_s: float = 1.0  # what was not committed is folded again after a crash
     log_interval_s: float = 10.0  # between log lines with its figures
     stats_interval_s: float = 0.5  # between snapshots for `on_stats`

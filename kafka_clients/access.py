@@ -23,7 +23,6 @@ from tuple_tree.names import (
 )
 
 ACKER: Final = "acker"  # the role of the acker workers; no component may be called that
-
 OPERATOR: Final = "operator"  # the role of a user that runs `acker topics create`
 VIEWER: Final = "viewer"  # the role of a user that inspects the topology
 
@@ -41,12 +40,10 @@ class Operation(Enum):
 
 Operations = tuple[Operation, ...]
 Resource = Literal["topic", "group", "transactional-id", "cluster"]
-
 Source = str | Sequence[str] | None
 """What a spout reads: one topic or several; None where that is decided elsewhere, or where it reads none."""
 
 CLUSTER: Final = "kafka-cluster"  # the one name that a resource of kind cluster has
-
 _CREATES: Final[Operations] = (Operation.CREATE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
 _READS: Final[Operations] = (Operation.READ,)
 _LOOKS: Final[Operations] = (Operation.READ, Operation.DESCRIBE_CONFIGS)
@@ -71,8 +68,6 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A user of Kafka for a topology."""
-
     name: str
     title: str
     permissions: tuple[Permission, ...]

@@ -17,7 +17,6 @@ from functools import cache
 from typing import Final
 
 _log = logging.getLogger(__name__)
-
 HANG_S: Final = 60.0  # after how long a call without a timeout of its own counts as hanging, in seconds
 _LOOK_S: Final = 0.5
 _running: Final[set["_Call"]] = set()

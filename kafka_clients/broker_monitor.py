@@ -29,7 +29,6 @@ class BrokerMonitor:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The librdkafka properties of the client."""
         return {"statistics.interval.ms": _LOOK_MS, "stats_cb": self.on_stats}
 
     @property

@@ -26,7 +26,6 @@ from tuple_tree.topics import TopicSpec, short_retention, topic_specs
 
 T = TypeVar("T")
 KafkaSettings = Mapping[str, str | int | float | bool]  # librdkafka properties, `bootstrap.servers` among them
-
 CONTACT_S: Final = 8.0  # how long a broker may take to answer, in seconds
 _SHORTEST_CONTACT_S: Final = 1.0
 _LOOK_S: Final = 0.2
@@ -125,7 +124,6 @@ class Catalogue:
                 raise TopicError(topic, f"{lacking}: {remedy(role.name)}")
 
     def short_retention(self, manifest: Manifest) -> str | None:
-        """A warning about an ack log whose retention is too short; None if it is not."""
         topic = acks_topic(manifest.topology)
         config = self._configs([topic]).get(topic)
         if config is None:
@@ -240,10 +238,7 @@ class Catalogue:
 
 
 _ABSENT: Final[dict[int, None]] = {KafkaError.UNKNOWN_TOPIC_OR_PART: None}
-_NOT_ALLOWED: Final[dict[int, frozenset[str] | None]] = {
-    **_ABSENT,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: frozenset(),
-}
+_NOT_ALLOWED: Final[dict[int, frozenset[str] | None]] = {**_ABSENT, KafkaError.TOPIC_AUTHORIZATION_FAILED: frozenset()}
 
 
 def _result(answer: "Future[Any]", read: Callable[[Any], T | None], otherwise: Mapping[int, T | None]) -> T | None:

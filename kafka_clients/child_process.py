@@ -16,7 +16,6 @@ from typing import Any, Final
 
 _POLL_S: Final = 0.2
 _READ_BYTES: Final = 1 << 16
-
 Arguments = tuple[str, ...]  # a module, and the arguments of its command line
 
 

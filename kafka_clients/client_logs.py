@@ -24,7 +24,6 @@ class RepeatedLines(logging.Filter):
         self._kinds: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a line is to be logged."""
         line = record.getMessage()
         kind, now = _NUMBERS.sub("", line), self._clock()
         first = now if line.startswith("GETPID") and line.endswith("retrying") else now - _SECONDS

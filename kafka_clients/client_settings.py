@@ -6,41 +6,17 @@ librdkafka warns of a producer's properties in a consumer, and the other way rou
 from collections.abc import Mapping
 from typing import Any, Final
 
+# How the names of properties begin.
 _CONSUMER_ONLY: Final = (
-    "auto.commit.",
-    "auto.offset.reset",
-    "check.crcs",
-    "enable.auto.",
-    "enable.partition.eof",
-    "fetch.",
-    "group.",
-    "heartbeat.",
-    "isolation.level",
-    "max.partition.fetch.bytes",
-    "max.poll.interval.ms",
-    "partition.assignment.strategy",
-    "queued.",
-    "session.timeout.ms",
+    *("auto.commit.", "auto.offset.reset", "check.crcs", "enable.auto.", "enable.partition.eof", "fetch.", "group."),
+    *("heartbeat.", "isolation.level", "max.partition.fetch.bytes", "max.poll.interval.ms"),
+    *("partition.assignment.strategy", "queued.", "session.timeout.ms"),
 )
 _PRODUCER_ONLY: Final = (
-    "acks",
-    "batch.",
-    "compression.",
-    "delivery.",
-    "enable.gapless.guarantee",
-    "enable.idempotence",
-    "linger.ms",
-    "message.send.max.retries",
-    "message.timeout.ms",
-    "partitioner",
-    "queue.buffering.",
-    "request.required.acks",
-    "request.timeout.ms",
-    "retries",
-    "sticky.partitioning.",
-    "transaction",
+    *("acks", "batch.", "compression.", "delivery.", "enable.gapless.guarantee", "enable.idempotence", "linger.ms"),
+    *("message.send.max.retries", "message.timeout.ms", "partitioner", "queue.buffering.", "request.required.acks"),
+    *("request.timeout.ms", "retries", "sticky.partitioning.", "transaction"),
 )
-
 _SOCKET: Final = "socket.timeout.ms"
 _EVERY: Final[dict[str, Any]] = {
     # A client may find a broker that was restarted, or a partition's new leader, only when it refreshes its metadata,
@@ -85,7 +61,6 @@ _ADMIN: Final[dict[str, Any]] = {"enable.sparse.connections": False}
 
 
 def for_consumer(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties of a consumer: without those that only producers have."""
     return {**_EVERY, **consumers(kafka)}
 
 
@@ -95,7 +70,6 @@ def for_group(kafka: Mapping[str, Any], group: str) -> dict[str, Any]:
 
 
 def for_producer(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties of a producer: without those that only consumers have."""
     return {**_EVERY, **producers(kafka)}
 
 

@@ -38,7 +38,6 @@ _PASSING: Final = frozenset(
     }
 )
 _PAUSE_S: Final = 0.05
-
 Rebalance = Callable[[list[TopicPartition]], None]
 """Called with the partitions that are assigned or revoked, while the consumer is polled or closed."""
 
@@ -93,7 +92,6 @@ class GroupConsumer:
         return guarded
 
     def _raise_kept(self) -> None:
-        """Raises what a callback raised."""
         if self._raised is not None:
             raised, self._raised = self._raised, None
             raise raised
@@ -114,7 +112,6 @@ class GroupConsumer:
 
 
 def first_error(partitions: Iterable[TopicPartition]) -> KafkaError | None:
-    """The first error that Kafka answers for one of these partitions."""
     return next((each.error for each in partitions if each.error is not None), None)
 
 

@@ -106,7 +106,6 @@ class LogReader:
         return found
 
     def assign(self, starts: Mapping[Place, int]) -> None:
-        """Reads these partitions from now on, each from an offset on."""
         wanted = [TopicPartition(*place, offset) for place, offset in starts.items()]
         self.ended = {}
         self._consumer.assign(wanted)
@@ -201,7 +200,6 @@ def unanswered(error: KafkaError, what: str = "") -> BrokerUnreachableError:
 
 
 def place_of(message: Message) -> Place:
-    """Topic and partition of a record."""
     return message.topic() or "", message.partition() or 0
 
 

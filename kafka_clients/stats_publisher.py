@@ -24,7 +24,6 @@ from tuple_tree.process_stats import Kind, StatsRecord
 PUBLISH_SECONDS: Final = 1.0  # between two records of a process
 LAST_SECONDS: Final = 1.0  # how long the last record of a process may take to be sent
 _ASK_SECONDS: Final = 10.0
-
 _log = logging.getLogger(__name__)
 
 _PRODUCER: Final[dict[str, str | int | float | bool]] = {

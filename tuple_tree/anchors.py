@@ -20,9 +20,7 @@ ANCHORS_HEADER: Final = "anchors"
 ANCHOR_COUNTS_HEADER: Final = "anchor-counts"
 SOURCE_HEADER: Final = "source"
 PAIR_BYTES: Final = 16
-
 Edges = dict[int, int]  # root id → edge id
-
 _one_pair: Final = struct.Struct(">QQ")
 
 

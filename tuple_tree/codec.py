@@ -44,7 +44,6 @@ class SingleObjectCodec:
         self.name = str(schema["name"])
 
     def encode(self, record: dict[str, Any]) -> bytes:
-        """The record as bytes; raises whatever fastavro raises where it does not fit the schema."""
         out = io.BytesIO()
         out.write(self.header)
         fastavro.schemaless_writer(out, self._schema, record)

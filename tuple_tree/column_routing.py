@@ -14,7 +14,6 @@ from tuple_tree.packs import PackCodec
 from tuple_tree.routing import fields_task, grouping_key, partial_key_tasks
 
 Share = tuple[int, Rows | slice]  # a task, and the rows that it receives
-
 ChooseRows = Callable[[Any], list[Share]]
 """Shares the rows of a record batch out; raises `TypeError` for values that cannot be grouped by."""
 

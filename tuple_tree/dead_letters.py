@@ -18,7 +18,6 @@ from typing import Final
 
 PREFIX: Final = "dead-letter."
 REPLAYED: Final = f"{PREFIX}replayed"  # the one header of the marker of a replayed dead letter
-
 Headers = list[tuple[str, bytes]]
 
 

@@ -22,9 +22,7 @@ from tuple_tree.errors import WireError
 
 ID_MASK: Final = 2**64 - 1
 ID_BYTES: Final = 8
-
 IdColumn = NDArray[np.uint64]  # shape `(n,)`, dtype `>u8` or native `u8`: ids of a batch
-
 _WIRE_ID: Final = np.dtype(">u8")
 _NO_IDS: Final[IdColumn] = np.frombuffer(b"", dtype=_WIRE_ID)  # most columns of most batches
 _DRAW: Final = 1024  # ids a system call: 8 KiB, about 10 ns an id

@@ -17,13 +17,11 @@ DEFAULT_TICK_MS: Final = 1_000
 TREE_AGE_TIMEOUTS: Final = 10  # the largest tree age, in message timeouts, unless set
 MAX_TREE_AGE_TICKS: Final = 2**18 - 2  # the largest tree age that a ledger can tell apart, in ticks
 RESERVED_COMPONENTS: Final = frozenset({"acker"})  # component names whose consumer group would be the ackers'
-
 Grouping = Literal["shuffle", "local_or_shuffle", "none", "fields", "partial_key", "global", "all", "direct", "custom"]
 """How the receiving task is picked. `local_or_shuffle` and `none` are a `shuffle`: every tuple passes through its
 recipient's topic, so no task is nearer than another. `custom` is code of the component that emits."""
 
 KEYED: Final = ("fields", "partial_key")  # groupings by fields; the record's key holds them
-
 NEED_CODE: Final = ("custom", "direct", "partial_key")
 """Groupings that only code of the emitting component can follow: its own, or what it remembers of its emits."""
 

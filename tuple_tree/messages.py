@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from tuple_tree.ids import IdColumn
 
 SESSION_BYTES: Final = 16
-
 _NO_IDS: Final[IdColumn] = np.empty(0, dtype=">u8")
 _NO_IDS.flags.writeable = False
 

@@ -77,5 +77,4 @@ def transactional_id(topology: str, component: str, slot: str) -> str:
 
 
 TOPOLOGIES_TOPIC: Final = "acker.topologies"
-
 CATALOGUE_GROUP: Final = "acker.catalogue"  # the group of readers that have no group of their own; it is not joined

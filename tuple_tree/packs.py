@@ -18,7 +18,6 @@ from tuple_tree.errors import WireError
 from tuple_tree.streams import Stream, Values
 
 MAX_ROWS: Final = 1_000  # tuples of a pack at most
-
 MAX_BYTES: Final = 256 * 1024  # bytes of a pack of more than one tuple at most
 
 _PRIMITIVES: Final[dict[Any, tuple[Any, Any]]] = {

@@ -115,7 +115,6 @@ def payload_codec(stream: Stream) -> PayloadCodec:
 
 
 def encode_tuples(codec: PayloadCodec, tuples: Sequence[Sequence[Any]]) -> bytes:
-    """The payload of a record with some tuples: what a sender does in two steps."""
     return codec.encode([codec.row(values) for values in tuples])
 
 

@@ -31,13 +31,11 @@ SPOUT_BITS: Final = 6
 PARTITION_BITS: Final = 12
 OFFSET_BITS: Final = 40
 ATTEMPT_BITS: Final = 6
-
 MAX_SPOUTS: Final = 1 << SPOUT_BITS
 MAX_PARTITIONS: Final = 1 << PARTITION_BITS
 MAX_OFFSET: Final = 1 << OFFSET_BITS
 MAX_ATTEMPTS: Final = 1 << ATTEMPT_BITS
 OFFSET_SHIFT: Final = ATTEMPT_BITS
-
 _REST_BITS: Final = 16  # ten of the offset, and the attempt
 _REST: Final = (1 << _REST_BITS) - 1
 _BLOCKS: Final = 1 << 64 - _REST_BITS
@@ -47,7 +45,6 @@ _ROUNDS: Final = 4
 _HALF_BITS: Final = 24
 _HALF: Final = (1 << _HALF_BITS) - 1
 _SEED: Final = 42
-
 _hashed: Final = xxhash.xxh64_intdigest
 Words = NDArray[np.uint64]  # shape `(n,)`
 
@@ -126,7 +123,6 @@ def _mixed(block: int) -> int:
 
 
 def roots_of_words(words: Sequence[int] | Words, keys: Sequence[int] | Words, partitions: int) -> Words:
-    """`root_of_word` of each."""
     column = np.asarray(words, dtype=np.uint64)
     block = _mixed_column(column >> np.uint64(_REST_BITS))
     rest = (column & np.uint64(_REST)) * np.uint64(_SPREAD) + block & np.uint64(_REST)
@@ -163,10 +159,7 @@ def _mixed_column(blocks: Words, *, backwards: bool = False) -> Words:
 
 
 _PRIMES: Final = tuple(
-    map(
-        np.uint64,
-        (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5),
-    )
+    map(np.uint64, (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5))
 )
 
 

@@ -11,7 +11,6 @@ from typing import Any, Final, Literal
 from tuple_tree.errors import StatsRecordError
 
 Kind = Literal["component", "acker"]  # what a process is: one of a spout or a bolt, or an acker worker
-
 VERSION: Final = 1
 
 

@@ -48,14 +48,12 @@ class RotatingMap(Generic[K, V]):
         self._buckets[0].update(pairs)
 
     def get(self, key: K) -> V | None:
-        """The value, or None; does not move the key."""
         for bucket in self._buckets:
             if key in bucket:
                 return bucket[key]
         return None
 
     def remove(self, key: K) -> V | None:
-        """Takes the key out and returns its value, or None."""
         for bucket in self._buckets:
             if key in bucket:
                 return bucket.pop(key)

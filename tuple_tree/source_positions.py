@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 from tuple_tree.messages import FailReason
 
 Offsets = NDArray[np.int64]  # shape `(n,)`
-
 _BUCKETS: Final = 3  # periods after which what has no outcome is lost, as in a RotatingMap of so many buckets
-
 _PENDING: Final = 0
 _DUE: Final = 1
 _DONE: Final = 2
@@ -87,7 +85,6 @@ class _Partition:
             self.committable = int(offsets[0])
 
     def places(self, offsets: Offsets) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """The places of offsets in the columns, and whether they are there and open."""
         places = np.searchsorted(self.offsets, offsets)
         if not len(self.offsets):
             return places, np.zeros(len(offsets), np.bool_)

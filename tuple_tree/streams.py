@@ -9,18 +9,9 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from tuple_tree.names import check_field, check_name
 
 DEFAULT_STREAM: Final = "default"
-
 Values = tuple[Any, ...]  # the values of a tuple, in the order of its stream's fields
-
 Codec = Literal["arrow", "avro", "json", "bytes"]
-
-_AVRO_TYPES: Final[dict[object, Any]] = {
-    str: "string",
-    int: "long",
-    float: "double",
-    bool: "boolean",
-    bytes: "bytes",
-}
+_AVRO_TYPES: Final[dict[object, Any]] = {str: "string", int: "long", float: "double", bool: "boolean", bytes: "bytes"}
 
 
 class Field(BaseModel):
@@ -94,11 +85,7 @@ class Stream(BaseModel):
 
 
 def declare(
-    fields: Mapping[str, Any] | Sequence[str],
-    name: str = DEFAULT_STREAM,
-    codec: str = "arrow",
-    *,
-    direct: bool = False,
+    fields: Mapping[str, Any] | Sequence[str], name: str = DEFAULT_STREAM, codec: str = "arrow", *, direct: bool = False
 ) -> Stream:
     """Declares a stream the short way.
 

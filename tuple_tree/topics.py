@@ -5,18 +5,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tuple_tree.manifest import Manifest
-from tuple_tree.names import (
-    TOPOLOGIES_TOPIC,
-    acks_topic,
-    dead_letters_topic,
-    notices_topic,
-    stats_topic,
-    tuples_topic,
-)
+from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, dead_letters_topic, notices_topic, stats_topic, tuples_topic
 
 _HOUR_MS: Final = 3_600_000
 _SHORT_RETENTION_MS: Final = 24 * _HOUR_MS
-# Ledgers and heartbeat ages go by the broker's time: the clocks of many hosts do not agree.
 _BROKER_TIME: Final = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
 _STATS_CONFIG: Final = {
     **_BROKER_TIME,
@@ -28,8 +20,6 @@ _STATS_CONFIG: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic as it has to be."""
-
     name: str
     partitions: int
     config: dict[str, str] = field(default_factory=dict)  # given at creation

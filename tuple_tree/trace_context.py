@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 TRACEPARENT: Final = "traceparent"
-
 LONGEST: Final[Mapping[str, int]] = {TRACEPARENT: 128, "tracestate": 512}
 """The headers that are handed on, and the bytes that each may have; a longer one is left out.
 
