@@ -4,7 +4,7 @@ ClusterError                 see `kafka_clients.errors`
 └── AckerWorkerError
     ├── LedgerError              an invalid setting or call of the ledger
     ├── DeliveryError            notices could not be delivered, so nothing may be committed
-    └── UnsupportedVersionError  an ack batch or a commit of a version that this one cannot read
+    └── UnsupportedVersionError  an ack batch or a commit of another version: nothing behind it may be read
 """
 
 from kafka_clients.errors import ClusterError
@@ -15,12 +15,12 @@ class AckerWorkerError(ClusterError):
 
 
 class LedgerError(AckerWorkerError):
-    """An invalid setting or call of the ledger."""
+    pass
 
 
 class DeliveryError(AckerWorkerError):
-    """Notices could not be delivered in time."""
+    pass
 
 
 class UnsupportedVersionError(AckerWorkerError):
-    """An ack batch or a commit was written by another version, and nothing behind it may be read."""
+    pass

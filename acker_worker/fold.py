@@ -1,11 +1,8 @@
-"""The fold: records of one partition of the ack log in, notices out.
+"""The fold: records of one partition of the ack log in, notices out; no Kafka, no clock. See ADR 1.
 
-The state of a partition is a pure function of a window of its log. This module is that function: it has no Kafka and no
-clock. Time is the append time of the records; only `advance` moves it without one, and its caller must have read
-everything that was appended before.
-
-Rebuilding is folding from further back: the notices that follow from records before the committed offset were sent
-already and are not sent again.
+Time is the append time of the records; only `advance` moves it without one, and its caller must have read everything
+that was appended before. Rebuilding is folding from further back: notices that follow from records before the committed
+offset were sent already and are not sent again.
 """
 
 from collections import deque
@@ -144,7 +141,7 @@ class PartitionFold:
                     "is skipped or committed"
                 ) from error
             except (WireError, LedgerError) as error:
-                if self._not_yet_notified(record.offset):
+                if not self.rebuilding:
                     reason = error.reason if isinstance(error, WireError) else "ledger"
                     step.rejected.append(Rejected(record, reason, str(error)))
             self.position = record.offset + 1
@@ -234,9 +231,6 @@ class PartitionFold:
                     f"{root % int(self._partitions)}, not {self.partition}: route by the unsigned root mod "
                     f"{self._partitions}",
                 )
-
-    def _not_yet_notified(self, offset: int) -> bool:
-        return self._committed is None or offset >= self._committed.offset
 
     def _catch_up(self, step: Step, committed: Progress) -> None:
         """Reaches the committed offset: the clock goes where the earlier owner had it; all later notices are sent."""

@@ -1,11 +1,7 @@
-"""The ledger of one partition: a checksum for each tuple tree, and what follows from it.
+"""The ledger of one partition, pure: roots and ticks, which are plain rising integers, in; outcomes out.
 
-The ledger is pure: roots and ticks in, outcomes out. Its rules live in `kernels`; this module owns the table, lets it
-grow and shrink, names the spouts, and knows which cohorts are about to expire. Ticks are plain rising integers here.
-
-A cohort is the set of records that expire at the same tick, so it is a bucket of a RotatingMap: touching a record
-moves it to a younger cohort, and advancing the clock drops those that are due. Only their sizes are kept; the table is
-searched for their members when a cohort that is not empty falls due.
+The rules live in `kernels`. A cohort is the set of records that expire at the same tick, so it is a bucket of a
+RotatingMap. Only their sizes are kept; the table is searched for their members when a cohort that is not empty is due.
 """
 
 import secrets
@@ -140,22 +136,12 @@ class Ledger:
                 self._table,
                 _U64(self._capacity),
                 _MULTIPLIER,
-                stage.rules,
-                stage.spouts,
-                stage.ends,
-                stage.roots,
-                stage.vals,
-                start,
-                stop,
+                *(stage.rules, stage.spouts, stage.ends, stage.roots, stage.vals, start, stop),
                 _wrapped(self._tick),
                 _U64(self.settings.max_age_ticks),
                 self._lifetimes,
-                self._counts,
-                self._expiring,
-                self._born,
-                self._found.roots,
-                self._found.spouts,
-                self._found.kinds,
+                *(self._counts, self._expiring, self._born),
+                *(self._found.roots, self._found.spouts, self._found.kinds),
             )
             if count:
                 found.append(self._found.first(count))
@@ -203,12 +189,8 @@ class Ledger:
                     start,
                     _wrapped(step),
                     _U64(self.settings.max_age_ticks),
-                    self._counts,
-                    self._expiring,
-                    self._born,
-                    self._found.roots,
-                    self._found.spouts,
-                    self._found.kinds,
+                    *(self._counts, self._expiring, self._born),
+                    *(self._found.roots, self._found.spouts, self._found.kinds),
                 )
                 found.append(self._found.first(count))
         self._tick = tick

@@ -1,9 +1,7 @@
 """Which ack batches are repeats, and which come from a writer that was replaced, according to the log alone.
 
-Within a session, a batch that does not exceed the last sequence number is a repeat. A batch that opens a session
-supersedes the writer's earlier ones, whose later batches are dropped. Sessions that were opened before the log is read
-count as current until another opens. No ack is ever wrong because of a mistake here (see `acking-spec`): a batch
-wrongly dropped or applied only delays trees until they time out.
+Sessions that were opened before the log is read count as current until another opens (ADR 3). No ack is ever wrong
+because of a mistake here (see `acking-spec`): a batch wrongly dropped or applied only delays trees until they time out.
 """
 
 from collections.abc import Mapping

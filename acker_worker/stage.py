@@ -1,8 +1,7 @@
-"""Entries that wait to be applied in one go.
+"""Entries that wait to be applied in one go, because a call of a kernel costs as much as applying a hundred of them.
 
-A call of a kernel costs as much as applying a hundred entries, and most batches of a quiet topology have fewer. So the
-fold gathers what stands together in the log, and applies it before anything that it would notice: a new tick, the
-end of a rebuild, the message of a fail, the end of the records that it was given.
+The fold applies them before anything that it would notice: a new tick, the end of a rebuild, the message of a fail, the
+end of the records that it was given.
 """
 
 from typing import Final

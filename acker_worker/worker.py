@@ -1,7 +1,6 @@
 """The acker worker: polls the ack log, folds it, sends notices, commits.
 
-The fold decides. The worker only knows when it is safe to move the fold's clock without a record, and keeps the order:
-notices are acknowledged before the offset that covers them is committed.
+Notices are acknowledged before the offset that covers them is committed.
 """
 
 import dataclasses

@@ -1,7 +1,6 @@
 """The topics of a topology, and its manifest in `acker.topologies`, on a cluster.
 
-Every call is bounded in time. Kafka's errors become those of `kafka_clients.errors`: `BrokerUnreachableError` if no
-broker answers in time, `AccessError` if authentication fails, and those that a method names.
+Every call is bounded in time. It raises `BrokerUnreachableError`, `AccessError`, and what a method names.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Errors of a cluster.
 
 ClusterError
-├── BrokerUnreachableError   no broker answers
+├── BrokerUnreachableError   no broker answers in time
 ├── UnknownTopologyError     `acker.topologies` has no manifest of that name
 ├── TopicError               a topic is missing or misconfigured, or this user has no ACL for it
 └── AccessError              authentication failed, or this user has no ACL for something else

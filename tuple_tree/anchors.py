@@ -1,12 +1,8 @@
-"""Anchoring: how a tuple joins the trees of the tuples that it was made from.
+"""Anchoring: how a tuple joins the trees of the tuples that it was made from, and the headers that carry it.
 
 Every tuple knows, for each root that it belongs to, the edge id under which it was delivered (`edges`), and keeps the
 XOR of the edges that it handed to its children (`out`). Acking it sends `edge ^ out` for each root: the ack takes its
 own edge out of the checksum and puts its children's in, in one message.
-
-The `anchors` header of a record carries `edges` of all its tuples, in order: root and edge of each anchor, 16 bytes a
-pair, big-endian, back to back. If a tuple has other than one anchor, the header `anchor-counts` has the number of each
-tuple's, two bytes each, big-endian. A record without these headers is not tracked.
 """
 
 import struct

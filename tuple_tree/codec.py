@@ -58,7 +58,8 @@ class SingleObjectCodec:
         if not value:
             raise WireError("empty", f"a {self.name} record has no value")
         if value[:2] != _MARKER:
-            raise WireError("not-avro", f"{_shown(value)} does not start with the Avro single-object marker c3 01")
+            begin = value[:8].hex(" ") + (" …" if len(value) > 8 else "")
+            raise WireError("not-avro", f"{begin} does not start with the Avro single-object marker c3 01")
         if value[2:_HEADER_BYTES] != self.fingerprint:
             raise self._other_schema(value[2:_HEADER_BYTES])
         body = io.BytesIO(value)
@@ -68,9 +69,11 @@ class SingleObjectCodec:
         except Exception as error:  # fastavro raises EOFError, ValueError, IndexError and more
             at = body.tell()
             cut = at == len(value) and not isinstance(error, UnicodeDecodeError)
+            # The text of a UnicodeDecodeError names a byte; its repr holds all of them.
+            brief = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise WireError(
                 "truncated" if cut else "malformed",
-                f"reading byte {at} of {len(value)} of the {self.name} failed: {_brief(error)}",
+                f"reading byte {at} of {len(value)} of the {self.name} failed: {brief}",
             ) from error
         if body.tell() != len(value):
             raise WireError("trailing-bytes", f"{len(value) - body.tell()} bytes follow the {self.name}")
@@ -84,15 +87,6 @@ class SingleObjectCodec:
             f"the {self.name} has schema fingerprint {found.hex()}, which this version does not know ({self.name} is "
             f"{self.fingerprint.hex()}): upgrade the reader before its writers"
         )
-
-
-def _brief(error: Exception) -> str:
-    # The text of a UnicodeDecodeError names a byte; its repr holds all of them.
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-def _shown(value: bytes) -> str:
-    return value[:8].hex(" ") + (" …" if len(value) > 8 else "")
 
 
 def _load(name: str) -> SingleObjectCodec:

@@ -1,17 +1,6 @@
-"""Dead letters: unusable records, unchanged, with headers for the original position and the reason.
+"""Dead letters: unusable records, unchanged, with headers for the position and the reason; see `schemas/README.md`.
 
-The record's own headers come first and unchanged; these follow, all UTF-8 text:
-
-| header | value |
-|---|---|
-| `dead-letter.topic`, `.partition`, `.offset` | its original position |
-| `dead-letter.index` | the index of its tuple in that record, if it had several |
-| `dead-letter.reason` | a short, stable word, such as `truncated` |
-| `dead-letter.detail` | a sentence for a person |
-| `dead-letter.by` | who could not use it: a component's task, or `acker` |
-
-When one is replayed, a record is appended without key and value, whose one header `dead-letter.replayed` is the offset
-of the dead letter. Retention deletes a log from its beginning, so this marker outlives its dead letter.
+The marker of a replayed one is a record too: retention deletes a log from its beginning, so it outlives its letter.
 """
 
 from typing import Final

@@ -1,11 +1,6 @@
-"""Ids: unsigned 64-bit integers, eight big-endian bytes on the wire.
+"""Ids: unsigned 64-bit integers, eight big-endian bytes on the wire; random ones are the system's, see ADR 5.
 
-A root id names a tuple tree, an edge id one delivery of one tuple. Both are `int` in `[0, 2**64)` here; other
-languages may print them signed, `signed` and `unsigned` convert.
-
-Edge ids must look random and be independent under XOR, since a tree is complete when the XOR of its edges is zero.
-They are taken from the operating system and not from a Mersenne Twister, whose output is linear over GF(2): there,
-fixed sets of outputs XOR to zero whatever the seed.
+A root id names a tuple tree, an edge id one delivery of one tuple. Other languages may print them signed.
 """
 
 import os

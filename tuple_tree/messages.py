@@ -67,35 +67,20 @@ class SpoutAddress:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AckBatch:
-    """The entries of one writer for one partition of the ack log.
+    """The entries of one writer for one partition of the ack log: inits first, then acks, fails and resets."""
 
-    Within a batch inits come first, then acks, fails and resets.
-
-    Attributes:
-        writer: `component/task`; in Spark, a partition of a bolt's inbox, or an attempt of a task.
-        session: 16 random bytes, drawn by each new owner of the writer.
-        sequence: rises with each batch of a session on a partition; what does not rise is a repeat.
-        opens: the first batch of a session on a partition; it supersedes the writer's earlier sessions.
-        spout: the owner of the inits; None where there are none.
-        init_roots, init_vals: shape `(n,)`; root, XOR of the edge ids of every recipient.
-        ack_roots, ack_vals: shape `(m,)`; root, ack val.
-        fail_roots: shape `(k,)`.
-        fail_messages: why, one for each of `fail_roots`.
-        reset_roots: shape `(r,)`; trees whose clock starts again.
-    """
-
-    writer: str
-    session: bytes
-    sequence: int
-    opens: bool = False
-    spout: SpoutAddress | None = None
+    writer: str  # `component/task`; in Spark, a partition of a bolt's inbox, or an attempt of a task
+    session: bytes  # 16 random bytes, drawn by each new owner of the writer
+    sequence: int  # rises with each batch of a session on a partition; what does not rise is a repeat
+    opens: bool = False  # the first batch of a session on a partition; it supersedes the writer's earlier sessions
+    spout: SpoutAddress | None = None  # the owner of the inits; None where there are none
     init_roots: IdColumn = field(default_factory=_no_ids)
-    init_vals: IdColumn = field(default_factory=_no_ids)
+    init_vals: IdColumn = field(default_factory=_no_ids)  # XOR of the edge ids of every recipient
     ack_roots: IdColumn = field(default_factory=_no_ids)
     ack_vals: IdColumn = field(default_factory=_no_ids)
     fail_roots: IdColumn = field(default_factory=_no_ids)
-    fail_messages: tuple[str, ...] = ()
-    reset_roots: IdColumn = field(default_factory=_no_ids)
+    fail_messages: tuple[str, ...] = ()  # why, one for each of `fail_roots`
+    reset_roots: IdColumn = field(default_factory=_no_ids)  # trees whose clock starts again
 
     def __len__(self) -> int:
         return len(self.init_roots) + len(self.ack_roots) + len(self.fail_roots) + len(self.reset_roots)
@@ -103,26 +88,17 @@ class AckBatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoticeBatch:
-    """Outcomes of tuple trees for one task of a spout.
+    """Outcomes of tuple trees for one task of a spout."""
 
-    Attributes:
-        acks_partition: partition of `{topology}.acks` whose ledger decided.
-        acks_offset: the ledger had applied everything before this offset.
-        acked_roots: shape `(n,)`; trees that were fully processed.
-        failed_roots: shape `(k,)`; trees that have to be replayed.
-        fail_reasons: shape `(k,)`, dtype `u1`; `FailReason` numbers.
-        fail_messages: one for each of `failed_roots`, empty without a message of a bolt.
-        failed_by: the writer of each fail, `component/task`, empty where no bolt failed the tree; or nothing at all. It
-            travels in a header, and only people read it.
-    """
-
-    acks_partition: int
-    acks_offset: int
+    acks_partition: int  # of `{topology}.acks`, whose ledger decided
+    acks_offset: int  # the ledger had applied everything before this offset
     acked_roots: IdColumn = field(default_factory=_no_ids)
     failed_roots: IdColumn = field(default_factory=_no_ids)
-    fail_reasons: NDArray[np.uint8] = field(default_factory=_no_reasons)
-    fail_messages: tuple[str, ...] = ()
+    fail_reasons: NDArray[np.uint8] = field(default_factory=_no_reasons)  # `FailReason` numbers, of `failed_roots`
+    fail_messages: tuple[str, ...] = ()  # one for each of `failed_roots`, empty without a message of a bolt
     failed_by: tuple[str, ...] = ()
+    """The writer of each fail, `component/task`, empty where no bolt failed the tree; or nothing at all. It travels in
+    a header, and only people read it."""
 
     def __len__(self) -> int:
         return len(self.acked_roots) + len(self.failed_roots)

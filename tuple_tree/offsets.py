@@ -1,8 +1,7 @@
 """Which offsets of a source partition are still open, and how far it may be committed.
 
-Outcomes come in any order, but everything before a committed offset is done. The manager keeps the
-offsets that were started, in order, and those done ahead of the first open one (the holes are what is between).
-Offsets need not be contiguous: compaction and transaction markers leave gaps.
+Outcomes come in any order, but everything before a committed offset is done. Offsets need not be contiguous: compaction
+and transaction markers leave gaps.
 """
 
 from bisect import bisect_right

@@ -1,13 +1,4 @@
-"""Payloads: how a record carries the values of tuples.
-
-The codecs of a stream, by name:
-
-- `arrow` (default): a pack of one or more tuples; see `tuple_tree.packs`.
-- `avro`: one tuple, the bare Avro body of a record whose fields are the stream's, in order; its schema stands in the
-  manifest.
-- `json`: one tuple, a JSON object.
-- `bytes`: one tuple, the one field of the stream as it is.
-"""
+"""Payloads: how a record carries the values of tuples, by the codec of their stream; see `schemas/README.md`."""
 
 import io
 import json

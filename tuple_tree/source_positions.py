@@ -1,11 +1,8 @@
-"""The state of the messages of a source that can be read again by position, as columns.
+"""The state of the messages of a source that can be read again by position, as columns; no payload is kept.
 
-No payload is kept: only which offsets are open, since when, and under which attempt. An open position is *pending*
-(delivered, no outcome yet) or *due* (to be delivered again). It is closed by an ack of any of its attempts, because
-each of them carried the same message.
-
-All this can be rebuilt from the committed prefix and the notices behind a *mark*: how far the notices had been read
-when the first open position was delivered. So the mark is committed together with the prefix.
+An open position is *pending* (delivered, no outcome yet) or *due* (to be delivered again). It is closed by an ack of
+any of its attempts, because each of them carried the same message. All this can be rebuilt from the committed prefix
+and the notices behind a *mark*: how far they had been read when the first open position was delivered.
 """
 
 from collections import deque
