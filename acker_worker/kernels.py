@@ -1,9 +1,10 @@
 """The rules of `acking-spec` as small functions over one flat table, compiled by numba.
 
-The table is one `u8` array of 24-byte slots, key, checksum, meta: open-addressed, linearly probed and kept *sorted*, see
-ADR 2. It is Robin Hood hashing (Celis, 1986) with ties broken by key, as in ordered hash tables (Amble and Knuth, 1974).
-A key is the root times an odd multiplier (a bijection), which is random in each process: with a known one, roots could
-be chosen to share a home, and expiry be quadratic. An empty slot holds the largest key; the last slot is always empty.
+The table is one `u8` array of 24-byte slots, key, checksum, meta: open-addressed, linearly probed and kept *sorted*
+(see ADR 2). It is Robin Hood hashing (Celis, 1986) with ties broken by key, as in ordered hash tables (Amble, Knuth,
+1974). A key is the root times an odd multiplier (a bijection), which is random in each process: with a known one,
+roots could be chosen to share a home, and expiry be quadratic. An empty slot holds the largest key; the last slot is
+always empty.
 
 Meta, from the top: occupied (1 bit), spout known (1), failed (1), spout (21), born (20), expires (20). Ticks are kept
 modulo 2**20 and compared within half of that.
