@@ -4,6 +4,7 @@ Kafka's loops, the tests and the simulated cluster each have their own.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 Headers = list[tuple[str, str | bytes | None]]
@@ -25,56 +26,57 @@ Entropy = Callable[[int], bytes]
 class Record(Protocol):
     """A record as read; `confluent_kafka.Message` is one, so nothing is copied on the way in."""
 
-    def topic(self) -> str | None:
-        """Its topic."""
+    def topic(self) -> str | None: ...
+    def partition(self) -> int | None: ...
+    def offset(self) -> int | None: ...
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def headers(self) -> Any: ...
+    def timestamp(self) -> tuple[int, int]: ...
 
-    def partition(self) -> int | None:
-        """Its partition."""
 
-    def offset(self) -> int | None:
+@dataclass(frozen=True, slots=True)
+class MadeRecord:
+    """A record that was not read from Kafka; without values it stands for one that does not exist, or not any more.
+
+    Its attributes are read through methods, as those of `confluent_kafka.Message`.
+    """
+
+    topic_: Any = None
+    partition_: Any = None
+    offset_: Any = None
+    value_: bytes | None = None
+    headers_: Headers | None = None
+    key_: bytes | None = None
+    timestamp_: tuple[int, int] = (0, -1)  # not available, as in Kafka's client
+
+    def topic(self) -> Any:
+        """The topic that it lies in."""
+        return self.topic_
+
+    def partition(self) -> Any:
+        """The partition that it lies in."""
+        return self.partition_
+
+    def offset(self) -> Any:
         """Its offset in the partition."""
+        return self.offset_
 
     def key(self) -> bytes | None:
         """Its key."""
+        return self.key_
 
     def value(self) -> bytes | None:
         """Its value."""
+        return self.value_
 
-    def headers(self) -> Any:
-        """Its headers: a list of name and value pairs, or None."""
+    def headers(self) -> Headers | None:
+        """Its headers; None if it has none."""
+        return self.headers_
 
     def timestamp(self) -> tuple[int, int]:
         """Type and milliseconds since the epoch."""
-
-
-class NoRecord:
-    """Stands for a record that does not exist, or not any more: at most its topic, partition and offset are known."""
-
-    __slots__ = ("_at",)
-
-    def __init__(self, topic: str | None = None, partition: int | None = None, offset: int | None = None) -> None:
-        self._at = (topic, partition, offset)
-
-    def topic(self) -> str | None:
-        return self._at[0]
-
-    def partition(self) -> int | None:
-        return self._at[1]
-
-    def offset(self) -> int | None:
-        return self._at[2]
-
-    def key(self) -> bytes | None:
-        return None
-
-    def value(self) -> bytes | None:
-        return None
-
-    def headers(self) -> Any:
-        return None
-
-    def timestamp(self) -> tuple[int, int]:
-        return (0, -1)  # not available, as in Kafka's client
+        return self.timestamp_
 
 
 class Sink(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from spout_sdk.errors import TupleAlreadyDoneError
-from spout_sdk.records import Headers, NoRecord, Record
+from spout_sdk.records import Headers, MadeRecord, Record
 from tuple_tree.anchors import Edges
 from tuple_tree.ids import IdColumn
 from tuple_tree.payloads import PayloadCodec
@@ -215,4 +215,4 @@ NO_OFFSET: Final = -1
 
 
 def tick_tuple() -> Tuple:
-    return Tuple((), None, 0, None, InputPack(NoRecord(), _TICKS, NO_OFFSET, 1, []), 0)
+    return Tuple((), None, 0, None, InputPack(MadeRecord(), _TICKS, NO_OFFSET, 1, []), 0)

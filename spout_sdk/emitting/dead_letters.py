@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.emitting.ack_buffer import AckBuffer
 from spout_sdk.errors import DeliveryError
-from spout_sdk.records import NoRecord, Record, Sink
+from spout_sdk.records import MadeRecord, Record, Sink
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, Edges, anchor_headers
 from tuple_tree.dead_letters import dead_letter_headers
@@ -21,29 +22,23 @@ _TOO_LARGE: Final = 10
 """Kafka's code for a record that is larger than its topic takes."""
 
 
-class RecordOfOne(NoRecord):
+@dataclass(frozen=True, slots=True)
+class RecordOfOne(MadeRecord):
     """One tuple of a record, as a record that carries only this one."""
 
-    __slots__ = ("_headers", "_timestamp", "_value", "index")
+    index: int = 0
 
-    def __init__(self, tuple_: Tuple) -> None:
-        record, codec = tuple_.record, tuple_.pack.stream.codec
-        super().__init__(record.topic(), record.partition(), record.offset())
-        payload = record.value()
-        self.index = tuple_.index
-        self._value = None if payload is None or codec is None else codec.alone(payload, tuple_.index)
-        headers = [each for each in record.headers() or () if each[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)]
-        self._headers = anchor_headers([tuple_.edges]) + headers
-        self._timestamp = record.timestamp()
-
-    def value(self) -> bytes | None:
-        return self._value
-
-    def headers(self) -> Any:
-        return self._headers
-
-    def timestamp(self) -> tuple[int, int]:
-        return self._timestamp
+    @classmethod
+    def of(cls, tuple_: Tuple) -> Self:
+        record, codec, payload = tuple_.record, tuple_.pack.stream.codec, tuple_.record.value()
+        return cls(
+            *(record.topic(), record.partition(), record.offset()),
+            value_=None if payload is None or codec is None else codec.alone(payload, tuple_.index),
+            headers_=anchor_headers([tuple_.edges])
+            + [each for each in record.headers() or () if each[0] not in (ANCHORS_HEADER, ANCHOR_COUNTS_HEADER)],
+            timestamp_=record.timestamp(),
+            index=tuple_.index,
+        )
 
 
 class DeadLetters:
@@ -152,5 +147,5 @@ class BoltDeadLetters(DeadLetters):
 
     def _send(self, record: Record, tuple_: Tuple | None, error: WireError, delivered: Callable[[], None]) -> None:
         if tuple_ is not None and tuple_.pack.size > 1:
-            record = RecordOfOne(tuple_)
+            record = RecordOfOne.of(tuple_)
         self.send_record(record, error, delivered)

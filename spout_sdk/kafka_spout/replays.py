@@ -13,7 +13,7 @@ from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
 from spout_sdk.kafka_spout.settings import RetryPolicy
 from spout_sdk.kafka_spout.source import Fetched, Source, SourcePartition
-from spout_sdk.records import NoRecord, Record, Sink
+from spout_sdk.records import MadeRecord, Record, Sink
 from spout_sdk.statistics.counters import Counters
 from tuple_tree.errors import WireError
 
@@ -171,6 +171,6 @@ class Replays:
             key = self._partitions.key(*at, offset)
             why = self._given_up.get(key, "it failed, and was to be delivered again")
             detail = f"the source has no message at this offset any more (retention or compaction); {why}"
-            self._dead_letters.send(key, NoRecord(*at, offset), WireError("gone", detail))
+            self._dead_letters.send(key, MadeRecord(*at, offset), WireError("gone", detail))
         for at, offset in fetched.unread:
             self.postpone(self._partitions.key(*at, offset), now)

@@ -10,7 +10,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 
-from spout_sdk.records import Headers
+from spout_sdk.records import Headers, MadeRecord
 from spout_sdk.testing.chance import EPOCH_MS
 from spout_sdk.testing.errors import SimulationError
 from tuple_tree.topics import TopicSpec
@@ -24,47 +24,13 @@ _ANY_PARTITION: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryRecord:
+class MemoryRecord(MadeRecord):
     """A record as a consumer returns it.
 
     Its attributes are read through methods, as those of `confluent_kafka.Message`.
     """
 
-    topic_: str
-    partition_: int
-    offset_: int
-    value_: bytes | None
-    headers_: Headers | None = None
-    key_: bytes | None = None
     timestamp_: tuple[int, int] = (_CREATE_TIME, EPOCH_MS)
-
-    def topic(self) -> str:
-        """The topic that it lies in."""
-        return self.topic_
-
-    def partition(self) -> int:
-        """The partition that it lies in."""
-        return self.partition_
-
-    def offset(self) -> int:
-        """Its offset in the partition."""
-        return self.offset_
-
-    def key(self) -> bytes | None:
-        """Its key."""
-        return self.key_
-
-    def value(self) -> bytes | None:
-        """Its value."""
-        return self.value_
-
-    def headers(self) -> Headers | None:
-        """Its headers; None if it has none."""
-        return self.headers_
-
-    def timestamp(self) -> tuple[int, int]:
-        """Type and milliseconds since the epoch."""
-        return self.timestamp_
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ class SimulatedCluster(Readable):
         record, refused = self.broker.append(topic, partition, _bytes(key), _bytes(value), headers)
         if refused is not None:
             raise SimulationError(f"the message does not fit into {topic}: {refused.str()}")
-        return record.offset()
+        return record.offset_  # type: ignore[no-any-return]
 
     # Trouble.
 

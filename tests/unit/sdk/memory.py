@@ -10,7 +10,7 @@ from typing import Any
 from spout_sdk.api.tuples import UNKNOWN_STREAM, InputPack
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.emitting.environment import OpenSource, TaskEnvironment
-from spout_sdk.records import Delivered, Headers, NoRecord, Sending
+from spout_sdk.records import Delivered, Headers, MadeRecord, Sending
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.counters import Counters
 from spout_sdk.testing import MemoryRecord
@@ -103,7 +103,7 @@ class MemorySink:
 
 def open_pack(offset: int, size: int = 1) -> InputPack:
     """A record of so many tuples, none of them settled."""
-    return InputPack(NoRecord(), UNKNOWN_STREAM, offset, size, [])
+    return InputPack(MadeRecord(), UNKNOWN_STREAM, offset, size, [])
 
 
 def execute(task: BoltTask, *records: MemoryRecord) -> None:

@@ -13,7 +13,7 @@ from spout_sdk import Tuple, Window, WindowSpec, sliding, tumbling
 from spout_sdk.api.tuples import InputPack, InputStream
 from spout_sdk.bolts.bolt_task import BoltProgress
 from spout_sdk.errors import UnsupportedVersionError
-from spout_sdk.records import NoRecord
+from spout_sdk.records import MadeRecord
 from spout_sdk.windows.fold import WindowFold
 
 SECOND = 1_000_000_000
@@ -59,7 +59,7 @@ def tuples_of(times: Sequence[int], streams: int = 1, a_record: int = 3) -> list
     """Tuples with these timestamps in seconds, some a record."""
     made = []
     for n, at in enumerate(times):
-        pack = InputPack(NoRecord(), STREAMS[n % streams], 10 + n // a_record, a_record, [])
+        pack = InputPack(MadeRecord(), STREAMS[n % streams], 10 + n // a_record, a_record, [])
         made.append(Tuple((n, at * 1000), None, 0, None, pack, n % a_record))
     return made
 
