@@ -47,13 +47,7 @@ class TopologyError(SpoutSdkError):
 
 
 class EmitError(SpoutSdkError):
-    """Something that cannot be emitted.
-
-    Attributes:
-        component: who emitted.
-        stream: where to.
-        fields: of that stream; empty if it is unknown.
-    """
+    """Something that `component` cannot emit to `stream`, whose `fields` are empty if it is unknown."""
 
     def __init__(self, component: str, stream: str, fields: Sequence[str], detail: str) -> None:
         shown = f" ({', '.join(fields)})" if fields else ""
@@ -64,13 +58,7 @@ class EmitError(SpoutSdkError):
 
 
 class TupleAlreadyDoneError(SpoutSdkError):
-    """A tuple was acked or failed, and then acked, failed or anchored to again.
-
-    Attributes:
-        topic: where the tuple lies.
-        partition: of that topic.
-        offset: in that partition.
-    """
+    """The tuple at `topic`, `partition` and `offset` was acked or failed, and then acked, failed or anchored to again."""
 
     def __init__(self, action: str, topic: str, partition: int, offset: int) -> None:
         super().__init__(
@@ -96,28 +84,18 @@ class FailTupleError(SpoutSdkError):
 class HeldTuplesError(SpoutSdkError):
     """Raised in `execute` by bolts that hold tuples: the task treats `error` as if these tuples had been executed.
 
-    Attributes:
-        before: how many errors there were in a row before.
-        earlier: raised before this in the same call.
+    So many errors came in a row `before`, and the one `earlier` in the same call.
     """
 
     def __init__(
         self, tuples: "Sequence[Tuple]", error: Exception, before: int, earlier: "HeldTuplesError | None" = None
     ) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
-        self.earlier = earlier
-        self.tuples = tuples
-        self.error = error
-        self.before = before
+        self.tuples, self.error, self.before, self.earlier = tuples, error, before, earlier
 
 
 class ComponentError(SpoutSdkError):
-    """A spout or bolt raised where its process cannot go on.
-
-    Attributes:
-        component: its name.
-        task: which of its tasks.
-    """
+    """The spout or bolt `component` raised, in one of its tasks, `task`, where its process cannot go on."""
 
     def __init__(self, component: str, task: int, method: str, error: BaseException) -> None:
         super().__init__(
@@ -143,10 +121,7 @@ class TooManyFailuresError(ComponentError):
 class HeldBackError(SpoutSdkError):
     """With `exactly_once`, a bolt neither acked nor failed an input, and emitted or acked something after it.
 
-    Attributes:
-        component: the bolt.
-        task: which of its tasks.
-        offset: of the input in the task's partition of the bolt's inbox; None if it is open no more.
+    `offset` is that of the input in the partition `task` of the inbox of `component`; None if it is open no more.
     """
 
     def __init__(self, component: str, task: int, offset: int | None, seconds: float) -> None:
@@ -183,13 +158,9 @@ class AccessError(BrokerError):
 
 
 class DeliveryError(BrokerError):
-    """An ack batch or a dead letter was not delivered, or this user may not send tuples to a bolt.
+    """An ack batch or a dead letter for `topic` and `partition` was not delivered, or this user may not send tuples.
 
     The inputs that it covers stay uncommitted, so a restart reads them again.
-
-    Attributes:
-        topic: where it should have gone.
-        partition: of that topic.
     """
 
     def __init__(self, what: str, topic: str, partition: int, failure: object) -> None:
@@ -210,11 +181,7 @@ class UnsupportedVersionError(SpoutSdkError):
 
 
 class ProcessError(SpoutSdkError):
-    """A process of a component could not be started.
-
-    Attributes:
-        component: which.
-    """
+    """A process of `component` could not be started."""
 
     def __init__(self, component: str, detail: str) -> None:
         super().__init__(f"{component}: {detail}")

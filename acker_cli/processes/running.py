@@ -26,8 +26,8 @@ from kafka_clients.access import component_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
 from spout_sdk import ComponentRunner, Stats, Topology
-from spout_sdk.runtime.garbage import collect_rarely
 from spout_sdk.runtime.launch import start_early as start_component_early
+from spout_sdk.runtime.process import collect_rarely
 from spout_sdk.statistics.metrics import ComponentCollector
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, component_group

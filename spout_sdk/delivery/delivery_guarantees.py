@@ -62,35 +62,26 @@ class DeliveryGuarantee:
         """Records that are sent and not yet delivered, if a flush should wait for them."""
         return 0
 
-    def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None:
-        """Tasks were assigned, and are prepared next."""
-
-    def on_polled(self, records: Sequence[Message]) -> None:
-        """Records were polled, and are executed next."""
-
-    def on_unexecuted(self, records: Sequence[Message]) -> None:
-        """The process stops before it executes these records."""
-
-    def on_tick(self, now: float) -> None:
-        """Called every few milliseconds, between two records."""
-
-    def on_idle(self, now: float) -> None:
-        """The input is idle, and the tasks are flushed."""
-
-    def on_revoked(self, partitions: Sequence[int]) -> None:
-        """These tasks are cleaned up, and revoked after this call."""
-
-    def on_lost(self, partitions: Sequence[int]) -> None:
-        """These tasks are cleaned up, and were lost to another process, or the process fails."""
-
-    def on_rolled_back(self, why: str) -> None:
-        """All tasks were dropped after a `RolledBackError`."""
-
-    def on_commit_failed(self) -> None:
-        """An asynchronous commit has failed."""
-
-    def close(self) -> None:
-        """The process ends."""
+    # Tasks were assigned, and are prepared next.
+    def on_assigned(self, tasks: Mapping[int, BoltTask]) -> None: ...
+    # Records were polled, and are executed next.
+    def on_polled(self, records: Sequence[Message]) -> None: ...
+    # The process stops before it executes these records.
+    def on_unexecuted(self, records: Sequence[Message]) -> None: ...
+    # Every few milliseconds, between two records.
+    def on_tick(self, now: float) -> None: ...
+    # The input is idle, and the tasks are flushed.
+    def on_idle(self, now: float) -> None: ...
+    # These tasks are cleaned up, and revoked after this call.
+    def on_revoked(self, partitions: Sequence[int]) -> None: ...
+    # These tasks are cleaned up, and were lost to another process, or the process fails.
+    def on_lost(self, partitions: Sequence[int]) -> None: ...
+    # All tasks were dropped after a `RolledBackError`.
+    def on_rolled_back(self, why: str) -> None: ...
+    # An asynchronous commit has failed.
+    def on_commit_failed(self) -> None: ...
+    # The process ends.
+    def close(self) -> None: ...
 
 
 class FailedCommits:

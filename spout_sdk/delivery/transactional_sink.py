@@ -53,12 +53,7 @@ class TransactionalSink:
         return self._records > 0
 
     def poll(self) -> None:
-        """Hears what has become of records.
-
-        Raises:
-            RolledBackError: if the transaction can only be aborted.
-            BrokerError: if the producer cannot go on.
-        """
+        """Serves delivery reports; `RolledBackError` if the transaction can only be aborted."""
         self._serve(lambda: self._producer.poll(0))
         if self._fatal is not None:
             raise BrokerError(self._fatal)
@@ -69,13 +64,8 @@ class TransactionalSink:
     def commit(self, offsets: Sequence[TopicPartition], group: Any) -> None:
         """Commits everything that was sent, and the offsets of the inputs that it was sent for, or nothing of it.
 
-        Args:
-            offsets: at least one, by which Kafka knows whether this process still has its place in the group.
-            group: that place.
-
-        Raises:
-            RolledBackError: if the transaction can only be aborted.
-            BrokerError: if the producer cannot go on, or it is not known how the commit went.
+        At least one offset, by which Kafka knows whether this process still has its place in the group. A
+        `RolledBackError` if the transaction can only be aborted, a `BrokerError` if its outcome is not known.
         """
         left = self._flush()
         self.poll()
@@ -106,12 +96,8 @@ class TransactionalSink:
                 self._producer.abort_transaction(min(_CLEANING_SECONDS, self.timeout))
         except KafkaException as error:
             if self.is_used:
-                logger.warning(
-                    "%s leaves a transaction open, which times out after %.0f s: %s",
-                    self._component,
-                    self.timeout,
-                    error.args[0].str(),
-                )
+                left_open = "%s leaves a transaction open, which times out after %.0f s: %s"
+                logger.warning(left_open, self._component, self.timeout, error.args[0].str())
 
     def send(self, *record: *Sending) -> None:
         """Sends tuples; only that they were not even taken is reported, since what fails later undoes everything."""
@@ -173,7 +159,7 @@ class TransactionalSink:
         return count
 
     def _raise_cause(self) -> None:
-        """Hears what ended the producer, where the client has lost that: to begin again is refused, with why."""
+        """Raises what ended the producer, where the client has lost that: to begin again is refused, with why."""
         try:
             self._producer.begin_transaction()
         except KafkaException as error:

@@ -28,17 +28,10 @@ INTERVAL_SECONDS: Final = 0.1
 class ExactlyOnce(DeliveryGuarantee):
     """Commits in transactions."""
 
-    def __init__(
-        self,
-        environment: TaskEnvironment,
-        sink: TransactionalSink,
-        component: str,
-        interval: float = INTERVAL_SECONDS,
-    ) -> None:
+    def __init__(self, environment: TaskEnvironment, sink: TransactionalSink, component: str) -> None:
         super().__init__(environment)
         self._sink = sink
         self._component = component
-        self._interval = interval
         self._inputs: dict[int, TracedOffsets] = {}
         self._unopened: dict[int, BoltTask] = {}
         self._committed: dict[int, int] = {}
@@ -64,9 +57,6 @@ class ExactlyOnce(DeliveryGuarantee):
 
         Not before: a transaction without the offset of an input could still be committed by a process that lost its
         place in the group, and what it opens would then supersede the session of the task's new owner.
-
-        Raises:
-            RolledBackError: if it is not known where others were.
         """
         if not self._unopened:
             return
@@ -84,18 +74,14 @@ class ExactlyOnce(DeliveryGuarantee):
         if self._since is None:
             if self._sink.is_used or self._offsets() != self._committed:
                 self._since = now
-        elif now - self._since >= self._interval:
+        elif now - self._since >= INTERVAL_SECONDS:
             self._commit_if_whole(now)
 
     def on_idle(self, now: float) -> None:
         self._commit_if_whole(now)
 
     def on_revoked(self, partitions: Sequence[int]) -> None:
-        """Commits, or undoes what cannot be committed.
-
-        Raises:
-            RolledBackError: if it was undone, that of the other tasks as well.
-        """
+        """Commits, or undoes what cannot be committed, that of the other tasks as well: a `RolledBackError`."""
         try:
             if not self._commit():
                 logger.warning(
@@ -112,11 +98,7 @@ class ExactlyOnce(DeliveryGuarantee):
             self._forget(partitions)
 
     def on_lost(self, partitions: Sequence[int]) -> None:
-        """Aborts their transaction; the new owners execute its inputs again.
-
-        Raises:
-            RolledBackError: if that undid something of other tasks as well.
-        """
+        """Aborts their transaction; a `RolledBackError` if that undid something of other tasks as well."""
         held = [partition for partition in partitions if partition in self._inputs]
         self._forget(partitions)
         if held and self._sink.is_used:
@@ -169,11 +151,8 @@ class ExactlyOnce(DeliveryGuarantee):
         self._since = None
 
     def _offsets(self) -> dict[int, int]:
-        return {
-            partition: offset
-            for partition, inputs in self._inputs.items()
-            if (offset := inputs.committable) is not None
-        }
+        committable = {partition: inputs.committable for partition, inputs in self._inputs.items()}
+        return {partition: offset for partition, offset in committable.items() if offset is not None}
 
     def _forget(self, partitions: Sequence[int]) -> None:
         for partition in partitions:

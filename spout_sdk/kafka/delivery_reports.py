@@ -1,4 +1,4 @@
-"""Hearing what a producer reports, and what confluent-kafka makes of an error after which it cannot go on."""
+"""Delivery reports of a producer, and what confluent-kafka makes of an error after which it cannot go on."""
 
 import logging
 import time
@@ -38,14 +38,10 @@ class LostTuples:
 
 
 def served(call: Callable[[], int]) -> tuple[int, KafkaError | None]:
-    """Calls a producer's `poll` or `flush`.
+    """Calls a producer's `poll` or `flush`, which returns how many reports there were, or are left.
 
-    Args:
-        call: serves the delivery reports, and returns how many there were, or are left.
-
-    Returns:
-        What it returned, 0 if the producer cannot go on; and why it cannot, or None if it can. 1 and None after an
-        error without a cause: nothing may count as delivered, and the next call raises the cause.
+    Returns that, 0 if the producer cannot go on, and why it cannot. 1 and None after an error without a cause: nothing
+    may count as delivered, and the next call raises the cause.
     """
     try:
         return call(), None

@@ -29,19 +29,10 @@ _USED: Final = (Operation.READ, Operation.WRITE)
 def check_topics(
     kafka: KafkaSettings, manifest: Manifest, component: str, sources: Sequence[str] = (), target: str | None = None
 ) -> None:
-    """Checks the topics of a component.
+    """Checks the topics of a component, those that a `KafkaSpout` reads and a `KafkaBolt` writes to included.
 
-    Args:
-        kafka: librdkafka properties.
-        manifest: of the topology.
-        component: one of its own.
-        sources: the topics that it reads, if it is a `KafkaSpout`.
-        target: the topic that it writes to, if it is a `KafkaBolt` with one.
-
-    Raises:
-        AccessError: if the broker does not let this user in.
-        BrokerUnreachableError: if no broker answers within 10 seconds.
-        TopicsError: if a topic is missing, has another number of partitions, or may not be used by this user.
+    Raises an `AccessError` if the broker refuses this user, a `BrokerUnreachableError` if no broker answers within 10
+    seconds, and a `TopicsError` if a topic is missing, has another number of partitions, or may not be used.
     """
     uses = _uses(manifest, component, sources, target)
     partitions = {spec.name: spec.partitions for spec in topic_specs(manifest)}

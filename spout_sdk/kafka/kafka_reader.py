@@ -24,9 +24,6 @@ class KafkaReader(GroupConsumer):
     """The records of one topic, of the partitions that the group gives to this process.
 
     Args:
-        kafka: librdkafka properties.
-        topic: what to read.
-        group: consumer group.
         from_end: True to start every assigned partition at its high watermark, whatever was committed.
         on_assigned: called with new partitions, before any of their records is returned.
         on_revoked: called with partitions that go to another member; they may still be committed.

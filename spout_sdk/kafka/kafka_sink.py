@@ -56,14 +56,7 @@ class KafkaSink:
         return len(self._tuples) + len(self._acks)
 
     def flush(self, seconds: float) -> int:
-        """Waits until everything is delivered or has failed.
-
-        Returns:
-            How many records are still on their way when the time is over.
-
-        Raises:
-            BrokerError: if a producer cannot go on: what was on its way may be lost.
-        """
+        """Waits until everything is delivered or has failed; returns how many records are neither in time."""
         deadline = time.monotonic() + seconds
         left = self._serve(lambda: self._tuples.flush(seconds))
         return left + self.flush_acks(max(0.0, deadline - time.monotonic()))

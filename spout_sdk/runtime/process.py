@@ -4,6 +4,7 @@ It is started by `TopologyRunner`, which gives it a `Launch` on standard input. 
 input stop it cleanly; if that takes too long after its supervisor is gone, it ends itself.
 """
 
+import gc
 import logging
 import os
 import sys
@@ -19,14 +20,28 @@ from spout_sdk.errors import (
     TopologyError,
 )
 from spout_sdk.runtime.component_runner import ComponentRunner
-from spout_sdk.runtime.garbage import collect_rarely
 from spout_sdk.runtime.launch import EXIT_BROKEN, EXIT_CLEAN, EXIT_GAVE_UP, EXIT_UNUSABLE, Launch
 from spout_sdk.topologies.topology import load_topology
 
 logger = logging.getLogger("spout_sdk.runtime.process")
 
 _ORPHAN_SECONDS: Final = 20.0
+_DEFAULT_THRESHOLDS: Final = (700, 10, 10)
+# A read of 500 records makes some thousand objects, which are all gone when the next comes.
+_RARE_THRESHOLDS: Final = (5_000, 10, 10)
 _FORMAT: Final = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+
+
+def collect_rarely() -> None:
+    """Leaves what is loaded now out of all later collections of garbage, and lets them come more rarely.
+
+    Measured, a tuple costs a bolt's process about a tenth less CPU time: what was loaded lives as long as the process.
+    Where the thresholds are not Python's own, the user has set them, and they stay as they are.
+    """
+    gc.collect()
+    gc.freeze()
+    if gc.get_threshold() == _DEFAULT_THRESHOLDS:
+        gc.set_threshold(*_RARE_THRESHOLDS)
 
 
 def run_component(reference: str, component: str, launch: Launch) -> int:
