@@ -58,7 +58,7 @@ class EmitError(SpoutSdkError):
 
 
 class TupleAlreadyDoneError(SpoutSdkError):
-    """The tuple at `topic`, `partition` and `offset` was acked or failed, and then acked, failed or anchored to again."""
+    """A tuple, at `topic`, `partition` and `offset`, was acked or failed before it was acked, failed or anchored to."""
 
     def __init__(self, action: str, topic: str, partition: int, offset: int) -> None:
         super().__init__(

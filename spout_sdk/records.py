@@ -26,21 +26,31 @@ Entropy = Callable[[int], bytes]
 class Record(Protocol):
     """A record as read; `confluent_kafka.Message` is one, so nothing is copied on the way in."""
 
-    def topic(self) -> str | None: ...
-    def partition(self) -> int | None: ...
-    def offset(self) -> int | None: ...
-    def key(self) -> bytes | None: ...
-    def value(self) -> bytes | None: ...
-    def headers(self) -> Any: ...
-    def timestamp(self) -> tuple[int, int]: ...
+    def topic(self) -> str | None:
+        """The topic that it lies in."""
+
+    def partition(self) -> int | None:
+        """The partition that it lies in."""
+
+    def offset(self) -> int | None:
+        """Its offset in the partition."""
+
+    def key(self) -> bytes | None:
+        """Its key."""
+
+    def value(self) -> bytes | None:
+        """Its value."""
+
+    def headers(self) -> Any:
+        """Its headers: a list of name and value pairs, or None."""
+
+    def timestamp(self) -> tuple[int, int]:
+        """Type and milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
-class MadeRecord:
-    """A record that was not read from Kafka; without values it stands for one that does not exist, or not any more.
-
-    Its attributes are read through methods, as those of `confluent_kafka.Message`.
-    """
+class MadeRecord(Record):
+    """A record that was not read from Kafka; without values it stands for one that does not exist, or not any more."""
 
     topic_: Any = None
     partition_: Any = None
@@ -51,31 +61,24 @@ class MadeRecord:
     timestamp_: tuple[int, int] = (0, -1)  # not available, as in Kafka's client
 
     def topic(self) -> Any:
-        """The topic that it lies in."""
         return self.topic_
 
     def partition(self) -> Any:
-        """The partition that it lies in."""
         return self.partition_
 
     def offset(self) -> Any:
-        """Its offset in the partition."""
         return self.offset_
 
     def key(self) -> bytes | None:
-        """Its key."""
         return self.key_
 
     def value(self) -> bytes | None:
-        """Its value."""
         return self.value_
 
     def headers(self) -> Headers | None:
-        """Its headers; None if it has none."""
         return self.headers_
 
     def timestamp(self) -> tuple[int, int]:
-        """Type and milliseconds since the epoch."""
         return self.timestamp_
 
 

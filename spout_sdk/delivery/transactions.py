@@ -1,19 +1,20 @@
 """Exactly once: a process's tuples, ack batches, dead letters and input offsets, committed in one transaction.
 
 One transaction covers all tasks of a process. It ends when it is old enough, and as soon as the input has run dry, but
-only where no input that will be read again can have had an effect (see `traced_offsets`).
+only where no input that will be read again can have had an effect (see `TracedOffsets`).
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from confluent_kafka import Message
 
+from spout_sdk.api.tuples import InputPack
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import DeliveryGuarantee, FailedCommits
-from spout_sdk.delivery.traced_offsets import TracedOffsets
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.emitting.input_offsets import InputOffsets
@@ -23,6 +24,48 @@ logger = logging.getLogger("spout_sdk.bolt")
 
 INTERVAL_SECONDS: Final = 0.1
 """How old a transaction becomes under load."""
+
+
+class TracedOffsets(InputOffsets):
+    """The open records of a task, and how much it had emitted before each: may a transaction be committed with them?
+
+    What is committed of an input that is read again happens twice. An input is read again if the offset to commit does
+    not lie behind it, so none that does not may have had an effect. Two things are effects: a tuple that was emitted,
+    and an ack or a fail. Which input a tuple was emitted for cannot be known, as it need not be anchored; but it was
+    for one that was executed before. So an open record has had no effect, surely, if none of its tuples is settled, and
+    since it was handed out no tuple was emitted and no record behind it was done. A bolt that collects inputs, and
+    emits and acks for all of them at once, meets that at any time. So does one that is a fold over its inputs: what it
+    has done with those that are open is committed beside the offset.
+    """
+
+    def __init__(self, emitted: Callable[[], int]) -> None:
+        super().__init__()
+        self._emitted = emitted
+        self.folds = False  # whether what was done with open records is committed beside the offset
+        self._traces: deque[tuple[int, int]] = deque()
+
+    def open(self, pack: InputPack) -> None:
+        super().open(pack)
+        emitted = self._emitted()
+        traces = self._traces
+        # One entry serves all offsets between which nothing was emitted.
+        if not traces or traces[-1][1] != emitted:
+            traces.append((pack.offset, emitted))
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether all that lies behind the committable offset can be read again without anything happening twice."""
+        traces, oldest = self._traces, self.oldest_open
+        if oldest is None or self.folds:
+            traces.clear()
+            return True
+        while len(traces) > 1 and traces[1][0] <= oldest:
+            traces.popleft()
+        return (
+            not self.done_ahead
+            and self._emitted() == traces[0][1]
+            and all(pack.left == pack.size for pack in self._packs.values())
+        )
 
 
 class ExactlyOnce(DeliveryGuarantee):

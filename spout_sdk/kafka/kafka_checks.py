@@ -4,7 +4,7 @@ Kafka answers, authentication succeeds, and the component's topics are as the ma
 needs. Its user may lack a DESCRIBE ACL for other topics. While it runs, its topics are watched.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -14,10 +14,9 @@ from kafka_clients import errors
 from kafka_clients.access import Operation, component_role, remedy, shortfall
 from kafka_clients.contact import Contact
 from kafka_clients.forgotten_clients import forgettable
-from kafka_clients.topic_watch import TopicWatch
 from spout_sdk.errors import AccessError, BrokerUnreachableError, TopicsError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, admin_settings
-from tuple_tree.manifest import Manifest
+from spout_sdk.topologies.topology import Topology
 from tuple_tree.names import TOPOLOGIES_TOPIC
 from tuple_tree.topics import topic_specs
 
@@ -26,23 +25,35 @@ ANSWER_SECONDS: Final = 10.0
 _USED: Final = (Operation.READ, Operation.WRITE)
 
 
-def check_topics(
-    kafka: KafkaSettings, manifest: Manifest, component: str, sources: Sequence[str] = (), target: str | None = None
-) -> None:
-    """Checks the topics of a component, those that a `KafkaSpout` reads and a `KafkaBolt` writes to included.
+Uses = Mapping[str, tuple[Operation, ...]]
+"""The topics that a component reads or writes, and the ACLs that it needs."""
+
+
+def topics_of(topology: Topology, component: str) -> Uses:
+    """The topics of a component, those that a `KafkaSpout` reads and a `KafkaBolt` writes to included."""
+    sources, target = topology.kafka_sources.get(component, ()), topology.kafka_targets.get(component)
+    # `acker.topologies` is for commands; spouts and bolts have no use for it.
+    return {
+        topic: tuple(each for each in operations if each in _USED)
+        for topic, operations in component_role(topology.manifest, component, sources, target).needed_topics.items()
+        if topic != TOPOLOGIES_TOPIC
+    }
+
+
+def check_topics(kafka: KafkaSettings, topology: Topology, component: str, uses: Uses) -> None:
+    """Checks the topics of a component.
 
     Raises an `AccessError` if the broker refuses this user, a `BrokerUnreachableError` if no broker answers within 10
     seconds, and a `TopicsError` if a topic is missing, has another number of partitions, or may not be used.
     """
-    uses = _uses(manifest, component, sources, target)
-    partitions = {spec.name: spec.partitions for spec in topic_specs(manifest)}
+    partitions = {spec.name: spec.partitions for spec in topic_specs(topology.manifest)}
     missing = []
     named = [name for name in partitions if name in uses] + [name for name in uses if name not in partitions]
     for topic, found in _described(kafka, named).items():
         if isinstance(found, KafkaError):
             if found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 if topic not in partitions:
-                    does = "writes to" if topic == target else "reads"
+                    does = "writes to" if topic == topology.kafka_targets.get(component) else "reads"
                     raise TopicsError(f"{component!r} {does} topic {topic}, which does not exist: create it")
                 missing.append(topic)
                 continue
@@ -58,7 +69,7 @@ def check_topics(
             )
     if missing:
         raise TopicsError(
-            f"topology {manifest.topology!r} has no topic {', '.join(missing)}: "
+            f"topology {topology.name!r} has no topic {', '.join(missing)}: "
             "create them with `acker topics create MODULE:TOPOLOGY`"
         )
 
@@ -66,24 +77,6 @@ def check_topics(
 def watching_client(kafka: KafkaSettings) -> AdminClient:
     """A client for questions that are asked while a component runs."""
     return forgettable(AdminClient)({**admin_settings(kafka), "log_level": 2})
-
-
-def watched(
-    admin: AdminClient, manifest: Manifest, component: str, sources: Sequence[str] = (), target: str | None = None
-) -> TopicWatch:
-    """Watches the topics of a component."""
-    return TopicWatch(admin, list(_uses(manifest, component, sources, target)))
-
-
-def _uses(
-    manifest: Manifest, component: str, sources: Sequence[str], target: str | None
-) -> dict[str, tuple[Operation, ...]]:
-    # `acker.topologies` is for commands; spouts and bolts have no use for it.
-    return {
-        topic: tuple(each for each in operations if each in _USED)
-        for topic, operations in component_role(manifest, component, sources, target).needed_topics.items()
-        if topic != TOPOLOGIES_TOPIC
-    }
 
 
 def _described(kafka: KafkaSettings, topics: list[str]) -> dict[str, TopicDescription | KafkaError]:

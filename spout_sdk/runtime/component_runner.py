@@ -9,13 +9,13 @@ from typing import Final
 from confluent_kafka import KafkaException, Producer
 
 from kafka_clients.stats_publisher import StatsPublisher, producer_settings
-from kafka_clients.topic_watch import WATCH_SECONDS
+from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.delivery.transactions import ExactlyOnce
 from spout_sdk.emitting.environment import TaskEnvironment
 from spout_sdk.errors import BrokerError, TopicsError, TopologyError
-from spout_sdk.kafka.kafka_checks import check_topics, watched, watching_client
+from spout_sdk.kafka.kafka_checks import check_topics, topics_of, watching_client
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.records import Clock, Entropy, Sink
@@ -104,10 +104,10 @@ class ComponentRunner:
         """
         try:
             manifest, component = self._topology.manifest, self._component
-            uses = self._topology.kafka_sources.get(component, ()), self._topology.kafka_targets.get(component)
-            check_topics(self._kafka, manifest, component, *uses)
+            uses = topics_of(self._topology, component)
+            check_topics(self._kafka, self._topology, component, uses)
             admin = watching_client(self._kafka)
-            self._watch = watched(admin, manifest, component, *uses)
+            self._watch = TopicWatch(admin, list(uses))
             self._publisher = StatsPublisher(
                 *(manifest.topology, "component", self._component),
                 *(Producer(producer_settings(self._kafka)), admin, self._clock()),

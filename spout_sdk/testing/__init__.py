@@ -9,14 +9,13 @@
 - `cluster`: what tests use; `sources`: mocked spouts and other stand-ins; `readable`, `journal`: what can be read.
 - `tasks`: the loops of a process, a turn at a time; `acker`: the real fold, fed from memory.
 - `broker`: topics in memory; `sink`: what tasks send and commit through; `source_topics`: what a `KafkaSpout` reads.
-- `chance`: time and randomness, which repeat; `errors`.
+- `chance`: time and randomness, which repeat.
 
 It is not imported by `spout_sdk`, because the ledger's compiler takes a second to import.
 """
 
-from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
+from spout_sdk.testing.broker import MemoryBroker, MemoryRecord, NotIdleError, SimulationError
 from spout_sdk.testing.cluster import SimulatedCluster, complete_topology
-from spout_sdk.testing.errors import NotIdleError, SimulationError
 from spout_sdk.testing.journal import Emitted, Outcome
 from spout_sdk.testing.readable import DeadLetter
 from spout_sdk.testing.sources import FixedTuple

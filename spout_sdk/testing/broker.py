@@ -10,9 +10,9 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 
+from spout_sdk.errors import SpoutSdkError
 from spout_sdk.records import Headers, MadeRecord
 from spout_sdk.testing.chance import EPOCH_MS
-from spout_sdk.testing.errors import SimulationError
 from tuple_tree.topics import TopicSpec
 
 LARGEST_RECORD: Final = 1_048_588
@@ -23,11 +23,19 @@ _CREATE_TIME: Final = 1
 _ANY_PARTITION: Final = -1
 
 
+class SimulationError(SpoutSdkError):
+    """Something that a simulated cluster cannot do, or a component that it does not have."""
+
+
+class NotIdleError(SimulationError):
+    """There was always something left to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryRecord(MadeRecord):
     """A record as a consumer returns it.
 
-    Its attributes are read through methods, as those of `confluent_kafka.Message`.
+    It is a `Record`: its attributes are read through methods, as those of `confluent_kafka.Message`.
     """
 
     timestamp_: tuple[int, int] = (_CREATE_TIME, EPOCH_MS)

@@ -7,9 +7,8 @@ from typing import Any, Final
 from spout_sdk.records import Headers
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.testing.acker import SimulatedAcker
-from spout_sdk.testing.broker import MemoryBroker
+from spout_sdk.testing.broker import MemoryBroker, NotIdleError, SimulationError
 from spout_sdk.testing.chance import Chance, SimulatedClock
-from spout_sdk.testing.errors import NotIdleError, SimulationError
 from spout_sdk.testing.journal import Journal
 from spout_sdk.testing.readable import Readable
 from spout_sdk.testing.sources import NUMBERED, FixedTuple, MockedMessages, replaced

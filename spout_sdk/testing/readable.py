@@ -7,9 +7,8 @@ from typing import Any
 
 from spout_sdk.api.components import Failure
 from spout_sdk.statistics.stats import Stats
-from spout_sdk.testing.broker import MemoryBroker, MemoryRecord
+from spout_sdk.testing.broker import MemoryBroker, MemoryRecord, SimulationError
 from spout_sdk.testing.chance import SimulatedClock
-from spout_sdk.testing.errors import SimulationError
 from spout_sdk.testing.journal import Emitted, Journal, Outcome
 from spout_sdk.testing.tasks import RunningBolt, RunningSpout
 from spout_sdk.topologies.topology import Topology

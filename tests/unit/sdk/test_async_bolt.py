@@ -21,7 +21,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from spout_sdk.delivery.traced_offsets import TracedOffsets
+from spout_sdk.delivery.transactions import TracedOffsets
 from spout_sdk.testing import SimulatedCluster
 from tests.unit.sdk.bolt_rig import Lines, rig
 from tests.unit.sdk.memory import Bench, execute

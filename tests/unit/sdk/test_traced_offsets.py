@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spout_sdk.delivery.traced_offsets import TracedOffsets
+from spout_sdk.delivery.transactions import TracedOffsets
 from tests.unit.sdk.memory import open_pack
 
 
