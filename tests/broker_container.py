@@ -36,7 +36,7 @@ _PROPERTIES: Final = {
 # As the embedded broker in tests: it lives for minutes, of which the JVM's thorough compiler would take a good part.
 _JAVA: Final = {"KAFKA_HEAP_OPTS": "-Xmx512m", "KAFKA_OPTS": "-XX:TieredStopAtLevel=1"}
 _START_S: Final = 180.0
-"""How long it may take to answer; 5 seconds where nothing else runs."""
+"""Time limit for an answer, in seconds; 5 on an idle machine."""
 _LOG_LINES: Final = 30
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from playwright.sync_api import Browser, sync_playwright
 
 CHROMIUM: Final = "ACKER_TEST_CHROMIUM"
-"""The variable that says where another Chromium is."""
+"""The environment variable with the path of another Chromium."""
 _ARGUMENTS: Final = (
     "--no-sandbox",
     "--disable-gpu",

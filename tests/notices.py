@@ -9,7 +9,7 @@ from tuple_tree.messages import FailReason, NoticeBatch
 
 
 def notice_bytes(acked: Iterable[int], failed: Mapping[int, tuple[FailReason, str]]) -> bytes:
-    """A record that says of roots that they are acked, and of others why they failed."""
+    """A record with acked roots, and failed ones with their reasons."""
     return encode_notice_batch(
         NoticeBatch(
             acks_partition=0,

@@ -13,7 +13,7 @@ def blocks(page: str) -> list[str]:
 
 
 def names_of(page: str, **given: Any) -> dict[str, Any]:
-    """What the blocks of a page define, one after the other; each call runs them anew."""
+    """The names that the blocks of a page define, in order; each call runs them again."""
     names: dict[str, Any] = {"__name__": "page", **given}
     for block in blocks(page):
         exec(compile(block, page, "exec"), names)

@@ -30,7 +30,7 @@ class Postgres:
             connection.execute(statements.encode())
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """What a query returns."""
+        """The rows of a query."""
         with psycopg.connect(self.url) as connection:
             return connection.execute(query.encode()).fetchall()
 

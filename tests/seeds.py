@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def each_seed(check: Callable[[int], None]) -> None:
-    """Calls a check with fresh seeds, and adds the seed to what it raises; `ACKER_TEST_SEED=N` repeats that one."""
+    """Calls a check with new seeds, and adds the seed to its exception; `ACKER_TEST_SEED=N` repeats one."""
     repeated = os.environ.get("ACKER_TEST_SEED")
     for _ in range(1 if repeated else int(os.environ["ACKER_TEST_SEEDS"])):
         seed = int(repeated) if repeated else random.SystemRandom().getrandbits(32)

@@ -1,4 +1,4 @@
-"""Waiting for conditions, with a deadline and a message that says what was awaited."""
+"""Waiting for conditions, with a deadline and an error that names the condition."""
 
 import threading
 import time

@@ -48,7 +48,7 @@ STUCK_SECONDS: Final = 120.0
 
 @contextmanager
 def looped(work: Callable[[], Any], seconds: float, errors: list[str]) -> Iterator[None]:
-    """Calls something again and again, in a thread, and keeps what it raised."""
+    """Calls a function repeatedly, in a thread, and keeps its exception."""
     ended = threading.Event()
 
     def run() -> None:
@@ -99,7 +99,7 @@ def filler(targets: Sequence[Target], brokers: Brokers) -> Callable[[], None]:
 
 
 def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, only: str | None = None) -> dict[str, Any]:
-    """Runs faults for some minutes, and reports what they did."""
+    """Runs faults for some minutes, and reports their effects."""
     rng, errors, faults = random.Random(seed), list[str](), list[dict[str, Any]]()
     recoveries: defaultdict[str, list[float]] = defaultdict(list)
     gaps: defaultdict[str, list[float]] = defaultdict(list)
@@ -108,7 +108,7 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
         os.environ[topologies.DIRECTORY] = str(directory)
         os.environ[topologies.NAME] = f"chaos-{uuid.uuid4().hex[:6]}"
-        say("starting the brokers and topologies")
+        print_line("starting the brokers and topologies")
         kafka = stack.enter_context(three_brokers() if brokers == 3 else local_broker(directory / "broker"))
         targets = [Target(make, kafka) for make in (*TOPOLOGIES, *([topologies.spark_bolt] if spark else []))]
         tracked = [target for target in targets if target.tracked]
@@ -126,7 +126,7 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
             try:
                 kafka.await_whole()
                 fault = draw.next()
-                say(f"{time.time() - began:6.1f} s  {fault.kind}, {fault.seconds:g} s")
+                print_line(f"{time.time() - began:6.1f} s  {fault.kind}, {fault.seconds:g} s")
                 start = time.time()
                 fault.happen()
             except AssertionError as error:
@@ -164,7 +164,7 @@ def run(seed: int, minutes: float, *, brokers: int = 1, spark: bool = False, onl
 
 
 def is_steady(targets: Sequence[Target]) -> bool:
-    """Whether all topologies ack within seconds what they emit now."""
+    """Whether all topologies ack new messages within seconds."""
     seconds = recovered(targets, time.time(), [])
     return len(seconds) == len(targets) and max(seconds.values()) < STEADY_SECONDS
 
@@ -183,14 +183,16 @@ def recovered(targets: Sequence[Target], end: float, stuck: list[str]) -> dict[s
             stuck += [target.topology.name for target in targets if target.topology.name not in found]
             break
         pause.wait(0.05)
-    say("          recovered after " + ", ".join(f"{name.rpartition('-')[2]} {s:g} s" for name, s in found.items()))
+    print_line(
+        "          recovered after " + ", ".join(f"{name.rpartition('-')[2]} {s:g} s" for name, s in found.items())
+    )
     return found
 
 
 _terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """A line of progress."""
     _terminal.write(f"{line}\n")
 
@@ -217,12 +219,12 @@ def main() -> int:
     # As Ctrl-C, so that all that was started is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     log_to(given.log)
-    say(f"seed {given.seed}: --seed {given.seed} draws these faults again")
+    print_line(f"seed {given.seed}: --seed {given.seed} draws these faults again")
     try:
         report = run(given.seed, given.minutes, brokers=given.brokers, spark=given.spark, only=given.only)
     except Exception as error:
         logging.exception("the run ended")
-        say(f"{type(error).__name__}: {error}; {given.log} has the traceback")
+        print_line(f"{type(error).__name__}: {error}; {given.log} has the traceback")
         return 1
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
     is_fine = not report["stuck"] and not report["errors"]

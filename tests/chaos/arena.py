@@ -1,4 +1,4 @@
-"""What happened to each message of a topology, in a file that all its processes map.
+"""The effects of each message of a topology, in a file that all its processes map.
 
 A write is seen by the others at once and outlives the process that made it, whatever kills that. So an ack is known to
 be false if an effect is missing when its spout's `ack` is called.

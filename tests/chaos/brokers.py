@@ -29,11 +29,11 @@ _HERE: Final = Path(__file__).parent
 _PROJECT: Final = f"{NAME}-chaos"
 
 Actions = tuple[Callable[[], object], Callable[[], object]]
-"""What begins a fault, and what ends it."""
+"""The functions that begin and end a fault."""
 
 
 class Brokers(Protocol):
-    """What faults need of brokers."""
+    """The brokers' interface for faults."""
 
     bootstrap_servers: str
     replication: int
@@ -41,7 +41,7 @@ class Brokers(Protocol):
     """Kind of fault → how long it may last, in seconds."""
 
     def fault(self, kind: str, rng: random.Random, topology: Topology) -> Actions:
-        """A fault of a kind; where the kind says so, of a broker that this topology needs."""
+        """A fault of a kind; for some kinds, of a broker that this topology needs."""
         ...
 
     def await_whole(self) -> None:

@@ -1,4 +1,4 @@
-"""What was promised, held against the arena and the topics."""
+"""The promises, checked against the arena and the topics."""
 
 import json
 from collections import Counter
@@ -65,7 +65,7 @@ def _differences(found: Parts, expected: Parts) -> int:
 
 
 def _results(topology: Topology, cluster: Cluster) -> Parts:
-    """What is in the topic of a `KafkaBolt`."""
+    """The records of a `KafkaBolt`'s topic."""
     values = [json.loads(value(record)) for record in cluster.records(results_of(topology.name))]
     return Counter((each["number"], each["part"]) for each in values)
 

@@ -1,4 +1,4 @@
-"""Faults: what may happen to a process or to the brokers, and for how long."""
+"""Faults of a process or of the brokers, and their duration."""
 
 import os
 import random

@@ -139,7 +139,7 @@ class Target:
         return self._processes.components.pids()[component] if driver is None else driver.pids()
 
     def is_done(self) -> bool:
-        """Whether nothing is left to do for it."""
+        """Whether it has no more messages."""
         if self.tracked:
             return self.arena.acked == self.arena.emitted
         source = progress(self.cluster.bootstrap, component_group(self.topology.name, "numbers"), self.source)

@@ -1,4 +1,4 @@
-"""The checker of the chaos suite finds what it looks for."""
+"""The checker of the chaos suite finds false acks, losses and repeats."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is put under faults: a spout of its own and Kafka spouts, with each guarantee, and a bolt in Spark."""
+"""The topologies under faults: a custom spout and Kafka spouts, with each guarantee, and a bolt in Spark."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def number_of(partition: int, offset: int) -> int:
 
 
 class Numbers(Spout):
-    """Emits rising numbers, again what failed, and after a restart what is not acked."""
+    """Emits rising numbers, failed ones again, and after a restart those without an ack."""
 
     streams = (declare({"number": int}),)
 
@@ -153,7 +153,7 @@ class Publish(KafkaBolt):
 
 
 CLOSING: Final = b"closing"
-"""The value of messages whose time lies behind all others: they close all windows, and are no messages themselves."""
+"""The value of marker messages with the latest time: they close all windows, and do not count as messages."""
 
 
 def timed(record: Record) -> tuple[int, int]:
@@ -162,7 +162,7 @@ def timed(record: Record) -> tuple[int, int]:
 
 
 class SplitWindows(WindowedBolt):
-    """What `Split` does, a second's tuples at a time; those that are replayed come late."""
+    """As `Split`, for the tuples of a second at a time; replayed ones are late."""
 
     window = (
         tumbling(seconds=1)

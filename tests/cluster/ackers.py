@@ -1,4 +1,4 @@
-"""Who of the acker workers has which partitions of the ack log, as their own logs say."""
+"""The partitions of the ack log that each acker worker owns, from its log."""
 
 import re
 from typing import Final

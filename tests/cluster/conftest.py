@@ -1,4 +1,4 @@
-"""What the cluster's tests need: an engine, the image, and an end that is tidy however it comes."""
+"""Fixtures of the cluster's tests: an engine, the image, and the removal of all containers in any case."""
 
 import signal
 import subprocess
@@ -15,7 +15,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def images(request: pytest.FixtureRequest) -> None:
-    """Builds what the services run: that with Spark only if a test needs it."""
+    """Builds the images of the services: that with Spark only if a test needs it."""
     engine = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
     assert engine.returncode == 0, f"no Docker engine answers: start one, or use .ci/docker. {engine.stderr}"
     with_spark = any(item.path.name == "test_spark.py" for item in request.session.items)

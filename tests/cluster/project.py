@@ -57,17 +57,17 @@ class Project:
         self.environment = {"ACKER_IMAGE": image, **(environment or {})}
 
     def compose(self, *arguments: str, seconds: float = 300) -> str:
-        """What `docker compose` prints; fails if it fails."""
+        """The output of `docker compose`; raises if it fails."""
         done = self.attempt(*arguments, seconds=seconds)
         assert done.returncode == 0, f"docker compose {' '.join(arguments)}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def attempt(self, *arguments: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
-        """Runs `docker compose`, whatever comes of it."""
+        """Runs `docker compose`, and ignores its exit code."""
         return self._run([*self._line, *arguments], seconds)
 
     def docker(self, *arguments: str, seconds: float = 120) -> str:
-        """What `docker` prints; fails if it fails."""
+        """The output of `docker`; raises if it fails."""
         done = self._run(["docker", *arguments], seconds)
         assert done.returncode == 0, f"docker {' '.join(arguments)}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -82,7 +82,7 @@ class Project:
         ]
 
     def inspected(self, container: Container) -> dict[str, Any]:
-        """All that the engine knows about a container."""
+        """The output of `docker inspect` of a container."""
         found: dict[str, Any] = json.loads(self.docker("inspect", container.id))[0]
         return found
 
@@ -92,12 +92,12 @@ class Project:
         return done.stdout + done.stderr
 
     def await_health(self, container: Container) -> None:
-        """Waits until a container's health check says that it is well."""
+        """Waits until a container is healthy."""
         look = ("inspect", "--format", "{{.State.Health.Status}}", container.id)
         eventually(lambda: self.docker(*look).strip() == "healthy", f"{container.name} is healthy", 120)
 
     def python(self, service: str, script: str) -> str:
-        """What a script prints in a container of a service."""
+        """The output of a script in a container of a service."""
         return self.compose("exec", "--no-TTY", service, "python", "-c", script)
 
     def remove(self) -> None:
@@ -131,7 +131,7 @@ class Project:
 def running(
     *services: str, files: Sequence[str] = (), environment: Mapping[str, str] | None = None, name: str = NAME
 ) -> Iterator[Project]:
-    """Starts services and what they need, and removes all of it in the end; says what was wrong if something was."""
+    """Starts services and their dependencies, and removes all of them at the end; adds their logs to an exception."""
     project = Project(files, environment, name)
     project.remove()
     try:

@@ -26,7 +26,7 @@ def acked(project: Project) -> int:
 
 
 def await_progress(project: Project, what: str) -> None:
-    """Waits until more lines are acked than now, by so many that it is no leftover of what was under way."""
+    """Waits until more lines are acked than now and were open."""
     before = acked(project)
     eventually(lambda: acked(project) > before + 5 * int(_SLOW), f"lines are acked {what}", _SECONDS)
 

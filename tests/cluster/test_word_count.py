@@ -57,7 +57,7 @@ def await_progress(project: Project, what: str) -> None:
 
 
 def await_replicas(project: Project) -> None:
-    """Waits until every broker has what it shall have: only then may the next one go."""
+    """Waits until all replicas are in sync, before the next broker may stop."""
     line = ("exec", "--no-TTY", "kafka-1", *_UNDER_REPLICATED)
     eventually(lambda: not project.compose(*line).strip(), "no partition lacks a replica", 120)
 
@@ -90,7 +90,7 @@ def kill_an_acker(project: Project) -> None:
 
 
 def cut_off_an_acker(project: Project) -> None:
-    """It is not dead, and does not know that another one has its partitions by now."""
+    """It runs, and is not yet notified that another one owns its partitions."""
     cut_off, other = project.containers("acker")
     project.docker("network", "disconnect", NETWORK, cut_off.id)
     eventually(lambda: len(owned(project.log(other))) == 8, "the other acker has all partitions", 90)
@@ -130,7 +130,7 @@ def is_hardened(project: Project, container: Container) -> bool:
 
 
 def asked_of_the_dashboard(project: Project) -> list[str]:
-    """What it answers without its token, and with that of the address that it logs."""
+    """Its responses without the token, and with the token of the logged address."""
     (dashboard,) = project.containers("dashboard")
     project.await_health(dashboard)
     token = re.search(r"token=(\S+)", project.log(dashboard))

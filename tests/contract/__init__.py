@@ -1,4 +1,4 @@
-"""What a topology may expect of the broker and the ackers, in memory and for real.
+"""The promises of broker and ackers to a topology, in memory and on a real Kafka.
 
 `suite` puts it together from `records` and `outcomes`. `world` is what it needs, `in_memory` and `real` are the two
 that there are, and `components` are its spout and bolts. `tests/unit/sdk/test_contract.py` and

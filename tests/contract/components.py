@@ -1,4 +1,4 @@
-"""A spout and bolts that emit and do what a test says; they also run in other threads."""
+"""A spout and bolts whose tuples and functions a test chooses; they also run in other threads."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +44,7 @@ Execute = Callable[[Tuple, OutputCollector], None]
 
 @dataclass
 class Messages:
-    """What a spout emits, and the outcomes.
+    """The messages of a spout, and their outcomes.
 
     Attributes:
         waiting: values and message id of what is not emitted yet.
@@ -62,8 +62,8 @@ class Messages:
     tasks: set[int] = field(default_factory=set)
     emitted_by: dict[Any, int] = field(default_factory=dict)
 
-    def say(self, word: str, number: int = 0, message_id: Any = "word") -> None:
-        """Lets the spout emit this; its message id is the word unless given."""
+    def add(self, word: str, number: int = 0, message_id: Any = "word") -> None:
+        """Adds a tuple for the spout; its message id is the word by default."""
         self.waiting.append(((word, number), word if message_id == "word" else message_id))
 
     @property
@@ -75,8 +75,8 @@ class Messages:
         return [message_id for _, message_id, _ in self.failed]
 
 
-class Says(Spout):
-    """Emits what waits in its messages."""
+class MessageSpout(Spout):
+    """Emits the waiting messages."""
 
     streams = STREAMS
 
@@ -110,7 +110,7 @@ class Says(Spout):
 
 @dataclass
 class Executed:
-    """What the tasks of a bolt do and did.
+    """The function of a bolt's tasks, and the tuples that they executed.
 
     Attributes:
         execute: what they do with a tuple.
@@ -125,8 +125,8 @@ class Executed:
         return [word for _, word, _ in self.seen]
 
 
-class Does(Bolt):
-    """Calls the test's function for each tuple."""
+class FunctionBolt(Bolt):
+    """Calls a function of the test for each tuple."""
 
     streams = STREAMS
 
@@ -194,15 +194,15 @@ def line(
 ) -> tuple[Messages, Executed, Executed]:
     """A spout and two bolts, one behind the other; the first bolt may have several tasks."""
     messages, one, two = Messages(), Executed(first), Executed(second)
-    builder.set_spout("says", partial(Says, messages))
-    builder.set_bolt("one", partial(Does, one), tasks=tasks).shuffle_grouping("says")
-    builder.set_bolt("two", partial(Does, two)).shuffle_grouping("one")
+    builder.set_spout("spout", partial(MessageSpout, messages))
+    builder.set_bolt("one", partial(FunctionBolt, one), tasks=tasks).shuffle_grouping("spout")
+    builder.set_bolt("two", partial(FunctionBolt, two)).shuffle_grouping("one")
     return messages, one, two
 
 
 def alone(builder: TopologyBuilder, execute: Execute) -> tuple[Messages, Executed]:
     """A spout and a bolt."""
     messages, executed = Messages(), Executed(execute)
-    builder.set_spout("says", partial(Says, messages))
-    builder.set_bolt("does", partial(Does, executed)).shuffle_grouping("says")
+    builder.set_spout("spout", partial(MessageSpout, messages))
+    builder.set_bolt("bolt", partial(FunctionBolt, executed)).shuffle_grouping("spout")
     return messages, executed

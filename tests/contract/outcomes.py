@@ -1,4 +1,4 @@
-"""What becomes of messages, and when their spout is notified."""
+"""The outcomes of messages, and when their spout gets them."""
 
 from functools import partial
 from itertools import count, islice
@@ -6,12 +6,12 @@ from typing import Any
 
 from spout_sdk import FailReason, FailTupleError, Failure, OutputCollector, Tuple
 from tests.contract.components import (
-    Does,
     Executed,
+    FunctionBolt,
     Hold,
     Messages,
+    MessageSpout,
     OddFirst,
-    Says,
     ack,
     alone,
     line,
@@ -31,14 +31,14 @@ class Outcomes:
         # With one ack partition a wrong ack of the first message would come before that of the second one.
         builder = world.builder(ack_partitions=1)
         messages, _, two = line(builder, pass_on, Hold("held"))
-        messages.say("held")
-        messages.say("free")
+        messages.add("held")
+        messages.add("free")
         with world.run(builder.build()) as running:
             running.eventually(lambda: "free" in messages.acked_ids and "held" in two.words, "one held, one acked")
             assert messages.acked_ids == ["free"]
-            messages.say("release")
+            messages.add("release")
             running.eventually(lambda: len(messages.acked) == 3, "all acked")
-            assert running.stats("says").pending == 0
+            assert running.stats("spout").pending == 0
         assert not messages.failed
 
     def test_a_failed_message_has_its_reason_and_its_replay_is_a_new_tree(self, world: World) -> None:
@@ -55,10 +55,10 @@ class Outcomes:
         builder = world.builder()
         messages, *_ = line(builder, pass_on, third_time_lucky)
         messages.replays = True
-        messages.say("again")
+        messages.add("again")
         with world.run(builder.build()) as running:
             running.eventually(lambda: messages.acked, "the second replay acked")
-            stats = running.stats("says")
+            stats = running.stats("spout")
         reasons = [Failure(FailReason.FAILED, text) for text in ("not yet", "KeyError: 'again'")]
         assert messages.failed == [(0, "again", reason) for reason in reasons]
         assert messages.acked == [(0, "again")]
@@ -68,13 +68,13 @@ class Outcomes:
     def test_unacked_tuples_time_out(self, world: World) -> None:
         builder = world.builder(message_timeout=3, tick=0.2, ack_partitions=1)
         messages, executed = alone(builder, Hold("dropped"))
-        messages.say("first", message_id=None)
+        messages.add("first", message_id=None)
         with world.run(builder.build()) as running:
             # The time-out is not for a bolt that has not started yet.
             running.eventually(lambda: executed.words, "the bolt at work")
-            messages.say("dropped")
+            messages.add("dropped")
             running.eventually(lambda: messages.failed, "it timed out")
-            messages.say("release")
+            messages.add("release")
             running.eventually(lambda: messages.acked, "the late ack, which changes nothing, and the one after it")
         assert messages.failed == [(0, "dropped", Failure(FailReason.TIMEOUT))]
         assert messages.acked_ids == ["release"]
@@ -83,11 +83,11 @@ class Outcomes:
         messages, executed = Messages(), Executed(ack)
         messages.replays = True
         builder = world.builder(ack_partitions=2)
-        builder.set_spout("says", partial(Says, messages))
-        builder.set_bolt("columns", OddFirst, tasks=2).shuffle_grouping("says")
-        builder.set_bolt("does", partial(Does, executed), tasks=2).fields_grouping("columns", "word")
+        builder.set_spout("spout", partial(MessageSpout, messages))
+        builder.set_bolt("columns", OddFirst, tasks=2).shuffle_grouping("spout")
+        builder.set_bolt("bolt", partial(FunctionBolt, executed), tasks=2).fields_grouping("columns", "word")
         for number in range(200):
-            messages.say(f"w{number % 7}", number, message_id=number)
+            messages.add(f"w{number % 7}", number, message_id=number)
         with world.run(builder.build()) as running:
             running.eventually(lambda: len(messages.acked) == 200, "every message acked")
             running.eventually(lambda: running.has_committed_all("columns"), "everything committed")
@@ -122,7 +122,7 @@ class Outcomes:
         builder = world.builder(ack_partitions=1)
         messages, *_ = line(builder, pair, hold)
         for number, word in enumerate("abcd"):
-            messages.say(word, number // 2)
+            messages.add(word, number // 2)
         topology = builder.build()
         with world.run(topology) as running:
             running.eventually(lambda: len(messages.failed) == 2, "both trees of the second pair failed")
@@ -132,8 +132,8 @@ class Outcomes:
             roots = {root for _, each in inputs_of_first for root in each}
             assert edges.keys() == roots
             assert len(roots) == 2
-            messages.say("e", 2)
-            messages.say("f", 2)
+            messages.add("e", 2)
+            messages.add("f", 2)
             running.eventually(lambda: len(messages.acked) == 4, "the trees of the other pairs acked")
         reason = Failure(FailReason.FAILED, "not this pair")
         assert sorted(messages.failed, key=lambda failed: str(failed[1])) == [(0, "c", reason), (0, "d", reason)]
@@ -146,7 +146,7 @@ class Outcomes:
 
         builder = world.builder()
         messages, *_ = line(builder, blow_up)
-        messages.say("a")
+        messages.add("a")
         with world.run(builder.build()) as running:
             running.eventually(lambda: messages.failed, "the message failed")
             assert running.stats("one").undelivered == 1
@@ -157,42 +157,42 @@ class Outcomes:
     def test_outcomes_reach_the_task_that_emitted(self, world: World) -> None:
         messages = Messages()
         builder = world.builder(ack_partitions=2)
-        builder.set_spout("says", partial(Says, messages), tasks=3)
-        builder.set_bolt("does", partial(Does, Executed(ack)), tasks=2).shuffle_grouping("says")
+        builder.set_spout("spout", partial(MessageSpout, messages), tasks=3)
+        builder.set_bolt("bolt", partial(FunctionBolt, Executed(ack)), tasks=2).shuffle_grouping("spout")
         with world.run(builder.build()) as running:
             words = map(str, count())
 
             def all_have_emitted() -> bool:
                 for word in islice(words, 200):
-                    messages.say(word)
+                    messages.add(word)
                 return {*messages.emitted_by.values()} == {0, 1, 2}
 
             running.eventually(all_have_emitted, "messages of three tasks")
             running.eventually(
                 lambda: not messages.waiting and len(messages.acked) == len(messages.emitted_by), "every message acked"
             )
-            assert running.stats("says").ignored_notices == 0
+            assert running.stats("spout").ignored_notices == 0
         assert sorted(messages.acked) == sorted((task, word) for word, task in messages.emitted_by.items())
 
 
 class SlowOutcomes:
-    """What takes real time to show."""
+    """Promises whose tests need real time."""
 
     def test_no_more_than_max_spout_pending_are_open(self, world: World) -> None:
         builder = world.builder(max_spout_pending=3)
         messages, executed = alone(builder, Hold(*"abcdefgh"))
         for word in "abcdefgh":
-            messages.say(word)
+            messages.add(word)
         topology = builder.build()
         with world.run(topology) as running:
             running.eventually(lambda: len(executed.seen) == 3, "as many as may be open")
             running.let_pass(0.5)
             assert executed.words == ["a", "b", "c"]
-            assert running.stats("says").pending == 3
+            assert running.stats("spout").pending == 3
             release = packed(("release", 0))
 
             def released() -> bool:
-                running.append(tuples_topic(topology.name, "does"), 0, release, [("source", b"says/default")])
+                running.append(tuples_topic(topology.name, "bolt"), 0, release, [("source", b"spout/default")])
                 return len(messages.acked) == 8
 
             running.eventually(released, "every message acked")
@@ -210,18 +210,18 @@ class SlowOutcomes:
         # So long that a busy machine does not need it between two resets.
         builder = world.builder(message_timeout=12, tick=0.2)
         messages, executed = alone(builder, keep)
-        messages.say("first", message_id=None)
+        messages.add("first", message_id=None)
 
         def dropped_failed() -> list[Any]:
-            messages.say("more", message_id=None)
+            messages.add("more", message_id=None)
             return messages.failed
 
         with world.run(builder.build()) as running:
             running.eventually(lambda: executed.words, "the bolt at work")
-            messages.say("kept")
-            messages.say("dropped")
+            messages.add("kept")
+            messages.add("dropped")
             running.eventually(dropped_failed, "the other one failed")
-            messages.say("release")
+            messages.add("release")
             running.eventually(lambda: len(messages.acked) == 2, "the kept one acked")
         assert messages.failed == [(0, "dropped", Failure(FailReason.TIMEOUT))]
         assert sorted(messages.acked_ids) == ["kept", "release"]
@@ -240,17 +240,17 @@ class KilledAckers:
         hold = Hold("held", "dropped")
         builder = world.builder(message_timeout=10, tick=0.5)
         messages, _, two = line(builder, pass_on, execute)
-        messages.say("acked")
+        messages.add("acked")
         with world.run(builder.build()) as running:
             running.eventually(lambda: messages.acked, "an acker at work")
             for word in ("failed", "held", "dropped"):
-                messages.say(word)
+                messages.add(word)
             running.eventually(lambda: messages.failed and "dropped" in two.words, "two outcomes")
             running.let_pass(1.2)  # so that there is a commit
             running.cluster.kill_acker()
             hold.held.pop()
-            messages.say("release")
-            messages.say("failed", message_id="failed again")
+            messages.add("release")
+            messages.add("failed", message_id="failed again")
             running.eventually(lambda: len(messages.acked) == 3 and len(messages.failed) == 3, "the other outcomes")
         assert sorted(messages.acked_ids) == ["acked", "held", "release"]
         as_asked = Failure(FailReason.FAILED, "as asked")

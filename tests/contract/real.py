@@ -16,7 +16,7 @@ from tests.waiting import eventually
 T = TypeVar("T")
 
 MEMBER = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 500}
-"""Threads leave their groups in order, and must stay members on a busy machine; a heartbeat hears of a rebalance."""
+"""Threads leave their groups in order, and must stay members on a busy machine; a heartbeat detects a rebalance."""
 
 
 class Real(Running):

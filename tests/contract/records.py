@@ -5,7 +5,18 @@ from functools import partial
 from typing import Any
 
 from spout_sdk import FailReason, OutputCollector, Tuple
-from tests.contract.components import Does, Executed, Hold, Messages, Says, ack, line, packed, pass_on, tuples_in
+from tests.contract.components import (
+    Executed,
+    FunctionBolt,
+    Hold,
+    Messages,
+    MessageSpout,
+    ack,
+    line,
+    packed,
+    pass_on,
+    tuples_in,
+)
 from tests.contract.world import World
 from tuple_tree.anchors import pack_anchors, unpack_anchors
 from tuple_tree.codec import decode_ack_batch
@@ -20,12 +31,12 @@ class Records:
         """Order within a partition, the partition by the grouping, and the content of tuples and ack batches."""
         messages, one, two = Messages(), Executed(pass_on), Executed(ack)
         builder = world.builder(ack_partitions=3)
-        builder.set_spout("says", partial(Says, messages))
-        builder.set_bolt("one", partial(Does, one)).shuffle_grouping("says")
-        builder.set_bolt("two", partial(Does, two), tasks=3).fields_grouping("one", "word")
+        builder.set_spout("spout", partial(MessageSpout, messages))
+        builder.set_bolt("one", partial(FunctionBolt, one)).shuffle_grouping("spout")
+        builder.set_bolt("two", partial(FunctionBolt, two), tasks=3).fields_grouping("one", "word")
         words = ("alpha", "beta", "gamma", "delta", "epsilon")
         for number in range(100):
-            messages.say(words[number % len(words)], number, message_id=number)
+            messages.add(words[number % len(words)], number, message_id=number)
         topology = builder.build()
         with world.run(topology) as running:
             running.eventually(lambda: len(messages.acked) == 100, "every message acked")
@@ -46,7 +57,7 @@ class Records:
         for record in [*first, *second]:
             assert [name for name, _ in record.headers] == ["anchors", "source"]
             assert (record.key, record.header["source"]) == (
-                None, b"says/default" if record in first else b"one/default"
+                None, b"spout/default" if record in first else b"one/default"
             )  # fmt: skip
             assert record in first or {fields_task(word.encode(), 3) for (word, _), _ in tuples_in([record])} == {
                 record.partition
@@ -62,7 +73,7 @@ class Records:
             assert all(root % 3 == record.partition for root in [*batch.init_roots.tolist(), *batch.ack_roots.tolist()])
             sequences[batch.writer, record.partition, batch.session].append((batch.sequence, batch.opens))
         assert sorted((writer, partition) for writer, partition, _ in sequences) == [
-            (writer, partition) for writer in ("one/0", "says/0", "two/0", "two/1", "two/2") for partition in range(3)
+            (writer, partition) for writer in ("one/0", "spout/0", "two/0", "two/1", "two/2") for partition in range(3)
         ]
         for of_session in sequences.values():
             assert of_session == [(number, number == 0) for number in range(len(of_session))]
@@ -73,14 +84,14 @@ class Records:
         topology = builder.build()
         inbox = tuples_topic(topology.name, "one")
         with world.run(topology) as running:
-            messages.say("held")
+            messages.add("held")
             running.eventually(lambda: two.words, "it is held")
             (record,) = running.records(tuples_topic(topology.name, "two"))
             (root,) = unpack_anchors(record.header["anchors"])
-            of_its_tree = [("anchors", pack_anchors({root: 1})), ("source", b"says/default"), ("mine", b"x")]
+            of_its_tree = [("anchors", pack_anchors({root: 1})), ("source", b"spout/default"), ("mine", b"x")]
             running.append(inbox, 0, b"\xff\xfe", of_its_tree)
-            running.append(inbox, 0, b"", [("source", b"says/default")])
-            messages.say("after")
+            running.append(inbox, 0, b"", [("source", b"spout/default")])
+            messages.add("after")
             running.eventually(lambda: messages.failed and messages.acked, "both messages have an outcome")
             running.eventually(lambda: running.committed("one") == {0: 4}, "everything committed")
             garbage, empty = running.records(dead_letters_topic(topology.name))
@@ -97,12 +108,12 @@ class Records:
     def test_untracked_tuples_have_no_tree(self, world: World) -> None:
         builder = world.builder(ack_partitions=2)
         messages, _, two = line(builder, pass_on)
-        messages.say("untracked", message_id=None)
+        messages.add("untracked", message_id=None)
         topology = builder.build()
         with world.run(topology) as running:
             running.eventually(lambda: two.words, "it arrived")
             running.eventually(lambda: running.committed("two") == {0: 1}, "everything committed")
-            for bolt, source in (("one", b"says/default"), ("two", b"one/default")):
+            for bolt, source in (("one", b"spout/default"), ("two", b"one/default")):
                 (record,) = running.records(tuples_topic(topology.name, bolt))
                 assert record.headers == (("source", source),)
             acks = [decode_ack_batch(record.value) for record in running.records(acks_topic(topology.name))]
@@ -113,36 +124,36 @@ class Records:
     def test_only_settled_inputs_are_committed(self, world: World) -> None:
         messages, executed = Messages(), Executed(Hold("held"))
         builder = world.builder(pack_tuples=1)
-        builder.set_spout("says", partial(Says, messages))
-        builder.set_bolt("does", partial(Does, executed), tasks=2).fields_grouping("says", "number")
+        builder.set_spout("spout", partial(MessageSpout, messages))
+        builder.set_bolt("bolt", partial(FunctionBolt, executed), tasks=2).fields_grouping("spout", "number")
         numbers = {fields_task(str(number).encode(), 2): number for number in range(20)}
         for word in ("a", "b", "held", "c"):
-            messages.say(word, numbers[0])
+            messages.add(word, numbers[0])
         with world.run(builder.build()) as running:
             running.eventually(lambda: len(messages.acked) == 3, "all but one acked")
-            running.eventually(lambda: running.committed("does") == {0: 2, 1: 0}, "two committed")
-            messages.say("d", numbers[1])
+            running.eventually(lambda: running.committed("bolt") == {0: 2, 1: 0}, "two committed")
+            messages.add("d", numbers[1])
             # With this commit the other task's offset would follow, were it free to.
-            running.eventually(lambda: running.committed("does")[1] == 1, "the other task's tuple committed")
-            assert running.committed("does")[0] == 2
-            messages.say("release", numbers[0])
-            running.eventually(lambda: running.committed("does") == {0: 5, 1: 1}, "all committed")
+            running.eventually(lambda: running.committed("bolt")[1] == 1, "the other task's tuple committed")
+            assert running.committed("bolt")[0] == 2
+            messages.add("release", numbers[0])
+            running.eventually(lambda: running.committed("bolt") == {0: 5, 1: 1}, "all committed")
         assert len(messages.acked) == 6
 
     def test_a_record_is_committed_when_all_of_its_tuples_are_settled(self, world: World) -> None:
         messages, executed = Messages(), Executed(Hold("held"))
         builder = world.builder()
-        builder.set_spout("says", partial(Says, messages))
-        builder.set_bolt("does", partial(Does, executed)).shuffle_grouping("says")
+        builder.set_spout("spout", partial(MessageSpout, messages))
+        builder.set_bolt("bolt", partial(FunctionBolt, executed)).shuffle_grouping("spout")
         topology = builder.build()
         with world.run(topology) as running:
             for words in (("a", "b"), ("c", "held", "d"), ("e", "f")):
                 payload = packed(*((word, 0) for word in words))
-                running.append(tuples_topic(topology.name, "does"), 0, payload, [("source", b"says/default")])
+                running.append(tuples_topic(topology.name, "bolt"), 0, payload, [("source", b"spout/default")])
             running.eventually(lambda: executed.words == [*"abc", "held", *"def"], "all executed")
-            running.eventually(lambda: running.committed("does") == {0: 1}, "the first record committed")
-            messages.say("release")
-            running.eventually(lambda: running.has_committed_all("does"), "all committed")
+            running.eventually(lambda: running.committed("bolt") == {0: 1}, "the first record committed")
+            messages.add("release")
+            running.eventually(lambda: running.has_committed_all("bolt"), "all committed")
         assert len(messages.acked) == 1
 
     def test_with_at_most_once_a_message_is_acked_at_once(self, world: World) -> None:
@@ -151,14 +162,14 @@ class Records:
 
         builder = world.builder(guarantee="at_most_once")
         messages = Messages()
-        builder.set_spout("says", partial(Says, messages), tasks=2)
-        builder.set_bolt("does", partial(Does, Executed(refuse))).shuffle_grouping("says")
-        messages.say("a")
+        builder.set_spout("spout", partial(MessageSpout, messages), tasks=2)
+        builder.set_bolt("bolt", partial(FunctionBolt, Executed(refuse))).shuffle_grouping("spout")
+        messages.add("a")
         topology = builder.build()
         with world.run(topology) as running:
             running.eventually(lambda: messages.acked, "the message acked")
-            running.eventually(lambda: running.committed("does") == {0: 1}, "everything committed")
-            (record,) = running.records(tuples_topic(topology.name, "does"))
+            running.eventually(lambda: running.committed("bolt") == {0: 1}, "everything committed")
+            (record,) = running.records(tuples_topic(topology.name, "bolt"))
             assert messages.tasks == {0, 1}
-        assert record.headers == (("source", b"says/default"),)
+        assert record.headers == (("source", b"spout/default"),)
         assert not messages.failed

@@ -1,4 +1,4 @@
-"""The contract: what every world in which a topology runs must do."""
+"""The contract of every world in which a topology runs."""
 
 from tests.contract.outcomes import KilledAckers, Outcomes, SlowOutcomes
 from tests.contract.records import Records

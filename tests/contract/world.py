@@ -1,4 +1,4 @@
-"""What the contract suite needs of a world in which topologies run."""
+"""The interface between the contract suite and a world in which topologies run."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -50,7 +50,7 @@ class Running(Protocol):
         ...
 
     def committed(self, bolt: str) -> dict[int, int]:
-        """Task → committed offset, 0 where nothing is committed."""
+        """Task → committed offset, 0 if there is none."""
         ...
 
     def has_committed_all(self, bolt: str) -> bool:

@@ -77,7 +77,7 @@ class AckLog(Cluster):
         self._consumer.close()
         self.catalogue.withdraw(self.topology)
 
-    def say(
+    def send(
         self,
         root: int,
         *,
@@ -87,7 +87,7 @@ class AckLog(Cluster):
         reset: bool = False,
         spout: SpoutAddress | None = None,
     ) -> None:
-        """Appends one message about one root; `flush` waits for it."""
+        """Sends a batch with one entry of each given kind; `flush` waits for it."""
         partition = acker_partition(root, self.manifest.ack_partitions)
         self._sequences[partition] += 1
         batch = AckBatch(
@@ -133,9 +133,9 @@ class AckLog(Cluster):
         eventually(lambda: self.append_ms(partition) // tick_ms >= tick, f"tick {tick} of the broker's time")
 
     def complete(self, root: int) -> None:
-        """Says init and ack of a root, and waits until it is acked."""
-        self.say(root, init=5)
-        self.say(root, ack=5)
+        """Sends init and ack of a root, and waits until it is acked."""
+        self.send(root, init=5)
+        self.send(root, ack=5)
         assert self.await_notices([root])[root] == ["ack"]
 
     def read_notices(self) -> Notices:

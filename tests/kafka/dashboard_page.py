@@ -1,4 +1,4 @@
-"""What the page has to show of a snapshot, and how to ask it what it shows."""
+"""The texts of the page for a snapshot, and the selectors of these texts."""
 
 from typing import Any, Final
 

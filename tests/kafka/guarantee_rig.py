@@ -72,12 +72,12 @@ class Run:
         eventually(lambda: len(self.exits) > before, "the process gone")
 
     def flows(self) -> None:
-        """Waits until trees complete, in spite of what was killed before."""
+        """Waits until trees complete, after earlier kills."""
         acked = self.spout.acked
         eventually(lambda: self.spout.acked > acked + 50, "more trees acked", 90)
 
     def produces(self) -> None:
-        """Waits for outputs, in spite of what was killed before."""
+        """Waits for outputs, after earlier kills."""
         before = self.outputs().total()
         eventually(lambda: self.outputs().total() > before + 100, "more outputs", 90)
 

@@ -88,7 +88,7 @@ def amid(step: str) -> Iterator[None]:
 
 
 class KilledProducer(Producer):
-    """A producer that comes to steps."""
+    """A producer with named steps."""
 
     def send_offsets_to_transaction(self, positions: Any, group_metadata: Any, timeout: float = -1) -> None:
         come_to("flushed")
@@ -102,7 +102,7 @@ class KilledProducer(Producer):
 
 
 class KilledReader(KafkaReader):
-    """A reader that comes to the same steps where there are no transactions."""
+    """A reader with the same steps without transactions."""
 
     def commit(self, offsets: dict[int, int]) -> None:
         come_to("flushed")
@@ -136,7 +136,7 @@ if sys.argv[-1:] == ["transform"]:
 
 
 class Numbers(Spout):
-    """Emits rising numbers, a few hundred a second, until there are enough; nothing is emitted twice."""
+    """Emits rising numbers, a few hundred a second, up to a limit; no number twice."""
 
     streams = (declare({"number": int}),)
 
@@ -174,7 +174,7 @@ class Transform(BasicBolt):
 
 
 class Windows(WindowedBolt):
-    """What `Transform` does, when the windows of inputs close; a number is its own time, in milliseconds."""
+    """As `Transform`, when the windows of inputs close; a number is its own time, in milliseconds."""
 
     streams = Transform.streams
     window = tumbling(seconds=0.05).with_timestamp_field("number").with_watermark_interval(0.05)

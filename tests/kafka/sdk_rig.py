@@ -1,4 +1,4 @@
-"""What tests on a broker share: the topics of a topology, and its components in threads."""
+"""Helpers of tests on a broker: the topics of a topology, and its components in threads."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -182,13 +182,13 @@ class Threaded:
         self._thread.start()
 
     def join(self) -> None:
-        """Waits for its end; raises what it raised."""
+        """Waits for its end; raises its exception."""
         self._join()
         if self.error is not None:
             raise self.error
 
     def last_words(self) -> str:
-        """Waits for its end; returns the text of what it raised."""
+        """Waits for its end; returns the text of its exception."""
         self._join()
         error, self.error = self.error, None
         assert error is not None
@@ -225,7 +225,7 @@ class InThreads:
         self._threads = [Threaded(service) for service in services]
 
     def stop(self) -> None:
-        """Stops all; raises what one of them raised."""
+        """Stops all; raises the exception of one of them."""
         for thread in self._threads:
             thread.stop()
         for thread in self._threads:

@@ -87,7 +87,7 @@ class Endless(Lines):
 
 
 class Split(BasicBolt):
-    """Fails the first attempt at every tenth line; stands still at the first line while a file exists."""
+    """Fails the first attempt at every tenth line; blocks at the first line while a file exists."""
 
     streams = (declare({"word": str}),)
 
@@ -147,7 +147,7 @@ class Batch(WindowedBolt):
 
 class Keep(BasicBolt):
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """It lies in the inbox, where the test reads it."""
+        """The test reads the tuple from the inbox."""
 
 
 def _builder(**settings: Any) -> TopologyBuilder:

@@ -22,7 +22,7 @@ QUICKLY: Final = RetryPolicy(delay_period=0.05, max_delay=0.5, max_retries=3)
 
 
 class See(BasicBolt):
-    """Counts what it sees; fails the first delivery of values with `once`, and all of those with `never`."""
+    """Counts values; fails the first delivery of those with `once`, and all of those with `never`."""
 
     def prepare(self, context: TaskContext) -> None:
         self.context = context

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from spout_sdk import AsyncBolt, AsyncCollector, BasicBolt, BasicCollector, Tuple
-from tests.contract.components import STREAMS, Messages, Says, tuples_in
+from tests.contract.components import STREAMS, Messages, MessageSpout, tuples_in
 from tests.contract.real import RealWorld
 from tests.kafka.test_guarantees import Refused
 from tuple_tree.manifest import Guarantee
@@ -27,7 +27,7 @@ class Asks(AsyncBolt):
 
 
 class Keep(BasicBolt):
-    """What it receives lies in its inbox."""
+    """The test reads its inbox."""
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None: ...
 
@@ -39,11 +39,11 @@ def test_many_inputs_at_a_time(world: RealWorld, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Refused, "refusals", 2 if guarantee == "exactly_once" else 0)
     builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
     messages = Messages()
-    builder.set_spout("says", partial(Says, messages))
-    builder.set_bolt("asks", Asks).shuffle_grouping("says")
+    builder.set_spout("spout", partial(MessageSpout, messages))
+    builder.set_bolt("asks", Asks).shuffle_grouping("spout")
     builder.set_bolt("keep", Keep).shuffle_grouping("asks")
     for number in range(MESSAGES):
-        messages.say(str(number))
+        messages.add(str(number))
     with world.run(builder.build()) as running:
         if guarantee == "exactly_once":
             running.eventually(lambda: len(messages.acked) > MESSAGES // 5, "some acked")

@@ -1,4 +1,4 @@
-"""What the benchmarks see of a topic from outside."""
+"""Counts and times of a topic, as benchmarks read them."""
 
 import uuid
 

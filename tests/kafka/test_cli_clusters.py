@@ -97,7 +97,7 @@ def test_a_topology_without_an_acker_worker_is_warned_of(
     manifest = load_topology(TOPOLOGY).manifest
 
     def looked() -> list[str]:
-        """What is logged until it was looked for workers."""
+        """The log up to the check for workers."""
         caplog.clear()
         with warned_without_ackers(kafka, manifest, after_s=0):
             eventually(lambda: all(thread.name != "acker-watch" for thread in threading.enumerate()), "a look")

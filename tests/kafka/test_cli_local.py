@@ -1,4 +1,4 @@
-"""Commands with an embedded broker: they end cleanly, and nothing outlives them."""
+"""Commands with an embedded broker: they end cleanly, with all child processes."""
 
 import contextlib
 import os
@@ -64,7 +64,7 @@ def test_the_broker_in_the_foreground(tmp_path: Path) -> None:
 
 @contextmanager
 def on_a_terminal(*arguments: str, cwd: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, bytearray]]:
-    """A command whose terminal is ours: the process, the file descriptor of the other end, and what was written."""
+    """A command on a pseudo-terminal: the process, the file descriptor of the other end, and the output."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", _IN_A_TERMINAL, sys.executable, "-m", "acker_cli", *arguments],

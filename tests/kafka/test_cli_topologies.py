@@ -47,7 +47,7 @@ def test_topics_that_were_deleted_since_they_were_listed_have_no_partitions(log:
 def test_list_and_show_have_topics_processes_and_backlog(acker: Acker, log: AckLog) -> None:
     name = log.topology
     for root in range(2, 12, 2):
-        log.say(root, init=5)
+        log.send(root, init=5)
         log.flush()
     log.produce(tuples_topic(name, "b"), 0, b"{}")
     (row,) = (row for row in json_of(acker("list", "--json"))["topologies"] if row["topology"] == name)
@@ -101,7 +101,7 @@ def test_a_topology_is_deleted_unless_it_runs(
 
     # With its topics kept it can be published again, and its open tree is still there.
     with log.worker():
-        log.say(2, init=5)
+        log.send(2, init=5)
         log.flush()
         eventually(lambda: log.committed()[0][0] == 1, "the commit")
     assert acker("delete", name, "--yes", "--keep-topics").returncode == 0

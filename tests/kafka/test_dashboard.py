@@ -41,7 +41,7 @@ class Shop:
         return request(self.port, path).json
 
     def verdict(self, root: str, directory: Path) -> str:
-        """What `acker trace ROOT --json` says of a tree."""
+        """The output of `acker trace ROOT --json`."""
         (servers,) = re.findall(r"running shop on (\S+);", self.command.output)
         arguments = ("trace", root, "--json", "--bootstrap-servers", servers)
         (tree,) = json_of(run_acker(*arguments, cwd=directory, seconds=PATIENCE))["trees"]
@@ -95,7 +95,7 @@ def asked() -> list[str]:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What the browser complained of: errors of scripts, what the policy forbids, what was not found."""
+    """Errors in the browser: of scripts, of the policy, and of missing resources."""
     return []
 
 
@@ -198,7 +198,7 @@ def test_the_figures_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
 
 
 def test_the_dashboard_shows_each_problem_at_its_component(page: Page, shop: Shop) -> None:
-    """A busy bolt and its hot key, an input without an ack, who failed an order, and which return is lost."""
+    """A busy bolt and its hot key, an input without an ack, the bolt that failed an order, and the lost return."""
     until(page, "document.querySelector('#component-review [data-figure=findings]').classList.contains('warns')")
 
     def loaded() -> dict[str, Any] | None:

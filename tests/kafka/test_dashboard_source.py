@@ -43,7 +43,7 @@ def write_notices(cluster: Cluster, *values: bytes, headers: Headers | None = No
 
 
 def test_the_latest_failures_are_found_among_the_notices(cluster: Cluster) -> None:
-    """The root as `acker trace` takes it, also of the upper half of 64 bits; what is no notice is skipped."""
+    """Roots in the format of `acker trace`, also of the upper half of 64 bits; invalid records are skipped."""
     recent = RecentFailures(cluster.bootstrap, cluster.manifest)
     assert recent.read() == []
     write_notices(cluster, notice_bytes(range(1, 4), {}))
@@ -107,7 +107,7 @@ def test_dead_letters_have_their_origin_and_whether_they_were_replayed(cluster: 
 
 
 def test_a_positional_root_leads_to_its_source_message(cluster: Cluster) -> None:
-    """As a `KafkaSpout` numbers the partitions of its topics; of another root, and of a topic that is gone, nothing."""
+    """By the numbers of a `KafkaSpout`'s partitions; none for another root, or a deleted topic."""
     spout, partitions = cluster.manifest.spouts[0].name, cluster.manifest.ack_partitions
     topics = [dead_letters_topic(cluster.manifest.topology), notices_topic(cluster.manifest.topology, spout)]
     key = topic_key(Catalogue(cluster.bootstrap).topic_id(topics[1]) or "")

@@ -1,4 +1,4 @@
-"""A topic that is deleted ends the components and workers that use it, with a line that says so."""
+"""A deleted topic ends the components and workers that use it, with a log line."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def _short_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_component_ends(use: Use, used: str, components: tuple[str, ...]) -> None:
-    """Also one that has nothing to do: without `lines` no tuple reaches `count`."""
+    """Also an idle one: without `lines` no tuple reaches `count`."""
     cluster, topology = use("endless"), load_topology("tests.kafka.sdk_topologies:endless")
     runners = [ComponentRunner(topology, name, cluster.bootstrap) for name in components]
     threads = [Threaded(runner) for runner in runners]
@@ -47,7 +47,7 @@ def test_a_component_ends(use: Use, used: str, components: tuple[str, ...]) -> N
 @pytest.mark.parametrize("is_made_anew", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_a_worker_ends(log: AckLog, is_made_anew: bool) -> None:
     received: list[WorkerStats] = []
-    log.say(2, init=5)
+    log.send(2, init=5)
     log.flush()
     thread = Threaded(AckerWorker(log.topology, log.kafka, on_stats=received.append))
     try:

@@ -26,7 +26,7 @@ def demo(cwd: Path, *arguments: str) -> tuple[dict[str, Any], str]:
 
 
 def check(report: dict[str, Any], total: int) -> None:
-    """What is true of every run, whatever happened in it."""
+    """Invariants of every run."""
     assert report["counts_match"] is True
     assert report["lines"] == report["lines_acked"] == report["acked"] == total
     assert report["pending"] == 0

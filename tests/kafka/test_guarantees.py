@@ -1,4 +1,4 @@
-"""The guarantees where processes join and leave in order or records are refused, and what transactions promise."""
+"""The guarantees when processes join and leave in order or records are rejected, and those of transactions."""
 
 import os
 import random
@@ -15,7 +15,7 @@ from confluent_kafka.admin import NewTopic
 from spout_sdk import FailReason, KafkaBolt, OutputCollector, Tuple
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import BrokerError
-from tests.contract.components import Hold, Messages, Says, ack, alone, line, tuples_in
+from tests.contract.components import Hold, Messages, MessageSpout, ack, alone, line, tuples_in
 from tests.contract.real import Real, RealWorld
 from tests.topics import create_topics
 from tests.waiting import eventually
@@ -32,7 +32,7 @@ def copy(tuple_: Tuple, collector: OutputCollector) -> None:
 
 
 def outputs(running: Real) -> Counter[Any]:
-    """What `one` has written and committed."""
+    """The committed outputs of `one`."""
     records = running.records(tuples_topic(running.topology.name, "two"))
     return Counter(values for values, _ in tuples_in(records))
 
@@ -41,14 +41,14 @@ def each_once(messages: int) -> Counter[Any]:
     return Counter((str(number), copy) for number in range(messages) for copy in range(COPIES))
 
 
-def say(messages: Messages, first: int, end: int, **options: Any) -> None:
+def add_numbers(messages: Messages, first: int, end: int, **options: Any) -> None:
     for number in range(first, end):
-        messages.say(str(number), **options)
+        messages.add(str(number), **options)
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.smoke)])
 def test_tasks_that_move_in_order_lose_and_repeat_nothing(world: RealWorld, guarantee: Guarantee) -> None:
-    """At least once may repeat what a commit did not cover that was refused amid the rebalance; it loses nothing."""
+    """At least once may repeat inputs of a commit that was rejected during the rebalance; it loses none."""
     builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
     messages, _, _ = line(builder, copy, tasks=3)
     emitted = 0
@@ -58,7 +58,7 @@ def test_tasks_that_move_in_order_lose_and_repeat_nothing(world: RealWorld, guar
 
         def more() -> bool:
             nonlocal emitted
-            say(messages, emitted, emitted + 50)
+            add_numbers(messages, emitted, emitted + 50)
             emitted += 50
             return condition() and len(messages.acked) > emitted / 2
 
@@ -96,7 +96,7 @@ def test_an_aborted_transaction_is_invisible_and_done_again(world: RealWorld, mo
     monkeypatch.setattr(Refused, "refusals", 2)
     builder = world.builder(guarantee="exactly_once", message_timeout=120, ack_partitions=2)
     messages, one, _ = line(builder, copy)
-    say(messages, 0, 50)
+    add_numbers(messages, 0, 50)
     with world.run(builder.build()) as running:
         running.eventually(lambda: len(messages.acked) == 50, "every message acked")
         running.eventually(lambda: running.has_committed_all("one"), "the offset behind the last input committed")
@@ -111,18 +111,18 @@ def test_unacked_inputs_at_a_clean_stop_are_read_again(world: RealWorld) -> None
     hold = Hold("a", "c")
     messages, does = alone(builder := world.builder(), hold)
     for word in "abcd":
-        messages.say(word)
+        messages.add(word)
     with world.run(builder.build()) as running:
         running.eventually(lambda: len(messages.acked) == 2, "those acked that are not held")
-        running.runners["does"].stop()
-        running.threads["does"].join()
-        assert running.committed("does") == {0: 0}
+        running.runners["bolt"].stop()
+        running.threads["bolt"].join()
+        assert running.committed("bolt") == {0: 0}
         hold.held.clear()
-        running.start("does")
+        running.start("bolt")
         running.eventually(lambda: does.words == [*"abcdabcd"], "all of them read again")
-        messages.say("release")
+        messages.add("release")
         running.eventually(lambda: len(messages.acked) == 5, "all acked")
-        running.eventually(lambda: running.has_committed_all("does"), "all committed")
+        running.eventually(lambda: running.has_committed_all("bolt"), "all committed")
     assert sorted(messages.acked_ids) == [*"abcd", "release"]
     assert not messages.failed
 
@@ -130,37 +130,37 @@ def test_unacked_inputs_at_a_clean_stop_are_read_again(world: RealWorld) -> None
 def test_a_tuple_that_the_broker_rejects_fails_only_its_tree(world: RealWorld) -> None:
     builder = world.builder()
     messages, does = alone(builder, ack)
-    messages.say("short")
+    messages.add("short")
     topology = builder.build()
     with world.run(topology) as running:
-        running.cluster.set_config(tuples_topic(topology.name, "does"), "max.message.bytes", "2000")
+        running.cluster.set_config(tuples_topic(topology.name, "bolt"), "max.message.bytes", "2000")
         running.eventually(lambda: messages.acked, "the first message acked")
-        messages.say(os.urandom(4_000).hex(), message_id="long")
+        messages.add(os.urandom(4_000).hex(), message_id="long")
         running.eventually(lambda: messages.failed, "the long one failed")
-        messages.say("short again")
+        messages.add("short again")
         running.eventually(lambda: len(messages.acked) == 2, "another one acked")
-        assert running.stats("says").undelivered == 1
+        assert running.stats("spout").undelivered == 1
     assert does.words == messages.acked_ids == ["short", "short again"]
     ((_, message_id, failure),) = messages.failed
     assert (message_id, failure.reason) == ("long", FailReason.FAILED)
-    assert failure.message.startswith("a tuple of says was not delivered: ")
+    assert failure.message.startswith("a tuple of spout was not delivered: ")
 
 
 def test_an_ack_batch_that_the_broker_rejects_stops_the_process(world: RealWorld) -> None:
     builder = world.builder(ack_partitions=1)
     messages, does = alone(builder, ack)
-    messages.say("untracked", message_id=None)
+    messages.add("untracked", message_id=None)
     topology = builder.build()
     with world.run(topology) as running:
-        running.eventually(lambda: running.committed("does") == {0: 1}, "the bolt at work")
+        running.eventually(lambda: running.committed("bolt") == {0: 1}, "the bolt at work")
         running.cluster.set_config(acks_topic(topology.name), "max.message.bytes", "10")
-        messages.say("tracked")
-        for component in ("does", "says"):
+        messages.add("tracked")
+        for component in ("bolt", "spout"):
             message = running.threads[component].last_words()
             assert "was not delivered" in message
             assert "restart the process" in message
         assert does.words == ["untracked", "tracked"]
-        assert running.committed("does") == {0: 1}
+        assert running.committed("bolt") == {0: 1}
 
 
 def test_five_rejected_transactions_end_the_process(world: RealWorld) -> None:
@@ -174,7 +174,7 @@ def test_five_rejected_transactions_end_the_process(world: RealWorld) -> None:
     topic = tuples_topic(topology.name, "two")
     with world.run(topology) as running:
         running.cluster.set_config(topic, "max.message.bytes", "500")
-        messages.say("large", message_id=None)
+        messages.add("large", message_id=None)
         message = running.threads["one"].last_words()
     assert "one could not commit 5 times in a row: " in message
     assert f"a record for {topic}[0] was not delivered: Broker: Message size too large" in message
@@ -217,15 +217,15 @@ def test_a_successor_aborts_the_open_transaction_at_once_and_a_zombie_is_fenced(
 def test_a_kafka_bolt_writes_under_the_guarantee(
     world: RealWorld, monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee
 ) -> None:
-    """With two transactions aborted on the way, of which readers of committed records see nothing."""
+    """With two aborted transactions, which are invisible to readers of committed records."""
     monkeypatch.setattr("spout_sdk.delivery.transactional_sink.Producer", Refused)
     monkeypatch.setattr(Refused, "refusals", 2)
     builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
     messages = Messages()
-    builder.set_spout("says", partial(Says, messages))
+    builder.set_spout("spout", partial(MessageSpout, messages))
     target = f"results-{uuid.uuid4().hex}"
-    builder.set_bolt("publish", lambda: KafkaBolt(target, key="word", value=["word"])).shuffle_grouping("says")
-    say(messages, 0, 200)
+    builder.set_bolt("publish", lambda: KafkaBolt(target, key="word", value=["word"])).shuffle_grouping("spout")
+    add_numbers(messages, 0, 200)
     topology = builder.build()
     create_topics(world.cluster(topology).bootstrap, [NewTopic(target, 3, 1)])
     with world.run(topology) as running:

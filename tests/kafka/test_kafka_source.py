@@ -1,4 +1,4 @@
-"""The source of a Kafka spout on a real broker: what was deleted, what a transaction left, and what a group commits."""
+"""The source of a Kafka spout on a real broker: deleted records, markers of transactions, and commits of a group."""
 
 import time
 import uuid

@@ -11,7 +11,7 @@ import pytest
 
 from local_kafka import LocalKafka
 from spout_sdk import FailTupleError, KafkaSpout, OutputCollector, Topology, TopologyRunner, Tuple
-from tests.contract.components import STREAMS, Does, Execute, Executed, Hold
+from tests.contract.components import STREAMS, Execute, Executed, FunctionBolt, Hold
 from tests.contract.real import RealWorld
 from tests.kafka.sdk_rig import acking, headers_of, value
 from tests.kafka.sdk_topologies import NAME
@@ -40,7 +40,7 @@ class InThreads(Source):
             retry=QUICKLY,
         )
         builder.set_spout("lines", spout, tasks=tasks)
-        builder.set_bolt("see", partial(Does, self.seen)).shuffle_grouping("lines")
+        builder.set_bolt("see", partial(FunctionBolt, self.seen)).shuffle_grouping("lines")
         self.topology: Topology = builder.build()
         super().__init__(servers, self.topology, topics)
 

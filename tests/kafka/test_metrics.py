@@ -23,7 +23,7 @@ from tests.waiting import eventually
 
 STUCK_AFTER_S = 2
 PATIENT = {"ACKER_KAFKA__SESSION_TIMEOUT_MS": "60000"}
-"""A member that stands still for a moment keeps its place in its group."""
+"""A member that is suspended for a moment stays in its group."""
 
 TOPOLOGY = "tests.kafka.sdk_topologies:words"
 
@@ -97,10 +97,10 @@ def test_the_metrics_of_a_worker_count_its_entries(bootstrap_servers: str, log: 
     with running_acker(*worker, log.topology, "--metrics-port", "0", cwd=tmp_path, environment=PATIENT) as command:
         endpoint = Endpoint(command)
         for root in range(100):
-            log.say(root, init=root + 1)
+            log.send(root, init=root + 1)
         for root in range(60):
-            log.say(root, ack=root + 1)
-        log.say(60, fail="no")
+            log.send(root, ack=root + 1)
+        log.send(60, fail="no")
         log.await_notices(range(61))
         endpoint.shows(
             {

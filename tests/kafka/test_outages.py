@@ -1,4 +1,4 @@
-"""What takes longer than a client waits: an `execute`, and a broker that is away."""
+"""Waits beyond a client's limits: a long `execute`, and a broker that is down."""
 
 import threading
 from collections.abc import Iterator
@@ -34,14 +34,14 @@ def test_a_bolt_that_exceeds_the_poll_interval_loses_its_task_and_no_message(boo
 
     builder = world.builder()
     messages, _ = alone(builder, hold_once)
-    messages.say("slow")
+    messages.add("slow")
     with world.run(builder.build(), **{"session.timeout.ms": 6_000, "max.poll.interval.ms": 6_000}) as running:
         running.eventually(held.is_set, "the call that takes too long")
-        running.start("does")
-        messages.say("next")
+        running.start("bolt")
+        messages.add("next")
         running.eventually(lambda: sorted(messages.acked_ids) == ["next", "slow"], "both, by another process")
         gate.set()
-        messages.say("last")
+        messages.add("last")
         running.eventually(lambda: "last" in messages.acked_ids, "a message after it came back")
         assert not messages.failed
     assert sorted(messages.acked_ids) == ["last", "next", "slow"]

@@ -47,7 +47,7 @@ def test_the_words_of_a_topic_are_counted() -> None:
 
 
 def processes_of(pid: int, component: str) -> set[int]:
-    """Those that `pkill -f` finds by what the tutorial says, among what a command has started."""
+    """The child processes of a command that match the tutorial's `pkill -f`."""
     command = re.compile(rf"spout_sdk\.process flaky:topology {component}\b")
     found: set[int] = set()
     for each in descendants(pid):
@@ -80,13 +80,13 @@ class Reader:
         return running_acker(*self.line(begin), cwd=self.directory, environment=self.environment)
 
     def runs(self, begin: str) -> str:
-        """Enters a command of `acker` that ends, and returns what it prints."""
+        """Runs a command of `acker` to its end, and returns its output."""
         run = run_acker(*self.line(begin), cwd=self.directory, environment=self.environment)
         assert run.returncode == 0, run.stderr
         return run.stdout
 
     def python(self, *arguments: str) -> str:
-        """Runs Python to its end, and returns what it prints."""
+        """Runs Python to its end, and returns its output."""
         run = subprocess.run(
             [sys.executable, *arguments], cwd=self.directory, capture_output=True, text=True, timeout=280, check=False
         )

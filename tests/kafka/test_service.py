@@ -38,7 +38,7 @@ pytestmark = pytest.mark.xdist_group("acker-service")
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
-    """One that can be stopped and started again with what it holds, at the same port."""
+    """A broker that can be stopped and restarted with its data, at the same port."""
     with LocalKafka(data_dir=tmp_path_factory.mktemp("broker") / "data") as kafka:
         yield kafka
         kafka.kill()
@@ -146,7 +146,7 @@ def test_topologies_that_come_and_go_are_served(servers: str, caplog: pytest.Log
 def test_a_client_that_does_not_recover_restarts_the_worker(
     servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It happens when a broker goes or comes at the wrong moment, which no broker does on demand."""
+    """It depends on the moment at which a broker stops or starts, which a test cannot choose."""
     with AckLog(servers) as log, running(servers) as service:
         log.complete(2)
         with monkeypatch.context() as patched:
@@ -161,13 +161,13 @@ def test_a_client_that_does_not_recover_restarts_the_worker(
         log.complete(6)
         caplog.clear()
         caplog.set_level("INFO")
-        log.say(8, init=5)
+        log.send(8, init=5)
         log.flush()
         eventually(lambda: service.of(log).pending == 1, "the tree")
         # Other time-outs start it again as well, and its open trees are rebuilt.
         log.catalogue.publish(log.manifest.model_copy(update={"tick_ms": 100}))
         eventually(lambda: f"acker worker of {log.topology} started" in caplog.messages, "the new worker")
-        log.say(8, ack=5)
+        log.send(8, ack=5)
         assert log.await_notices([8])[8] == ["ack"]
 
 
@@ -200,7 +200,7 @@ class Asking:
 
 
 class Forgetful(Catalogue):
-    """A catalogue whose first answers know of no topics, as those of a broker that has just started."""
+    """A catalogue whose first answers contain no topics, as those of a broker that has just started."""
 
     def __init__(self, kafka: dict[str, Any], answers: int) -> None:
         super().__init__(kafka)
@@ -278,7 +278,7 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
     ):
         log.complete(3)
         next(answers)
-        log.say(2, init=5, spout=SpoutAddress(log.spout.topic, log.spout.task, 30_000))
+        log.send(2, init=5, spout=SpoutAddress(log.spout.topic, log.spout.task, 30_000))
         log.flush()
         eventually(lambda: settled(service.of(log), 1), "the tree, all of it committed")
         stranger = SpoutAddress(f"{other.topology}.notices.stranger", 0, 1_000)
@@ -310,6 +310,6 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
         assert any(at > restarted for at in answers)
         assert (notifier.notices, notifier.undeliverable, notifier.dead_letters) == (3, 1, 1)
         assert other.await_notices([2, 4, 6]) == {2: ["ack"], 4: ["ack"], 6: ["ack"]}
-        log.say(5, init=0)
+        log.send(5, init=0)
         outcomes = log.await_notices([2, 5])
         assert (set(outcomes[2]), set(outcomes[5])) == ({"timeout"}, {"ack"})

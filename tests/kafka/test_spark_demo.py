@@ -1,4 +1,4 @@
-"""The word count in Spark without Spark: its text, written once however often, and what is made of its results."""
+"""The word count in Spark without Spark: its text is written once in several runs, and its results are counted."""
 
 import uuid
 from collections import Counter

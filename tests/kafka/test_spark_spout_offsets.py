@@ -1,4 +1,4 @@
-"""What a Spark spout keeps in its group, without Spark."""
+"""The offsets that a Spark spout commits in its group, without Spark."""
 
 import uuid
 

@@ -13,12 +13,12 @@ class Silent(Spout):
     streams = (declare({"number": int}),)
 
     def next_tuple(self) -> None:
-        """Has nothing to emit."""
+        """Emits nothing."""
 
 
 class Ignore(BasicBolt):
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """Does nothing."""
+        """FunctionBolt nothing."""
 
 
 def test_a_successor_gets_the_tasks_immediately_and_fences_its_predecessor(bootstrap_servers: str) -> None:

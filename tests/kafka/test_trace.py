@@ -43,7 +43,7 @@ def trees_of(run: Run) -> list[dict[str, Any]]:
 
 
 def roots_in(cluster: Cluster, bolt: str) -> list[int]:
-    """The roots of what lies in the inbox of a bolt."""
+    """The roots of the tuples in the inbox of a bolt."""
     inbox = cluster.records(tuples_topic(cluster.manifest.topology, bolt))
     return [root for record in inbox for root in unpack_anchors(headers_of(record)["anchors"])]
 
@@ -126,14 +126,14 @@ def test_a_trace_is_found_or_its_error_has_a_remedy(log: AckLog, acker: Acker) -
     assert "say which topology is meant, with --topology NAME: the cluster has " in several
     assert untracked.topology in several
     log.catalogue.withdraw(untracked.topology)
-    log.say(2, init=5)
+    log.send(2, init=5)
     log.flush()
     absent = one_line(acker("0x4", *of))
     assert f"nothing of root {4:016x} was said to the ackers of {name} since 20" in absent
     assert f"(searched: {log.topic}[0] offsets 0 to 1)" in absent
     assert "--since 1d" in absent
     assert acker("--last-failed", "1", *of).stdout == f"no tree of {name} failed in that time\n"
-    log.say(2, ack=5)
+    log.send(2, ack=5)
     log.flush()
     assert acker("--oldest", "1", *of).stdout == f"{name} has no open trees\n"
 
@@ -146,10 +146,10 @@ def test_a_trace_is_found_or_its_error_has_a_remedy(log: AckLog, acker: Acker) -
     first, second = (
         positional_root(Position(0, 3, 17, attempt), key, log.manifest.ack_partitions) for attempt in (0, 1)
     )
-    log.say(first, init=5)
-    log.say(first, fail="no")
-    log.say(second, init=6)
-    log.say(second, ack=6)
+    log.send(first, init=5)
+    log.send(first, fail="no")
+    log.send(second, init=6)
+    log.send(second, ack=6)
     log.flush()
     trees = trees_of(acker("--message", "s/3/17", *of, "--json"))
     assert [(tree["root"], tree["status"]) for tree in trees] == [
@@ -174,7 +174,7 @@ def test_a_trace_is_found_or_its_error_has_a_remedy(log: AckLog, acker: Acker) -
 def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
     """It waits at the beginning, for its group has never committed; the records after it were aborted."""
     for root, edge in ((2, 0xA), (4, 0xB)):
-        log.say(root, init=edge)
+        log.send(root, init=edge)
     log.flush()
     inbox = tuples_topic(log.topology, "b")
     payload = packed(log.manifest.stream("s", "default"), ("a",))
@@ -206,12 +206,12 @@ def test_a_tuple_in_two_trees_is_found_for_both(log: AckLog) -> None:
 
 
 def test_the_oldest_trees_are_those_of_the_ackers(log: AckLog) -> None:
-    """Found from where their commit says, even if that is older than what is asked for."""
+    """Read from the offset in their commit, even if it is before the requested time."""
     for root in range(2, 22, 2):
-        log.say(root, init=root)
+        log.send(root, init=root)
     with log.worker():
         for root in range(6, 22, 2):
-            log.say(root, ack=root)
+            log.send(root, ack=root)
         log.await_notices(range(6, 22, 2))
         eventually(lambda: log.committed()[0][0] == log.end_offsets()[0], "the commit")
     with TraceReader(log.kafka, log.manifest) as reader:

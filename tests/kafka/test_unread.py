@@ -1,4 +1,4 @@
-"""What a consumer's statistics say of records that wait."""
+"""Unread records in a consumer's statistics."""
 
 import uuid
 from typing import Any

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from spout_sdk import BasicBolt, BasicCollector, Tuple, Window, WindowedBolt, declare, sliding
-from tests.contract.components import STREAMS, Messages, Says, tuples_in
+from tests.contract.components import STREAMS, Messages, MessageSpout, tuples_in
 from tests.contract.real import Real, RealWorld
 from tests.kafka.test_guarantees import Refused
 from tuple_tree.manifest import Guarantee
@@ -35,7 +35,7 @@ class Windows(WindowedBolt):
 
 
 class Keep(BasicBolt):
-    """What it receives lies in its inbox."""
+    """The test reads its inbox."""
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None: ...
 
@@ -55,15 +55,15 @@ class RefusedWindows(Refused):
 
 
 def emitted(running: Real, stream: str) -> list[tuple[str, int]]:
-    """What the windows have emitted and committed."""
+    """The committed outputs of the windows."""
     source = f"windows/{stream}".encode()
     records = running.records(tuples_topic(running.topology.name, "keep"))
     return [values for values, _ in tuples_in([each for each in records if each.header["source"] == source])]
 
 
-def say(messages: Messages, numbers: Sequence[int]) -> None:
+def add_numbers(messages: Messages, numbers: Sequence[int]) -> None:
     for number in numbers:
-        messages.say(str(number), number)
+        messages.add(str(number), number)
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
@@ -74,22 +74,22 @@ def test_each_window_is_there_once_and_late_tuples_have_a_stream(
     monkeypatch.setattr("spout_sdk.delivery.transactional_sink.Producer", RefusedWindows)
     builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
     messages = Messages()
-    builder.set_spout("says", partial(Says, messages))
-    builder.set_bolt("windows", Windows).shuffle_grouping("says")
+    builder.set_spout("spout", partial(MessageSpout, messages))
+    builder.set_bolt("windows", Windows).shuffle_grouping("spout")
     builder.set_bolt("keep", Keep).shuffle_grouping("windows").shuffle_grouping("windows", "late")
     with world.run(builder.build()) as running:
-        say(messages, range(300))
+        add_numbers(messages, range(300))
         running.eventually(lambda: ("250", LENGTH) in emitted(running, "default"), "windows that have closed")
         monkeypatch.setattr(Refused, "refusals", 2 if guarantee == "exactly_once" else 0)
         # Out of order within the lag, and too late for any window.
-        say(messages, [309, *range(300, 309), 10, *range(310, 400)])
+        add_numbers(messages, [309, *range(300, 309), 10, *range(310, 400)])
         running.eventually(lambda: not Refused.refusals, "the transactions refused")
         running.eventually(lambda: emitted(running, "late"), "the late tuple")
         if guarantee == "exactly_once":
             running.runners["windows"].stop()
             running.threads["windows"].join()
             running.start("windows")
-        say(messages, [*range(400, 500), 10_000])
+        add_numbers(messages, [*range(400, 500), 10_000])
         running.eventually(lambda: len(messages.acked) >= 501, "all acked but for what is held")
         found = emitted(running, "default")
         late = emitted(running, "late")

@@ -43,7 +43,7 @@ def test_undecodable_batches_and_undeliverable_outcomes_are_dead_letters(log: Ac
     largest = random.Random(5).randbytes(1_048_400)
     nowhere = [(notices_topic(log.topology, "nobody"), 0), ("some-other-topic", 0), (log.spout.topic, 17)]
     with log.worker() as worker:
-        log.say(2, init=9)
+        log.send(2, init=9)
         for value in GARBAGE.values():
             log.append(0, value)
         log.append(0, big_batch(vals=56_000))
@@ -51,12 +51,12 @@ def test_undecodable_batches_and_undeliverable_outcomes_are_dead_letters(log: Ac
         producer = Producer({**log.kafka, "message.max.bytes": 2_000_000})
         producer.produce(log.topic, largest, partition=0)
         assert producer.flush(30) == 0
-        log.say(2, ack=9)
+        log.send(2, ack=9)
         assert log.await_notices([2]) == {2: ["ack"]}
         eventually(lambda: worker.stats.dead_letters == len(GARBAGE) + 1, "all dead letters")
         assert worker.stats.orphans == 56_000, "a batch of 900 kB is folded"
         for root, (topic, task) in enumerate(nowhere, start=3):
-            log.say(2 * root, init=0, spout=SpoutAddress(topic, task, 1_000))
+            log.send(2 * root, init=0, spout=SpoutAddress(topic, task, 1_000))
         log.flush()
         eventually(lambda: worker.stats.undeliverable == len(nowhere), "the outcomes without a spout")
     # What is sent without its value is sent again, so that outcomes may lie before it.
@@ -109,7 +109,7 @@ def test_settings_that_the_guarantees_rest_on_cannot_be_changed(log: AckLog, cap
         "enable.idempotence": False,
         "partition.assignment.strategy": "range",
     }
-    log.say(2, init=5)
+    log.send(2, init=5)
     with log.worker() as worker:
         worker.await_pending(1)
     assert "rebuild_from" in log.committed()[0][1]
@@ -124,9 +124,9 @@ def test_sigterm_commits_and_releases_and_no_notice_is_sent_twice(log: AckLog) -
     left_open = [root for root in range(200) if root % 4 < 2]
     with log.worker_process(session_timeout_ms=60_000) as process:
         for root in range(200):
-            log.say(root, init=root + 1)
+            log.send(root, init=root + 1)
             if root % 4 >= 2:
-                log.say(root, ack=root + 1)
+                log.send(root, ack=root + 1)
         log.await_notices({*range(200)} - {*left_open})
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
@@ -136,7 +136,7 @@ def test_sigterm_commits_and_releases_and_no_notice_is_sent_twice(log: AckLog) -
     with log.worker() as worker:
         worker.await_pending(len(left_open))
         for root in left_open:
-            log.say(root, ack=root + 1)
+            log.send(root, ack=root + 1)
         notified = log.await_notices(range(200))
     assert notified == {root: ["ack"] for root in range(200)}
 
@@ -144,9 +144,9 @@ def test_sigterm_commits_and_releases_and_no_notice_is_sent_twice(log: AckLog) -
 def test_an_acker_that_lags_does_not_fail_a_tree_whose_ack_is_unread(bootstrap_servers: str) -> None:
     # The two messages of a tree are appended within its time-out, in spite of a pause of the machine.
     with AckLog(bootstrap_servers, tick_ms=100, timeout_ms=1_000) as log:
-        log.say(2, init=5)
-        log.say(2, ack=5)
-        log.say(4, init=5)
+        log.send(2, init=5)
+        log.send(2, ack=5)
+        log.send(4, init=5)
         log.flush()
         log.wait_ticks(13, 0)
         with log.worker():
@@ -166,13 +166,13 @@ def test_the_high_watermark_is_read_before_trees_expire(log: AckLog, monkeypatch
 
     monkeypatch.setattr(AckLogReader, "poll", gated)
     with log.worker(clock) as worker:
-        log.say(2, init=5)
+        log.send(2, init=5)
         log.flush()
         worker.await_pending(1)
         fetched.clear()
         assert held.wait(60)
-        log.say(2, ack=5)
-        log.say(4, init=5)
+        log.send(2, ack=5)
+        log.send(4, init=5)
         log.flush()
         clock.ahead_s += MINUTES_S
         worker.await_turns()
@@ -185,11 +185,11 @@ def test_the_high_watermark_is_read_before_trees_expire(log: AckLog, monkeypatch
 
 @pytest.mark.smoke
 def test_an_open_transaction_is_not_the_end_of_the_partition(log: AckLog) -> None:
-    """An ack that lies in an open transaction is appended, but cannot be read yet: its tree must not time out."""
+    """An ack in an open transaction is appended, but cannot be read yet: its tree must not time out."""
     producer, clock = Producer({**log.kafka, "transactional.id": log.topology}), Clock()
     producer.init_transactions(60)
     with log.worker(clock) as worker:
-        log.say(2, init=5)
+        log.send(2, init=5)
         log.flush()
         worker.await_pending(1)
         producer.begin_transaction()
@@ -207,21 +207,21 @@ def test_an_open_transaction_is_not_the_end_of_the_partition(log: AckLog) -> Non
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("session_timeout_ms", [2_000, 30_000], ids=["loses its partitions", "keeps them"])
 def test_a_suspended_worker_reads_before_it_expires_trees(bootstrap_servers: str, session_timeout_ms: int) -> None:
-    """Stopped like a machine that is paused: its own clock has moved on when it wakes, and the ack lies unread."""
+    """Suspended like a paused machine: when it resumes, its own clock has advanced, and the ack is unread."""
     with (
         AckLog(bootstrap_servers, tick_ms=1_000, timeout_ms=8_000) as log,
         log.worker_process(session_timeout_ms) as process,
     ):
         # A tree's time runs from its init, and not from when the worker has started.
-        log.say(0, init=0)
+        log.send(0, init=0)
         log.await_notices([0])
         for attempt in range(2):
             root, warm = 100 + 2 * attempt, 1_000 + 2 * attempt
-            log.say(root, init=7)
-            log.say(warm, init=0)
+            log.send(root, init=7)
+            log.send(warm, init=0)
             log.await_notices([warm])
             process.send_signal(signal.SIGSTOP)
-            log.say(root, ack=7)
+            log.send(root, ack=7)
             log.flush()
             log.wait_ticks(10, 1)  # in the other partition: this one's log says nothing of the time
             process.send_signal(signal.SIGCONT)
@@ -237,18 +237,18 @@ def test_workers_share_the_partitions_and_take_over(bootstrap_servers: str) -> N
         with log.worker() as second:
             eventually(lambda: first.stats.partitions == second.stats.partitions == 2, "half of them each")
             for root in range(100):
-                log.say(root, init=root + 1)
+                log.send(root, init=root + 1)
             log.flush()
             eventually(lambda: first.stats.pending + second.stats.pending == 100, "all trees to be open")
         eventually(lambda: first.stats.pending == 100, "the other half to be rebuilt")
         for root in range(100):
-            log.say(root, ack=root + 1)
+            log.send(root, ack=root + 1)
         assert log.await_notices(range(100)) == {root: ["ack"] for root in range(100)}
 
 
 def test_a_truncated_log_is_reported_and_read_on(log: AckLog, caplog: pytest.LogCaptureFixture) -> None:
-    log.say(2, init=5)
-    log.say(4, init=5)
+    log.send(2, init=5)
+    log.send(4, init=5)
     with log.worker() as worker:
         worker.await_pending(2)
     admin = AdminClient(log.kafka)
@@ -267,8 +267,8 @@ def test_outcomes_without_a_notice_are_not_committed(log: AckLog, monkeypatch: p
 
     with monkeypatch.context() as patched:
         patched.setattr(Notifier, "notify", broken)
-        log.say(2, init=5)
-        log.say(2, ack=5)
+        log.send(2, init=5)
+        log.send(2, ack=5)
         log.flush()
         with pytest.raises(RuntimeError, match="between fold and notices"):
             AckerWorker(log.topology, log.kafka).run()
@@ -285,13 +285,13 @@ def test_a_worker_that_ends_between_notices_and_commit_changes_no_outcome(
         patched.setattr(Notifier, "drain", lambda *_: False)
         patched.setattr("acker_worker.worker.HELD_UP_S", 0.0)
         with log.worker():
-            log.say(2, init=5)
-            log.say(2, ack=5)
-            log.say(4, init=5)
+            log.send(2, init=5)
+            log.send(2, ack=5)
+            log.send(4, init=5)
             log.await_notices([2])
             eventually(lambda: "so nothing is committed" in caplog.text, "a commit to be due")
     assert log.committed()[0][0] < 0
     with log.worker() as worker:
         worker.await_pending(1)
-        log.say(4, ack=5)
+        log.send(4, ack=5)
         assert log.await_notices([4]) == {2: ["ack", "ack"], 4: ["ack"]}

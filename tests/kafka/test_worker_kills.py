@@ -52,11 +52,11 @@ def test_kills_change_no_outcome(bootstrap_servers: str) -> None:
                     share.acquire()
                 match kind:
                     case "init":
-                        log.say(root, init=val)
+                        log.send(root, init=val)
                     case "ack":
-                        log.say(root, ack=val)
+                        log.send(root, ack=val)
                     case _:
-                        log.say(root, fail="no")
+                        log.send(root, fail="no")
             log.flush()
 
         # A daemon, since it would wait for ever for the next kill if this thread fails.

@@ -53,7 +53,7 @@ def pairs_of(record: Message) -> list[tuple[int, int]]:
 
 
 class Outcome:
-    """What the ledger's fold over the ack log says of the trees."""
+    """The outcomes of trees, by the fold over the ack log."""
 
     def __init__(self) -> None:
         self.acked: set[int] = set()
@@ -70,7 +70,7 @@ class Topics(Cluster):
         self.checkpoint = tmp_path / "checkpoint"
 
     def received(self, bolt: str = "count") -> list[Message]:
-        """What lies in the inbox of a bolt, played or not."""
+        """The tuples in the inbox of a bolt."""
         return self.records(tuples_topic(self.manifest.topology, bolt))
 
     def dead_letters(self) -> list[Message]:
@@ -188,7 +188,7 @@ class Stage(Topics):
         return outcome
 
     def anchored(self, *bolts: str) -> set[int]:
-        """The roots of what lies in the inboxes of bolts."""
+        """The roots of the tuples in the inboxes of bolts."""
         return {root for bolt in bolts or ("count",) for record in self.received(bolt) for root, _ in pairs_of(record)}
 
     def _by_partition(self, entries: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[int, int]]]]:

@@ -1,4 +1,4 @@
-"""What tests of a Spark spout share: a source topic, a real acker, and a receiving bolt that the test plays."""
+"""Helpers of tests of a Spark spout: a source topic, a real acker, and a simulated receiving bolt."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -60,7 +60,7 @@ Judge = Callable[[int, bytes], str | None]
 
 
 class PlayedBolt(Bolt):
-    """The bolt: acks or fails what it receives.
+    """The bolt: acks or fails its inputs.
 
     Attributes:
         deliveries: root and payload of all tuples, in order.
@@ -115,7 +115,7 @@ class SpoutStage(Topics):
         return topic_key(topic_id(self.kafka, self.source))
 
     def position_of(self, root: int) -> Position:
-        """The message of the source that a root stands for."""
+        """The source message of a root."""
         return position_of(root, self.topic_key, self.manifest.ack_partitions)
 
     def feed(self, values: Iterable[bytes | None]) -> None:
@@ -139,7 +139,7 @@ class SpoutStage(Topics):
 
     @contextmanager
     def played(self, judge: Judge = lambda _root, _payload: None) -> Iterator[PlayedBolt]:
-        """An acker, and the bolt; one instance stands for both tasks."""
+        """An acker, and the bolt; one instance is both tasks."""
         bolt = PlayedBolt(judge, self.position_of)
         with in_threads(Topology(self.manifest, {"count": lambda: bolt}), self.kafka, ("count",)):
             yield bolt

@@ -21,7 +21,7 @@ class Other(Spout):
     streams = LINE
 
     def next_tuple(self) -> None:
-        """Has nothing to emit."""
+        """Emits nothing."""
 
 
 class Count(BasicBolt):

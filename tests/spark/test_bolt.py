@@ -1,4 +1,4 @@
-"""A Spark bolt on a real broker: whatever `transform` does, every tree completes or fails, and none completes early."""
+"""A Spark bolt on a real broker: with any `transform`, every tree completes or fails, and none completes early."""
 
 import re
 from collections import Counter
@@ -363,7 +363,7 @@ def test_groupings_codecs_and_streams(spark: SparkSession, bootstrap_servers: st
 
 @pytest.mark.exhaustive
 def test_at_most_once_reads_committed_records(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    """What was aborted is not processed, markers hold nothing up, and without acking tuples have no anchors."""
+    """Aborted tuples are not processed, markers cause no wait, and without acking tuples have no anchors."""
     stage = Stage(bootstrap_servers, manifest_of(topology_name(), guarantee="at_most_once"), tmp_path)
     # As of a cluster whose other consumers read everything.
     stage.kafka["isolation.level"] = "read_uncommitted"

@@ -1,4 +1,4 @@
-"""The Python of `docs/spark.md` is run as it stands there, on a real broker."""
+"""Runs the Python of `docs/spark.md` unchanged, on a real broker."""
 
 from collections import Counter
 from pathlib import Path
@@ -23,7 +23,7 @@ from tuple_tree.payloads import decode_tuples, payload_codec
 
 @pytest.fixture
 def page(spark: SparkSession, tmp_path: Path) -> dict[str, Any]:
-    """What the blocks of the page define, one after the other; topic and directory are the test's own."""
+    """The names that the blocks of the page define, in order, with the topic and the directory of the test."""
     names: dict[str, Any] = {"topic": topology_name()}
     for block in blocks("docs/spark.md"):
         exec(block.replace("lines-of-text", names["topic"]).replace("/shared/text", str(tmp_path)), names)

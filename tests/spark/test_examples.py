@@ -28,7 +28,7 @@ NOVELS = {"PRIDE AND PREJUDICE": "Pride and Prejudice", "EMMA": "Emma"}
 
 @contextmanager
 def started(module: str, *arguments: str, **settings: Any) -> Iterator[subprocess.Popen[str]]:
-    """An example in a session of its own; nothing of it is left afterwards."""
+    """An example in its own session; its processes end with it."""
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Drivers and tasks of Spark killed at any moment: nothing is lost, and nothing stays open.
+"""Drivers and tasks of Spark killed at any moment: no tuple is lost, and no tree stays open.
 
 Run as a module it is a driver, of a spout and of a bolt.
 """

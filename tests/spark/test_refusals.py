@@ -1,4 +1,4 @@
-"""What is refused before a stream starts, and what the message says."""
+"""Errors before a stream starts, and their messages."""
 
 from collections.abc import Callable
 from pathlib import Path

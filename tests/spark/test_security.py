@@ -1,4 +1,4 @@
-"""Spark jobs on a Kafka with TLS, SASL and ACLs: each with just its ACLs, and nothing of their secrets to be seen."""
+"""Spark jobs on a Kafka with TLS, SASL and ACLs: each with only its ACLs, and without visible secrets."""
 
 import threading
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ def let_in(secured: SecuredKafka, topology: Topology, role: str, way_in: str) ->
 
 
 def secrets_of(kafka: dict[str, Any]) -> list[str]:
-    """What must not be seen: a password, or the lines of a key, as a whole or as they stand in JSON."""
+    """The secrets: a password, or the lines of a key, as text or in JSON."""
     if "sasl.password" in kafka:
         return [str(kafka["sasl.password"]).partition(" ")[0]]
     return [line for line in Path(kafka["ssl.key.location"]).read_text().splitlines() if not line.startswith("-")]
@@ -122,7 +122,7 @@ def test_a_spout_and_a_bolt(secured: SecuredKafka, topology: Topology, tmp_path:
 
 
 def test_query_plans_contain_no_secrets(secured: SecuredKafka, topology: Topology, spark: Any, capfd: Any) -> None:
-    """What `explain` prints stands in the UI as well."""
+    """The output of `explain` is in the UI as well."""
     for way_in in ("with_password", "with_certificate"):
         kafka = let_in(secured, topology, "lines", way_in)
         read = {**source_options(kafka), "subscribe": submitted.source_topic()}

@@ -15,7 +15,7 @@ from tuple_tree.manifest import BoltManifest, Manifest
 
 
 def test_a_bolt_that_ends_in_a_sink(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    """What Spark writes elsewhere is acked when it is written, and a re-run has the same batch id."""
+    """Inputs of a sink are acked when they are written, and a re-run has the same batch id."""
     spout, *_ = manifest_of(topology_name()).components
     bolt = BoltManifest(name="split", subscriptions=(subscription("lines"),), external=True)
     manifest = Manifest.of(topology=topology_name(), max_tree_age_ms=1_200_000, components=(spout, bolt))

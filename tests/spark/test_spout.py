@@ -88,7 +88,7 @@ def test_messages_are_delivered_until_acked_or_dead(
 def test_a_restarted_topology_continues_at_its_position(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    """Stopped while it waits for room, it goes on from its checkpoint; without one, from the offsets of its group."""
+    """Stopped while `max_spout_pending` is reached, it continues at its checkpoint, or at the offsets of its group."""
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(max_pending=90))
     stage.feed(lines(150))
     running = stage.start(spark)
@@ -119,7 +119,7 @@ def test_a_restarted_topology_continues_at_its_position(
 
 
 def test_a_micro_batch_that_is_run_again(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
-    """The driver died between the write and Spark's commit: the same roots again, and what stays open is replayed."""
+    """The driver died between the write and Spark's commit: the same roots again, and open trees are replayed."""
     stage = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(timeout_ms=2_000, max_tree_age_ms=60_000))
     stage.feed(lines(200))
     running = stage.start(spark)
@@ -158,7 +158,7 @@ def test_messages_without_an_outcome_are_lost_and_replayed(
 def test_messages_that_cannot_be_read_are_dead_letters(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    """And without acking, tuples have no anchors; `latest` begins at the end, where nothing is committed yet."""
+    """Without acking, tuples have no anchors; `latest` begins at the end if there is no committed offset."""
     # Called like a column of Kafka's.
     stream = declare({"n": int, "offset": str}, codec="json")
     manifest = spout_manifest(stream=stream, group_by="offset", guarantee="at_most_once")

@@ -1,4 +1,4 @@
-"""What docs/architecture.md names exists."""
+"""The functions in docs/architecture.md exist."""
 
 import ast
 import re

@@ -11,14 +11,14 @@ PACKAGES: Final = ("tuple_tree", "kafka_clients", "acker_worker", "spout_sdk", "
 
 
 def listed() -> set[str]:
-    """What the table says."""
+    """The reasons of the table."""
     _, _, rest = (ROOT / "schemas" / "README.md").read_text().partition("| record | reasons |\n")
     rows = rest.partition("\n\n")[0].splitlines()[1:]
     return {reason for row in rows for reason in re.findall("`([a-z-]+)`", row.split("|")[2])}
 
 
 def given(tree: ast.Module) -> Iterator[str]:
-    """What a module says, in each of the ways in which reasons are given."""
+    """The reasons of a module, in each form in which code has them."""
     constants = {
         target.id: value
         for node in tree.body

@@ -1,4 +1,4 @@
-"""What the documentation says of the tests and of the code is so; `mkdocs build --strict` checks its other links."""
+"""References of the documentation to tests and code are right; `mkdocs build --strict` checks its other links."""
 
 import ast
 import re

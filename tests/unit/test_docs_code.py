@@ -1,4 +1,4 @@
-"""The Python of the pages that are topologies with tests beside them is run as it stands there.
+"""Runs the Python of the pages that contain topologies and their tests, unchanged.
 
 Other pages have test modules of their own; that none is left out is checked here as well.
 """
@@ -45,7 +45,7 @@ def test_what_a_page_tests(page: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 class Seen(BasicBolt):
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """What it has seen can be read of the cluster."""
+        """The test reads its inputs from the cluster."""
 
 
 def test_messages_are_retried_as_often_as_the_page_states() -> None:

@@ -1,4 +1,4 @@
-"""What the packages export has docstrings; the linter does not ask for those of internals."""
+"""Exported names have docstrings; the linter does not require those of internals."""
 
 import importlib
 import inspect

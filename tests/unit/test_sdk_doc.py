@@ -1,4 +1,4 @@
-"""The Python of `docs/sdk.md` is one topology, which runs as it stands there; and so does the example that it names."""
+"""Runs the Python of `docs/sdk.md`, which is one topology, and the example that it links."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""*Coming from Storm* says of every class and setting that Storm's topologies are written with what takes its place."""
+"""*Coming from Storm* has the equivalent of every class and setting of Storm's API for topologies."""
 
 import re
 from fnmatch import fnmatch

@@ -1,4 +1,4 @@
-"""The Python of `docs/windows.md` is run as it stands there, and so is the example that it names."""
+"""Runs the Python of `docs/windows.md`, and the example that it links."""
 
 import json
 import re
@@ -21,12 +21,12 @@ class Source(Spout):
     streams = (declare({"word": str}), declare({"celsius": float}, name="weather"))
 
     def next_tuple(self) -> None:
-        """Has nothing to emit."""
+        """Emits nothing."""
 
 
 @pytest.fixture
 def page() -> dict[str, Any]:
-    """What the blocks of the page define, one after the other."""
+    """The names that the blocks of the page define, in order."""
     return names_of("docs/windows.md")
 
 

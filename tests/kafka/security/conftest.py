@@ -1,4 +1,4 @@
-"""One broker with TLS, SASL and ACLs for all tests in this folder; whatever broker the others run on knows no users."""
+"""One broker with TLS, SASL and ACLs for all tests in this folder; the broker of other tests has no users."""
 
 from collections.abc import Iterator
 

@@ -40,7 +40,7 @@ _SECONDS = 60
 
 
 class SecuredKafka:
-    """A broker that knows no user but itself at first.
+    """A broker without users at first.
 
     Attributes:
         authority: whose certificates it trusts.

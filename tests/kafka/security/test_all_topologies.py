@@ -1,4 +1,4 @@
-"""A worker of all topologies serves what its user may, and `acker topologies` needs the ACLs that are documented."""
+"""A worker of all topologies serves those that its user has ACLs for; `acker topologies` needs the documented ACLs."""
 
 import threading
 import uuid

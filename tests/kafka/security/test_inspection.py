@@ -1,4 +1,4 @@
-"""The doctor, the dashboard, trace and dead letters for users who may not see or do everything."""
+"""The doctor, the dashboard, trace and dead letters for users without some ACLs."""
 
 import dataclasses
 import uuid

@@ -1,4 +1,4 @@
-"""The error when Kafka refuses a request: one line, which names the resource, and what to do."""
+"""The error when Kafka rejects a request: one line, with the resource and the remedy."""
 
 import dataclasses
 import re

@@ -77,7 +77,7 @@ def test_the_printed_acls_suffice_and_allow_nothing_more(
 
 
 def allowed_operations(kafka: Mapping[str, Any], topics: list[str]) -> dict[str, set[str]]:
-    """What the broker says that a user may do with each topic."""
+    """The authorized operations of a user for each topic, from the broker."""
     admin, found = AdminClient(dict(kafka)), {}
     asked = admin.describe_topics(TopicCollection(topics), include_authorized_operations=True)
     for topic, answer in asked.items():

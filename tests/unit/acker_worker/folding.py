@@ -47,7 +47,7 @@ class Log:
         self.records.append(record)
         return record
 
-    def say(
+    def send(
         self,
         *,
         writer: str = "b/0",
@@ -60,7 +60,7 @@ class Log:
         spout: SpoutAddress = SPOUT,
         message: str = "no",
     ) -> LogRecord:
-        """Appends the writer's next batch."""
+        """Appends the next batch of the writer."""
         sequence = self._sequences.get((writer, session), -1) + 1
         self._sequences[writer, session] = sequence
         inits, acks, fails = list(inits), list(acks), list(fails)

@@ -13,7 +13,7 @@ WRITERS = ("b/0", "b/1", "c/0")
 
 @dataclass
 class Scenario:
-    """A log, and what is true of its trees.
+    """A log, and the expected outcomes of its trees.
 
     Attributes:
         owners: the spout task of each root.
@@ -66,7 +66,7 @@ def random_scenario(seed: int, *, faults: bool) -> Scenario:
         return acks
 
     for writer, session in sessions.items():
-        log.say(writer=writer, session=session, opens=True)
+        log.send(writer=writer, session=session, opens=True)
     for _ in range(rng.randint(60, 250)):
         for _ in range(rng.randint(0, 3)):
             new_tree()
@@ -76,13 +76,13 @@ def random_scenario(seed: int, *, faults: bool) -> Scenario:
             spout = rng.choice(SPOUTS)
             mine = [(root, val) for root, val, owner in late_inits if owner is spout]
             late_inits[:] = [init for init in late_inits if init[2] is not spout]
-            log.say(writer=f"s/{spout.task}", inits=mine, spout=spout)
+            log.send(writer=f"s/{spout.task}", inits=mine, spout=spout)
         elif act < 0.75:
-            log.say(writer=writer, session=sessions[writer], acks=take_acks(rng.randint(1, 8)))
+            log.send(writer=writer, session=sessions[writer], acks=take_acks(rng.randint(1, 8)))
         elif act < 0.80 and left:
-            log.say(writer=writer, session=sessions[writer], fails=[rng.choice(list(left))])
+            log.send(writer=writer, session=sessions[writer], fails=[rng.choice(list(left))])
         elif act < 0.85 and left:
-            log.say(writer=writer, session=sessions[writer], resets=[rng.choice(list(left))])
+            log.send(writer=writer, session=sessions[writer], resets=[rng.choice(list(left))])
         elif act < 0.92 and log.records:
             value = rng.choice(log.records[-10:]).value
             log.append_bytes(value)
@@ -92,17 +92,17 @@ def random_scenario(seed: int, *, faults: bool) -> Scenario:
         elif faults and act < 0.95:
             zombies.append((writer, sessions[writer]))
             sessions[writer] = rng.randbytes(16)
-            log.say(writer=writer, session=sessions[writer], opens=True)
-            log.say(writer=writer, session=sessions[writer], acks=delivered(open_acks[:2]))
+            log.send(writer=writer, session=sessions[writer], opens=True)
+            log.send(writer=writer, session=sessions[writer], acks=delivered(open_acks[:2]))
         elif faults and zombies:
             zombie, session = rng.choice(zombies)
-            log.say(writer=zombie, session=session, acks=take_acks(2))
+            log.send(writer=zombie, session=session, acks=take_acks(2))
         if late_inits and rng.random() < 0.5:
             spout = late_inits[0][2]
             mine = [(root, val) for root, val, owner in late_inits if owner is spout]
             late_inits[:] = [init for init in late_inits if init[2] is not spout]
-            log.say(writer=f"s/{spout.task}", inits=mine, spout=spout)
+            log.send(writer=f"s/{spout.task}", inits=mine, spout=spout)
         log.now_ms += rng.choice([0, 1, 10, TICK_MS // 3, TICK_MS, 2 * TICK_MS])
     for spout in SPOUTS:
-        log.say(writer=f"s/{spout.task}", inits=[(r, v) for r, v, owner in late_inits if owner is spout], spout=spout)
+        log.send(writer=f"s/{spout.task}", inits=[(r, v) for r, v, owner in late_inits if owner is spout], spout=spout)
     return scenario

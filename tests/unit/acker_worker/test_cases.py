@@ -22,13 +22,13 @@ def played(case: Case, root: int) -> list[str]:
                 notified += outcomes(fold.advance(log.now_ms))
                 continue
             case "I":
-                record = log.say(inits=[(root, val)])
+                record = log.send(inits=[(root, val)])
             case "A":
-                record = log.say(acks=[(root, val)])
+                record = log.send(acks=[(root, val)])
             case "F":
-                record = log.say(fails=[root])
+                record = log.send(fails=[root])
             case _:
-                record = log.say(resets=[root])
+                record = log.send(resets=[root])
         notified += outcomes(fold.apply([record]))
     assert {(spout, told_root) for spout, told_root, _ in notified} <= {(SPOUT, root)}
     return [outcome for _, _, outcome in notified]
@@ -41,8 +41,8 @@ def test_cases(root: int) -> None:
 
 def test_fail_carries_the_message_of_the_bolt_whichever_comes_first() -> None:
     log, fold = Log(), new_fold()
-    first = fold.apply([log.say(inits=[(1, 5)]), log.say(fails=[1], message="disk full")])
-    second = fold.apply([log.say(fails=[2], message="x" * 400_000), log.say(inits=[(2, 5)])])
+    first = fold.apply([log.send(inits=[(1, 5)]), log.send(fails=[1], message="disk full")])
+    second = fold.apply([log.send(fails=[2], message="x" * 400_000), log.send(inits=[(2, 5)])])
     assert [failed for notified in first.outcomes.values() for failed in notified.failed] == [
         (1, 1, "disk full", "b/0")
     ]

@@ -20,32 +20,32 @@ def test_records_that_cannot_be_used_are_rejected_and_the_fold_goes_on() -> None
     }
     log, fold = Log(), PartitionFold(0, 2, SETTINGS)
     bad = [log.append_bytes(value) for value in values.values()]
-    step = fold.apply([log.say(inits=[(8, 8)]), *bad, log.say(acks=[(8, 8)])])
+    step = fold.apply([log.send(inits=[(8, 8)]), *bad, log.send(acks=[(8, 8)])])
     assert [(rejected.record, rejected.reason) for rejected in step.rejected] == list(zip(bad, values, strict=True))
     assert [outcome for _, _, outcome in outcomes(step)] == ["ack"]
 
 
 def test_time_is_that_of_the_records_and_never_goes_back() -> None:
     log, fold = Log(), new_fold()
-    fold.apply([log.say(inits=[(1, 1)])])
+    fold.apply([log.send(inits=[(1, 1)])])
     log.tick(2)
-    fold.apply([log.say(writer="c/0")])
-    late = LogRecord(2, log.now_ms - 5 * TICK_MS, log.say(inits=[(2, 2)]).value)
+    fold.apply([log.send(writer="c/0")])
+    late = LogRecord(2, log.now_ms - 5 * TICK_MS, log.send(inits=[(2, 2)]).value)
     fold.apply([late])
     assert fold.clock_ms == log.now_ms
     log.tick(1)
     # The first sent its last batch three ticks ago. The second came with a clock that was behind, but only just now.
-    assert [(root, outcome) for _, root, outcome in outcomes(fold.apply([log.say(writer="c/0")]))] == [(1, "timeout")]
+    assert [(root, outcome) for _, root, outcome in outcomes(fold.apply([log.send(writer="c/0")]))] == [(1, "timeout")]
 
 
 def test_counters() -> None:
     log, fold = Log(), new_fold()
-    first = log.say(inits=[(n, n) for n in range(1, 6)])
-    log.say(inits=[(1, 1)], acks=[(1, 1)], fails=[2], resets=[3])
-    log.say(acks=[(9, 9)])
+    first = log.send(inits=[(n, n) for n in range(1, 6)])
+    log.send(inits=[(1, 1)], acks=[(1, 1)], fails=[2], resets=[3])
+    log.send(acks=[(9, 9)])
     log.append_bytes(first.value)
-    log.say(session=b"x" * 16, opens=True)
-    log.say(acks=[(4, 4)])
+    log.send(session=b"x" * 16, opens=True)
+    log.send(acks=[(4, 4)])
     fold.apply(log.records)
     log.tick(50)
     fold.advance(log.now_ms)

@@ -48,15 +48,15 @@ def test_a_clock_jump_of_the_broker_delays_no_timeout() -> None:
     log, owned = Log(), Owned(new_fold(), None, since=0.0)
     fold = owned.fold
     log.now_ms = START_MS + 3_600_000
-    fold.apply([log.say(inits=[(1, 1)], acks=[(1, 1)])])
+    fold.apply([log.send(inits=[(1, 1)], acks=[(1, 1)])])
     owned.read(0.0)
     log.now_ms = START_MS
-    fold.apply([log.say(inits=[(2, 5)])])
+    fold.apply([log.send(inits=[(2, 5)])])
     timed_out: list[int] = []
     for tenth in range(1, 30):
         # Other trees come and go, with append times that the ledger's clock has passed.
         log.now_ms += TICK_MS
-        fold.apply([log.say(inits=[(100 + tenth, 1)], acks=[(100 + tenth, 1)])])
+        fold.apply([log.send(inits=[(100 + tenth, 1)], acks=[(100 + tenth, 1)])])
         now = tenth * TICK_MS / 1000
         owned.read(now)
         timed_out += [root for _, root, what in outcomes(fold.advance(owned.now_ms(now))) if what == "timeout"]

@@ -1,4 +1,4 @@
-"""The exposition of a worker says what its snapshot says."""
+"""The metrics of a worker are the values of its snapshot."""
 
 import dataclasses
 
@@ -81,7 +81,7 @@ def test_every_number_of_a_snapshot_is_shown() -> None:
 
 def test_the_stats_of_a_partition_are_those_of_its_fold() -> None:
     log, owned = Log(), Owned(new_fold(), Progress(1, 0, START_MS), since=0)
-    owned.fold.apply([log.say(inits=[(1, 5), (2, 5)]), log.say(acks=[(1, 5), (3, 5)])])
+    owned.fold.apply([log.send(inits=[(1, 5), (2, 5)]), log.send(acks=[(1, 5), (3, 5)])])
     owned.end = owned.fold.position
     owned.read(10.0)
     assert owned.stats(START_MS, 10.5).oldest_ms == 500, "the clock of a partition that is read goes on by itself"

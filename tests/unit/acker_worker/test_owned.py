@@ -1,4 +1,4 @@
-"""When a partition counts as read to its end, and what its idle clock shows."""
+"""When a partition counts as read to its end, and the time of its idle clock."""
 
 from acker_worker.owned import Owned
 from tests.unit.acker_worker.folding import START_MS, Log, new_fold
@@ -8,12 +8,12 @@ def test_the_end_may_come_with_the_records_before_it() -> None:
     """A poll returns records and the end-of-partition event together; the end counts although records were read."""
     log, owned = Log(), Owned(new_fold(), None, since=0)
     at_end = [owned.at_end]
-    records = [log.say(inits=[(1, 1)]), log.say(acks=[(1, 1)])]
+    records = [log.send(inits=[(1, 1)]), log.send(acks=[(1, 1)])]
     owned.end = 2
     owned.fold.apply(records)
     owned.read(1.0)
     at_end.append(owned.at_end)
-    owned.fold.apply([log.say(inits=[(2, 2)])])
+    owned.fold.apply([log.send(inits=[(2, 2)])])
     owned.read(2.0)
     at_end.append(owned.at_end)
     assert at_end == [False, True, False]
@@ -21,7 +21,7 @@ def test_the_end_may_come_with_the_records_before_it() -> None:
 
 def test_the_idle_clock_continues_from_the_last_append() -> None:
     log, owned = Log(), Owned(new_fold(), None, since=5.0)
-    owned.fold.apply([log.say(inits=[(1, 1)])])
+    owned.fold.apply([log.send(inits=[(1, 1)])])
     owned.read(10.0)
     assert owned.now_ms(10.25) == START_MS + 250
     owned.fold.advance(START_MS + 200)
@@ -32,7 +32,7 @@ def test_the_idle_clock_continues_from_the_last_append() -> None:
 def test_a_bolt_without_unread_records_has_no_lag() -> None:
     log, owned = Log(), Owned(new_fold(), None, since=0)
     assert owned.clock_lag_ms(START_MS + 9_000) == 0
-    owned.fold.apply([log.say(inits=[(1, 1)])])
+    owned.fold.apply([log.send(inits=[(1, 1)])])
     assert owned.clock_lag_ms(START_MS + 9_000) == 9_000
     owned.end = 1
     assert owned.clock_lag_ms(START_MS + 9_000) == 0
@@ -41,7 +41,7 @@ def test_a_bolt_without_unread_records_has_no_lag() -> None:
 def test_a_partition_that_is_not_read_to_its_end_is_stalled_until_something_is_read() -> None:
     log, owned = Log(), Owned(new_fold(), None, since=0)
     assert [owned.stalled_s(now) for now in (1.0, 11.0)] == [0, 10]
-    owned.fold.apply([log.say(inits=[(1, 1)])])
+    owned.fold.apply([log.send(inits=[(1, 1)])])
     assert [owned.stalled_s(now) for now in (12.0, 15.0)] == [0, 3]
     owned.end = 1
     assert owned.stalled_s(90.0) == 0, "there is nothing more"

@@ -15,7 +15,7 @@ FAR_MS = 100 * TICK_MS
 
 
 class Spouts:
-    """What the spouts make of the notices: the first outcome of a root that they hold counts, others are ignored."""
+    """The outcomes at the spouts: the first one of a root that they hold counts, others are ignored."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -90,32 +90,32 @@ def test_kills_change_no_outcome(faults: bool) -> None:
 
 def test_outcomes_of_committed_records_are_not_sent_again() -> None:
     log, fold = Log(), new_fold()
-    log.say(inits=[(1, 5), (2, 6), (3, 7)])
-    log.say(acks=[(1, 5)], fails=[2])
-    log.say(inits=[(4, 8)])
+    log.send(inits=[(1, 5), (2, 6), (3, 7)])
+    log.send(acks=[(1, 5)], fails=[2])
+    log.send(inits=[(4, 8)])
     fold.apply(log.records)
     progress = fold.progress
     assert progress.offset == 3
 
     again = PartitionFold(0, 1, SETTINGS, Progress(progress.offset, 0, progress.clock_ms))
     assert outcomes(again.apply(log.records)) == []
-    assert outcomes(again.apply([log.say(acks=[(4, 8)])])) == [(again.ledger.spout(1), 4, "ack")]
+    assert outcomes(again.apply([log.send(acks=[(4, 8)])])) == [(again.ledger.spout(1), 4, "ack")]
 
 
 def test_a_new_owner_sends_expiries_again() -> None:
     """The idle clock had moved on when a broker whose clock is behind appended an init: only then was it born there."""
     log, fold = Log(), new_fold()
-    fold.apply([log.say(inits=[(1, 1)]), log.say(acks=[(1, 1)])])
+    fold.apply([log.send(inits=[(1, 1)]), log.send(acks=[(1, 1)])])
     early = log.now_ms
     log.tick(30)
     fold.advance(log.now_ms)
     late_clock, log.now_ms = log.now_ms, early
-    fold.apply([log.say(inits=[(2, 2)])])
+    fold.apply([log.send(inits=[(2, 2)])])
     log.now_ms = late_clock + 10
-    fold.apply([log.say(writer="c/0")])
+    fold.apply([log.send(writer="c/0")])
     progress = fold.progress
     again = PartitionFold(0, 1, SETTINGS, Progress(progress.offset, 0, progress.clock_ms))
-    notified = outcomes(again.apply([*log.records, log.say(acks=[(2, 2)])]))
+    notified = outcomes(again.apply([*log.records, log.send(acks=[(2, 2)])]))
     assert [(root, outcome) for _, root, outcome in notified] == [(2, "timeout")]
     assert [outcome for _, _, outcome in outcomes(fold.apply(log.records[-1:]))] == ["ack"]
 
@@ -140,16 +140,16 @@ def test_a_broker_whose_clock_steps_back_leaves_no_tree_without_an_outcome() -> 
 def test_a_rebuild_begins_a_tick_before_the_oldest_open_tree() -> None:
     log, fold = Log(), new_fold()
     for root in range(1, 9):
-        log.say(inits=[(root, root)])
+        log.send(inits=[(root, root)])
         if root != 5:
-            log.say(acks=[(root, root)])
+            log.send(acks=[(root, root)])
         log.tick()
         fold.apply(log.records[fold.position :])
         if root > 5:
-            fold.apply([log.say(writer="r/0", resets=[5])])
+            fold.apply([log.send(writer="r/0", resets=[5])])
     oldest = next(r.offset for r in log.records if r.append_ms == START_MS + 3 * TICK_MS)
     assert fold.progress.rebuild_from == oldest
-    fold.apply([log.say(acks=[(5, 5)])])
+    fold.apply([log.send(acks=[(5, 5)])])
     assert fold.progress.rebuild_from > oldest
 
 
@@ -165,7 +165,7 @@ def test_an_offset_without_our_metadata_is_where_the_fold_begins() -> None:
 
 def test_a_batch_of_another_version_stops_the_fold_and_is_no_dead_letter() -> None:
     log, fold = Log(), new_fold()
-    log.say(inits=[(1, 5)])
+    log.send(inits=[(1, 5)])
     log.append_bytes(b"\xc3\x01another-" + bytes(50))
     with pytest.raises(UnsupportedVersionError, match=r"offset 1 of ack partition 0 .* upgrade the reader"):
         fold.apply(log.records)
@@ -199,5 +199,5 @@ def test_a_recreated_log_ends_the_rebuild() -> None:
     assert outcomes(fold.advance(START_MS)) == []
     assert not fold.rebuilding
     log = Log(START_MS + 1)
-    records = [LogRecord(5, log.now_ms, log.say(inits=[(1, 0)]).value)]
+    records = [LogRecord(5, log.now_ms, log.send(inits=[(1, 0)]).value)]
     assert [outcome for _, _, outcome in outcomes(fold.apply(records))] == ["ack"]

@@ -11,9 +11,9 @@ from tuple_tree.messages import FailReason
 
 def test_the_message_of_a_fail_survives_an_earlier_outcome() -> None:
     log = Log()
-    log.say(inits=[(1, 5)], acks=[(1, 5)])
-    log.say(fails=[1], message="too late")
-    log.say(inits=[(1, 7)])
+    log.send(inits=[(1, 5)], acks=[(1, 5)])
+    log.send(fails=[1], message="too late")
+    log.send(inits=[(1, 7)])
     notified = new_fold().apply(log.records).outcomes[SPOUT]
     assert ([roots.tolist() for roots in notified.acked], notified.failed) == (
         [[1]],

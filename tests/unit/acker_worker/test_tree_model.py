@@ -120,7 +120,7 @@ class Trees(RuleBasedStateMachine):
         entries = {
             kind: [(root, val) for k, root, val in batch if k == kind] for kind in ("init", "ack", "fail", "reset")
         }
-        record = self.log.say(
+        record = self.log.send(
             writer=writer,
             inits=entries["init"],
             acks=entries["ack"],
@@ -142,7 +142,7 @@ class Trees(RuleBasedStateMachine):
     @precondition(lambda self: self.delivered)
     @rule()
     def repeat(self) -> None:
-        """The same batch again: recognised, so nothing may change."""
+        """The same batch again: recognised as a repeat, so there is no effect."""
         before = self.fold.counters.repeated_batches
         value = self.random.choice(self.delivered).value
         assert outcomes(self.fold.apply([self.log.append_bytes(value)])) == []
@@ -158,7 +158,7 @@ class Trees(RuleBasedStateMachine):
             for tree in self._trees_of(tuple_):
                 tree.disturbed = True
         acks = [pair for tuple_ in again for pair in ack_vals(tuple_)]
-        self._apply(self.log.say(writer="again/0", session=self.random.randbytes(16), acks=acks))
+        self._apply(self.log.send(writer="again/0", session=self.random.randbytes(16), acks=acks))
 
     @rule(ticks=st.integers(1, 4))
     def tick(self, ticks: int) -> None:

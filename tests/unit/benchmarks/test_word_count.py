@@ -1,4 +1,4 @@
-"""The word count's plain count, the steady part of a round, and what is made of its rows."""
+"""The word count's plain count, the steady part of a round, and the figures of its rows."""
 
 from collections import Counter
 

@@ -71,7 +71,7 @@ class RunningAcker:
         return "".join([*self.out, *self.err])
 
     def wait_for(self, text: str) -> None:
-        """Waits until the text stands in its output."""
+        """Waits until the text is in its output."""
         self.wait_until(lambda: text in self.output, repr(text))
 
     def wait_for_output(self) -> None:
@@ -159,7 +159,7 @@ def call_acker(
 
 
 def json_of(run: Run) -> Any:
-    """The JSON of a command that did what it was to do."""
+    """The JSON of a successful command."""
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 

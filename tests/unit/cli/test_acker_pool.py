@@ -1,4 +1,4 @@
-"""What several acker workers did together."""
+"""The sum of several acker workers' statistics."""
 
 from acker_cli.processes.acker_pool import summed
 from acker_worker.stats import PartitionStats, WorkerStats

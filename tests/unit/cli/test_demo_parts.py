@@ -107,7 +107,7 @@ def test_verify_succeeds_only_if_all_lines_are_acked_and_counts_match() -> None:
 
 
 class World:
-    """A clock that moves when the verification pauses, and the word count that goes on meanwhile."""
+    """A clock that advances when the verification pauses, and the word count, which continues."""
 
     def __init__(self, directory: Path, *lines: int) -> None:
         directory.mkdir()

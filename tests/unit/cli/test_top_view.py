@@ -1,4 +1,4 @@
-"""A topology's figures fit 80 columns, and what is wrong is seen."""
+"""A topology's figures fit 80 columns, with errors."""
 
 import io
 from typing import Any

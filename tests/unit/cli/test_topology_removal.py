@@ -1,4 +1,4 @@
-"""What of a topology is left on a cluster is found by its manifest, and by names."""
+"""The topics and groups of a topology on a cluster are found by its manifest, and by names."""
 
 from acker_cli.cluster.removal import Remains, remains_of
 from tests.unit.acker_worker.test_served import manifest_of

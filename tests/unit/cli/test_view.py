@@ -1,4 +1,4 @@
-"""Snapshots in words and as a table, and progress of what takes a while."""
+"""Snapshots as text and as a table, and progress of long requests."""
 
 import io
 

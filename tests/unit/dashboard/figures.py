@@ -118,7 +118,7 @@ def tree(root: int) -> dict[str, Any]:
 
 
 class Figures:
-    """Figures that change when a test says so."""
+    """Figures that a test changes."""
 
     def __init__(self) -> None:
         self.names = ["words"]

@@ -1,4 +1,4 @@
-"""Who may look at the dashboard: over HTTP, as a browser or an attacker would ask."""
+"""Access to the dashboard over HTTP, with the requests of a browser and of an attacker."""
 
 import ssl
 from collections.abc import Iterator

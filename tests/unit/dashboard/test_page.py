@@ -34,7 +34,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 def state(page: Page, name: str) -> str:
-    """Waits for a state of the page, and gives what it says."""
+    """Waits for a state of the page, and returns its text."""
     page.wait_for_selector(f"#status[data-state={name}]")
     return page.locator("#status").inner_text()
 

@@ -1,4 +1,4 @@
-"""What the dashboard answers, and how it begins and ends."""
+"""The responses of the dashboard, its start and its end."""
 
 import re
 import threading
@@ -141,7 +141,7 @@ def test_the_publisher_ends_immediately_without_an_answer(figures: Figures) -> N
 
 
 def test_the_page_fetches_and_runs_only_its_own_files(served: DashboardServer) -> None:
-    """It names no other host and has no inline code, so nothing leaves the machine even without a policy."""
+    """The page names no other host and has no inline code, so it sends no data elsewhere even without a policy."""
     kinds = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
     files = [*pages.STATIC.iterdir()]
     assert len(files) >= 8

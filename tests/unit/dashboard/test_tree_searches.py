@@ -19,7 +19,7 @@ COMMAND = f"acker trace {ROOT:016x} --topology words"
 
 
 class Reader:
-    """Stands in for the reader of Kafka."""
+    """Replaces the reader of Kafka."""
 
     now_ms = 1_000_000
     usual_since_ms = 400_000

@@ -1,4 +1,4 @@
-"""Tuple trees as a topology makes them, with the SDK's own rules for edges, and what is true of each tuple."""
+"""Tuple trees as a topology makes them, by the SDK's own rules for edges, and the expected state of each tuple."""
 
 import random
 from dataclasses import dataclass, field
@@ -66,7 +66,7 @@ class Forest:
             edge = self.id()
             val ^= edge
             born.append(self._grow(bolt, task, "lines", {root: edge}, ()))
-        self.say(root, "init", "lines/0", val, SPOUT)
+        self.add_entry(root, "init", "lines/0", val, SPOUT)
         return born
 
     def emit(self, parents: tuple[int, ...], bolt: str, task: int) -> int:
@@ -77,9 +77,9 @@ class Forest:
         grown = self.tuples[at]
         grown.acked = True
         for root, val in ack_vals(grown):
-            self.say(root, "ack", f"{grown.bolt}/{grown.task}", val)
+            self.add_entry(root, "ack", f"{grown.bolt}/{grown.task}", val)
 
-    def say(self, root: int, kind: str, writer: str, val: int = 0, spout: SpoutAddress | None = None) -> None:
+    def add_entry(self, root: int, kind: str, writer: str, val: int = 0, spout: SpoutAddress | None = None) -> None:
         self.log += 1
         assert kind in ("init", "ack", "fail")
         self.entries[root].append(
@@ -87,7 +87,7 @@ class Forest:
         )
 
     def records(self, root: int, *, failed: FailReason | None = None, acked: bool = False) -> RootRecords:
-        """What is found of a root, in a random order."""
+        """The records of a root, in a random order."""
         found = RootRecords(root)
         found.deliveries = [grown.delivery(root) for grown in self.tuples if root in grown.edges]
         found.entries = list(self.entries[root])

@@ -1,4 +1,4 @@
-"""The parts of a trace: moments, root ids, and what batches say of a root."""
+"""The parts of a trace: moments, root ids, and the entries of a root in batches."""
 
 from datetime import datetime
 from typing import Any

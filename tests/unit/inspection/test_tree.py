@@ -1,4 +1,4 @@
-"""Trees are put together from their records, in whatever order these come."""
+"""Trees are built from their records, in any order."""
 
 import random
 from dataclasses import replace
@@ -40,7 +40,7 @@ def parents_in(tree: Tree, node: Node) -> set[tuple[str, int, int]]:
 
 
 def assert_true_of(forest: Forest, tree: Tree) -> None:
-    """Whatever the tree says is so, and nothing is left out."""
+    """The tree is right and complete."""
     assert len(tree.nodes) == len(forest.of(tree.root))
     assert not tree.unexplained
     for node in tree.nodes:
@@ -121,7 +121,7 @@ def test_a_lane_acks_a_micro_batch_with_one_entry(seed: int) -> None:
     for line in lines:
         val ^= forest.tuples[line].edges[ROOT] ^ forest.tuples[line].out
         forest.tuples[line].acked = True
-    forest.say(ROOT, "ack", "split/spark-0", val)
+    forest.add_entry(ROOT, "ack", "split/spark-0", val)
     tree = build_tree(forest.records(ROOT))
     assert {node.delivery.bolt for node in tree.having(State.OPEN)} == {"count"}
     assert all(len(node.parents) == 3 for node in tree.nodes if node.delivery.bolt == "count")
@@ -209,16 +209,16 @@ def test_a_trace_of_incomplete_records_is_never_false(
 
 
 def created(forest: Forest) -> set[int]:
-    """The edges of the spout's tuples: what the promise of the tree begins with."""
+    """The edges of the spout's tuples."""
     return {grown.edges[ROOT] for grown in forest.tuples if not grown.parents}
 
 
 def test_without_a_notice_the_order_in_the_log_decides_as_it_does_in_the_acker() -> None:
-    """The notice may be deleted, or no acker be at work; what comes after the outcome changes nothing."""
+    """The notice may be deleted, or no acker run; entries after the outcome change nothing."""
     forest = Forest(3, (ROOT,))
     (line,) = forest.begin(ROOT, "split", 1)
     forest.ack(line)
-    forest.say(ROOT, "fail", "split/0")
+    forest.add_entry(ROOT, "fail", "split/0")
     by_kind: dict[str, LogEntry] = {entry.kind: entry for entry in forest.entries[ROOT]}
     for order, status in {
         ("init", "fail", "ack"): Status.FAILED,

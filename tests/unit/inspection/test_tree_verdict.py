@@ -15,7 +15,7 @@ def test_the_verdict_on_a_failed_tree_has_the_reason_and_the_open_tuple() -> Non
         f"failed, timeout: 1 of 4 tuples, `count` task 1 has done all before offset {open_.offset}, but not that "
         f"(offset {open_.offset})"
     )
-    forest.say(ROOT, "fail", "count/1")
+    forest.add_entry(ROOT, "fail", "count/1")
     failed = build_tree(forest.records(ROOT))
     assert (failed.status, failed.reason) == (Status.FAILED, FailReason.FAILED)
     not_acked = "failed, by count/1 (no): 1 of 4 tuples, `count` task 1 has not acked offset"
@@ -26,7 +26,7 @@ def test_the_verdict_on_a_failed_tree_has_the_reason_and_the_open_tuple() -> Non
 
 
 def test_a_task_that_acked_later_tuples_is_not_behind() -> None:
-    """A group's offset stands at the first tuple that was forgotten, so all later ones seem to be behind."""
+    """A group's offset is that of the first tuple without an ack, so all later ones seem to be unread."""
     forest = Forest(3, (ROOT,))
     line_of_words(forest, 5, stuck=1)
     open_, later = forest.tuples[2].offset, forest.tuples[5].offset

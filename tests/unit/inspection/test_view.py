@@ -1,4 +1,4 @@
-"""What a reader of the stats makes of them: rates, processes that come and go, the history."""
+"""The view of the stats: rates, processes that start and end, the history."""
 
 import json
 from collections.abc import Iterable

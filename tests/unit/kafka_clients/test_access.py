@@ -1,4 +1,4 @@
-"""What each role needs; that it suffices, and that nothing less does, is tested on a broker."""
+"""The ACLs of each role; tests on a broker check that they are sufficient and necessary."""
 
 from kafka_clients.access import (
     CLUSTER,

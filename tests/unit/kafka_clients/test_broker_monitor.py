@@ -1,4 +1,4 @@
-"""What a client's statistics say of the brokers that it knows."""
+"""The brokers in a client's statistics."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The statistics that a process sends, and that the process goes on if it cannot send them."""
+"""The statistics that a process sends; the process continues if it cannot send them."""
 
 import logging
 from collections.abc import Callable

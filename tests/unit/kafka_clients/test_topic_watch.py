@@ -11,7 +11,7 @@ from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
 
 
 class Brokers:
-    """Answers when the test says so."""
+    """Answers when the test calls `answer`."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Future[Any]]] = []
@@ -33,7 +33,7 @@ class Brokers:
             future.set_exception(KafkaException(KafkaError(code)))
 
     def round(self, acks: str | None, tuples: str | None = "2") -> tuple[str, str] | None:
-        """What the watch says of these answers to its next question."""
+        """The result of the watch for these answers to its next request."""
         now = next(self._now)
         assert self.watch.look(now) is None
         for answer, value in zip(self.asked[-1].values(), (acks, tuples), strict=True):

@@ -1,4 +1,4 @@
-"""A bolt's task in the middle of a topology, and what it is fed."""
+"""A bolt's task in the middle of a topology, and its inputs."""
 
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ class Lines(Spout):
     streams = (declare({"line": str}), declare({"n": int}, name="numbers", codec="json"))
 
     def next_tuple(self) -> None:
-        """Has nothing to emit."""
+        """Emits nothing."""
 
 
 class Manual(Bolt):

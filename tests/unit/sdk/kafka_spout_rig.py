@@ -54,7 +54,7 @@ class Rig:
         self.spout = self.spouts[-1]
 
     def work(self, seconds: float = 0.0) -> None:
-        """What the loop does, until nothing more is emitted."""
+        """Runs the steps of the loop until no more is emitted."""
         self.clock.advance(seconds)
         for _ in range(4):  # it emits; it begins to read by position, reads, emits
             self.task.tick(self.clock())

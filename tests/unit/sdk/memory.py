@@ -49,7 +49,7 @@ class Sent:
 
 @dataclass
 class MemorySink:
-    """Keeps what is sent; reported records count as delivered at once unless `holds_back`."""
+    """Keeps sent records; reported ones count as delivered immediately unless `holds_back`."""
 
     holds_back: bool = False
     tuples: list[Sent] = field(default_factory=list)
@@ -184,14 +184,14 @@ class Bench:
         return MemoryRecord(topic, task, offset, payload, headers)
 
     def inbox(self, sent: Sent) -> MemoryRecord:
-        """What was sent to a bolt, as its task reads it."""
+        """The records sent to a bolt, as its task reads them."""
         offset = self._offsets[sent.topic, sent.partition]
         self._offsets[sent.topic, sent.partition] += 1
         return MemoryRecord(sent.topic, sent.partition, offset, sent.value, sent.headers, sent.key)
 
 
 def made(instances: list[Any], cls: Callable[[], Any]) -> Callable[[], Any]:
-    """A factory that keeps what it makes."""
+    """A factory that keeps its objects."""
 
     def make() -> Any:
         instances.append(cls())

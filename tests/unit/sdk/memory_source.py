@@ -11,7 +11,7 @@ from tuple_tree.positions import MAX_PARTITIONS, Position, position_of, topic_ke
 
 
 class MemoryTopics:
-    """Topics with any offsets, and what a group has committed."""
+    """Topics with any offsets, and the committed offsets of a group."""
 
     def __init__(self, **partitions: int) -> None:
         self.logs: dict[SourcePartition, dict[int, MemoryRecord]] = {
@@ -24,7 +24,7 @@ class MemoryTopics:
         self.refuses_commits = False
 
     def create_again(self) -> None:
-        """Deletes all topics, what the group has committed for them too, and creates them again."""
+        """Deletes all topics and the committed offsets of the group, and creates them again."""
         self.logs = {at: {} for at in self.logs}
         self.first.clear()
         self.commits.clear()
@@ -34,7 +34,7 @@ class MemoryTopics:
         return f"{topic}-{self.generation}"
 
     def position(self, root: int, spout: int, partitions: int = 2) -> Position:
-        """Where the message of a root lies; partition is the number in positional roots."""
+        """The position of a root's message; the partition is the number in positional roots."""
         topics = dict.fromkeys(at.topic for at in self.logs)
         share = MAX_PARTITIONS // len(topics)
         (found,) = (

@@ -43,7 +43,7 @@ class Lines(Spout):
     streams = (declare({"line": str, "n": int}), declare(["raw"], name="raw", codec="bytes"))
 
     def next_tuple(self) -> None:
-        """Has nothing to emit."""
+        """Emits nothing."""
 
 
 class Columns(ArrowBolt):

@@ -1,4 +1,4 @@
-"""A bolt in coroutines: many inputs at a time, each settled in the task's thread, and what a commit covers."""
+"""A bolt in coroutines: many inputs at a time, each settled in the task's thread, and the inputs of a commit."""
 
 import asyncio
 import threading
@@ -32,7 +32,7 @@ from tuple_tree.payloads import encode_tuples, payload_codec
 
 
 class Waits(AsyncBolt):
-    """Each line waits until the test lets it go; what it says then is what becomes of it."""
+    """Each line waits until the test releases it, with its outcome."""
 
     streams = (declare({"word": str}), declare(["raw"], name="raw", codec="bytes"))
     concurrency = 3
@@ -151,7 +151,7 @@ def test_concurrency_limits_running_inputs() -> None:
 
 
 def test_with_exactly_once_records_are_settled_whole_and_in_order() -> None:
-    """So that whatever is committed, what lies behind it has had no effect."""
+    """Inputs after the committed offset have had no effect."""
     with running("exactly_once") as (bench, task, bolt):
         feed(bench, task, "a", "b")
         let_go(bench, task, bolt, "b")

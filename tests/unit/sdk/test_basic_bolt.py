@@ -23,7 +23,7 @@ class Lines(Spout):
     streams = (LINES,)
 
     def next_tuple(self) -> None:
-        """Has nothing to emit."""
+        """Emits nothing."""
 
 
 class Sink(Bolt):

@@ -1,4 +1,4 @@
-"""How a bolt behaves: ticks, batches, and what becomes of exceptions."""
+"""Ticks, batches and exceptions of a bolt."""
 
 import logging
 from collections.abc import Sequence

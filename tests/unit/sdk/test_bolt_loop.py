@@ -1,4 +1,4 @@
-"""A bolt's loop on a consumer whose answers the test chooses: what it reads at once, commits, and gives back."""
+"""A bolt's loop on a consumer whose answers the test chooses: reads, commits, and revoked partitions."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ class Message(MemoryRecord):
 
 
 class Consumer:
-    """Has partition 0 from its first read on; as many records are there for a read as `there` says."""
+    """Has partition 0 from its first read on, with `there` records a read."""
 
     def __init__(self, there: Sequence[int] = (), errors: Sequence[int] = (), rows: int = 1) -> None:
         self.there = [*there]
@@ -108,7 +108,7 @@ class Consumer:
 
 
 class Regrouping(Consumer):
-    """Takes its partition away while a read is executed, and gives it back a read later, from what is committed."""
+    """Revokes its partition while a read is executed, and assigns it a read later, from the committed offset."""
 
     calls = 0
 
@@ -168,7 +168,7 @@ class WorksInBatches(BatchBolt):
 
 
 class Rig:
-    """A loop that ends when `stopping` says so, or when its consumer has no more records."""
+    """A loop that ends when `stopping` returns true, or when its consumer has no more records."""
 
     def __init__(
         self,

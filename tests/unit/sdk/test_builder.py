@@ -1,4 +1,4 @@
-"""What can be wrong with a topology is found when it is built, and the message says what to do."""
+"""`build()` rejects invalid topologies, with the remedy."""
 
 import re
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class Lines(Spout):
     )
 
     def next_tuple(self) -> None:
-        """Has nothing to emit."""
+        """Emits nothing."""
 
 
 class Split(BasicBolt):

@@ -1,4 +1,4 @@
-"""Emitting: which tasks receive a tuple, what `emit` returns, and what it refuses."""
+"""Emitting: the receiving tasks, the result of `emit`, and invalid emits."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ class Wide(Spout):
         self.collector = collector
 
     def next_tuple(self) -> None:
-        """Has nothing to emit."""
+        """Emits nothing."""
 
 
 class Odd(CustomGrouping):

@@ -13,19 +13,19 @@ def test_an_input_older_than_any_tree_is_settled_counted_and_logged(caplog: pyte
     builder = TopologyBuilder("forgetful", message_timeout=2, max_tree_age=10, pack_tuples=1)
     messages, _ = alone(builder, Hold("forgotten"))
     for word in ("a", "forgotten", "b", "c"):
-        messages.say(word)
+        messages.add(word)
     with SimulatedCluster(builder.build()) as cluster:
         cluster.advance(11)
         assert messages.failed_ids == ["forgotten"]
-        assert cluster.committed("does") == {0: 1}
-        stats = cluster.stats("does")
+        assert cluster.committed("bolt") == {0: 1}
+        stats = cluster.stats("bolt")
         assert stats.oldest_input == "forgetful.tuples.does[0] offset 1"
         assert 10 <= stats.oldest_input_seconds <= 11
         with caplog.at_level(logging.ERROR, "spout_sdk"):
             cluster.advance(3)
-        assert cluster.committed("does") == {0: 4}
-        assert cluster.stats("does").counters == {"expired inputs": 1}
-        assert (cluster.stats("does").pending, cluster.stats("does").oldest_input) == (0, "")
+        assert cluster.committed("bolt") == {0: 4}
+        assert cluster.stats("bolt").counters == {"expired inputs": 1}
+        assert (cluster.stats("bolt").pending, cluster.stats("bolt").oldest_input) == (0, "")
     (record,) = caplog.records
     assert "1 inputs of forgetful.tuples.does[0] were neither acked nor failed" in record.getMessage()
     assert "the first at offset 1." in record.getMessage()

@@ -1,4 +1,4 @@
-"""Hooks and latencies: what a task reports of itself."""
+"""Hooks and latencies of a task."""
 
 from collections import Counter
 from typing import Any

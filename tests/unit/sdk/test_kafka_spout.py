@@ -1,4 +1,4 @@
-"""A Kafka spout's task: what is committed in each mode, which partitions it reads, and where it begins."""
+"""A Kafka spout's task: committed offsets in each mode, its partitions, and its first offsets."""
 
 from typing import Any
 

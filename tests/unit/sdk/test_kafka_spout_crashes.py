@@ -34,7 +34,7 @@ At = tuple[int, int]
 
 @dataclass(eq=False)
 class Work:
-    """A tuple in an inbox; `runs` is what each execution of it that was acked has emitted."""
+    """A tuple in an inbox; `runs` has the children of each acked execution."""
 
     root: int
     edge: int
@@ -82,7 +82,7 @@ class Run:
         return 1_700_000_000_000 + int(self.rig.clock() * 1000)
 
     def take(self, share: float) -> None:
-        """Kafka takes some of what was sent, in order, the ack batches as well."""
+        """Kafka appends some of the sent records, in order, ack batches as well."""
         sink = self.rig.bench.sink
         for sent in sink.tuples[self.taken :]:
             if self.rng.random() >= share:
@@ -107,16 +107,16 @@ class Run:
         sent.deliver()
 
     def lose(self) -> None:
-        """What was on its way is gone."""
+        """Records in flight are lost."""
         self.taken = len(self.rig.bench.sink.tuples)
         self.reported = len(self.rig.bench.sink.reported)
 
     def fold(self, partition: int, value: bytes) -> None:
         record = LogRecord(self.offsets[partition], self.now_ms, value)
         self.offsets[partition] += 1
-        self.tell(self.folds[partition].apply([record]))
+        self.check_outcomes(self.folds[partition].apply([record]))
 
-    def tell(self, step: Step) -> None:
+    def check_outcomes(self, step: Step) -> None:
         for notified in step.outcomes.values():
             for roots in notified.acked:
                 for root in roots.tolist():
@@ -129,12 +129,12 @@ class Run:
         return position.partition, position.offset
 
     def bolt(self) -> None:
-        """Processes a tuple, with what may happen then."""
+        """Processes a tuple, with possible faults."""
         if not self.inbox:
             return
         work = self.inbox.pop(self.rng.randrange(min(30, len(self.inbox))))
         if self.rng.random() < 0.1:
-            self.say(work.root, None)
+            self.send_ack(work.root, None)
             return
         val, children = work.edge, []
         for _ in range(self.rng.randrange(3) if work.depth < 2 else 0):
@@ -148,9 +148,9 @@ class Run:
             self.inbox.append(work)
         if self.trees[work.root].is_done:
             self.processed.add(self.at(work.root))
-        self.say(work.root, val)
+        self.send_ack(work.root, val)
 
-    def say(self, root: int, val: int | None) -> None:
+    def send_ack(self, root: int, val: int | None) -> None:
         self.sequence += 1
         batch = AckBatch(writer="see/0", session=bytes(16), sequence=self.sequence)
         if val is None:
@@ -187,7 +187,7 @@ class Run:
         self.take(1.0)
 
     def run_zombie(self) -> None:
-        """What a zombie does has no effect."""
+        """A zombie has no effect."""
         if self.zombie is not None:
             self.zombie.tick(self.rig.clock())
             self.zombie.emit(2)
@@ -198,7 +198,7 @@ class Run:
     def advance(self, seconds: float) -> None:
         self.rig.clock.advance(seconds)
         for fold in self.folds:
-            self.tell(fold.advance(self.now_ms))
+            self.check_outcomes(fold.advance(self.now_ms))
 
     def check(self) -> None:
         for at, log in self.rig.topics.logs.items():

@@ -1,4 +1,4 @@
-"""A Kafka spout's task: what is delivered again, under which root, and until when; what limits it."""
+"""A Kafka spout's task: replays, their roots and their end; limits."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Without `max_retries` a message is retried until it is acked; only what is declared invalid is set aside."""
+"""Without `max_retries` a message is retried until it is acked; only invalid ones become dead letters."""
 
 from spout_sdk import (
     BasicBolt,
@@ -18,7 +18,7 @@ class Outage:
     def __init__(self) -> None:
         self.over = False
 
-    def ask(self) -> None:
+    def connect(self) -> None:
         if not self.over:
             raise ConnectionError("the database is away")
 
@@ -27,7 +27,7 @@ class Store(BasicBolt):
     outage = Outage()
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        self.outage.ask()
+        self.outage.connect()
 
 
 def test_an_outage_of_ten_minutes_drops_no_message() -> None:
@@ -53,7 +53,7 @@ def test_an_exception_in_translate_is_retried_unless_the_message_is_declared_inv
         value = (record.value() or b"").decode()
         if value == "invalid":
             raise InvalidMessageError("no such customer")
-        outage.ask()
+        outage.connect()
         return (value,)
 
     Store.outage = Outage()

@@ -1,4 +1,4 @@
-"""Packs: what is emitted is what is read, whatever its size and anchors, and what is not sent fails its trees."""
+"""Packs: tuples of any size and anchors are read as they were emitted, and unsent ones fail their trees."""
 
 import random
 from collections import defaultdict
@@ -42,7 +42,7 @@ class Rig:
         self.packer.add(self.packs[task], self.codec.row(values), edges, b"key", trace_context or [])
 
     def read(self) -> dict[int, list[tuple[Any, Edges, Headers]]]:
-        """Task → values, edges and trace context of what was sent."""
+        """Task → values, edges and trace context of sent tuples."""
         found = defaultdict(list)
         for sent in self.sink.tuples:
             context = [header for header in sent.headers if header[0] == "traceparent"]

@@ -51,7 +51,7 @@ RATE = 300
 
 
 def acked_a_second(limit: PendingLimit) -> list[int]:
-    """A topology that comes back to a queue of failed trees, with a spout that replays what times out."""
+    """A topology with a queue of failed trees, and a spout that replays those that time out."""
     queue: deque[tuple[int, float]] = deque((-1, 0.0) for _ in range(20_000))
     pending: dict[int, float] = {}
     tree, acked = 0, []

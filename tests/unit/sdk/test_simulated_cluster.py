@@ -1,4 +1,4 @@
-"""The testing kit itself: what a simulated cluster does, shows and refuses."""
+"""The testing kit itself: the behaviour, results and errors of a simulated cluster."""
 
 import subprocess
 import sys

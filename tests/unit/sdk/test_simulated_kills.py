@@ -1,4 +1,4 @@
-"""What dies and pauses in a simulated cluster."""
+"""Kills and pauses in a simulated cluster."""
 
 from typing import Any
 

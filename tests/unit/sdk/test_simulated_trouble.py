@@ -1,4 +1,4 @@
-"""Random trouble on a simulated cluster: whatever dies, an acked message was processed, and every message is acked."""
+"""Random faults on a simulated cluster: every acked message was processed, and every message is acked."""
 
 import random
 from collections.abc import Callable
@@ -33,7 +33,7 @@ BOLTS = ("branch", "pair", "leaf")
 
 
 class Story:
-    """What happened outside of the topology, where no kill reaches."""
+    """Effects outside of the topology, which survive kills."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance

@@ -30,7 +30,7 @@ from tuple_tree.manifest import Guarantee
 
 
 class Scripted(Spout):
-    """Emits what is in `todo`: values, and a message id or None."""
+    """Emits the entries of `todo`: values, and a message id or None."""
 
     streams = (declare({"word": str}), declare({"n": int}, name="lonely"))
 
@@ -202,7 +202,7 @@ class Sliding(WindowedBolt):
 @pytest.mark.parametrize("windows", [False, True])
 @pytest.mark.parametrize("grouping", ["shuffle", "all"])
 def test_no_tuple_is_sent_before_the_init_of_its_tree_if_a_bolt_acks_ahead(grouping: str, windows: bool) -> None:
-    """Or what such a bolt sends first could expire, and its last entry complete the tree."""
+    """Otherwise the first entry of such a bolt could expire, and its last entry complete the tree."""
     spouts: list[Any] = []
     guarantee: Guarantee = "exactly_once" if windows else "at_least_once"
     builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=2, max_spout_pending=20_000)

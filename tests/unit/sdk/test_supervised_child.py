@@ -1,4 +1,4 @@
-"""What a supervisor notices: the end of a process whose pipe a grandchild keeps open, and a crash of its own."""
+"""A supervisor detects the end of a process whose pipe a grandchild keeps open, and its own crash."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a task executes, and for how long, is counted whichever way it is executed."""
+"""The executed tuples of a task and their time are counted in every way of execution."""
 
 import math
 from typing import Any
@@ -19,7 +19,7 @@ class Rows(Spout):
     streams = (ROWS,)
 
     def next_tuple(self) -> None:
-        """Has nothing to emit."""
+        """Emits nothing."""
 
 
 class Slow:

@@ -1,4 +1,4 @@
-"""Windows that cannot work are refused when the topology is built, and the message says what to change."""
+"""`build()` rejects invalid windows, with the change to make."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""Windows as a fold: by event time against their definition, and the same whatever is read again."""
+"""Windows as a fold: by event time against their definition, and unchanged by inputs that are read again."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ Calls = list[tuple[str, Any]]
 
 @dataclass
 class Effects:
-    """Writes down what a fold does; a window is what it holds, and where it ends."""
+    """Records the events of a fold; a window is its tuples and its end."""
 
     calls: Calls = field(default_factory=list)
     skipped: list[int] = field(default_factory=list)
@@ -164,7 +164,7 @@ STEPS = st.lists(st.sampled_from(["take", "take", "take", "commit", "commit and 
 
 
 def replayed(spec: WindowSpec, times: list[int], steps: list[str], streams: int) -> tuple[Calls, list[Tuple]]:
-    """What is committed in the end, and the tuples as they were read last, of a task that crashes now and then."""
+    """The final commit, and the tuples as they were read last, of a task that crashes sometimes."""
     committed: Calls = []
     offset, progress, at, now = 10, "", 0, 0
     tuples, effects = tuples_of(times, streams), Effects()

@@ -1,4 +1,4 @@
-"""A windowed bolt's task, driven record by record without Kafka: what is emitted, acked, failed and committable."""
+"""A windowed bolt's task, driven record by record without Kafka: emits, acks, fails and offsets to commit."""
 
 import random
 from collections import defaultdict

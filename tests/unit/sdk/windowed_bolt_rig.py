@@ -17,11 +17,11 @@ class Numbers(Spout):
     streams = (declare({"n": int}), declare({"n": int}, name="others"))
 
     def next_tuple(self) -> None:
-        """Has nothing to emit."""
+        """Emits nothing."""
 
 
 class Total(WindowedBolt):
-    """Emits what each window adds up to; the tests may change how it emits, and when it raises."""
+    """Emits the sum of each window; the tests may change how it emits, and when it raises."""
 
     streams = (declare({"total": int}), declare({"n": int}, name="each"))
 

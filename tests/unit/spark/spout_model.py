@@ -80,7 +80,7 @@ class Copy:
 
 
 class Trees:
-    """Bolts that execute tuples of the spout, and the plain truth of what was processed."""
+    """Bolts that execute tuples of the spout, and the set of processed tuples."""
 
     def __init__(self, log: Log, rng: random.Random) -> None:
         self.log = log
@@ -147,7 +147,7 @@ Step = tuple[str, Any]
 
 
 def attempt(values: Sequence[bytes], rng: random.Random) -> list[Step]:
-    """What one attempt of a task does, in its order; tuples of a write are delivered in any."""
+    """The steps of one attempt of a task, in order; tuples of a write are delivered in any order."""
     steps: list[Step] = []
     task = deliver(lambda records: steps.extend(("init", record) for record in records))
     half = len(values) // 2

@@ -1,4 +1,4 @@
-"""What a driver publishes about its component: the latency of trees, and that an error there ends no query."""
+"""The statistics of a driver: the latency of trees; an error there ends no query."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What the examples in Spark keep by themselves."""
+"""The state of the Spark examples."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The pipe between who submits and the driver."""
+"""The pipe between the command and the driver."""
 
 import threading
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.waiting import eventually
 
 
 def stay(_code: int) -> None:
-    """For what would end the tests."""
+    """For code that would end the tests."""
 
 
 @pytest.fixture

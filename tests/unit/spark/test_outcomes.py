@@ -1,4 +1,4 @@
-"""The books of a spout: what is open, what waits for room, and outcomes that are read before a task has reported."""
+"""The outcomes of a spout: open messages, waits for room, and outcomes that are read before a task's report."""
 
 import threading
 

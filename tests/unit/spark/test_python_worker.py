@@ -1,4 +1,4 @@
-"""What `importlib.invalidate_caches` costs where modules are in archives, and what it still finds."""
+"""The cost of `importlib.invalidate_caches` with modules in archives, and the modules that it finds."""
 
 import importlib
 import importlib.util
@@ -36,7 +36,7 @@ def test_an_archive_is_read_again_when_it_has_changed(archive: Path) -> None:
 
 
 def test_an_archive_is_not_read_again_when_it_has_not_changed(archive: Path) -> None:
-    """Up to 3.11; from 3.12 on Python reads it when something is imported from it, and nothing is changed there."""
+    """Up to Python 3.11; later versions read an archive only for an import, and are not changed."""
     read_changed_archives_only()
     status = archive.stat()
     content = archive.read_bytes()

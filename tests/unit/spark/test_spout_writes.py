@@ -1,4 +1,4 @@
-"""What a spout in Spark writes, without Spark: whatever is tried again, cut off or late, no tree is acked too early."""
+"""The writes of a spout in Spark, without Spark: no retry, interruption or delay acks a tree too early."""
 
 import pickle
 import random

@@ -1,4 +1,4 @@
-"""What `acker spark submit` starts and refuses, and what its driver makes of a topology, without a Spark session."""
+"""The command and the errors of `acker spark submit`, and its driver, without a Spark session."""
 
 import json
 import os

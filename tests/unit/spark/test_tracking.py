@@ -1,4 +1,4 @@
-"""The column `_tracking`: what a row is anchored to, through merges and back."""
+"""The column `_tracking`: the anchors of a row, merged and unmerged."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""What a bolt in Spark writes, without Spark: whatever is repeated, cut off or late, no tree is acked too early."""
+"""The writes of a bolt in Spark, without Spark: no repeat, interruption or delay acks a tree too early."""
 
 import random
 import struct
@@ -98,7 +98,7 @@ def children(rows: Sequence[dict[str, Any]], stream: Stream = WORDS) -> list[tup
 
 @dataclass
 class Log:
-    """An ack log, and what its folds say."""
+    """An ack log, and the outcomes of its folds."""
 
     folds: list[PartitionFold] = field(
         default_factory=lambda: [PartitionFold(partition, PARTITIONS, LEDGER) for partition in range(PARTITIONS)]

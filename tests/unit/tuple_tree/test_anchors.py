@@ -1,4 +1,4 @@
-"""Anchors: the header, the edges of children, and what is acked; `TestTrees` has whole trees of them."""
+"""Anchors: the header, the edges of children, and ack vals; `TestTrees` has whole trees."""
 
 import pytest
 from hypothesis import example, given

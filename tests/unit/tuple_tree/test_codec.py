@@ -79,7 +79,7 @@ def _notice_batches(draw: st.DrawFn) -> NoticeBatch:
 
 
 def _plain(batch: AckBatch | NoticeBatch) -> dict[str, Any]:
-    """The batch with its columns as lists, so that two can be compared; without what travels in headers."""
+    """The batch with its columns as lists, so that two can be compared; without its headers."""
     plain = {name: getattr(batch, name) for name in batch.__slots__ if name != "failed_by"}
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in plain.items()}
 
@@ -104,7 +104,7 @@ def test_a_message_that_is_not_utf8_is_escaped() -> None:
 
 
 def test_the_bolt_that_failed_a_tree_is_in_a_header() -> None:
-    """Not in the batch, whose schema readers of other versions must know."""
+    """Not in the batch, because readers of other versions use its schema."""
     by = ("count/1", "", "a\nb/\udcff")
     headers = notice_headers(NoticeBatch(0, 0, failed_by=by))
     assert failed_by_of(dict(headers), 3) == ("count/1", "", "a b/\\udcff")

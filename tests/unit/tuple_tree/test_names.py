@@ -1,4 +1,4 @@
-"""What may be called what, and how topics and groups are named."""
+"""Valid names, and the names of topics and groups."""
 
 import pytest
 

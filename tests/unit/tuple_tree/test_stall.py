@@ -1,4 +1,4 @@
-"""When work of which nothing is done is noticed."""
+"""When work without progress counts as a stall."""
 
 from tuple_tree.stall import Stall
 

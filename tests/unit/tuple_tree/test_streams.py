@@ -1,4 +1,4 @@
-"""Streams: what may be declared, and how each codec carries values."""
+"""Streams: valid declarations, and the values of each codec."""
 
 import io
 import json

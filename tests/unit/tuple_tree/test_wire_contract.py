@@ -1,4 +1,4 @@
-"""What `schemas/README.md` promises to other languages is what the code does."""
+"""The code keeps the promises of `schemas/README.md` to other languages."""
 
 from pathlib import Path
 from typing import Final

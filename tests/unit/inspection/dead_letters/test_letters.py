@@ -1,4 +1,4 @@
-"""What a dead letter says, which are selected, how bytes are shown, and what can be put back."""
+"""The fields of a dead letter, filters, the display of bytes, and which can be replayed."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Java, the brokers, the clocks, what is published, and all checks together."""
+"""Java, the brokers, the clocks, published manifests, and all checks together."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def test_findings_are_sorted_by_severity_and_shared_ones_listed_once() -> None:
 
 
 def test_a_component_may_have_the_name_of_its_topology() -> None:
-    """What concerns the topology is not about its spout; what names a bolt's inputs is about that bolt."""
+    """Findings about the topology have no component; those about a bolt's inputs have that bolt."""
     named = manifest().model_copy(update={"topology": "lines"})
     of_topology, of_group = (Check("groups", subject).warning("", "") for subject in ("lines", "lines.lines"))
     assert [component_of(each, named) for each in (of_topology, of_group)] == [None, "lines"]

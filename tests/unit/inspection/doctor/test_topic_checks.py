@@ -18,7 +18,7 @@ ACKS, INBOX, NOTICES = "words.acks", "words.tuples.split", "words.notices.lines"
 
 
 def test_topics_that_are_missing_or_of_another_size() -> None:
-    """What may not be described or asked for is a note, and no problem."""
+    """Resources without an ACL are a note, and no problem."""
     facts = topology()
     assert [*check_topics(facts), *check_settings(facts)] == []
     hidden = replace(facts, topics={}, hidden=frozenset(facts.topics))

@@ -1,4 +1,4 @@
-"""`acker otel` against a collector: what arrives, and what is printed where there is none, or no OpenTelemetry."""
+"""`acker otel` against a collector: the received spans, and the errors without a collector or OpenTelemetry."""
 
 import sys
 from pathlib import Path
