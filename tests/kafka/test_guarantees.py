@@ -109,7 +109,7 @@ def test_an_aborted_transaction_is_invisible_and_done_again(world: RealWorld, mo
 @pytest.mark.smoke
 def test_unacked_inputs_at_a_clean_stop_are_read_again(world: RealWorld) -> None:
     hold = Hold("a", "c")
-    messages, does = alone(builder := world.builder(), hold)
+    messages, executed = alone(builder := world.builder(), hold)
     for word in "abcd":
         messages.add(word)
     with world.run(builder.build()) as running:
@@ -119,7 +119,7 @@ def test_unacked_inputs_at_a_clean_stop_are_read_again(world: RealWorld) -> None
         assert running.committed("bolt") == {0: 0}
         hold.held.clear()
         running.start("bolt")
-        running.eventually(lambda: does.words == [*"abcdabcd"], "all of them read again")
+        running.eventually(lambda: executed.words == [*"abcdabcd"], "all of them read again")
         messages.add("release")
         running.eventually(lambda: len(messages.acked) == 5, "all acked")
         running.eventually(lambda: running.has_committed_all("bolt"), "all committed")
@@ -129,7 +129,7 @@ def test_unacked_inputs_at_a_clean_stop_are_read_again(world: RealWorld) -> None
 
 def test_a_tuple_that_the_broker_rejects_fails_only_its_tree(world: RealWorld) -> None:
     builder = world.builder()
-    messages, does = alone(builder, ack)
+    messages, executed = alone(builder, ack)
     messages.add("short")
     topology = builder.build()
     with world.run(topology) as running:
@@ -140,7 +140,7 @@ def test_a_tuple_that_the_broker_rejects_fails_only_its_tree(world: RealWorld) -
         messages.add("short again")
         running.eventually(lambda: len(messages.acked) == 2, "another one acked")
         assert running.stats("spout").undelivered == 1
-    assert does.words == messages.acked_ids == ["short", "short again"]
+    assert executed.words == messages.acked_ids == ["short", "short again"]
     ((_, message_id, failure),) = messages.failed
     assert (message_id, failure.reason) == ("long", FailReason.FAILED)
     assert failure.message.startswith("a tuple of spout was not delivered: ")
@@ -148,7 +148,7 @@ def test_a_tuple_that_the_broker_rejects_fails_only_its_tree(world: RealWorld) -
 
 def test_an_ack_batch_that_the_broker_rejects_stops_the_process(world: RealWorld) -> None:
     builder = world.builder(ack_partitions=1)
-    messages, does = alone(builder, ack)
+    messages, executed = alone(builder, ack)
     messages.add("untracked", message_id=None)
     topology = builder.build()
     with world.run(topology) as running:
@@ -159,7 +159,7 @@ def test_an_ack_batch_that_the_broker_rejects_stops_the_process(world: RealWorld
             message = running.threads[component].last_words()
             assert "was not delivered" in message
             assert "restart the process" in message
-        assert does.words == ["untracked", "tracked"]
+        assert executed.words == ["untracked", "tracked"]
         assert running.committed("bolt") == {0: 1}
 
 

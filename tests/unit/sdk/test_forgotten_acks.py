@@ -19,7 +19,7 @@ def test_an_input_older_than_any_tree_is_settled_counted_and_logged(caplog: pyte
         assert messages.failed_ids == ["forgotten"]
         assert cluster.committed("bolt") == {0: 1}
         stats = cluster.stats("bolt")
-        assert stats.oldest_input == "forgetful.tuples.does[0] offset 1"
+        assert stats.oldest_input == "forgetful.tuples.bolt[0] offset 1"
         assert 10 <= stats.oldest_input_seconds <= 11
         with caplog.at_level(logging.ERROR, "spout_sdk"):
             cluster.advance(3)
@@ -27,6 +27,6 @@ def test_an_input_older_than_any_tree_is_settled_counted_and_logged(caplog: pyte
         assert cluster.stats("bolt").counters == {"expired inputs": 1}
         assert (cluster.stats("bolt").pending, cluster.stats("bolt").oldest_input) == (0, "")
     (record,) = caplog.records
-    assert "1 inputs of forgetful.tuples.does[0] were neither acked nor failed" in record.getMessage()
+    assert "1 inputs of forgetful.tuples.bolt[0] were neither acked nor failed" in record.getMessage()
     assert "the first at offset 1." in record.getMessage()
-    assert record.getMessage().endswith("acker trace --tuple does/0@1")
+    assert record.getMessage().endswith("acker trace --tuple bolt/0@1")
