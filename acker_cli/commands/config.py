@@ -1,6 +1,6 @@
 """`acker config`."""
 
-from acker_cli.commands.options import JsonOption, command
+from acker_cli.commands.options import JSON, command
 from acker_cli.settings import LoadedSettings
 
 
@@ -9,7 +9,7 @@ from acker_cli.settings import LoadedSettings
     ("acker config show", "all settings, and where each was set"),
     ("ACKER_WORKER__LOG_INTERVAL_S=5 acker config show --json", "the same for programs"),
 )
-def show(loaded: LoadedSettings, json_: JsonOption = False) -> None:
+def show(loaded: LoadedSettings, json_: bool = JSON) -> None:
     """Show every setting, its value and where it was set.
 
     A flag goes before the environment, that before the TOML file, and that before the default. Secrets are masked.

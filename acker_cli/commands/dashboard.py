@@ -1,10 +1,8 @@
 """`acker dashboard`, and the dashboard of `acker run`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from acker_cli.commands.options import command, option
+from acker_cli.commands.options import command, flag, option
 from acker_cli.settings import LoadedSettings
 
 if TYPE_CHECKING:
@@ -23,16 +21,14 @@ _PORT = "Where to listen; 8420 by default, 0 takes a free one [dim](ACKER_DASHBO
     ("ACKER_DASHBOARD__TOKEN=$(cat token) acker dashboard --host 0.0.0.0", "with a token of your own"),
     ("curl -H 'Authorization: Bearer …' localhost:8420/api/snapshot", "the figures, for programs"),
     flags={
-        "dashboard.host": Annotated[str | None, option("ADDRESS", _HOST, "--host")],
-        "dashboard.port": Annotated[int | None, option("PORT", _PORT, "--port")],
+        "dashboard.host": (str | None, option("ADDRESS", _HOST, "--host")),
+        "dashboard.port": (int | None, option("PORT", _PORT, "--port")),
     },
 )
 def dashboard(
     loaded: LoadedSettings,
-    topology: Annotated[
-        str | None, option("NAME", "The only topology to show, by its name in acker.topologies.")
-    ] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    topology: str | None = option("NAME", "The only topology to show, by its name in acker.topologies."),
+    open_: bool = flag("--open", "Open it in the browser."),
 ) -> None:
     """Show topologies in the browser: graph, findings of the doctor, figures, last hour, failures, dead letters.
 

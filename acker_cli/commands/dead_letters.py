@@ -1,27 +1,19 @@
 """`acker dead-letters`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from acker_cli.commands.options import JsonOption, command, option
+from acker_cli.commands.options import JSON, argument, command, flag, option
 from acker_cli.settings import LoadedSettings
 
 if TYPE_CHECKING:
     from inspection.dead_letters import Selection
 
-_NameArgument = Annotated[
-    str, typer.Argument(metavar="TOPOLOGY", help="The topology's name in acker.topologies.", show_default=False)
-]
-_ReasonOption = Annotated[list[str] | None, option("WORD", "Only with this reason; repeatable.", "--reason")]
-_TopicOption = Annotated[list[str] | None, option("TOPIC", "Only what lay in this topic; repeatable.", "--topic")]
-_ComponentOption = Annotated[
-    list[str] | None, option("NAME", "Only what this component could not use; repeatable.", "--component")
-]
-_SinceOption = Annotated[
-    str | None, option("WHEN", "Only later ones: 90s, 30m, 2h or 1d ago, or 2026-03-01T12:00.", "--since")
-]
-_OffsetOption = Annotated[list[int] | None, option("N", "Only this dead letter; repeatable.", "--offset", min=0)]
+_NAME = argument("TOPOLOGY", "The topology's name in acker.topologies.")
+_REASON = option("WORD", "Only with this reason; repeatable.", "--reason")
+_TOPIC = option("TOPIC", "Only what lay in this topic; repeatable.", "--topic")
+_COMPONENT = option("NAME", "Only what this component could not use; repeatable.", "--component")
+_SINCE = option("WHEN", "Only later ones: 90s, 30m, 2h or 1d ago, or 2026-03-01T12:00.", "--since")
+_OFFSET = option("N", "Only this dead letter; repeatable.", "--offset", min=0)
 
 
 @command(
@@ -32,14 +24,14 @@ _OffsetOption = Annotated[list[int] | None, option("N", "Only this dead letter; 
 )
 def list_(
     loaded: LoadedSettings,
-    name: _NameArgument,
-    reason: _ReasonOption = None,
-    topic: _TopicOption = None,
-    component: _ComponentOption = None,
-    since: _SinceOption = None,
-    offset: _OffsetOption = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="The latest so many.")] = 50,
-    json_: JsonOption = False,
+    name: str = _NAME,
+    reason: list[str] | None = _REASON,
+    topic: list[str] | None = _TOPIC,
+    component: list[str] | None = _COMPONENT,
+    since: str | None = _SINCE,
+    offset: list[int] | None = _OFFSET,
+    limit: int = option("N", "The latest so many.", default=50, min=1),
+    json_: bool = JSON,
 ) -> None:
     """List dead letters: time, reason, component, original position, and the beginning of the value.
 
@@ -84,9 +76,9 @@ def list_(
 )
 def show(
     loaded: LoadedSettings,
-    name: _NameArgument,
-    offset: Annotated[int, typer.Argument(metavar="OFFSET", min=0, help="Of the dead letter.", show_default=False)],
-    json_: JsonOption = False,
+    name: str = _NAME,
+    offset: int = argument("OFFSET", "Of the dead letter.", min=0),
+    json_: bool = JSON,
 ) -> None:
     """Show a dead letter: its original position, reason, headers, key and value.
 
@@ -126,23 +118,19 @@ def show(
 )
 def replay(
     loaded: LoadedSettings,
-    name: _NameArgument,
-    reason: _ReasonOption = None,
-    topic: _TopicOption = None,
-    component: _ComponentOption = None,
-    since: _SinceOption = None,
-    offset: _OffsetOption = None,
-    all_: Annotated[bool, typer.Option("--all", help="All of them, where there is no filter.")] = False,
-    limit: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The oldest so many; repeat the command for the next.")
-    ] = 1_000,
-    again: Annotated[bool, typer.Option("--again", help="Also those that were replayed before.")] = False,
-    keep_anchors: Annotated[
-        bool, typer.Option("--keep-anchors", help="Put tuples back with the anchors of their old trees.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be replayed.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt.")] = False,
-    json_: JsonOption = False,
+    name: str = _NAME,
+    reason: list[str] | None = _REASON,
+    topic: list[str] | None = _TOPIC,
+    component: list[str] | None = _COMPONENT,
+    since: str | None = _SINCE,
+    offset: list[int] | None = _OFFSET,
+    all_: bool = flag("--all", "All of them, where there is no filter."),
+    limit: int = option("N", "The oldest so many; repeat the command for the next.", default=1_000, min=1),
+    again: bool = flag("--again", "Also those that were replayed before."),
+    keep_anchors: bool = flag("--keep-anchors", "Put tuples back with the anchors of their old trees."),
+    dry_run: bool = flag("--dry-run", "Only print what would be replayed."),
+    yes: bool = flag("--yes", "Skip the prompt."),
+    json_: bool = JSON,
 ) -> None:
     """Write dead letters back to their topics, each of them once.
 

@@ -1,11 +1,10 @@
 """`acker demo`."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from acker_cli.commands.options import command, option
+from acker_cli.commands.options import command, flag, option
 from acker_cli.settings import LoadedSettings
 
 
@@ -19,17 +18,13 @@ from acker_cli.settings import LoadedSettings
 )
 def demo(
     loaded: LoadedSettings,
-    fail_rate: Annotated[
-        float, typer.Option(min=0, max=0.5, help="Share of tuples that the bolts fail at random.")
-    ] = 0.0,
-    kill: Annotated[
-        bool, typer.Option("--kill", help="Kill an acker worker and a bolt process with SIGKILL on the way.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of all that happens at random.")] = 0,
-    deadline: Annotated[float, typer.Option(min=1, help="Seconds after which it is given up.")] = 300.0,
-    lines: Annotated[int | None, option(None, "Count only so many lines, from the beginning.", min=1)] = None,
-    keep: Annotated[Path | None, option("DIR", "Keep the counts in this new directory.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, last.")] = False,
+    fail_rate: float = option(None, "Share of tuples that the bolts fail at random.", default=0.0, min=0, max=0.5),
+    kill: bool = flag("--kill", "Kill an acker worker and a bolt process with SIGKILL on the way."),
+    seed: int = option(None, "Seed of all that happens at random.", default=0),
+    deadline: float = option(None, "Seconds after which it is given up.", default=300.0, min=1),
+    lines: int | None = option(None, "Count only so many lines, from the beginning.", min=1),
+    keep: Path | None = option("DIR", "Keep the counts in this new directory."),
+    json_: bool = flag("--json", "Print the result as one JSON object, last."),
 ) -> None:
     """Count the words of two novels through a real Kafka, follow every line, and compare with a plain count.
 

@@ -1,10 +1,8 @@
 """`acker doctor`."""
 
-from typing import Annotated
-
 import typer
 
-from acker_cli.commands.options import JsonOption, command, load_from_here
+from acker_cli.commands.options import JSON, argument, command, flag, load_from_here, option
 from acker_cli.settings import LoadedSettings
 
 
@@ -17,19 +15,12 @@ from acker_cli.settings import LoadedSettings
 )
 def doctor(
     loaded: LoadedSettings,
-    topology: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME|MODULE:TOPOLOGY",
-            help="A topology of the cluster, by its name or by its code; all unless given.",
-            show_default=False,
-        ),
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if there is a warning.")] = False,
-    watch: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.5, max=600, help="How long lag and clocks are watched.")
-    ] = 3.0,
-    json_: JsonOption = False,
+    topology: str | None = argument(
+        "NAME|MODULE:TOPOLOGY", "A topology of the cluster, by its name or by its code; all unless given.", None
+    ),
+    strict: bool = flag("--strict", "Exit with 1 if there is a warning."),
+    watch: float = option("SECONDS", "How long lag and clocks are watched.", default=3.0, min=0.5, max=600),
+    json_: bool = JSON,
 ) -> None:
     """Find out what is wrong, and say what to do.
 

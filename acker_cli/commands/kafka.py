@@ -2,9 +2,9 @@
 
 import threading
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-from acker_cli.commands.options import JsonOption, command, option
+from acker_cli.commands.options import JSON, command, option
 from acker_cli.settings import LoadedSettings
 
 _LOOK_SECONDS: Final = 0.5
@@ -15,16 +15,15 @@ _LOOK_SECONDS: Final = 0.5
     ("acker kafka", "a broker on a free port, whose data is gone afterwards"),
     ("acker kafka --port 9092 --data-dir ./kafka", "always the same port, and data that stays"),
     flags={
-        "local_kafka.port": Annotated[
-            int | None, option(None, "Where it listens; a free port unless given.", "--port")
-        ],
-        "local_kafka.data_dir": Annotated[
-            Path | None, option(None, "Where its data stays; temporary unless given.", "--data-dir")
-        ],
+        "local_kafka.port": (int | None, option(None, "Where it listens; a free port unless given.", "--port")),
+        "local_kafka.data_dir": (
+            Path | None,
+            option(None, "Where its data stays; temporary unless given.", "--data-dir"),
+        ),
     },
     servers=False,
 )
-def kafka(loaded: LoadedSettings, json_: JsonOption = False) -> None:
+def kafka(loaded: LoadedSettings, json_: bool = JSON) -> None:
     """Run the embedded Kafka broker until Ctrl-C.
 
     Prints its address as soon as it can be reached. Needs Java 17 or newer; Apache Kafka is downloaded once.

@@ -5,68 +5,66 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from typer.models import OptionInfo
 
 from acker_cli.errors import CliError
-from acker_cli.settings import Flags
 
 if TYPE_CHECKING:
     from spout_sdk import Topology
 
 
-def option(metavar: str | None, text: str, *flags: str, **more: Any) -> OptionInfo:
-    """An option that is not set unless given."""
-    made: OptionInfo = typer.Option(*flags, metavar=metavar, help=text, show_default=False, **more)
-    return made
+def option(metavar: str | None, text: str, *flags: str, default: Any = None, **more: Any) -> Any:
+    """An option; with `...` as its default it has to be given."""
+    is_shown = default is not None and default is not ...
+    return typer.Option(default, *flags, metavar=metavar, help=text, show_default=is_shown, **more)
 
 
-def _setting(metavar: str, text: str, flag: str) -> OptionInfo:
-    return option(metavar, text, flag, rich_help_panel="Settings")
+def flag(name: str, text: str) -> Any:
+    """An option without a value."""
+    return typer.Option(False, name, help=text)
 
 
-_SETTINGS: Final[Mapping[str, Any]] = {
-    "config": Annotated[
+def argument(metavar: str, text: str, default: Any = ..., **more: Any) -> Any:
+    return typer.Argument(default, metavar=metavar, help=text, show_default=False, **more)
+
+
+def _setting(metavar: str, text: str, name: str) -> Any:
+    return option(metavar, text, name, rich_help_panel="Settings")
+
+
+_SETTINGS: Final[Mapping[str, tuple[Any, Any]]] = {
+    "config": (
         Path | None,
         _setting(
             "FILE", "TOML file with settings [dim](ACKER_CONFIG, else acker.toml in this directory)[/].", "--config"
         ),
-    ],
-    "bootstrap_servers": Annotated[
+    ),
+    "bootstrap_servers": (
         str | None,
         _setting("HOST:PORT,…", "Where Kafka is [dim](ACKER_KAFKA__BOOTSTRAP_SERVERS)[/].", "--bootstrap-servers"),
-    ],
-    "set_": Annotated[
+    ),
+    "set_": (
         list[str] | None,
         _setting(
             "NAME=VALUE",
             "Any setting that [bold]acker config show[/] lists, and any librdkafka property under kafka; repeatable.",
             "--set",
         ),
-    ],
+    ),
 }
-MetricsPortOption = Annotated[
-    int | None,
-    _setting(
-        "PORT",
-        "Serve /metrics for Prometheus, and /health, at this port of 127.0.0.1, for all that the command starts. "
-        "Several commands on a machine need one each; 0 takes a free one, and the log says which. For another address: "
-        "--set metrics.host=0.0.0.0 [dim](ACKER_METRICS__PORT, ACKER_METRICS__HOST)[/].",
-        "--metrics-port",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-TopologyArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODULE:TOPOLOGY",
-        help="A module that can be imported from here, and the variable in it that holds the topology.",
-        show_default=False,
-    ),
-]
-
+METRICS_PORT: Final = _setting(
+    "PORT",
+    "Serve /metrics for Prometheus, and /health, at this port of 127.0.0.1, for all that the command starts. "
+    "Several commands on a machine need one each; 0 takes a free one, and the log says which. For another address: "
+    "--set metrics.host=0.0.0.0 [dim](ACKER_METRICS__PORT, ACKER_METRICS__HOST)[/].",
+    "--metrics-port",
+)
+JSON: Final = flag("--json", "Print JSON, for programs.")
+REFERENCE: Final = argument(
+    "MODULE:TOPOLOGY", "A module that can be imported from here, and the variable in it that holds the topology."
+)
 
 Command = Callable[[typer.Typer], None]
 """Adds a subcommand to a group."""
@@ -75,7 +73,7 @@ Command = Callable[[typer.Typer], None]
 def command(
     name: str,
     *lines: tuple[str, str],
-    flags: Mapping[str, Any] | None = None,
+    flags: Mapping[str, tuple[Any, Any]] | None = None,
     servers: bool = True,
     extra: bool = False,
 ) -> Callable[[Callable[..., None]], Command]:
@@ -86,13 +84,11 @@ def command(
     Args:
         name: of the command.
         lines: examples, each with what it does.
-        flags: setting → the option of its own that it has here.
+        flags: setting → type and option of its own that it has here.
         servers: whether there is --bootstrap-servers.
         extra: whether arguments may follow after `--`.
     """
-    options = dict(_SETTINGS)
-    if not servers:
-        del options["bootstrap_servers"]
+    options = {each: option for each, option in _SETTINGS.items() if servers or each != "bootstrap_servers"}
 
     def declare(function: Callable[..., None]) -> Command:
         takes_settings = next(iter(inspect.signature(function).parameters), "") == "loaded"
@@ -112,29 +108,31 @@ def command(
 
 def _with_settings(function: Callable[..., None], flags: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """The function with options in place of its parameter `loaded`."""
-    own = {name: name.replace(".", "_") for name in flags}
+    own = {name.replace(".", "_"): name for name in flags}
 
     def run(**given: Any) -> None:
         from acker_cli.settings.layers import load
 
         # Later ones win: an option of its own goes before --set.
-        assignments = list(given.pop("set_") or ())
-        values = {name: given.pop(parameter) for name, parameter in own.items()}
+        values = {name: given.pop(parameter) for parameter, name in own.items()}
+        assignments = [*(given.pop("set_") or ())]
         assignments += [f"{name}={value}" for name, value in values.items() if value is not None]
-        loaded = load(Flags(given.pop("config"), given.pop("bootstrap_servers", None), assignments))
-        function(loaded, **given)
+        function(load(given.pop("config"), given.pop("bootstrap_servers", None), assignments), **given)
 
-    def parameter(name: str, annotation: Any) -> inspect.Parameter:
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    def parameters(declared: Mapping[str, Any]) -> list[inspect.Parameter]:
+        return [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=kind)
+            for name, (kind, info) in declared.items()
+        ]
 
     _loaded, *inner = inspect.signature(function).parameters.values()
-    parameters = [
-        *(parameter(own[name], each) for name, each in flags.items()),
+    every = [
+        *parameters({parameter: flags[name] for parameter, name in own.items()}),
         *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in inner),
-        *(parameter(name, each) for name, each in options.items()),
+        *parameters(options),
     ]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in every}
     return run
 
 

@@ -1,7 +1,5 @@
 """`acker otel`."""
 
-from typing import Annotated
-
 from acker_cli.commands.options import command, option
 
 
@@ -14,10 +12,9 @@ from acker_cli.commands.options import command, option
     ),
 )
 def otel(
-    endpoint: Annotated[
-        str | None,
-        option("URL", "Where spans are taken, by OTLP over HTTP [dim](OTEL_EXPORTER_OTLP_ENDPOINT)[/]."),
-    ] = None,
+    endpoint: str | None = option(
+        "URL", "Where spans are taken, by OTLP over HTTP [dim](OTEL_EXPORTER_OTLP_ENDPOINT)[/]."
+    ),
 ) -> None:
     r"""Send tuple trees to OpenTelemetry: what acker trace --json prints, from standard input.
 

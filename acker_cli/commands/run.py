@@ -1,10 +1,6 @@
 """`acker run`."""
 
-from typing import Annotated
-
-import typer
-
-from acker_cli.commands.options import MetricsPortOption, TopologyArgument, command, load_from_here, option
+from acker_cli.commands.options import METRICS_PORT, REFERENCE, command, flag, load_from_here, option
 from acker_cli.settings import LoadedSettings
 
 
@@ -16,30 +12,22 @@ from acker_cli.settings import LoadedSettings
     ("acker run my_module:topology --local --dashboard", "and its graph and figures in the browser"),
     ("acker run my_module:topology --component split", "one component on your cluster, as in a container"),
     ("acker run my_module:topology --ackers 2", "all components on your cluster, and two acker workers"),
-    flags={"metrics.port": MetricsPortOption},
+    flags={"metrics.port": (int | None, METRICS_PORT)},
 )
 def run(
     loaded: LoadedSettings,
-    reference: TopologyArgument,
-    component: Annotated[str | None, option("NAME", "Run only this component, in this process.")] = None,
-    local: Annotated[
-        bool, typer.Option("--local", help="Start an embedded broker and an acker worker as well.")
-    ] = False,
-    ackers: Annotated[int | None, option(None, "Acker workers to start; 1 with --local, else 0.", min=0)] = None,
-    processes: Annotated[list[str] | None, option("NAME=N", "Processes for a component; 1 each; repeatable.")] = None,
-    feed: Annotated[
-        list[str] | None,
-        option(
-            "TOPIC=FILE",
-            "With --local: write each line of a file, or - for standard input, into a source topic; repeatable.",
-        ),
-    ] = None,
-    dashboard: Annotated[
-        bool,
-        typer.Option(
-            "--dashboard", help="Serve the dashboard as well; where, the settings of [bold]acker dashboard[/] say."
-        ),
-    ] = False,
+    reference: str = REFERENCE,
+    component: str | None = option("NAME", "Run only this component, in this process."),
+    local: bool = flag("--local", "Start an embedded broker and an acker worker as well."),
+    ackers: int | None = option(None, "Acker workers to start; 1 with --local, else 0.", min=0),
+    processes: list[str] | None = option("NAME=N", "Processes for a component; 1 each; repeatable."),
+    feed: list[str] | None = option(
+        "TOPIC=FILE",
+        "With --local: write each line of a file, or - for standard input, into a source topic; repeatable.",
+    ),
+    dashboard: bool = flag(
+        "--dashboard", "Serve the dashboard as well; where, the settings of [bold]acker dashboard[/] say."
+    ),
 ) -> None:
     """Run a topology until Ctrl-C.
 

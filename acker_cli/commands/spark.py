@@ -1,11 +1,10 @@
 """`acker spark`."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from acker_cli.commands.options import MetricsPortOption, TopologyArgument, command, load_from_here, option
+from acker_cli.commands.options import METRICS_PORT, REFERENCE, command, flag, load_from_here, option
 from acker_cli.settings import LoadedSettings
 
 
@@ -21,30 +20,25 @@ from acker_cli.settings import LoadedSettings
         "acker spark submit my_module:topology --component split --master yarn --checkpoint hdfs:///split",
         "on a cluster; arguments for spark-submit follow after --",
     ),
-    flags={"metrics.port": MetricsPortOption},
+    flags={"metrics.port": (int | None, METRICS_PORT)},
     extra=True,
 )
 def submit(
     loaded: LoadedSettings,
     context: typer.Context,
-    reference: TopologyArgument,
-    component: Annotated[str, option("NAME", "The spout or bolt to run, one with external=True.")],
-    master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
-    checkpoint: Annotated[
-        str | None,
-        option("DIR", "Where Spark keeps its checkpoint; checkpoints/TOPOLOGY.NAME here if the master is local."),
-    ] = None,
-    max_rows: Annotated[
-        int | None,
-        option(None, "Rows of a micro-batch, at most; 0 for all, or as many as max_spout_pending allows.", min=0),
-    ] = None,
-    available_now: Annotated[
-        bool,
-        typer.Option(
-            "--available-now", help="Process what is there and end; a spout ends when every tree has its outcome."
-        ),
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the spark-submit line, and do nothing.")] = False,
+    reference: str = REFERENCE,
+    component: str = option("NAME", "The spout or bolt to run, one with external=True.", default=...),
+    master: str = option("URL", "Spark's master.", default="local[*]"),
+    checkpoint: str | None = option(
+        "DIR", "Where Spark keeps its checkpoint; checkpoints/TOPOLOGY.NAME here if the master is local."
+    ),
+    max_rows: int | None = option(
+        None, "Rows of a micro-batch, at most; 0 for all, or as many as max_spout_pending allows.", min=0
+    ),
+    available_now: bool = flag(
+        "--available-now", "Process what is there and end; a spout ends when every tree has its outcome."
+    ),
+    dry_run: bool = flag("--dry-run", "Print the spark-submit line, and do nothing."),
 ) -> None:
     """Run a spout or a bolt of a topology in Spark until Ctrl-C or SIGTERM.
 

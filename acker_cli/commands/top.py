@@ -1,10 +1,6 @@
 """`acker top`."""
 
-from typing import Annotated
-
-import typer
-
-from acker_cli.commands.options import command
+from acker_cli.commands.options import argument, command, flag, option
 from acker_cli.settings import LoadedSettings
 
 
@@ -18,21 +14,12 @@ from acker_cli.settings import LoadedSettings
 )
 def top(
     loaded: LoadedSettings,
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TOPOLOGY",
-            help="The topology's name in acker.topologies; may be left out if there is only one.",
-            show_default=False,
-        ),
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print its figures once, and end.")] = False,
-    json_: Annotated[
-        bool, typer.Option("--json", help="Print JSON, one line for each time; docs/inspection.md describes it.")
-    ] = False,
-    interval: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.2, help="Between two times that the figures are drawn.")
-    ] = 2.0,
+    name: str | None = argument(
+        "TOPOLOGY", "The topology's name in acker.topologies; may be left out if there is only one.", None
+    ),
+    once: bool = flag("--once", "Print its figures once, and end."),
+    json_: bool = flag("--json", "Print JSON, one line for each time; docs/inspection.md describes it."),
+    interval: float = option("SECONDS", "Between two times that the figures are drawn.", default=2.0, min=0.2),
 ) -> None:
     """Show what a running topology does: rates, latencies, lags, and the acker's partitions.
 

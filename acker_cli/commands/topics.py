@@ -1,11 +1,10 @@
 """`acker topics`."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from acker_cli.commands.options import JsonOption, TopologyArgument, command, load_from_here, option
+from acker_cli.commands.options import JSON, REFERENCE, command, flag, load_from_here, option
 from acker_cli.console import print_json, standard_output
 from acker_cli.settings import LoadedSettings
 
@@ -18,14 +17,11 @@ from acker_cli.settings import LoadedSettings
 )
 def create(
     loaded: LoadedSettings,
-    reference: TopologyArgument,
-    wait: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=0, help="Wait so long for the brokers: as many as each topic shall have copies."
-        ),
-    ] = 0.0,
-    json_: JsonOption = False,
+    reference: str = REFERENCE,
+    wait: float = option(
+        "SECONDS", "Wait so long for the brokers: as many as each topic shall have copies.", default=0.0, min=0
+    ),
+    json_: bool = JSON,
 ) -> None:
     """Create the topics that a topology needs, and publish its manifest.
 
@@ -58,7 +54,7 @@ def create(
     ("acker topics show my_module:topology", "each topic, and what is wrong with it"),
     ("acker topics show my_module:topology --json", "the same for programs"),
 )
-def show(loaded: LoadedSettings, reference: TopologyArgument, json_: JsonOption = False) -> None:
+def show(loaded: LoadedSettings, reference: str = REFERENCE, json_: bool = JSON) -> None:
     """Show the topics that a topology needs, and what is wrong with them.
 
     Exit code 1 if one is missing or is not as it has to be.
@@ -107,21 +103,15 @@ def show(loaded: LoadedSettings, reference: TopologyArgument, json_: JsonOption 
 )
 def acls(
     loaded: LoadedSettings,
-    reference: TopologyArgument,
-    role: Annotated[
-        list[str] | None, option("NAME", "Only this component, or operator, acker or viewer; repeatable.")
-    ] = None,
-    principal: Annotated[str, typer.Option(metavar="TEMPLATE", help="Who each role is.")] = "User:{topology}.{role}",
-    operator: Annotated[
-        str | None, option("PRINCIPAL", "Who creates the topics; by the template unless given.")
-    ] = None,
-    command_config: Annotated[
-        Path, typer.Option(metavar="FILE", help="Properties with which kafka-acls gets in.")
-    ] = Path("admin.properties"),
-    before_2_8: Annotated[
-        bool, typer.Option("--before-2.8", help="For brokers older than Kafka 2.8: allow idempotent writes as well.")
-    ] = False,
-    json_: JsonOption = False,
+    reference: str = REFERENCE,
+    role: list[str] | None = option("NAME", "Only this component, or operator, acker or viewer; repeatable."),
+    principal: str = option("TEMPLATE", "Who each role is.", default="User:{topology}.{role}"),
+    operator: str | None = option("PRINCIPAL", "Who creates the topics; by the template unless given."),
+    command_config: Path = option(
+        "FILE", "Properties with which kafka-acls gets in.", default=Path("admin.properties")
+    ),
+    before_2_8: bool = flag("--before-2.8", "For brokers older than Kafka 2.8: allow idempotent writes as well."),
+    json_: bool = JSON,
 ) -> None:
     """Print the ACLs that each role of a topology needs, as kafka-acls commands.
 

@@ -1,15 +1,11 @@
 """`acker topologies`."""
 
-from typing import Annotated
-
 import typer
 
-from acker_cli.commands.options import JsonOption, command
+from acker_cli.commands.options import JSON, argument, command, flag
 from acker_cli.settings import LoadedSettings
 
-_NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The topology's name in acker.topologies.", show_default=False)
-]
+_NAME = argument("NAME", "The topology's name in acker.topologies.")
 
 
 @command(
@@ -17,7 +13,7 @@ _NameArgument = Annotated[
     ("acker topologies list", "all topologies, and who works for them"),
     ("acker topologies list --json", "the same for programs"),
 )
-def list_(loaded: LoadedSettings, json_: JsonOption = False) -> None:
+def list_(loaded: LoadedSettings, json_: bool = JSON) -> None:
     """List the topologies that are published in acker.topologies.
 
     Of each, how many of its topics are there, how many acker workers serve it, how many ack batches they have not
@@ -48,7 +44,7 @@ def list_(loaded: LoadedSettings, json_: JsonOption = False) -> None:
     ("acker topologies show word-count", "its components, and how far its topics are read"),
     ("acker topologies show word-count --json", "the same for programs, partition by partition"),
 )
-def show(loaded: LoadedSettings, name: _NameArgument, json_: JsonOption = False) -> None:
+def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
     """Show a topology: its components and how they are connected, and how far its topics are read.
 
     Exit code 1 if a topic is missing or has another number of partitions than the manifest says.
@@ -79,15 +75,11 @@ def show(loaded: LoadedSettings, name: _NameArgument, json_: JsonOption = False)
 )
 def delete(
     loaded: LoadedSettings,
-    name: _NameArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Delete it even if its components or acker workers are at work.")
-    ] = False,
-    keep_topics: Annotated[
-        bool, typer.Option("--keep-topics", help="Only withdraw the manifest; keep topics and consumer groups.")
-    ] = False,
-    json_: JsonOption = False,
+    name: str = _NAME,
+    yes: bool = flag("--yes", "Skip the prompt."),
+    force: bool = flag("--force", "Delete it even if its components or acker workers are at work."),
+    keep_topics: bool = flag("--keep-topics", "Only withdraw the manifest; keep topics and consumer groups."),
+    json_: bool = JSON,
 ) -> None:
     """Delete a topology: its manifest, its consumer groups and its topics, with all that they hold.
 

@@ -1,10 +1,6 @@
 """`acker trace`."""
 
-from typing import Annotated
-
-import typer
-
-from acker_cli.commands.options import JsonOption, command, option
+from acker_cli.commands.options import JSON, argument, command, option
 from acker_cli.settings import LoadedSettings
 
 _WHICH = "Which trees"
@@ -20,46 +16,32 @@ _WHICH = "Which trees"
 )
 def trace(
     loaded: LoadedSettings,
-    root: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ROOT",
-            help="Id of the tree: hexadecimal (with 0x, 16 digits or a letter in it), or decimal, signed or not.",
-            show_default=False,
-        ),
-    ] = None,
-    message: Annotated[
-        str | None,
-        option(
-            "SPOUT/PARTITION/OFFSET",
-            "A message of a KafkaSpout or a spout in Spark, by its place in the source; all attempts at it, or "
-            "one with /ATTEMPT behind it. Roots of other spouts do not follow from their message ids.",
-            rich_help_panel=_WHICH,
-        ),
-    ] = None,
-    tuple_: Annotated[
-        str | None,
-        option(
-            "BOLT/TASK@OFFSET",
-            "The trees of a tuple in the inbox of a bolt, as logs, the doctor and this command name it.",
-            "--tuple",
-            rich_help_panel=_WHICH,
-        ),
-    ] = None,
-    oldest: Annotated[int | None, option("N", "The N trees open for longest.", min=1, rich_help_panel=_WHICH)] = None,
-    last_failed: Annotated[
-        int | None, option("N", "The N trees whose failure was reported last.", min=1, rich_help_panel=_WHICH)
-    ] = None,
-    topology: Annotated[str | None, option("NAME", "Which topology; not needed if the cluster has only one.")] = None,
-    since: Annotated[
-        str | None,
-        option(
-            "WHEN",
-            "How far back to search: 90s, 10m, 2h or 1d, or from a time on, as 2026-03-01T12:00. Twice the "
-            "largest tree age unless given.",
-        ),
-    ] = None,
-    json_: JsonOption = False,
+    root: str | None = argument(
+        "ROOT", "Id of the tree: hexadecimal (with 0x, 16 digits or a letter in it), or decimal, signed or not.", None
+    ),
+    message: str | None = option(
+        "SPOUT/PARTITION/OFFSET",
+        "A message of a KafkaSpout or a spout in Spark, by its place in the source; all attempts at it, or "
+        "one with /ATTEMPT behind it. Roots of other spouts do not follow from their message ids.",
+        rich_help_panel=_WHICH,
+    ),
+    tuple_: str | None = option(
+        "BOLT/TASK@OFFSET",
+        "The trees of a tuple in the inbox of a bolt, as logs, the doctor and this command name it.",
+        "--tuple",
+        rich_help_panel=_WHICH,
+    ),
+    oldest: int | None = option("N", "The N trees open for longest.", min=1, rich_help_panel=_WHICH),
+    last_failed: int | None = option(
+        "N", "The N trees whose failure was reported last.", min=1, rich_help_panel=_WHICH
+    ),
+    topology: str | None = option("NAME", "Which topology; not needed if the cluster has only one."),
+    since: str | None = option(
+        "WHEN",
+        "How far back to search: 90s, 10m, 2h or 1d, or from a time on, as 2026-03-01T12:00. Twice the "
+        "largest tree age unless given.",
+    ),
+    json_: bool = JSON,
 ) -> None:
     """Show where a tuple tree is stuck: its tuples, who acked them, what is open, and a verdict.
 

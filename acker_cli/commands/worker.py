@@ -1,10 +1,8 @@
 """`acker worker`."""
 
-from typing import Annotated
-
 import typer
 
-from acker_cli.commands.options import MetricsPortOption, command, option
+from acker_cli.commands.options import METRICS_PORT, command, flag, option
 from acker_cli.settings import LoadedSettings
 
 
@@ -14,14 +12,12 @@ from acker_cli.settings import LoadedSettings
     ("acker worker --topology word-count", "only one; start it on as many machines as you like"),
     ("acker worker --topology word-count --json", "with its numbers, twice a second"),
     ("acker worker --metrics-port 9464", "with metrics at 127.0.0.1:9464/metrics, and /health"),
-    flags={"metrics.port": MetricsPortOption},
+    flags={"metrics.port": (int | None, METRICS_PORT)},
 )
 def worker(
     loaded: LoadedSettings,
-    topology: Annotated[
-        str | None, option("NAME", "The only topology to serve, by its name in acker.topologies.")
-    ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print its numbers as lines of JSON.")] = False,
+    topology: str | None = option("NAME", "The only topology to serve, by its name in acker.topologies."),
+    json_: bool = flag("--json", "Print its numbers as lines of JSON."),
 ) -> None:
     """Run an acker worker: follow the tuple trees of topologies and tell their spouts what became of them.
 

@@ -18,7 +18,6 @@ from acker_cli.cluster.connection import configured_cluster
 from acker_cli.demo.spark_word_count import PARTITIONS, counted_directory, text_topic
 from acker_cli.demo.verification import verified
 from acker_cli.demo.word_count import LINES, Parameters
-from acker_cli.settings import Flags
 from acker_cli.settings.layers import load
 from kafka_clients.client_settings import for_consumer
 from kafka_clients.watermarks import watermarks
@@ -57,7 +56,7 @@ class SparkResults:
 
 
 def results() -> SparkResults:
-    return SparkResults(configured_cluster(load(Flags())).kafka, Parameters.from_environment(os.environ))
+    return SparkResults(configured_cluster(load()).kafka, Parameters.from_environment(os.environ))
 
 
 if __name__ == "__main__":

@@ -122,10 +122,9 @@ def ends_of(kafka: Mapping[str, Any], topic: str) -> list[int]:
 def main() -> int:
     from acker_cli.cluster.connection import configured_cluster
     from acker_cli.console import standard_output
-    from acker_cli.settings import Flags
     from acker_cli.settings.layers import load
 
-    loaded, parameters = load(Flags()), Parameters.from_environment(os.environ)
+    loaded, parameters = load(), Parameters.from_environment(os.environ)
     replication = loaded.settings.topics.replication_factor
     written = write_text(configured_cluster(loaded).kafka, parameters, replication)
     standard_output().print(f"wrote {written:,} lines to {text_topic(parameters)}", markup=False)

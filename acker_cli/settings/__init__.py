@@ -1,6 +1,6 @@
 """Settings: what can be set (`sections`), how it is spelled (`names`), and where it was set (`layers`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -9,15 +9,6 @@ if TYPE_CHECKING:
     from acker_cli.settings.sections import Settings
 
 DEFAULT: Final = "default"
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """The settings of a command line: the TOML file, where Kafka is, and `NAME=VALUE` for each `--set`."""
-
-    config: Path | None = None
-    bootstrap_servers: str | None = None
-    assignments: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +23,7 @@ class LoadedSettings:
         """Name, value (secrets masked) and origin of every setting."""
         from acker_cli.settings import names
 
-        values = {names.SERVERS: None, **dict.fromkeys(names.known_names())}
-        values |= names.flatten(self.settings.model_dump(mode="json"))
+        values = {names.SERVERS: None, **names.flatten(self.settings.model_dump(mode="json"))}
         return [
             (name, names.shown(name, value), self.origins.get(name, DEFAULT)) for name, value in sorted(values.items())
         ]

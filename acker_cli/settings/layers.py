@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 from pydantic_settings.exceptions import SettingsError as UnreadableVariableError
 
 from acker_cli.errors import SettingsError
-from acker_cli.settings import DEFAULT, Flags, LoadedSettings, names
+from acker_cli.settings import DEFAULT, LoadedSettings, names
 from acker_cli.settings.sections import Settings
 
 CONFIG_VARIABLE: Final = "ACKER_CONFIG"
@@ -20,10 +20,15 @@ _Layer = dict[str, tuple[Any, str]]
 """The settings of one source: name → value, and where exactly it was set."""
 
 
-def load(flags: Flags) -> LoadedSettings:
-    """Reads all layers; an error if a setting cannot be used."""
-    path = _config_path(flags)
-    merged = _file_layer(path) | _environment_layer() | _flag_layer(flags)
+def load(
+    config: Path | None = None, bootstrap_servers: str | None = None, assignments: Sequence[str] = ()
+) -> LoadedSettings:
+    """Reads all layers; an error if a setting cannot be used.
+
+    The command line has the TOML file, where Kafka is, and `NAME=VALUE` for each `--set`.
+    """
+    path = _config_path(config)
+    merged = _file_layer(path) | _environment_layer() | _flag_layer(bootstrap_servers, assignments)
     values = {name: value for name, (value, _) in merged.items()}
     origins = {name: origin for name, (_, origin) in merged.items()}
     try:
@@ -33,8 +38,8 @@ def load(flags: Flags) -> LoadedSettings:
     return LoadedSettings(settings, origins, path)
 
 
-def _config_path(flags: Flags) -> Path | None:
-    chosen, by = flags.config, "--config"
+def _config_path(chosen: Path | None) -> Path | None:
+    by = "--config"
     if chosen is None and (given := os.environ.get(CONFIG_VARIABLE)):
         chosen, by = Path(given).expanduser(), CONFIG_VARIABLE
     if chosen is None:
@@ -75,9 +80,9 @@ def _variable_of(name: str, present: Mapping[str, str]) -> str:
     return next((present[variable] for variable in spelled if variable in present), spelled[0])
 
 
-def _flag_layer(flags: Flags) -> _Layer:
+def _flag_layer(bootstrap_servers: str | None, assignments: Sequence[str]) -> _Layer:
     layer: _Layer = {}
-    for assignment in flags.assignments:
+    for assignment in assignments:
         written, separator, value = assignment.partition("=")
         if not separator or not written:
             raise SettingsError(f"--set takes NAME=VALUE, such as --set worker.log_interval_s=5, not {written!r}")
@@ -88,8 +93,8 @@ def _flag_layer(flags: Flags) -> _Layer:
                 f"with {names.variable(name)}, or {names.file_key(name)} in {names.FILE_NAME}"
             )
         layer[name] = value, "flag --set"
-    if flags.bootstrap_servers:
-        layer[names.SERVERS] = flags.bootstrap_servers, f"flag {names.SERVERS_FLAG}"
+    if bootstrap_servers:
+        layer[names.SERVERS] = bootstrap_servers, f"flag {names.SERVERS_FLAG}"
     return layer
 
 

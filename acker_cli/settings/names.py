@@ -6,10 +6,8 @@ dots and no underscores: there an underscore means a dot, because variables and 
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
-
-from pydantic import BaseModel
 
 from acker_cli.settings.sections import ENV_DELIMITER, ENV_PREFIX, Settings
 
@@ -18,23 +16,13 @@ SERVERS_FLAG: Final = "--bootstrap-servers"
 FILE_NAME: Final = "acker.toml"
 MASK: Final = "********"
 
-_PROPERTIES: Final = ("kafka", "local_kafka.properties")
+_PROPERTY: Final = re.compile(r"(kafka|local_kafka\.properties)\.(.+)")
 # The properties of librdkafka that do have an underscore.
 _UNDERSCORED: Final = frozenset({"log_level"})
 _SECRET: Final = re.compile(
     r"passw|secret|token|credential|private|key\.pem|keystore\.key$|sasl\.jaas|oauthbearer\.(config|assertion)|(^|[._])pin$",
     re.IGNORECASE,
 )
-
-
-def known_names(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
-    """All names, but for Kafka's own properties."""
-    for field, info in model.model_fields.items():
-        name = prefix + field
-        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
-            yield from known_names(info.annotation, f"{name}.")
-        elif name not in _PROPERTIES:
-            yield name
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -50,11 +38,10 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def name_of(written: str) -> str:
     """The name of a setting however it is written, with underscores for the dots of Kafka's properties or without."""
-    for section in _PROPERTIES:
-        property_ = written.removeprefix(f"{section}.")
-        if property_ != written:
-            return f"{section}.{property_ if property_ in _UNDERSCORED else property_.replace('_', '.')}"
-    return written
+    found = _PROPERTY.fullmatch(written)
+    if found is None or found[2] in _UNDERSCORED:
+        return written
+    return f"{found[1]}.{found[2].replace('_', '.')}"
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,10 +62,8 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 def split(name: str) -> list[str]:
     """The parts of a name; a property of Kafka's is one part."""
-    for section in _PROPERTIES:
-        if name.startswith(f"{section}."):
-            return [*section.split("."), name.removeprefix(f"{section}.")]
-    return name.split(".")
+    found = _PROPERTY.fullmatch(name)
+    return name.split(".") if found is None else [*found[1].split("."), found[2]]
 
 
 def variable(name: str) -> str:
@@ -99,10 +84,8 @@ def how_to_set(name: str) -> str:
 
 def nearest(name: str) -> str | None:
     """The known name, or the section, that was probably meant."""
-    names = list(known_names())
-    sections = sorted({known.split(".")[0] for known in names} | {"kafka"})
-    close = difflib.get_close_matches(name, [*names, *sections], n=1, cutoff=0.6)
-    return close[0] if close else None
+    known = [*flatten(Settings().model_dump()), *sorted(Settings.model_fields)]
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.6)), None)
 
 
 def is_secret(name: str) -> bool:

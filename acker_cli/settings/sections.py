@@ -1,7 +1,7 @@
 """What can be set, and its defaults; `layers` reads the sources."""
 
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -22,71 +22,44 @@ class _Section(BaseModel):
 
 
 class WorkerSection(_Section):
-    """`worker`: how an acker worker goes about its work.
+    """`worker`: an acker worker."""
 
-    Attributes:
-        commit_interval_s: seconds between commits; what was not committed is folded again after a crash.
-        log_interval_s: seconds between lines in the log about what it did.
-    """
-
+    # Seconds between commits; what was not committed is folded again after a crash.
     commit_interval_s: float = Field(default=1.0, gt=0)
-    log_interval_s: float = Field(default=10.0, gt=0)
+    log_interval_s: float = Field(default=10.0, gt=0)  # seconds between log lines about its work
 
 
 class LocalKafkaSection(_Section):
-    """`local_kafka`: the embedded broker.
+    """`local_kafka`: the embedded broker."""
 
-    Attributes:
-        data_dir: where its files lie, to be used again by the next start; temporary unless set.
-        port: where it listens; a free one unless set.
-        heap: the most that Java may use for its heap, as in `-Xmx`.
-        cache: where Kafka's jars are kept.
-        ivy_settings: an Ivy settings file that says where jars are fetched from; Maven Central unless set.
-        properties: broker properties.
-    """
-
-    data_dir: _UserPath | None = None
-    port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    heap: str = Field(default="512m", pattern=r"^\d+[kKmMgG]?$")
-    cache: _UserPath | None = None
-    ivy_settings: _UserPath | None = None
-    properties: dict[str, str] = Field(default_factory=dict, repr=False)
+    data_dir: _UserPath | None = None  # kept for the next start; temporary unless set
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None  # a free one unless set
+    heap: str = Field(default="512m", pattern=r"^\d+[kKmMgG]?$")  # the largest of Java, as in `-Xmx`
+    cache: _UserPath | None = None  # of Kafka's jars
+    ivy_settings: _UserPath | None = None  # a file that says where jars are fetched from; Maven Central unless set
+    properties: dict[str, str] = Field(default_factory=dict, repr=False)  # of the broker
 
 
 class MetricsSection(_Section):
-    """`metrics`: what `acker worker` and `acker run` serve to Prometheus and to health checks.
+    """`metrics`: what `acker worker` and `acker run` serve to Prometheus and to health checks."""
 
-    Attributes:
-        port: where `/metrics`, `/health` and `/live` are; 0 takes a free one; nothing is served unless set.
-        host: the address to listen at; only this machine reaches the default.
-        stuck_after_s: seconds without a turn after which a loop is stuck; loops report their turns twice a second.
-        stalled_after_s: seconds without progress, though there is work, after which a process is unhealthy.
-    """
-
-    port: _Port | None = None
-    host: str = Field(default="127.0.0.1", min_length=1)
+    port: _Port | None = None  # of `/metrics`, `/health` and `/live`; 0 takes a free one; nothing is served unless set
+    host: str = Field(default="127.0.0.1", min_length=1)  # only this machine reaches the default
+    # Seconds without a turn after which a loop is stuck; loops report their turns twice a second.
     stuck_after_s: float = Field(default=30.0, ge=1)
+    # Seconds without progress, though there is work, after which a process is unhealthy.
     stalled_after_s: float = Field(default=60.0, ge=1)
 
 
 class DashboardSection(_Section):
-    """`dashboard`: what `acker dashboard` serves to browsers.
+    """`dashboard`: what `acker dashboard` serves to browsers."""
 
-    Attributes:
-        host: the address to listen at; only this machine reaches the default.
-        port: where it listens; 0 takes a free one.
-        token: the secret of those who may look; made at every start unless set.
-        names: names by which browsers ask for this machine, separated by commas, beside `localhost` and addresses.
-        certificate: file with the certificate for HTTPS, in PEM; plain HTTP without.
-        key: file with its key.
-    """
-
-    host: str = Field(default="127.0.0.1", min_length=1)
-    port: _Port = 8420
-    token: str | None = Field(default=None, repr=False)
-    names: str = ""
-    certificate: str | None = None
-    key: str | None = None
+    host: str = Field(default="127.0.0.1", min_length=1)  # only this machine reaches the default
+    port: _Port = 8420  # 0 takes a free one
+    token: str | None = Field(default=None, repr=False)  # the secret of its readers; made at every start unless set
+    names: str = ""  # names by which browsers ask for this machine, separated by commas, beside `localhost`
+    certificate: str | None = None  # PEM file with the certificate for HTTPS; plain HTTP without
+    key: str | None = None  # PEM file with its key
 
 
 class TopicsSection(_Section):
@@ -116,15 +89,11 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - these four are the base class's
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    def settings_customise_sources(  # type: ignore[override]
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Takes only what it is given: `layers` reads the sources, to know where each value came from."""
+        # Only what it is given: `layers` reads the other sources, to know where each value came from.
+        del settings_cls
         return (init_settings,)
 
     @property

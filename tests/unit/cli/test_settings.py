@@ -8,7 +8,7 @@ import pytest
 from acker_cli.cluster.connection import Cluster
 from acker_cli.errors import SettingsError
 from acker_cli.processes.acker_process import AckerLaunch
-from acker_cli.settings import Flags, LoadedSettings, names
+from acker_cli.settings import LoadedSettings, names
 from acker_cli.settings.layers import load
 from acker_cli.settings.names import MASK, is_secret
 from spout_sdk.runtime.launch import Launch
@@ -28,10 +28,10 @@ def origin(loaded: LoadedSettings, name: str) -> str:
     return next(origin for known, _, origin in loaded.rows() if known == name)
 
 
-def refused(flags: Flags | None = None) -> str:
+def refused(*assignments: str, config: Path | None = None) -> str:
     """The error, which is one line."""
     with pytest.raises(SettingsError) as raised:
-        load(flags or Flags())
+        load(config, assignments=assignments)
     assert "\n" not in str(raised.value)
     return str(raised.value)
 
@@ -40,11 +40,11 @@ def test_flag_environment_file_and_default_have_this_precedence(file: Path, monk
     name = "worker.log_interval_s"
 
     def seen(*assignments: str) -> tuple[float, str]:
-        loaded = load(Flags(assignments=[*assignments]))
+        loaded = load(assignments=[*assignments])
         return loaded.settings.worker.log_interval_s, origin(loaded, name)
 
-    assert load(Flags()).settings.is_embedded
-    assert {origin for _, _, origin in load(Flags()).rows()} == {"default"}
+    assert load().settings.is_embedded
+    assert {origin for _, _, origin in load().rows()} == {"default"}
     assert seen() == (10.0, "default")
     file.write_text("[worker]\nlog_interval_s = 2\n")
     assert seen() == (2.0, f"file {file}")
@@ -62,7 +62,7 @@ def test_layers_are_merged_value_by_value(file: Path, monkeypatch: pytest.Monkey
         "ACKER_LOCAL_KAFKA__PROPERTIES__NUM_NETWORK_THREADS": "3",
     }.items():
         monkeypatch.setenv(name, value)
-    loaded = load(Flags(bootstrap_servers="flag:1", assignments=["local_kafka.properties.background.threads=4"]))
+    loaded = load(bootstrap_servers="flag:1", assignments=["local_kafka.properties.background.threads=4"])
     assert origin(loaded, names.SERVERS) == "flag --bootstrap-servers"
     assert loaded.settings.kafka == {"bootstrap.servers": "flag:1", "client.id": "environment", "log_level": "3"}
     threads = {"num.io.threads": "2", "num.network.threads": "3", "background.threads": "4"}
@@ -77,16 +77,16 @@ def test_a_kafka_property_can_be_set_in_every_toml_form(file: Path) -> None:
         '[kafka]\nsasl_mechanism = "PLAIN"\n',
     ):
         file.write_text(toml)
-        assert load(Flags()).settings.kafka == {"sasl.mechanism": "PLAIN"}, toml
+        assert load().settings.kafka == {"sasl.mechanism": "PLAIN"}, toml
 
 
 def test_a_section_may_be_json_in_one_variable_and_an_empty_variable_is_not_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ACKER_KAFKA__BOOTSTRAP_SERVERS", "")
-    assert load(Flags()).settings.is_embedded
+    assert load().settings.is_embedded
     monkeypatch.setenv("ACKER_KAFKA", '{"bootstrap.servers": "json:1"}')
-    assert origin(load(Flags()), names.SERVERS) == "environment ACKER_KAFKA"
+    assert origin(load(), names.SERVERS) == "environment ACKER_KAFKA"
     monkeypatch.setenv("ACKER_WORKER", "often")
     assert "holds JSON" in refused()
 
@@ -95,9 +95,9 @@ def test_the_settings_file_can_be_chosen(file: Path, tmp_path: Path, monkeypatch
     other = tmp_path / "other.toml"
     other.write_text('log_level = "debug"\n')
     file.write_text('log_level = "error"\n')
-    by_flag = load(Flags(config=other))
+    by_flag = load(config=other)
     monkeypatch.setenv("ACKER_CONFIG", str(other))
-    for loaded in (by_flag, load(Flags())):
+    for loaded in (by_flag, load()):
         assert (loaded.settings.log_level, loaded.config_file) == ("debug", other)
 
 
@@ -112,7 +112,7 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("kafka.sasl.username", "kafka.ssl.ca.location", "kafka.bootstrap.servers", "kafka.ssl.key.location"):
         assert not is_secret(name), name
     monkeypatch.setenv("ACKER_KAFKA__SASL_PASSWORD", "hush")
-    loaded = load(Flags())
+    loaded = load()
     assert ("kafka.sasl.password", MASK, "environment ACKER_KAFKA__SASL_PASSWORD") in loaded.rows()
     kafka = loaded.settings.kafka
     assert kafka["sasl.password"] == "hush"
@@ -131,13 +131,13 @@ def test_errors_do_not_repeat_a_secret(file: Path) -> None:
     ):
         file.write_text(written)
         with pytest.raises(SettingsError) as raised:
-            load(Flags())
+            load()
         assert "hush" not in f"{raised.value} {raised.value.__cause__}"
     assert "kafka.sasl.password" in str(raised.value)
     file.unlink()
     # Everybody on the machine can read a command line.
     for written in ("kafka.sasl.password", "kafka.sasl_password", "kafka.ssl.key.pem"):
-        error = refused(Flags(assignments=[f"{written}=hush"]))
+        error = refused(f"{written}=hush")
         assert "hush" not in error
         assert "set it with ACKER_KAFKA__S" in error
         assert "in acker.toml" in error
@@ -153,7 +153,7 @@ def test_a_wrong_value_is_one_line_that_names_flag_variable_and_key() -> None:
         "log_level=loud": ["'debug', 'info', 'warning' or 'error'"],
     }.items():
         name = assignment.partition("=")[0]
-        error = refused(Flags(assignments=[assignment]))
+        error = refused(assignment)
         for part in [*message, f"--set {name}=", names.variable(name), names.file_key(name), "acker.toml"]:
             assert part in error, assignment
 
@@ -171,7 +171,7 @@ def test_an_unknown_setting_has_a_suggestion(file: Path, monkeypatch: pytest.Mon
     file.write_text("worker = \n")
     assert "is not TOML: Invalid value" in refused()
     file.unlink()
-    assert "no file missing.toml, which --config names" in refused(Flags(config=Path("missing.toml")))
-    assert "NAME=VALUE" in refused(Flags(assignments=["worker.log_interval_s"]))
+    assert "no file missing.toml, which --config names" in refused(config=Path("missing.toml"))
+    assert "NAME=VALUE" in refused("worker.log_interval_s")
     monkeypatch.setenv("ACKER_WORKER__LOG_INTERVAL", "1")
     assert "ACKER_WORKER__LOG_INTERVAL): did you mean worker.log_interval_s" in refused()
