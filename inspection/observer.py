@@ -62,8 +62,8 @@ class Observer:
         ago = 0 if newest is None else max(0, self._broker_clock.now_ms(_local_ms()) - newest)
         last = "" if newest is None else f", the last one {ago / 1000:.0f} s ago"
         return (
-            f"no process of {self._topology} says how it does{last}: start its components with acker run, and acker "
-            "worker; those of an earlier version say nothing"
+            f"no process of {self._topology} reports statistics{last}: start its components with acker run, and acker "
+            "worker; processes of an earlier version report none"
         )
 
     def close(self) -> None:

@@ -22,11 +22,10 @@ def doctor(
     watch: float = option("SECONDS", "How long lag and clocks are watched.", default=3.0, min=0.5, max=600),
     json_: bool = JSON,
 ) -> None:
-    """Find out what is wrong, and say what to do.
+    """Find out what is wrong, and what to do.
 
-    Looks at Java, the brokers and their version, the clocks, and for each topology at its topics and their settings,
-    its acker workers, the processes of its components, and whether they keep up. Nothing is changed and nothing is
-    written.
+    Checks Java, the brokers and their version, the clocks, and for each topology its topics and their settings, its
+    acker workers, the processes of its components, and whether they keep up. Nothing is changed or written.
 
     Exit code 2 if there is a problem, 1 if there is a warning and --strict is given, else 0; notes change nothing.
     """
@@ -43,7 +42,7 @@ def doctor(
         facts = Facts(look_at_machine(), None, wanted=wanted)
     else:
         check_properties(loaded.settings.kafka, loaded)
-        with standard_error().status("looking …") as status:
+        with standard_error().status("asking the cluster …") as status:
             facts = look_at_all(loaded.settings.kafka, wanted, declared, watch, status.update)
     findings = examine(facts)
     code = exit_code(findings, strict=strict)

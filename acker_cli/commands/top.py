@@ -23,8 +23,8 @@ def top(
 ) -> None:
     """Show what a running topology does: rates, latencies, lags, and the acker's partitions.
 
-    Its processes say once a second what they have done, in the topic TOPOLOGY.stats; nothing else is asked of them.
-    Where there is no terminal, the tables are printed one below the other. Ctrl-C ends it.
+    It reads the statistics that the topology's processes write to the topic TOPOLOGY.stats once a second, and the lags
+    of their consumer groups. Without a terminal, the tables are printed one below the other. Ctrl-C ends it.
     """
     from contextlib import closing
 

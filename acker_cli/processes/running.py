@@ -41,7 +41,7 @@ _ACKERS_JOIN_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What is to be run: a topology, or one component of it, in how many processes, and with how many acker workers."""
+    """A topology, or one component of it, with the number of processes of each component and of acker workers."""
 
     topology: Topology
     reference: str
@@ -51,7 +51,7 @@ class RunPlan:
 
     @property
     def needs_ackers(self) -> bool:
-        """Whether trees are begun here whose ackers run elsewhere; bolts may well be started before them."""
+        """Whether it begins trees whose ackers run elsewhere."""
         spouts = {spout.name for spout in self.topology.manifest.spouts}
         return not self.ackers and (self.component is None or self.component in spouts)
 
@@ -68,12 +68,17 @@ class RunPlan:
             raise SettingsError(
                 f"topology {topology.name} promises at_most_once, so it has no ackers: take --ackers out"
             )
+        tasks = {each.name: each.tasks for each in topology.manifest.components if not each.external}
         counts = dict(map(_process_count, processes))
-        known = [each.name for each in topology.manifest.components if not each.external]
-        for name in counts:
-            if name not in known:
+        for name, count in counts.items():
+            if name not in tasks:
                 raise SettingsError(
-                    f"--processes names {name!r}, which is no component: {topology.name} has {', '.join(known)}"
+                    f"--processes names {name!r}, which is no component: {topology.name} has {', '.join(tasks)}"
+                )
+            if not 1 <= count <= tasks[name]:
+                raise SettingsError(
+                    f"--processes {name}={count} needs a task for each process, and {name} has {tasks[name]} tasks: "
+                    f"give 1 to {tasks[name]} processes"
                 )
         return cls(topology, reference, component, counts, ackers)
 

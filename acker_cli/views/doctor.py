@@ -14,7 +14,7 @@ _STYLES: Final = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Seve
 
 
 def print_findings(output: Console, facts: Facts, findings: Sequence[Finding]) -> None:
-    output.print(_looked_at(facts), markup=False)
+    output.print(_heading(facts), markup=False)
     for finding in findings:
         output.print()
         output.print(Text.assemble((f"{finding.severity}  ", _STYLES[finding.severity]), finding.found))
@@ -43,7 +43,7 @@ def as_json(facts: Facts, findings: Sequence[Finding], code: int) -> dict[str, A
     }
 
 
-def _looked_at(facts: Facts) -> str:
+def _heading(facts: Facts) -> str:
     java = facts.machine.java if facts.machine else None
     parts = ["no Java" if java is None else f"Java {java}"]
     cluster = facts.cluster

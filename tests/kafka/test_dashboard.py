@@ -156,7 +156,7 @@ def test_the_figures_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
         of_page = snapshots.get(shown["at"])
         if of_page is None:
             return None
-        # A spout that a loaded machine has kept from saying how it does has no figures then.
+        # A spout that reports late on a loaded machine has no figures then.
         orders = spout_in(of_page)
         return (shown, of_page) if orders["emitted_per_second"] and orders["complete_latency"] else None
 

@@ -122,7 +122,7 @@ def test_the_figures_are_those_of_the_work_that_was_done(use: Use, acker: Acker)
     assert [component["processes"] for component in last["components"]] == [0, 0, 0]
     assert last["workers"] == []
     Catalogue(cluster.bootstrap).publish(cluster.manifest)
-    assert f"no process of {name} says how it does, the last one" in one_line(acker("top", name, "--once"))
+    assert f"no process of {name} reports statistics, the last one" in one_line(acker("top", name, "--once"))
     Catalogue(cluster.bootstrap).withdraw(name)
 
 

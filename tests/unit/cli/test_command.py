@@ -41,6 +41,8 @@ ERRORS = {
     "run broken:topology --local": "RuntimeError: oops",
     f"run {COUNT} --component x": "it has lines, split, count",
     f"run {COUNT} --processes split": "--processes split=2",
+    f"run {COUNT} --local --processes split=3": "--processes split=3 needs a task for each process, and split has 2",
+    f"run {COUNT} --processes split=0": "give 1 to 2 processes",
     f"run {COUNT} --processes cuont=2": "names 'cuont', which is no component: word-count has",
     "config show --config x.toml": "no file x.toml",
     "demo --keep .": "--keep",

@@ -10,7 +10,7 @@ import pytest
 from acker_cli.errors import SettingsError
 from acker_cli.processes.metrics_server import Health, Loop, application, metrics_served
 from acker_cli.settings.sections import MetricsSection
-from tests.unit.cli.running import call_acker
+from tests.unit.cli.running import call_acker, one_line
 
 STUCK_AFTER_S = 30.0
 
@@ -63,12 +63,16 @@ def test_a_port_in_use_is_reported_before_a_broker_starts(tmp_path: Path) -> Non
     without_java = {"PATH": str(tmp_path), "JAVA_HOME": ""}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        for options in (
-            ("--metrics-port", f"{port}"),
-            ("--dashboard", "--set", f"dashboard.port={port}"),
-            ("--set", f"local_kafka.port={port}"),
+        served = f"cannot be served at 127.0.0.1, port {port}: Address already in use."
+        for options, message, remedy in (
+            (("--metrics-port", f"{port}"), f"metrics {served}", "Each command needs a port of its own"),
+            (("--dashboard", "--set", f"dashboard.port={port}"), f"the dashboard {served}", "--set dashboard.port=0"),
+            (
+                ("--set", f"local_kafka.port={port}"),
+                f"Port {port} on 127.0.0.1 is already in use: ",
+                "choose another port, or none for a free one (acker kafka --port, elsewhere --set local_kafka.port=",
+            ),
         ):
             run = call_acker("run", "examples.word_count:topology", "--local", *options, environment=without_java)
-            assert run.returncode == 1
-            assert f"{port}" in run.stderr
-            assert "already in use" in run.stderr.lower()
+            assert one_line(run).startswith(f"acker: {message}")
+            assert remedy in run.stderr
