@@ -47,27 +47,16 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
-    """One run of the demo.
+    """One run of the demo."""
 
-    Attributes:
-        last: the topology when it was over.
-        lines: in the text.
-        lines_acked: of them, fully processed.
-        seconds: from the first line emitted to the last one acked.
-        comparison: of the counts.
-        acker_kills: acker workers killed.
-        bolt_kills: bolt processes killed.
-        overdue: what was pending when it was given up; empty if it was not.
-    """
-
-    last: TopologySnapshot
-    lines: int
+    last: TopologySnapshot  # when it was over
+    lines: int  # of the text
     lines_acked: int
-    seconds: float
+    seconds: float  # from the first line emitted to the last one acked
     comparison: Comparison
-    acker_kills: int
-    bolt_kills: int
-    overdue: str = ""
+    acker_kills: int  # acker workers killed
+    bolt_kills: int  # bolt processes killed
+    overdue: str = ""  # what was pending when it was given up; empty if it was not
 
     @property
     def is_right(self) -> bool:

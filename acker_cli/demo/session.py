@@ -6,7 +6,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -71,12 +71,13 @@ def run_demo(cluster: Cluster, options: DemoOptions, view: View) -> DemoReport:
     manifest = load_topology(REFERENCE).manifest
     catalogue = Catalogue(kafka)
     catalogue.topics()  # Without a cluster there is nothing to remove either.
-    with ExitStack() as cleaning:
-        if not cluster.is_embedded:
-            cleaning.enter_context(_removed_afterwards(kafka, manifest, view))
+    try:
         catalogue.create_topics(manifest, options.replication_factor)
         catalogue.publish(manifest)
         return _Session(kafka, manifest, options, view).run()
+    finally:
+        if not cluster.is_embedded:
+            _remove(kafka, manifest.topology, view)
 
 
 @contextmanager
@@ -96,25 +97,17 @@ def demo_directory(keep: Path | None) -> Iterator[Path]:
     yield keep.absolute()
 
 
-@contextmanager
-def _removed_afterwards(kafka: KafkaProperties, manifest: Manifest, view: View) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        left = _remove(kafka, manifest.topology)
-        if left:
-            view.note(f"left on the cluster: {left}. Remove it: acker topologies delete {manifest.topology}")
-
-
-def _remove(kafka: KafkaProperties, topology: str) -> str:
-    """Deletes the topology; returns what is left of it, and why."""
+def _remove(kafka: KafkaProperties, topology: str, view: View) -> None:
     try:
         catalogue = Catalogue(kafka)
-        removal = Removal(kafka, remains_of(topology, catalogue.manifests(), catalogue.topics()), lambda _line: None)
+        remains = remains_of(topology, catalogue.manifests(), catalogue.topics())
+        removal = Removal(kafka, remains, lambda _line: None)
         removal.withdraw(force=True)
-        return "; ".join(removal.delete())
+        left = "; ".join(removal.delete())
     except ClusterError as error:
-        return f"{topology} ({error})"
+        left = f"{topology} ({error})"
+    if left:
+        view.note(f"left on the cluster: {left}. Remove it: acker topologies delete {topology}")
 
 
 class _Session:

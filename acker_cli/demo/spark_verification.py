@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from acker_cli.cluster.connection import configured_cluster
 from acker_cli.demo.spark_word_count import PARTITIONS, counted_directory, text_topic
-from acker_cli.demo.verification import verified
+from acker_cli.demo.verification import Results, verified
 from acker_cli.demo.word_count import LINES, Parameters
 from acker_cli.settings.layers import load
 from kafka_clients.client_settings import for_consumer
@@ -26,37 +26,32 @@ from tuple_tree.names import component_group, dead_letters_topic
 _SECONDS: Final = 10.0
 
 
-class SparkResults:
-    wrong = "given up"
+def spark_results(kafka: Mapping[str, Any], parameters: Parameters) -> Results:
+    group = component_group(parameters.name, LINES)
+    consumer = Consumer({**for_consumer(kafka), "group.id": group, "enable.auto.commit": False})
 
-    def __init__(self, kafka: Mapping[str, Any], parameters: Parameters) -> None:
-        self._parameters = parameters
-        group = component_group(parameters.name, LINES)
-        self._consumer = Consumer({**for_consumer(kafka), "group.id": group, "enable.auto.commit": False})
-
-    def acked(self) -> int:
+    def acked() -> int:
         """How many lines the spout has committed as done: those before the first one that is open."""
-        topic = text_topic(self._parameters)
-        asked = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-        return sum(max(each.offset, 0) for each in self._consumer.committed(asked, timeout=_SECONDS))
+        asked = [TopicPartition(text_topic(parameters), number) for number in range(PARTITIONS)]
+        return sum(max(each.offset, 0) for each in consumer.committed(asked, timeout=_SECONDS))
 
-    def wrongly_acked(self) -> int:
-        """How many messages are dead letters."""
-        letters = TopicPartition(dead_letters_topic(self._parameters.name), 0)
-        return watermarks(self._consumer, letters, _SECONDS)[1]
+    def dead_letters() -> int:
+        return watermarks(consumer, TopicPartition(dead_letters_topic(parameters.name), 0), _SECONDS)[1]
 
-    def counted(self) -> Counter[str]:
+    def counted() -> Counter[str]:
         """The words that were kept, each place in the text once."""
-        directory = counted_directory(self._parameters)
+        directory = counted_directory(parameters)
         if not directory.exists():
             return Counter()
         places = ds.dataset(directory, format="parquet").to_table(columns=["line", "position", "word"])
         words = places.group_by(places.column_names).aggregate([]).column("word")
         return Counter({each["values"]: each["counts"] for each in words.value_counts().to_pylist()})
 
+    return Results(acked, "given up", dead_letters, counted)
 
-def results() -> SparkResults:
-    return SparkResults(configured_cluster(load()).kafka, Parameters.from_environment(os.environ))
+
+def results() -> Results:
+    return spark_results(configured_cluster(load()).kafka, Parameters.from_environment(os.environ))
 
 
 if __name__ == "__main__":

@@ -102,18 +102,11 @@ def counted_words(directory: Path) -> Counter[str]:
     return total
 
 
-def acked_lines(directory: Path) -> int:
-    return _count_lines(directory, "times > 0")
-
-
-def lines_acked_again(directory: Path) -> int:
-    """How many lines were acked more than once, which none must be."""
-    return _count_lines(directory, "times > 1")
-
-
-def _count_lines(directory: Path, condition: str) -> int:
-    query = f"SELECT count(*) FROM acked WHERE {condition}"  # noqa: S608 - one of the two above
-    return sum(connection.execute(query).fetchone()[0] for connection in _each(directory, "lines-*.sqlite", "acked"))
+def acked_lines(directory: Path, least: int = 1) -> int:
+    """How many lines were acked, or at least so often."""
+    query = "SELECT count(*) FROM acked WHERE times >= ?"
+    files = _each(directory, "lines-*.sqlite", "acked")
+    return sum(connection.execute(query, (least,)).fetchone()[0] for connection in files)
 
 
 def _each(directory: Path, pattern: str, table: str) -> Iterator[sqlite3.Connection]:

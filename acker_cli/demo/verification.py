@@ -11,130 +11,83 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from acker_cli.console import standard_output
 from acker_cli.demo.report import Comparison
-from acker_cli.demo.stores import acked_lines, counted_words, lines_acked_again
+from acker_cli.demo.stores import acked_lines, counted_words
 from acker_cli.demo.text import lines, plain_count
 from acker_cli.demo.word_count import Parameters
 from acker_cli.interruption import Interrupted, interruptible
 
 PATIENCE_VARIABLE: Final = "WORD_COUNT_PATIENCE"
 _PATIENCE_SECONDS: Final = 120.0
-_SAY_SECONDS: Final = 5.0
+_PRINT_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.5
+_NEVER: Final = threading.Event()
 
 
-class Results(Protocol):
-    """What a word count has done so far: how many lines are acked, and how many of them must not have been.
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a word count has done so far."""
 
-    `wrong` says what the latter are; `counted` are the words.
-    """
-
-    wrong: str
-
-    def acked(self) -> int: ...
-    def wrongly_acked(self) -> int: ...
-    def counted(self) -> Counter[str]: ...
+    acked: Callable[[], int]  # lines
+    wrong: str  # what is wrong with those that `wrongly_acked` counts
+    wrongly_acked: Callable[[], int]
+    counted: Callable[[], Counter[str]]
 
 
-class KeptResults:
-    wrong = "more than once"
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    def acked(self) -> int:
-        return acked_lines(self._directory)
-
-    def wrongly_acked(self) -> int:
-        return lines_acked_again(self._directory)
-
-    def counted(self) -> Counter[str]:
-        return counted_words(self._directory)
+def kept_results(directory: Path) -> Results:
+    again = partial(acked_lines, directory, least=2)
+    return Results(partial(acked_lines, directory), "more than once", again, partial(counted_words, directory))
 
 
-class Verification:
-    """Waits for the end of a word count, and judges it.
-
-    Args:
-        results: of the word count.
-        total: how many lines the text has.
-        expected: its words.
-        patience: seconds without progress after which it is given up.
-        say: takes lines about it.
-        clock: seconds, rising.
-        pause: waits so many seconds; lets them pass unless given.
-    """
-
-    def __init__(
-        self,
-        results: Results,
-        total: int,
-        expected: Counter[str],
-        patience: float,
-        say: Callable[[str], None],
-        clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], object] | None = None,
-    ) -> None:
-        self._results = results
-        self._total = total
-        self._expected = expected
-        self._patience = patience
-        self._say = say
-        self._clock = clock
-        self._pause = pause or threading.Event().wait
-
-    def run(self) -> bool:
-        """Waits until every line is acked, or nothing goes on any more; says and returns whether all is right."""
-        done = self._wait()
-        wrong = self._results.wrongly_acked()
-        comparison = Comparison(self._expected, self._results.counted())
-        if done < self._total:
-            self._say(
-                f"given up: no line was acked for {self._patience:g} s. Look into the logs of the spout, the bolts and "
-                f"the ackers, or wait longer with {PATIENCE_VARIABLE}"
-            )
-        self._say(f"{done:,} of {self._total:,} lines acked, {wrong:,} of them {self._results.wrong}")
-        self._say(comparison.in_words())
-        return done == self._total and not wrong and comparison.matches
-
-    def _wait(self) -> int:
-        done = -1
-        moved_at = printed_at = self._clock()
-        while True:
-            before, done = done, self._results.acked()
-            now = self._clock()
-            if done != before:
-                moved_at = now
-            if done >= self._total or now - moved_at > self._patience:
-                return done
-            if now - printed_at >= _SAY_SECONDS:
-                printed_at = now
-                self._say(f"{done:,} of {self._total:,} lines acked")
-            self._pause(_LOOK_SECONDS)
+def is_right(
+    results: Results,
+    total: int,
+    expected: Counter[str],
+    patience: float,
+    show: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], object] = _NEVER.wait,
+) -> bool:
+    """Waits until all lines are acked, or none was for `patience` seconds; shows and returns whether all is right."""
+    done, acked_at, shown_at = -1, clock(), clock()
+    while True:
+        before, done, now = done, results.acked(), clock()
+        acked_at = now if done != before else acked_at
+        if done >= total or now - acked_at > patience:
+            break
+        if now - shown_at >= _PRINT_SECONDS:
+            shown_at = now
+            show(f"{done:,} of {total:,} lines acked")
+        pause(_LOOK_SECONDS)
+    wrong = results.wrongly_acked()
+    comparison = Comparison(expected, results.counted())
+    if done < total:
+        show(
+            f"given up: no line was acked for {patience:g} s. Look into the logs of the spout, the bolts and the "
+            f"ackers, or wait longer with {PATIENCE_VARIABLE}"
+        )
+    show(f"{done:,} of {total:,} lines acked, {wrong:,} of them {results.wrong}")
+    show(comparison.in_words())
+    return done == total and not wrong and comparison.matches
 
 
 def verified(results: Results) -> int:
     """Verifies results against the text that the environment names; returns the exit code."""
-    output = standard_output()
     parameters = Parameters.from_environment(os.environ)
     patience = float(os.environ.get(PATIENCE_VARIABLE, _PATIENCE_SECONDS))
-    verification = Verification(
-        results,
-        len(lines(parameters.lines)),
-        plain_count(parameters.lines),
-        patience,
-        lambda line: output.print(line, markup=False),
-    )
+    text, show = lines(parameters.lines), partial(standard_output().print, markup=False)
     try:
         with interruptible():
-            return 0 if verification.run() else 1
+            return 0 if is_right(results, len(text), plain_count(parameters.lines), patience, show) else 1
     except Interrupted as interrupted:
         return interrupted.exit_code
 
 
 if __name__ == "__main__":
-    sys.exit(verified(KeptResults(Parameters.from_environment(os.environ).directory)))
+    sys.exit(verified(kept_results(Parameters.from_environment(os.environ).directory)))

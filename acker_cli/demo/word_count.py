@@ -54,23 +54,14 @@ _MAX_SPOUT_PENDING: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What varies between runs.
+    """What varies between runs."""
 
-    Attributes:
-        name: of the topology.
-        directory: where the tasks keep their files.
-        fail_rate: share of tuples that the bolts fail.
-        seed: of the choice which; each task draws its own sequence from it.
-        rate: lines that each task of the spout emits a second, at most; 0 for as many as it can.
-        lines: how many of the text are emitted, from its beginning; 0 for all.
-    """
-
-    name: str = "word-count"
-    directory: Path = Path("word-count")
-    fail_rate: float = 0.0
-    seed: int = 0
-    rate: float = 0.0
-    lines: int = 0
+    name: str = "word-count"  # of the topology
+    directory: Path = Path("word-count")  # of the tasks' files
+    fail_rate: float = 0.0  # share of tuples that the bolts fail
+    seed: int = 0  # of the choice which; each task draws its own sequence from it
+    rate: float = 0.0  # lines that each task of the spout emits a second, at most; 0 for as many as it can
+    lines: int = 0  # how many of the text are emitted, from its beginning; 0 for all
 
     def to_environment(self) -> dict[str, str]:
         values = {**asdict(self), "directory": self.directory.absolute()}
@@ -85,10 +76,7 @@ class Parameters:
 
 
 class Pace:
-    """Lets so many lines through a second, or all for 0, so that a run lasts long enough for what shall happen in it.
-
-    What was missed is not made up for.
-    """
+    """Lets so many lines through a second, or all for 0; what was missed is not made up for."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval = 1 / rate if rate else 0.0
@@ -158,10 +146,6 @@ class _Lottery:
         self._random = random.Random(f"{parameters.seed}/{context.component}/{context.task}")  # noqa: S311
         self._half = parameters.fail_rate / 2
 
-    def draw(self, when: str) -> None:
-        if self.draws():
-            raise FailTupleError(_ON_PURPOSE.format(when))
-
     def draws(self) -> bool:
         return bool(self._half) and self._random.random() < self._half
 
@@ -178,11 +162,13 @@ class SplitBolt(BasicBolt):
         self._lottery = _Lottery(self._parameters, context)
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        self._lottery.draw("before")
+        if self._lottery.draws():
+            raise FailTupleError(_ON_PURPOSE.format("before"))
         line, text = tuple_
         for position, word in enumerate(words(text)):
             collector.emit((line, position, word))
-        self._lottery.draw("after")
+        if self._lottery.draws():
+            raise FailTupleError(_ON_PURPOSE.format("after"))
 
 
 class CountBolt(BatchBolt):

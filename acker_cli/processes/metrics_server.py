@@ -1,7 +1,4 @@
-"""What a command serves over HTTP, if it is asked to: `/metrics` for Prometheus, `/health` and `/live`.
-
-The server has threads of its own, so it answers also while a loop is stuck.
-"""
+"""`/metrics`, `/health` and `/live` of a command, over HTTP, in threads of their own: also while a loop is stuck."""
 
 import json
 import logging
@@ -12,12 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from socketserver import TCPServer, ThreadingMixIn
+from socketserver import TCPServer
 from typing import Any, Final
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.simple_server import WSGIRequestHandler
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from acker_cli.errors import SettingsError
@@ -36,25 +34,18 @@ SILENCE: Final = "acker_loop_silence_seconds"
 _REQUEST_S: Final = 10.0
 """How long a client may take over its request."""
 
-_Respond = Callable[..., Any]
-Application = Callable[[dict[str, Any], _Respond], Iterable[bytes]]
-"""What WSGI calls so."""
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+"""A WSGI application."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The loops of a command.
+    """The loops of a command, by name."""
 
-    Attributes:
-        heartbeat_ages: returns, by loop, the seconds since it turned last.
-        stalls: returns, by loop, for how many seconds there has been work of which nothing was done, and what that is.
-    """
-
-    heartbeat_ages: Callable[[], Mapping[str, float]]
-    stalls: Callable[[], Mapping[str, tuple[float, str]]] = dict
+    heartbeat_ages: Callable[[], Mapping[str, float]]  # seconds since each turned last
+    stalls: Callable[[], Mapping[str, tuple[float, str]]] = dict  # seconds of work without progress, and which work
 
     def why_stalled(self, stalled_after_s: float) -> str:
-        """Which loops have done nothing for longer than that though there is work; empty if none."""
         return "; ".join(
             f"{name} has made no progress for {seconds:.0f} s: {what}"
             for name, (seconds, what) in sorted(self.stalls().items())
@@ -62,7 +53,6 @@ class Health:
         )
 
     def why_stuck(self, stuck_after_s: float) -> str:
-        """Which loops have not turned for longer than that; empty if none."""
         return "; ".join(
             f"the loop of {name} has not turned for {age:.0f} s"
             for name, age in sorted(self.heartbeat_ages().items())
@@ -71,19 +61,18 @@ class Health:
 
 
 class Loop:
-    """The loop of this process: `ACKER_LOOP`, or a component's name."""
+    """The loop of this process, by its name: `ACKER_LOOP`, or a component's."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
         self._clock = clock
-        # It has as long for its first turn as for any other.
-        self.turned()
+        self.turned()  # it has as long for its first turn as for any other
 
     def turned(self) -> None:
         self._turned_at = self._clock()
 
     def heartbeat_ages(self) -> dict[str, float]:
-        """Its name → seconds since it turned last; from any thread."""
+        """From any thread."""
         return {self._name: self._clock() - self._turned_at}
 
 
@@ -99,14 +88,14 @@ class _LoopCollector(Collector):
 
 
 def application(collectors: Iterable[Collector], health: Health, section: MetricsSection) -> Application:
-    """The pages: `/metrics` with the collectors, the loops and this process; health by the section's limits."""
+    """`/metrics` has the collectors, the loops and this process."""
     registry = CollectorRegistry()
     for collector in (*collectors, _LoopCollector(health)):
         registry.register(collector)
     ProcessCollector(registry=registry)
     metrics: Application = make_wsgi_app(registry)
 
-    def respond(environ: dict[str, Any], start_response: _Respond) -> Iterable[bytes]:
+    def respond(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
         if path == METRICS_PATH:
             return metrics(environ, start_response)
@@ -144,23 +133,21 @@ def metrics_served(section: MetricsSection, collectors: Iterable[Collector], hea
 
 
 def check_port(section: MetricsSection) -> None:
-    """Makes sure that the pages can be served, before anything else is started; does nothing if no port is set."""
+    """An error if the port is in use, before anything else is started."""
     if section.port is not None:
         _listening(section.host, section.port).server_close()
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
+class _Server(ThreadingWSGIServer):
+    def __init__(self, host: str, port: int) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Quiet)
 
     def server_bind(self) -> None:
         # Not that of HTTPServer, which asks the name service for a name that is not needed.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
-
-
-class _SixServer(_Server):
-    address_family = socket.AF_INET6
 
 
 class _Quiet(WSGIRequestHandler):
@@ -172,7 +159,7 @@ class _Quiet(WSGIRequestHandler):
 
 def _listening(host: str, port: int) -> _Server:
     try:
-        return (_SixServer if ":" in host else _Server)((host, port), _Quiet)
+        return _Server(host, port)
     except OSError as error:
         raise SettingsError(
             f"metrics cannot be served at {host}, port {port}: {error.strerror or error}. Each command needs a port of "

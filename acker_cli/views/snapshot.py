@@ -29,29 +29,19 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class TopologySnapshot:
-    """A topology at work.
+    """A topology at work."""
 
-    Attributes:
-        seconds: since it was started.
-        spouts: the names of its spouts.
-        components: stats by component, in the topology's order.
-        rate: tuple deliveries executed a second, lately.
-        acker_pids: of the acker workers started here.
-        ackers: what they did, summed up; None if none was started here.
-        progress: for a topology that comes to an end.
-    """
-
-    seconds: float
-    spouts: frozenset[str]
-    components: Mapping[str, Stats]
-    rate: float = 0.0
-    acker_pids: tuple[int, ...] = ()
-    ackers: WorkerStats | None = None
-    progress: Progress | None = None
+    seconds: float  # since it was started
+    spouts: frozenset[str]  # their names
+    components: Mapping[str, Stats]  # by component, in the topology's order
+    rate: float = 0.0  # tuple deliveries executed a second, over the last seconds
+    acker_pids: tuple[int, ...] = ()  # of the acker workers started here
+    ackers: WorkerStats | None = None  # their sum; None if none was started here
+    progress: Progress | None = None  # of a topology that comes to an end
 
     @property
     def at_spouts(self) -> Stats:
-        """The sum over the spouts: trees begun, acked, failed and open, and from emit to ack how long they took."""
+        """The sum over the spouts."""
         return reduce(Stats.merge, (self.components[name] for name in self.spouts), Stats("spouts"))
 
     @property

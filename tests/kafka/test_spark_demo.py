@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 
-from acker_cli.demo.spark_verification import SparkResults
+from acker_cli.demo.spark_verification import spark_results
 from acker_cli.demo.spark_word_count import counted_directory, text_topic, topology, write_text
 from acker_cli.demo.text import lines
 from acker_cli.demo.word_count import LINES, Parameters
@@ -28,7 +28,7 @@ def test_the_missing_part_of_the_text_is_written(bootstrap_servers: str, tmp_pat
     found = {int(record.key() or b""): record.value() for record in cluster.records(topic)}
     assert found == {number: line.encode() for number, line in enumerate(lines(20))}
 
-    results = SparkResults(kafka, whole)
+    results = spark_results(kafka, whole)
     assert (results.acked(), results.wrongly_acked(), results.counted()) == (0, 0, Counter())
     consumer = Consumer({**kafka, "group.id": component_group(name, LINES)})
     consumer.commit(offsets=[TopicPartition(topic, 1, 4)], asynchronous=False)

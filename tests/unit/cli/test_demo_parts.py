@@ -10,7 +10,7 @@ from acker_cli.demo import spark_word_count
 from acker_cli.demo.chaos import Chaos, Victim
 from acker_cli.demo.report import Comparison, DemoReport
 from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words
-from acker_cli.demo.verification import KeptResults, Verification
+from acker_cli.demo.verification import is_right, kept_results
 from acker_cli.demo.word_count import Pace, Parameters, topology
 from acker_cli.processes.acker_pool import AckerSnapshot
 from acker_cli.views.snapshot import TopologySnapshot
@@ -128,14 +128,13 @@ class World:
             self.process(self.todo.pop(0))
 
     def verified(self) -> bool:
-        expected = Counter("aba")
-        results = KeptResults(self.directory)
-        return Verification(results, 3, expected, 10.0, self.printed.append, lambda: self.now, self.pause).run()
+        results = kept_results(self.directory)
+        return is_right(results, 3, Counter("aba"), 10.0, self.printed.append, lambda: self.now, self.pause)
 
 
 def test_the_verdict_on_a_run_in_containers(tmp_path: Path) -> None:
     # What was processed before, what is processed one line in 8 s, and the verdict.
-    for number, (before, later, is_right, after_s, counts) in enumerate(
+    for number, (before, later, verdict, after_s, counts) in enumerate(
         (
             ((0, 1, 2), (), True, 0.0, "counts match: 3 words, 2 distinct"),
             ((), (0, 1, 2), True, 24.0, "counts match"),
@@ -145,7 +144,7 @@ def test_the_verdict_on_a_run_in_containers(tmp_path: Path) -> None:
     ):
         world = World(tmp_path / str(number), *before)
         world.todo = [*later]
-        assert world.verified() is is_right, number
+        assert world.verified() is verdict, number
         assert (world.now, world.printed[-1].startswith(counts)) == (after_s, True), number
         assert ("no line was acked for 10 s" in "\n".join(world.printed)) == (before == (0,)), number
     too_many = World(tmp_path / "more", 0, 1, 2)
