@@ -1,6 +1,5 @@
 """`LocalKafka`: one real Kafka broker on this machine, for as long as it is wanted."""
 
-import functools
 import os
 import shutil
 import tempfile
@@ -8,18 +7,16 @@ import time
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
-from local_kafka.distribution import Distribution, provide_distribution
+from local_kafka.distribution import provide_distribution
 from local_kafka.errors import BrokerStartError, LocalKafkaError
-from local_kafka.java import Java, find_java
+from local_kafka.java import find_java
 from local_kafka.ports import HOST, free_port, is_free
 from local_kafka.prepared import Prepared, prepare
 from local_kafka.process import BrokerProcess
@@ -46,18 +43,6 @@ _JVM_OPTIONS = (
     f"-Dlog4j2.configurationFile={_LOG4J_CONFIG.as_uri()}",
     "-Djava.awt.headless=true",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Kafka:
-    java: Java
-    distribution: Distribution
-    prepared: Prepared
-    archiving: tuple[str, ...] = ()
-
-    @property
-    def java_options(self) -> tuple[str, ...]:
-        return self.archiving or self.prepared.java_options
 
 
 class LocalKafka:
@@ -113,44 +98,32 @@ class LocalKafka:
         self.start()
         return self
 
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients reach it: `127.0.0.1:PORT`.
-
-        Raises:
-            LocalKafkaError: It has not been started yet and no port was given.
-        """
+        """Where clients reach it: `127.0.0.1:PORT`; an error before the first start, unless a port was given."""
         if self._port is None:
             raise LocalKafkaError("The broker has no address before its first start: call start() first.")
         return f"{HOST}:{self._port}"
 
     @property
     def certificate_servers(self) -> str:
-        """Where users with a certificate reach a broker with `security`; those with a password, at the other address.
-
-        Raises:
-            LocalKafkaError: It has no such address, or has not been started yet.
-        """
+        """Where users with a certificate reach a broker with `security`; users with a password take the other one."""
         if self._certificate_port is None:
-            raise LocalKafkaError(
-                "The broker has no address for certificates: give it a Security, and call start() first."
-            )
+            raise LocalKafkaError("The broker has no address for certificates: give it a Security, and call start().")
         return f"{HOST}:{self._certificate_port}"
 
     @property
     def is_running(self) -> bool:
-        """Whether the broker's process is there."""
+        """Whether the broker's process runs."""
         return self._process is not None and self._process.is_running
 
     @property
     def pid(self) -> int | None:
         """The process id of the broker's Java; None while it does not run."""
-        return self._process.pid if self._process is not None and self._process.is_running else None
+        return self._process.pid if self._process is not None and self.is_running else None
 
     @property
     def log_path(self) -> Path | None:
@@ -172,10 +145,9 @@ class LocalKafka:
         if self._port is not None:
             _check_free(self._port)  # Before a download, which would be for nothing.
         java = find_java()
-        distribution = provide_distribution(java, self._console)
-        prepared = prepare(java, distribution, self._console, functools.partial(_run_once, java, distribution))
+        prepared = prepare(java, provide_distribution(java, self._console), self._console, _run_once)
         try:
-            self._start(_Kafka(java, distribution, prepared), self._open_storage(), time.monotonic() + timeout)
+            self._start(prepared, timeout)
         except BaseException as error:
             if isinstance(error, BrokerStartError) and self._remove_temporary is not None:
                 error.log_path = keep_log(error.log_path)
@@ -183,11 +155,7 @@ class LocalKafka:
             raise
 
     def stop(self, timeout: float = 15) -> None:
-        """Stop the broker in order; do nothing where it does not run.
-
-        Args:
-            timeout: Seconds after which it is killed.
-        """
+        """Stop the broker if it runs; kill it after `timeout` seconds."""
         if self._process is not None:
             if self._remove_temporary is None:
                 self._process.stop(timeout)
@@ -219,7 +187,8 @@ class LocalKafka:
             self._remove_temporary = None
             self._storage = None
 
-    def _start(self, installed: "_Kafka", storage: Storage, deadline: float) -> None:
+    def _start(self, prepared: Prepared, timeout: float) -> None:
+        storage, deadline = self._open_storage(), time.monotonic() + timeout
         fixed = self._port
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             if fixed is not None:
@@ -227,7 +196,7 @@ class LocalKafka:
             port = free_port() if fixed is None else fixed
             if self._security is not None and (fixed is None or self._certificate_port is None):
                 self._certificate_port = free_port(taken=[port])
-            process = self._launch(installed, storage, port)
+            process = self._launch(prepared, storage, port)
             try:
                 _wait_until_ready(process, storage, self._admin_settings(port), deadline)
             except BaseException as error:
@@ -241,12 +210,11 @@ class LocalKafka:
                 return
 
     def _admin_settings(self, port: int) -> dict[str, Any]:
-        """How to reach a broker that was just started there, as librdkafka properties."""
         if self._security is None:
             return {"bootstrap.servers": f"{HOST}:{port}"}
         return {"bootstrap.servers": self.certificate_servers, **self._security.client_settings()}
 
-    def _launch(self, installed: "_Kafka", storage: Storage, port: int) -> BrokerProcess:
+    def _launch(self, prepared: Prepared, storage: Storage, port: int) -> BrokerProcess:
         overrides = self._properties
         if self._security is None or self._certificate_port is None:
             controller_port = free_port(taken=[port])
@@ -260,17 +228,17 @@ class LocalKafka:
             listeners=listeners, controller_port=controller_port, log_dir=storage.log_dir, overrides=overrides
         )
         command = [
-            str(installed.java.executable),
+            str(prepared.java.executable),
             f"-Xmx{self._heap}",
             *_TUNING[self._jvm],
             *_JVM_OPTIONS,
-            *installed.java_options,
+            *prepared.java_options,
             f"-Djava.io.tmpdir={storage.temporary_dir}",
-            *("-cp", installed.distribution.classpath, "kafka.Kafka", str(storage.config_path)),
+            *("-cp", prepared.distribution.classpath, "kafka.Kafka", str(storage.config_path)),
         ]
         lock = storage.lock()
         try:
-            storage.format(installed.prepared.formatted)
+            storage.format(prepared.formatted)
             storage.config_path.write_text(render(properties), encoding="ascii")
             process = BrokerProcess(
                 command, storage=storage, lock=lock, remove_when_orphaned=self._remove_temporary is not None
@@ -290,9 +258,9 @@ def _check_free(port: int) -> None:
         )
 
 
-def _run_once(java: Java, distribution: Distribution, root: Path, prepared: Prepared, options: tuple[str, ...]) -> None:
+def _run_once(root: Path, prepared: Prepared) -> None:
     kafka = LocalKafka(data_dir=root)
-    kafka._start(_Kafka(java, distribution, prepared, options), kafka._open_storage(), time.monotonic() + _ONCE_SECONDS)
+    kafka._start(prepared, _ONCE_SECONDS)
     kafka.stop(_ONCE_SECONDS)
 
 

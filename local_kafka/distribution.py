@@ -2,7 +2,6 @@
 
 import fcntl
 import importlib.util
-import itertools
 import json
 import os
 import re
@@ -198,19 +197,19 @@ def _ivy_jar() -> Path:
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[], None]]:
     """Show how many jars have come, a bar on a terminal and lines elsewhere; yields what to call for each jar."""
-    total = len(jar_names())
+    total, fetched = len(jar_names()), 0
     title = f"Fetching Apache Kafka {KAFKA_VERSION}, once ({_DOWNLOAD_MEGABYTES} MB)"
-    if console.is_terminal:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task(title, total=total)
-            yield lambda: bar.advance(task)
-        return
-    done = itertools.count(1)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total)
 
-    def advance() -> None:
-        if (count := next(done)) % 10 == 0:
-            console.print(f"  {count} of {total} jars", highlight=False)
+        def advance() -> None:
+            nonlocal fetched
+            fetched += 1
+            bar.advance(task)
+            if not console.is_terminal and fetched % 10 == 0:
+                console.print(f"  {fetched} of {total} jars", highlight=False)
 
-    console.print(f"{title} …", highlight=False)
-    yield advance
+        if not console.is_terminal:
+            console.print(f"{title} …", highlight=False)
+        yield advance

@@ -23,17 +23,11 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime.
-
-    Attributes:
-        executable: The `java` command.
-        version: Its feature release: 17 for 17.0.15.
-        build: Its exact version, with characters that a file name may have.
-    """
+    """A Java runtime."""
 
     executable: Path
-    version: int
-    build: str
+    version: int  # its feature release: 17 for 17.0.15
+    build: str  # its exact version, in characters that a file name may have
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
@@ -43,14 +37,19 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     runs, and `JavaTooOldError` if all are older than Kafka needs.
     """
     environ = os.environ if environ is None else environ
+    home = environ.get("JAVA_HOME", "")
+    places = {
+        f"JAVA_HOME ({home or 'not set'})": str(Path(home) / "bin") if home else "",
+        "PATH": environ.get("PATH", ""),
+    }
     seen: list[str] = []
     too_old = False
-    for place, executable in _candidates(environ):
+    for place, directories in places.items():
+        executable = shutil.which("java", path=directories) if directories else None
+        java = None if executable is None else _ask(executable)
         if executable is None:
             seen.append(f"{place}: no java")
-            continue
-        java = _ask(executable)
-        if java is None:
+        elif java is None:
             seen.append(f"{place}: {executable} does not run")
         elif java.version < MIN_VERSION:
             too_old = True
@@ -61,14 +60,6 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     if too_old:
         raise JavaTooOldError(f"Apache Kafka needs Java {MIN_VERSION} or newer. Found {looked}. {_REMEDY}")
     raise JavaNotFoundError(f"Apache Kafka needs Java, and none was found. Looked at {looked}. {_REMEDY}")
-
-
-def _candidates(environ: Mapping[str, str]) -> list[tuple[str, str | None]]:
-    home = environ.get("JAVA_HOME", "")
-    on_path = ("PATH", shutil.which("java", path=environ.get("PATH", "")))
-    if not home:
-        return [("JAVA_HOME (not set)", None), on_path]
-    return [(f"JAVA_HOME ({home})", shutil.which("java", path=str(Path(home) / "bin"))), on_path]
 
 
 def _ask(executable: str) -> Java | None:

@@ -1,9 +1,8 @@
 """A formatted directory and an archive of Java classes, made once for a version of Kafka and of Java, beside the jars.
 
-Formatting takes a Java program of its own, and most of the CPU time of a broker's start is Java's, which loads and
-verifies thousands of classes. So one broker is formatted, started and stopped: every later one copies the formatted
-directory, and takes the classes from an archive (Java's application class-data sharing). Measured on one core: a start
-takes 2.5 s instead of 6.
+Formatting takes a Java program of its own, and most of a start's CPU time is that of loading and verifying thousands of
+classes. So one broker is formatted, started and stopped; every later one copies the formatted directory, and takes the
+classes from an archive (Java's application class-data sharing): on one core a start takes 2.5 s instead of 6.
 """
 
 import shutil
@@ -28,9 +27,12 @@ _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # of the formatted directory; each copy 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The directory of what was made."""
+    """Java, Kafka's jars, and the directory of what was made of both."""
 
+    java: Java
+    distribution: Distribution
     directory: Path
+    is_archiving: bool = False  # whether the broker makes the archive
 
     @property
     def formatted(self) -> Path:
@@ -38,39 +40,42 @@ class Prepared:
         return self.directory / "formatted"
 
     @property
-    def classes(self) -> Path:
-        """The archive of classes. It is not there where Java could not make it, which costs only time."""
-        return self.directory / "classes.jsa"
-
-    @property
     def java_options(self) -> tuple[str, ...]:
-        """Options for a broker that takes its classes from the archive; Java ignores one that does not fit."""
-        return (f"-XX:SharedArchiveFile={self.classes}",) if self.classes.is_file() else ()
+        """Options for a broker that makes the archive, or takes its classes from it.
+
+        The archive is not there where Java could not make it, which costs only time; Java ignores one that does not
+        fit.
+        """
+        classes = self.directory / "classes.jsa"
+        if self.is_archiving:
+            return (f"-XX:ArchiveClassesAtExit={classes}",)
+        return (f"-XX:SharedArchiveFile={classes}",) if classes.is_file() else ()
 
 
-Run = Callable[[Path, Prepared, tuple[str, ...]], None]
-"""Starts and stops a broker: its data directory, what is prepared so far, and options for Java."""
+def prepare(
+    java: Java, distribution: Distribution, console: Console, run: Callable[[Path, Prepared], None]
+) -> Prepared:
+    """Make what a start needs, unless it is there; `run` starts and stops a broker in a directory.
 
-
-def prepare(java: Java, distribution: Distribution, console: Console, run: Run) -> Prepared:
-    """Make what a start needs, unless it is there. Raises `BrokerStartError` if Kafka could not format a directory."""
-    made = Prepared(distribution.directory / f"prepared-{java.build}")
+    Raises `BrokerStartError` if Kafka could not format a directory.
+    """
+    made = Prepared(java, distribution, distribution.directory / f"prepared-{java.build}")
     if made.formatted.is_dir():
         return made
     with locked(distribution.directory, console):
         if not made.formatted.is_dir():  # Otherwise another process made it while we waited.
             console.print(f"Preparing Apache Kafka {KAFKA_VERSION}, once …", highlight=False)
             with workspace(made.directory, "prepared-*.tmp-*") as work:
-                unfinished = Prepared(work / "made")
-                _format(java, distribution, unfinished)
+                unfinished = Prepared(java, distribution, work / "made", is_archiving=True)
+                _format(unfinished)
                 with suppress(LocalKafkaError):  # Without an archive, every start just takes longer.
-                    run(work / "broker", unfinished, (f"-XX:ArchiveClassesAtExit={unfinished.classes}",))
+                    run(work / "broker", unfinished)
                 shutil.rmtree(made.directory, ignore_errors=True)
                 unfinished.directory.rename(made.directory)
     return made
 
 
-def _format(java: Java, distribution: Distribution, made: Prepared) -> None:
+def _format(made: Prepared) -> None:
     made.directory.mkdir()
     port = free_port()
     controller_port = free_port(taken=[port])
@@ -82,7 +87,8 @@ def _format(java: Java, distribution: Distribution, made: Prepared) -> None:
         overrides={},
     )
     config.write_text(render(properties), encoding="ascii")
-    command = [str(java.executable), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", distribution.classpath]
+    command = [str(made.java.executable), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    command += ["-cp", made.distribution.classpath]
     command += ["kafka.tools.StorageTool", "format", f"--cluster-id={_CLUSTER_ID}", "-c", str(config)]
     try:
         with log.open("wb") as output:

@@ -20,28 +20,19 @@ _KILL_ATTEMPTS = 10
 class BrokerProcess:
     """A running broker and its guardian.
 
-    Attributes:
-        pid: The process id of the broker's Java.
-        log_start: The offset in the log, in bytes, from which on it is this broker's.
+    The broker appends its output to the log of its storage, and holds the lock from now on. The guardian removes the
+    files when this process dies, if `remove_when_orphaned`. Raises `BrokerStartError` if the command could not be run.
     """
 
     def __init__(self, command: Sequence[str], *, storage: Storage, lock: int, remove_when_orphaned: bool) -> None:
-        """Start the broker. Raises `BrokerStartError` if the command could not be run at all.
-
-        Args:
-            command: Starts it.
-            storage: Its files; its output is appended to the log there.
-            lock: The descriptor that holds the lock of the files; the broker holds it from now on.
-            remove_when_orphaned: Whether the guardian removes the files when this process dies.
-        """
         self._storage = storage
-        self.log_start = storage.log_size
         # Isolated and without site-packages: the guardian needs nothing but the standard library.
         launch = [sys.executable, "-I", "-S", str(Path(guardian.__file__))]
         launch += ["--parent", str(os.getpid()), "--grace", str(ORPHAN_GRACE_SECONDS), "--hold", str(lock)]
         if remove_when_orphaned:
             launch += ["--temporary", str(storage.root)]
         with storage.log_path.open("ab") as log:
+            self.log_start = log.tell()  # from here on the log is this broker's, in bytes
             self._guardian = subprocess.Popen(
                 [*launch, "--", *command],
                 stdin=subprocess.PIPE,
@@ -63,7 +54,7 @@ class BrokerProcess:
                 log_path=storage.log_path,
                 log_tail=log_tail(storage.log_path, self.log_start),
             )
-        self.pid = int(line)
+        self.pid = int(line)  # of the broker's Java
 
     @property
     def is_running(self) -> bool:
@@ -75,7 +66,7 @@ class BrokerProcess:
         return self._guardian.poll()
 
     def stop(self, timeout: float) -> None:
-        """Ask the broker to end; kill it where it takes longer than the timeout, in seconds."""
+        """Ask the broker to end; kill it after the timeout, in seconds."""
         self._command(b"stop\n")
         try:
             self._guardian.wait(timeout)

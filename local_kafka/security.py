@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-SCRAM_LISTENER: Final = "SASL_SSL"
-CERTIFICATE_LISTENER: Final = "SSL"
 MECHANISM: Final = "SCRAM-SHA-512"
 
 # A certificate is known by its common name, so that user `alice` is the same on both listeners.
@@ -58,16 +56,16 @@ class Security:
             "listener.name.ssl.ssl.client.auth": "required",
             "listener.name.controller.ssl.client.auth": "required",
             "sasl.enabled.mechanisms": MECHANISM,
-            f"listener.name.sasl_ssl.{MECHANISM.lower()}.sasl.jaas.config": (_SCRAM_MODULE),
+            f"listener.name.sasl_ssl.{MECHANISM.lower()}.sasl.jaas.config": _SCRAM_MODULE,
         }
 
 
 def secured_listeners(port: int, certificate_port: int, controller_port: int) -> Mapping[str, str]:
     """The properties of the listeners, all on 127.0.0.1."""
-    clients = f"{SCRAM_LISTENER}://127.0.0.1:{port},{CERTIFICATE_LISTENER}://127.0.0.1:{certificate_port}"
+    clients = f"SASL_SSL://127.0.0.1:{port},SSL://127.0.0.1:{certificate_port}"
     return {
         "listeners": f"{clients},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": clients,
         "listener.security.protocol.map": "SASL_SSL:SASL_SSL,SSL:SSL,CONTROLLER:SSL",
-        "inter.broker.listener.name": CERTIFICATE_LISTENER,
+        "inter.broker.listener.name": "SSL",
     }

@@ -89,13 +89,6 @@ class Storage:
         meta.write_text(text, encoding="utf-8")
         unfinished.rename(self.log_dir)
 
-    @property
-    def log_size(self) -> int:
-        try:
-            return self.log_path.stat().st_size
-        except FileNotFoundError:
-            return 0
-
 
 def log_tail(path: Path, since: int = 0) -> list[str]:
     """The last lines of a log, from an offset in bytes on; none where there is no such file."""
