@@ -88,7 +88,7 @@ class Removal:
     def check_unused(self) -> None:
         """An error if a process of a component is at work; ackers are no matter, for they let go by themselves."""
         topology = self._remains.topology
-        components = [group for group in self._remains.groups if group != acker_group(topology)]
+        components = set(self._remains.groups) - {acker_group(topology)}
         used = {group: count for group, count in self._status.members(components).items() if count}
         if used:
             raise RemovalError(
@@ -120,19 +120,15 @@ class Removal:
 
     def delete(self) -> list[str]:
         """Deletes groups and topics; returns what could not be deleted, with the reason."""
-        remains = self._remains
-        groups = self._admin.delete_consumer_groups(list(remains.groups), request_timeout=CONTACT_S)
-        left = [
-            self._outcome(f"group {group}", answer, KafkaError.GROUP_ID_NOT_FOUND) for group, answer in groups.items()
-        ]
-        if remains.topics:
-            topics = self._admin.delete_topics(
-                list(remains.topics), operation_timeout=CONTACT_S, request_timeout=2 * CONTACT_S
-            )
-            left += [
-                self._outcome(f"topic {topic}", answer, KafkaError.UNKNOWN_TOPIC_OR_PART)
-                for topic, answer in topics.items()
-            ]
+        groups, topics = [*self._remains.groups], [*self._remains.topics]
+        answers = self._admin.delete_consumer_groups(groups, request_timeout=CONTACT_S)
+        gone = KafkaError.GROUP_ID_NOT_FOUND
+        left = [self._outcome(f"group {name}", answer, gone) for name, answer in answers.items()]
+        if topics:
+            bounds = {"operation_timeout": CONTACT_S, "request_timeout": 2 * CONTACT_S}
+            answers = self._admin.delete_topics(topics, **bounds)
+            gone = KafkaError.UNKNOWN_TOPIC_OR_PART
+            left += [self._outcome(f"topic {name}", answer, gone) for name, answer in answers.items()]
         return [why for why in left if why]
 
     def _outcome(self, what: str, answer: Any, gone: int) -> str:

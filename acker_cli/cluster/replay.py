@@ -2,7 +2,8 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import typer
@@ -30,25 +31,24 @@ class ReplayRequest:
 
 @dataclass(slots=True)
 class Choice:
-    """What there is to replay.
+    """What there is to replay, by offset."""
 
-    Attributes:
-        letters: offset → topic and reason, of those to be put back.
-        before: offset → when, of those that were replayed before, in milliseconds since the epoch.
-        refused: offset → why, of those that cannot be put back.
-        more: how many are beyond the limit.
-    """
+    letters: dict[int, tuple[str, str]] = field(default_factory=dict)  # topic and reason of those to be put back
+    before: dict[int, int] = field(default_factory=dict)  # when it was replayed before, in ms since the epoch
+    refused: dict[int, str] = field(default_factory=dict)  # why it cannot be put back
+    more: int = 0  # how many are beyond the limit
 
-    letters: dict[int, tuple[str, str]] = field(default_factory=dict)
-    before: dict[int, int] = field(default_factory=dict)
-    refused: dict[int, str] = field(default_factory=dict)
-    more: int = 0
+
+@contextmanager
+def dead_letters_read(kafka: KafkaSettings, topology: str) -> Iterator[DeadLetterLog]:
+    """The dead letters of a topology; the terminal shows how many are read."""
+    with standard_error().status("reading dead letters …") as status:
+        yield DeadLetterLog(kafka, topology, lambda count: status.update(f"read {count:,} dead letters …"))
 
 
 def choose(log: DeadLetterLog, wanted: ReplayRequest, until: int = 0) -> Choice:
     """Reads what there is to replay; an error if a letter was named that cannot be. `until`: as in `entries`."""
-    choice = Choice()
-    selection = wanted.selection
+    choice, selection = Choice(), wanted.selection
     letters: dict[int, tuple[str, str]] = {}
     replays: dict[int, int] = {}
     for entry in log.entries(since_ms=selection.since_ms, until=until):
@@ -89,8 +89,7 @@ def replay_letters(kafka: KafkaSettings, wanted: ReplayRequest, *, dry_run: bool
     output = standard_error() if as_json else standard_output()
     done: list[Replayed] = []
     with interruptible():
-        with standard_error().status("reading dead letters …") as status:
-            log = DeadLetterLog(kafka, wanted.topology, lambda count: status.update(f"read {count:,} dead letters …"))
+        with dead_letters_read(kafka, wanted.topology) as log:
             choice = choose(log, wanted)
         for line in _to_be_done(choice):
             output.print(line, markup=False)
@@ -146,21 +145,16 @@ def _report(topology: str, choice: Choice, done: Sequence[Replayed], *, as_json:
         verb, count = ("would put back", len(choice.letters)) if dry_run else ("put back", len(done))
         standard_output().print(f"{verb} {count:,} dead letter{'' if count == 1 else 's'}", markup=False)
         return
-    replayed = [
-        {
-            "offset": it.letter.offset,
-            "topic": it.letter.topic,
-            "partition": it.letter.partition,
-            "position": it.position,
-        }
-        for it in done
-    ]
+    letters = [(it.letter, it.position) for it in done]
     print_json(
         {
             "topology": topology,
             "dry_run": dry_run,
             "chosen": list(choice.letters),
-            "replayed": replayed,
+            "replayed": [
+                {"offset": it.offset, "topic": it.topic, "partition": it.partition, "position": position}
+                for it, position in letters
+            ],
             "replayed_before": sorted(choice.before),
             "refused": [{"offset": offset, "why": why} for offset, why in sorted(choice.refused.items())],
             "beyond_limit": choice.more,

@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING
 
 from acker_cli.commands.options import JSON, argument, command, flag, option
+from acker_cli.console import print_json, standard_output
+from acker_cli.errors import SettingsError
 from acker_cli.settings import LoadedSettings
 
 if TYPE_CHECKING:
@@ -40,18 +42,16 @@ def list_(
     from collections import Counter, deque
 
     from acker_cli.cluster.connection import configured_cluster
-    from acker_cli.console import print_json, standard_error, standard_output
+    from acker_cli.cluster.replay import dead_letters_read
     from acker_cli.views.dead_letters import listed, print_list, print_none
-    from inspection.dead_letters import DeadLetter, DeadLetterLog
+    from inspection.dead_letters import DeadLetter
 
     chosen = _selection(reason, topic, component, since, offset)
     replays: dict[int, int] = {}
     shown: deque[DeadLetter] = deque(maxlen=limit)
     total = 0
     searched: Counter[str] = Counter()
-    kafka = configured_cluster(loaded).kafka
-    with standard_error().status("reading dead letters …") as status:
-        log = DeadLetterLog(kafka, name, lambda count: status.update(f"read {count:,} dead letters …"))
+    with dead_letters_read(configured_cluster(loaded).kafka, name) as log:
         for entry in log.entries(since_ms=chosen.since_ms):
             if not isinstance(entry, DeadLetter):
                 replays[entry.of] = entry.timestamp_ms
@@ -85,14 +85,12 @@ def show(
     A tuple is shown by its fields, too. Binary data are shown in hexadecimal.
     """
     from acker_cli.cluster.connection import configured_cluster
-    from acker_cli.console import print_json, standard_error, standard_output
+    from acker_cli.cluster.replay import dead_letters_read
     from acker_cli.views.dead_letters import print_shown, shown
-    from inspection.dead_letters import DeadLetter, DeadLetterLog, DeadLettersError
+    from inspection.dead_letters import DeadLetter, DeadLettersError
 
     letter, replayed_ms = None, None
-    kafka = configured_cluster(loaded).kafka
-    with standard_error().status("reading dead letters …") as status:
-        log = DeadLetterLog(kafka, name, lambda count: status.update(f"read {count:,} dead letters …"))
+    with dead_letters_read(configured_cluster(loaded).kafka, name) as log:
         for entry in log.entries(start=offset):
             if isinstance(entry, DeadLetter):
                 letter = entry if entry.offset == offset else letter
@@ -150,7 +148,6 @@ def replay(
     """
     from acker_cli.cluster.connection import configured_cluster
     from acker_cli.cluster.replay import ReplayRequest, replay_letters
-    from acker_cli.errors import SettingsError
 
     chosen = _selection(reason, topic, component, since, offset)
     if not chosen and not all_:

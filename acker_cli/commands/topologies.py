@@ -3,6 +3,8 @@
 import typer
 
 from acker_cli.commands.options import JSON, argument, command, flag
+from acker_cli.console import print_json, standard_error, standard_output
+from acker_cli.errors import RemovalError, SettingsError
 from acker_cli.settings import LoadedSettings
 
 _NAME = argument("NAME", "The topology's name in acker.topologies.")
@@ -20,7 +22,6 @@ def list_(loaded: LoadedSettings, json_: bool = JSON) -> None:
     committed yet, and how many tuples wait for its bolts. A dash stands for what is not known.
     """
     from acker_cli.cluster.connection import configured_cluster
-    from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.views.topologies import listed, print_list
     from inspection.topology_status import ClusterStatus
     from kafka_clients.catalogue import Catalogue
@@ -50,7 +51,6 @@ def show(loaded: LoadedSettings, name: str = _NAME, json_: bool = JSON) -> None:
     Exit code 1 if a topic is missing or has another number of partitions than the manifest says.
     """
     from acker_cli.cluster.connection import configured_cluster
-    from acker_cli.console import print_json, standard_error, standard_output
     from acker_cli.views.topologies import print_shown, shown
     from inspection.topology_status import ClusterStatus
     from kafka_clients.catalogue import Catalogue
@@ -92,8 +92,6 @@ def delete(
 
     from acker_cli.cluster.connection import configured_cluster
     from acker_cli.cluster.removal import Removal, remains_of
-    from acker_cli.console import print_json, standard_error, standard_output
-    from acker_cli.errors import RemovalError, SettingsError
     from acker_cli.views.topologies import to_be_deleted
     from kafka_clients.catalogue import Catalogue
     from kafka_clients.errors import UnknownTopologyError
@@ -119,15 +117,9 @@ def delete(
     removal.withdraw(force=force)
     left = [] if keep_topics else removal.delete()
     if json_:
-        print_json(
-            {
-                "topology": name,
-                "withdrawn": remains.is_published,
-                "groups": [] if keep_topics else list(remains.groups),
-                "topics": [] if keep_topics else list(remains.topics),
-                "left": left,
-            }
-        )
+        groups, topics = ((), ()) if keep_topics else (remains.groups, remains.topics)
+        withdrawn = remains.is_published
+        print_json({"topology": name, "withdrawn": withdrawn, "groups": groups, "topics": topics, "left": left})
     if left and not force:
         raise RemovalError(f"not deleted: {'; '.join(left)}. Repeat this command")
     for one in left:

@@ -4,9 +4,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
+
+from prometheus_client.registry import Collector
 
 from acker_cli.cluster.connection import Cluster
 from acker_cli.errors import SettingsError
@@ -129,13 +131,10 @@ def start_early(plan: RunPlan) -> None:
 def run_topology(plan: RunPlan, cluster: Cluster, settings: Settings, view: View) -> None:
     """Runs all components, each in processes of its own, until a signal unwinds it."""
     pause = threading.Event()
-    manifest = plan.topology.manifest
     ackers = _acker_pool(plan, cluster, settings) if plan.ackers else None
-    processes = TopologyProcesses(plan.reference, manifest, cluster.kafka, plan.processes, ackers)
-    latest = processes.snapshot()
-    collectors = _collectors(plan, lambda: latest)
-    health = Health(processes.heartbeat_ages, lambda: latest.stalls)
-    with metrics_served(settings.metrics, collectors, health), processes as topology:
+    topology = TopologyProcesses(plan.reference, plan.topology.manifest, cluster.kafka, plan.processes, ackers)
+    latest = topology.snapshot()
+    with _metrics_served(plan, settings, topology.heartbeat_ages, lambda: latest), topology:
         while True:
             topology.check()
             latest = topology.snapshot()
@@ -174,8 +173,7 @@ def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: Vie
     def heartbeat_ages() -> dict[str, float]:
         return {**loop.heartbeat_ages(), **({ACKER_LOOP: ackers.heartbeat_age()} if plan.ackers else {})}
 
-    collectors = _collectors(plan, lambda: latest)
-    with metrics_served(settings.metrics, collectors, Health(heartbeat_ages, lambda: latest.stalls)), ackers:
+    with _metrics_served(plan, settings, heartbeat_ages, lambda: latest), ackers:
         runner = ComponentRunner(plan.topology, plan.component, cluster.kafka, on_stats=on_stats)
         # A component stops between two tuples, never amid one.
         with stopped_by_signals(runner.stop) as received:
@@ -185,13 +183,17 @@ def run_component(plan: RunPlan, cluster: Cluster, settings: Settings, view: Vie
         raise Interrupted(received[0])
 
 
-def _collectors(plan: RunPlan, latest: Callable[[], TopologySnapshot]) -> list[ComponentCollector | WorkerCollector]:
-    """What a topology, or a component of it, shows to Prometheus."""
+def _metrics_served(
+    plan: RunPlan,
+    settings: Settings,
+    heartbeat_ages: Callable[[], Mapping[str, float]],
+    latest: Callable[[], TopologySnapshot],
+) -> AbstractContextManager[None]:
     manifest = plan.topology.manifest
-    components = ComponentCollector(manifest, lambda: latest().components.values())
-    if not plan.ackers:
-        return [components]
-    return [components, WorkerCollector(lambda: {manifest.topology: latest().ackers or WorkerStats()})]
+    collectors: list[Collector] = [ComponentCollector(manifest, lambda: latest().components.values())]
+    if plan.ackers:
+        collectors.append(WorkerCollector(lambda: {manifest.topology: latest().ackers or WorkerStats()}))
+    return metrics_served(settings.metrics, collectors, Health(heartbeat_ages, lambda: latest().stalls))
 
 
 def _acker_pool(plan: RunPlan, cluster: Cluster, settings: Settings) -> AckerPool:
@@ -201,10 +203,10 @@ def _acker_pool(plan: RunPlan, cluster: Cluster, settings: Settings) -> AckerPoo
 
 @contextmanager
 def warned_without_ackers(kafka: KafkaSettings, manifest: Manifest, after_s: float = _ACKERS_JOIN_S) -> Iterator[None]:
-    """Warns if no acker worker has joined the topology's group so many seconds later, where there is acking.
+    """Warns if no acker worker has joined the group of a topology with acking so many seconds later.
 
-    The group is described once, because a client that asks again and again aborts its process where a broker goes away
-    meanwhile (`docs/adr/0018`). A user who may not describe the group is not warned.
+    The group is described once, because a client that does so again and again aborts its process where a broker goes
+    away meanwhile (`docs/adr/0018`). A user who may not describe the group is not warned.
     """
     over = threading.Event()
     group = acker_group(manifest.topology)

@@ -15,15 +15,9 @@ LOOK_SECONDS: Final = 0.25
 
 
 class TopologyProcesses:
-    """Runs everything, and sums up its statistics.
+    """Runs the topology of a reference `module:attribute`, and sums up its statistics.
 
-    Args:
-        reference: `module:attribute` of the topology.
-        manifest: of the topology.
-        kafka: librdkafka properties.
-        processes: component → how many processes; one each unless given.
-        ackers: the acker workers; None where they run elsewhere.
-        clock: seconds, rising.
+    `processes` are by component, one each unless given; `ackers` is None where acker workers run elsewhere.
     """
 
     def __init__(
@@ -67,7 +61,7 @@ class TopologyProcesses:
                 self.ackers.stop()
 
     def heartbeat_ages(self) -> dict[str, float]:
-        """Component, and `acker` → seconds since one of its processes reported, the longest."""
+        """Component, and `acker` → seconds since a process of it reported, the longest."""
         ackers = {} if self.ackers is None else {ACKER_LOOP: self.ackers.heartbeat_age()}
         return {**self.components.heartbeat_ages(), **ackers}
 

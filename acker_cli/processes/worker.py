@@ -20,16 +20,14 @@ from acker_worker.worker import AckerWorker, WorkerSettings
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """A worker: `run` works until `stop` is called."""
-
-    run: Callable[[], None]
+    run: Callable[[], None]  # works until `stop` is called
     stop: Callable[[], None]
     health: Health
     collectors: Sequence[Collector]
 
 
 def one_topology(topology: str, kafka: KafkaProperties, settings: WorkerSettings, output: Console | None) -> Working:
-    """The worker of one topology; `output` takes its numbers as lines of JSON."""
+    """The worker of one topology; `output` takes its statistics as lines of JSON."""
     loop = Loop(ACKER_LOOP)
     latest = WorkerStats()
 
@@ -46,7 +44,7 @@ def one_topology(topology: str, kafka: KafkaProperties, settings: WorkerSettings
 
 
 def all_topologies(kafka: KafkaProperties, settings: WorkerSettings, output: Console | None) -> Working:
-    """The worker of all topologies; `output` takes their numbers as lines of JSON."""
+    """The worker of all topologies; `output` takes their statistics as lines of JSON."""
     loop = Loop(ACKER_LOOP)
     printing = threading.Lock()
     broken: list[BrokenPipeError] = []
@@ -58,7 +56,7 @@ def all_topologies(kafka: KafkaProperties, settings: WorkerSettings, output: Con
             with printing:
                 output.print(_line(topology, stats), markup=False)
         except BrokenPipeError as error:
-            # The reader is gone. That concerns all topologies, not the one in whose thread it came out.
+            # The reader of standard output is gone, for all topologies, not only for the one of this thread.
             broken.append(error)
             service.stop()
 
@@ -73,18 +71,12 @@ def all_topologies(kafka: KafkaProperties, settings: WorkerSettings, output: Con
         of_topologies = {_loop_of(topology): age for topology, age in service.heartbeat_ages().items()}
         return {**loop.heartbeat_ages(), **of_topologies}
 
-    def stalls() -> dict[str, tuple[float, str]]:
-        return {_loop_of(topology): served.stats.stalled for topology, served in service.topologies().items()}
+    def stats() -> dict[str, WorkerStats]:
+        return {name: served.stats for name, served in service.topologies().items()}
 
-    return Working(
-        run,
-        service.stop,
-        Health(heartbeat_ages, stalls),
-        [
-            WorkerCollector(lambda: {name: served.stats for name, served in service.topologies().items()}),
-            ServingCollector(lambda: {name: served.serving for name, served in service.topologies().items()}),
-        ],
-    )
+    health = Health(heartbeat_ages, lambda: {_loop_of(name): each.stalled for name, each in stats().items()})
+    serving = ServingCollector(lambda: {name: served.serving for name, served in service.topologies().items()})
+    return Working(run, service.stop, health, [WorkerCollector(stats), serving])
 
 
 def _loop_of(topology: str) -> str:
