@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +11,7 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
-    from rich.table import Table
+    from rich.text import Text
 
 _NO_TERMINAL: Final = 1_000
 SLOW_S: Final = 2.0
@@ -26,18 +26,19 @@ def standard_error() -> Console:
     return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
-def plain_table(*headings: str) -> "Table":
-    """An empty table without lines, as all of ours look."""
+def print_table(output: Console, headings: Sequence[str], rows: Iterable[Sequence["str | Text"]]) -> None:
+    """Prints a table without lines, with names in its first column."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in headings:
-        table.add_column(heading)
-    return table
+    table = Table(*headings, box=None, padding=(0, 2, 0, 0))
+    for name, *cells in rows:
+        table.add_row(Text(str(name), "cyan"), *(Text(cell) if isinstance(cell, str) else cell for cell in cells))
+    unlimited(output).print(table)
 
 
 def unlimited(output: Console) -> Console:
-    """The same, where a row is a line, however long, if there is no terminal."""
+    """The same console; without a terminal, a row is a line, however long."""
     if not output.is_terminal:
         output.width = _NO_TERMINAL
     return output

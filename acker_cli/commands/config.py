@@ -1,7 +1,7 @@
 """`acker config`."""
 
 from acker_cli.commands.options import JSON, command
-from acker_cli.settings import LoadedSettings
+from acker_cli.settings import DEFAULT, LoadedSettings
 
 
 @command(
@@ -16,7 +16,7 @@ def show(loaded: LoadedSettings, json_: bool = JSON) -> None:
     """
     from rich.text import Text
 
-    from acker_cli.console import plain_table, print_json, standard_output
+    from acker_cli.console import print_json, print_table, standard_output
 
     rows = loaded.rows()
     if json_:
@@ -25,11 +25,11 @@ def show(loaded: LoadedSettings, json_: bool = JSON) -> None:
         return
     output = standard_output()
     shown = [(name, "-" if value is None else str(value), origin) for name, value, origin in rows]
-    if not output.is_terminal:
-        for name, value, origin in shown:
-            output.print(f"{name} = {value}  ({origin})", markup=False)
+    if output.is_terminal:
+        by = {DEFAULT: Text(DEFAULT, "dim")}
+        print_table(
+            output, ("setting", "value", "set by"), ((name, value, by.get(at, at)) for name, value, at in shown)
+        )
         return
-    table = plain_table("setting", "value", "set by")
     for name, value, origin in shown:
-        table.add_row(Text(name, "cyan"), Text(value), Text(origin, "dim" if origin == "default" else ""))
-    output.print(table)
+        output.print(f"{name} = {value}  ({origin})", markup=False)

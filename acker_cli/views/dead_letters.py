@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from acker_cli.console import plain_table, unlimited
+from acker_cli.console import print_table
 from inspection.dead_letters import DeadLetter, LetterPreviews, hex_dump, preview
 from inspection.dead_letters.payloads import as_text
 
@@ -24,18 +24,20 @@ def print_list(
     output: Console, shown: Sequence[DeadLetter], replays: Mapping[int, int], total: int, previews: LetterPreviews
 ) -> None:
     """Prints a line for each of `total` that is shown; `replays`: offset → when, in milliseconds since the epoch."""
-    table = plain_table("letter", "when", "reason", "by", "lay in", "value", "replayed")
-    for each in shown:
-        table.add_row(
-            Text(str(each.offset), "cyan"),
+    headings = ("letter", "when", "reason", "by", "lay in", "value", "replayed")
+    rows = [
+        (
+            str(each.offset),
             _when(each.timestamp_ms),
             Text(each.reason, "red"),
-            Text(each.by or "-"),
-            Text(each.place),
-            Text(previews.of(each, 40)),
+            each.by or "-",
+            each.place,
+            previews.of(each, 40),
             _when(replays[each.offset]) if each.offset in replays else "-",
         )
-    unlimited(output).print(table)
+        for each in shown
+    ]
+    print_table(output, headings, rows)
     if total > len(shown):
         output.print(f"{total - len(shown):,} earlier ones are not shown: --limit {total}", markup=False)
 

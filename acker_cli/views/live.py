@@ -14,7 +14,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from acker_cli.console import plain_table
 from acker_cli.views.snapshot import TopologySnapshot, by_reason, in_words, latency_in_words
 
 PLAIN_SECONDS: Final = 2.0
@@ -97,7 +96,7 @@ def _captured_stderr(on_line: Callable[[str], None]) -> Iterator[None]:
 
 
 def drawn(snapshot: TopologySnapshot) -> RenderableType:
-    table = plain_table()
+    table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("component", style="cyan")
     for heading in ("processes", "tasks", "emitted", "executed", "acked", "failed", "pending"):
         table.add_column(heading, justify="right")

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from acker_cli.cluster.removal import Remains
-from acker_cli.console import plain_table, unlimited
-from inspection.topology_status import TopicStatus, TopologyStatus
+from acker_cli.console import print_table
+from inspection.topology_status import TopologyStatus
 from tuple_tree.manifest import BoltManifest, Component
 from tuple_tree.names import TOPOLOGIES_TOPIC
 
@@ -21,29 +21,32 @@ def print_list(output: Console, statuses: Statuses) -> None:
     if not statuses:
         output.print(f"no topologies in {TOPOLOGIES_TOPIC}", markup=False)
         return
-    table = plain_table(
-        *("topology", "guarantee", "spouts", "bolts", "ack partitions", "topics", "ackers", "unread acks", "waiting")
+    print_table(
+        output,
+        ("topology", "guarantee", "spouts", "bolts", "ack partitions", "topics", "ackers", "unread acks", "waiting"),
+        [_row(name, status) for name, status in statuses.items()],
     )
     for name, status in statuses.items():
         if isinstance(status, str):
-            table.add_row(Text(name, "cyan"), Text("unreadable", "red"))
-            continue
-        manifest = status.manifest
-        table.add_row(
-            Text(name, "cyan"),
-            manifest.guarantee,
-            str(len(manifest.spouts)),
-            str(len(manifest.bolts)),
-            str(manifest.ack_partitions) if manifest.acking else "-",
-            _topics(status),
-            _known(status.ackers) if manifest.acking else "-",
-            _known(status.unread_acks),
-            _known(status.waiting),
-        )
-    unlimited(output).print(table)
-    for name, status in statuses.items():
-        if isinstance(status, str):
             output.print(f"{name}: {status}", style="red", markup=False)
+
+
+def _row(name: str, status: TopologyStatus | str) -> tuple[str | Text, ...]:
+    if isinstance(status, str):
+        return name, Text("unreadable", "red")
+    manifest = status.manifest
+    wrong = sum(bool(topic.problem) for topic in status.topics)
+    return (
+        name,
+        manifest.guarantee,
+        str(len(manifest.spouts)),
+        str(len(manifest.bolts)),
+        str(manifest.ack_partitions) if manifest.acking else "-",
+        Text(f"{wrong} of {len(status.topics)} missing or wrong", "red") if wrong else f"all {len(status.topics)}",
+        _known(status.ackers) if manifest.acking else "-",
+        _known(status.unread_acks),
+        _known(status.waiting),
+    )
 
 
 def listed(statuses: Statuses) -> list[dict[str, Any]]:
@@ -77,30 +80,30 @@ def print_shown(output: Console, status: TopologyStatus) -> None:
         ]
     output.print(", ".join(about), markup=False)
     output.print()
-    components = plain_table("component", "kind", "tasks", "members", "waiting", "receives", "emits")
-    for component in manifest.components:
-        members, lag = status.of_component(component.name)
-        components.add_row(
-            Text(component.name, "cyan"),
-            _kind(component),
+    components = [
+        (
+            component.name,
+            f"external {component.kind}" if component.external else component.kind,
             str(component.tasks),
-            _known(members),
-            _known(lag),
-            Text("\n".join(_received(component)) or "-"),
-            Text("\n".join(_emitted(component)) or "-"),
+            *map(_known, status.of_component(component.name)),
+            "\n".join(_received(component)) or "-",
+            "\n".join(f"{each.name}({', '.join(each.field_names)})" for each in component.streams) or "-",
         )
-    unlimited(output).print(components)
+        for component in manifest.components
+    ]
+    print_table(output, ("component", "kind", "tasks", "members", "waiting", "receives", "emits"), components)
     output.print()
-    topics = plain_table("topic", "partitions", "records", "read by", "lag")
-    for topic in status.topics:
-        topics.add_row(
-            Text(topic.name, "cyan"),
+    topics = [
+        (
+            topic.name,
             Text(topic.problem, "red") if topic.problem else str(len(topic.partitions)),
             f"{sum(one.end - one.begin for one in topic.partitions):,}",
             topic.group or "-",
             _known(topic.lag),
         )
-    output.print(topics)
+        for topic in status.topics
+    ]
+    print_table(output, ("topic", "partitions", "records", "read by", "lag"), topics)
 
 
 def shown(status: TopologyStatus) -> dict[str, Any]:
@@ -114,7 +117,17 @@ def shown(status: TopologyStatus) -> dict[str, Any]:
             for component in manifest.components
             for members, lag in [status.of_component(component.name)]
         ],
-        "topics": [_topic(topic) for topic in status.topics],
+        "topics": [
+            {
+                "name": topic.name,
+                "expected_partitions": topic.expected_partitions,
+                "problem": topic.problem or None,
+                "group": topic.group,
+                "lag": topic.lag,
+                "partitions": [dataclasses.asdict(partition) for partition in topic.partitions],
+            }
+            for topic in status.topics
+        ],
     }
 
 
@@ -130,38 +143,11 @@ def to_be_deleted(remains: Remains, *, keep_topics: bool) -> Iterator[str]:
         yield f"  topic  {topic}, with all that is in it"
 
 
-def _topic(topic: TopicStatus) -> dict[str, Any]:
-    return {
-        "name": topic.name,
-        "expected_partitions": topic.expected_partitions,
-        "problem": topic.problem or None,
-        "group": topic.group,
-        "lag": topic.lag,
-        "partitions": [dataclasses.asdict(partition) for partition in topic.partitions],
-    }
-
-
-def _topics(status: TopologyStatus) -> str | Text:
-    wrong = [topic for topic in status.topics if topic.problem]
-    if not wrong:
-        return f"all {len(status.topics)}"
-    return Text(f"{len(wrong)} of {len(status.topics)} missing or wrong", "red")
-
-
-def _kind(component: Component) -> str:
-    return f"external {component.kind}" if component.external else component.kind
-
-
 def _received(component: Component) -> Iterator[str]:
     if isinstance(component, BoltManifest):
         for subscription in component.subscriptions:
             by = f"({', '.join(subscription.fields)})" if subscription.fields else ""
             yield f"{subscription.source}/{subscription.stream} {subscription.grouping}{by}"
-
-
-def _emitted(component: Component) -> Iterator[str]:
-    for stream in component.streams:
-        yield f"{stream.name}({', '.join(stream.field_names)})"
 
 
 def _known(count: int | None) -> str:
