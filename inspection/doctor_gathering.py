@@ -1,13 +1,14 @@
-"""What the doctor checks: this machine, the brokers, and their topologies, twice within a few seconds.
+"""Gathers what the doctor checks: facts of this machine, the brokers, and their topologies.
 
-Nothing is judged here, and nothing is written anywhere. How it is: `inspection.doctor`.
+Lags are read twice within a few seconds. Nothing is written anywhere.
 """
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, TopicCollection
@@ -24,7 +25,7 @@ from inspection.doctor import (
     TopologyFacts,
 )
 from inspection.stats_log import StatsLog
-from inspection.topology_status import ClusterStatus, TopicStatus, TopologyStatus
+from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_admin
 from kafka_clients.contact import GONE, REFUSED
@@ -35,7 +36,6 @@ from local_kafka.errors import LocalKafkaError
 from local_kafka.java import find_java
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, notices_topic
-from tuple_tree.process_stats import StatsRecord
 from tuple_tree.topics import topic_specs
 
 _POLL_S: Final = 0.1
@@ -49,16 +49,10 @@ Report = Callable[[str], None]  # called with a line about what is being read
 @dataclass(frozen=True, slots=True)
 class _Look:
     at_s: float
-    statuses: Mapping[str, TopologyStatus]
-    sources: Mapping[str, tuple[TopicStatus, ...]]
-
-    def read_by_groups(self, topology: str) -> Iterator[TopicStatus]:
-        """The topics for which a group commits offsets."""
-        for topic in self.statuses[topology].topics:
-            # A spout commits its offsets of the source, not of its notices.
-            if topic.group is not None and not topic.name.startswith(notices_topic(topology, "")):
-                yield topic
-        yield from self.sources[topology]
+    members: Mapping[str, Mapping[str, int | None]]  # topology → group → count; None without a DESCRIBE ACL
+    ack_ends: Mapping[Place, int]  # the ends of ack logs
+    # Topology, group and partition → the offset that the group has reached, and its lag; where the group commits.
+    lags: Mapping[tuple[str, str, Place], tuple[int, int]]
 
 
 def look_at_machine() -> MachineFacts:
@@ -77,7 +71,7 @@ def look_at_all(
     *,
     with_machine: bool = True,
 ) -> Facts:
-    """Looks at everything.
+    """Gathers all facts.
 
     Args:
         kafka: librdkafka properties.
@@ -85,7 +79,7 @@ def look_at_all(
         declared: the manifest of the topology's code, if that is known.
         watch_s: how long lag and clocks are watched, in seconds.
         report: called with what is being read.
-        with_machine: whether this machine is looked at as well.
+        with_machine: whether this machine is checked as well.
     """
     machine = None
     if with_machine:
@@ -123,7 +117,7 @@ class _Gathering:
         visible = {name: len(topic.partitions) for name, topic in topics.items()}
         before_s = time.time()
         first = self._look(manifests, visible)
-        clock = self._watch(manifests, first, before_s)
+        clock = self._watch(first.ack_ends, before_s)
         second = self._look(manifests, visible)
         backlogs = self._backlogs(first, second)
         servers = str(self._kafka.get("bootstrap.servers"))
@@ -135,8 +129,8 @@ class _Gathering:
                     manifest,
                     {name: topic for name, topic in topics.items() if _belongs(name, manifest)},
                     hidden,
-                    second.statuses[manifest.topology].members,
-                    tuple(backlogs.get(manifest.topology, ())),
+                    second.members[manifest.topology],
+                    tuple(backlogs[manifest.topology]),
                     self._oldest_inputs(manifest),
                     self._declared if manifest.topology == self._wanted else None,
                 )
@@ -149,21 +143,18 @@ class _Gathering:
 
     def _oldest_inputs(self, manifest: Manifest) -> dict[str, tuple[str, float]]:
         """From the bolts' statistics; nothing where their topic does not exist or may not be read."""
-        log = StatsLog(self._kafka, manifest.topology)
-        latest: dict[str, StatsRecord] = {}
-        try:
-            log.open(_STATS_S)
-            latest = {record.process: record for record in log.catch_up() if record.kind == "component"}
-        except TopicError:
-            return {}
-        finally:
-            log.close()
-        found: dict[str, tuple[str, float]] = {}
+        with closing(StatsLog(self._kafka, manifest.topology)) as log:
+            try:
+                log.open(_STATS_S)
+                latest = {record.process: record for record in log.catch_up() if record.kind == "component"}
+            except TopicError:
+                return {}
+        oldest: dict[str, tuple[str, float]] = {}
         for record in latest.values():
             place, seconds = record.stats.get("oldest_input"), record.stats.get("oldest_input_seconds")
-            if place and isinstance(seconds, float) and seconds > found.get(record.name, ("", 0.0))[1]:
-                found[record.name] = (str(place), seconds)
-        return found
+            if place and isinstance(seconds, float) and seconds > oldest.get(record.name, ("", 0.0))[1]:
+                oldest[record.name] = (str(place), seconds)
+        return oldest
 
     def _version(self, broker: int) -> str | None:
         """The protocol version that brokers before 4.0 report; None if there is none, or it may not be read."""
@@ -208,22 +199,28 @@ class _Gathering:
         return found
 
     def _look(self, manifests: Iterable[Manifest], existing: Mapping[str, int]) -> _Look:
-        statuses = {status.manifest.topology: status for status in self._status.of(manifests, existing)}
-        sources = {manifest.topology: self._status.sources(manifest) for manifest in manifests}
-        return _Look(time.monotonic(), statuses, sources)
+        members, ack_ends = {}, {}
+        lags: dict[tuple[str, str, Place], tuple[int, int]] = {}
+        for status in self._status.of(manifests, existing):
+            topology = status.manifest.topology
+            members[topology] = status.members
+            acks, notices = acks_topic(topology), notices_topic(topology, "")
+            # A spout commits its offsets of the source, not of its notices.
+            own = [topic for topic in status.topics if not topic.name.startswith(notices)]
+            for topic in (*own, *self._status.sources(status.manifest)):
+                for one in topic.partitions:
+                    place = (topic.name, one.partition)
+                    if topic.name == acks:
+                        ack_ends[place] = one.end
+                    if topic.group is not None and one.lag is not None:
+                        lags[topology, topic.group, place] = one.end - one.lag, one.lag
+        return _Look(time.monotonic(), members, ack_ends, lags)
 
-    def _watch(self, manifests: Iterable[Manifest], look: _Look, before_s: float) -> ClockBounds | None:
+    def _watch(self, ends: Mapping[Place, int], before_s: float) -> ClockBounds | None:
         """Reads what is appended to ack logs for a while, and compares the clocks.
 
-        A record beyond the end at the first look was appended after that began, and before it was read.
+        A record beyond these ends was appended after `before_s`, and before it was read.
         """
-        ends = {
-            (topic.name, one.partition): one.end
-            for manifest in manifests
-            for topic in look.statuses[manifest.topology].topics
-            if topic.name == acks_topic(manifest.topology)
-            for one in topic.partitions
-        }
         self._report(f"watching for {self._watch_s:g} s …")
         deadline = time.monotonic() + self._watch_s
         if not ends:
@@ -245,33 +242,26 @@ class _Gathering:
 
     def _backlogs(self, first: _Look, second: _Look) -> dict[str, list[Backlog]]:
         seconds = second.at_s - first.at_s
-        found: dict[str, list[Backlog]] = {}
-        positions: dict[Place, int] = {}
-        for topology in second.statuses:
-            before = {(topic.group, topic.name): topic for topic in first.read_by_groups(topology)}
-            for topic in second.read_by_groups(topology):
-                for backlog, reached in _of_topic(before.get((topic.group, topic.name)), topic, seconds):
-                    found.setdefault(topology, []).append(backlog)
-                    if backlog.after:
-                        positions[topic.name, backlog.partition] = reached
+        positions = {key[2]: reached for key, (reached, lag) in second.lags.items() if lag and key in first.lags}
         if positions:
-            self._report("looking at what waits …")
+            self._report("reading where there is lag …")
         empty = self._without_records(positions)
-        return {
-            topology: [
-                replace(each, is_waiting=not each.after or (each.topic, each.partition) not in empty)
-                for each in backlogs
-            ]
-            for topology, backlogs in found.items()
-        }
+        backlogs: dict[str, list[Backlog]] = defaultdict(list)
+        for key, (reached, after) in second.lags.items():
+            if key in first.lags:
+                topology, group, place = key
+                before_reached, before = first.lags[key]
+                is_waiting = not after or place not in empty
+                done = max(0, reached - before_reached)
+                backlogs[topology].append(Backlog(group, *place, seconds, before, after, done, is_waiting))
+        return backlogs
 
     def _without_records(self, positions: dict[Place, int]) -> set[Place]:
         """The partitions with no record from these offsets on, only markers of transactions.
 
         One that has no answer in time is not among them: its records may be in a transaction that is open.
         """
-        waiting = set(positions)
-        empty: set[Place] = set()
+        waiting, empty = set(positions), set[Place]()
         if not waiting:
             return empty
         with closing(LogReader(self._kafka)) as reader:
@@ -284,17 +274,6 @@ class _Gathering:
                 empty |= waiting & reader.ended.keys()
                 waiting -= reader.ended.keys()
         return empty
-
-
-def _of_topic(before: TopicStatus | None, after: TopicStatus, seconds: float) -> Iterator[tuple[Backlog, int]]:
-    earlier = {} if before is None else {one.partition: one for one in before.partitions}
-    for one in after.partitions:
-        then = earlier.get(one.partition)
-        if then is None or then.lag is None or one.lag is None:
-            continue
-        reached_then, reached = then.end - then.lag, one.end - one.lag
-        done = max(0, reached - reached_then)
-        yield Backlog(after.group or "", after.name, one.partition, seconds, then.lag, one.lag, done), reached
 
 
 def _belongs(topic: str, manifest: Manifest) -> bool:

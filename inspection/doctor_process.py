@@ -1,13 +1,15 @@
-"""The doctor in a process of its own, for those that ask again and again.
+"""The doctor in a process of its own, for callers that run it again and again.
 
-Some of its requests abort the process where a broker goes away meanwhile (ADR 18); the caller then has no answer, and
-goes on. The request stands on standard input, for settings may hold passwords.
+Some of its requests abort the process where a broker goes away meanwhile (ADR 18). The request is sent on standard
+input, because settings may contain passwords.
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -15,34 +17,70 @@ from inspection.doctor.examination import examine
 from inspection.doctor.findings import component_of
 from inspection.doctor_gathering import look_at_all
 from kafka_clients.catalogue import KafkaSettings
-from kafka_clients.errors import ClusterError
 
+EVERY_S: Final = 30.0  # between two runs, as long as findings are requested
 WATCH_S: Final = 3.0  # how long lag is watched
-_LONGEST_S: Final = 120.0  # after so long there is no answer
+_LONGEST_S: Final = 120.0  # how long a run may take
 
 
-def findings_of(
-    kafka: KafkaSettings, topology: str, started: Callable[["subprocess.Popen[str]"], None]
-) -> Sequence[Mapping[str, Any]]:
-    """What the doctor finds: the members of `Finding`, and the `component` that it is about, or None."""
-    request = json.dumps({"kafka": dict(kafka), "topology": topology, "watch_s": WATCH_S})
-    pipe, command = subprocess.PIPE, [sys.executable, "-m", __name__]
-    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
-    started(process)
-    try:
-        output, _ = process.communicate(request, timeout=_LONGEST_S)
-    except subprocess.TimeoutExpired:
-        output = ""
-    finally:
-        process.kill()
-        process.wait()
-    try:
-        found: list[dict[str, Any]] = json.loads(output)
-    except ValueError as error:
-        raise ClusterError(
-            f"acker doctor {topology} did not come to an end: run it in a terminal, and check the brokers"
-        ) from error
-    return found
+class Findings:
+    """The doctor's last findings on a topology; if they are old, it runs again, and `read` returns them meanwhile."""
+
+    def __init__(self, kafka: KafkaSettings, topology: str, clock: Callable[[], float]) -> None:
+        self._kafka = dict(kafka)
+        self._topology = topology
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._is_running = self._closed = False
+        self._process: subprocess.Popen[str] | None = None
+        self._due_at: float | None = None
+        self._last: Mapping[str, Any] = {"at": None, "findings": [], "problem": None}
+
+    def read(self) -> Mapping[str, Any]:
+        """As `dashboard.source.Source.findings`."""
+        with self._lock:
+            is_due = self._due_at is None or self._clock() >= self._due_at
+            if is_due and not self._is_running and not self._closed:
+                self._is_running = True
+                threading.Thread(target=self._examine, name="dashboard doctor", daemon=True).start()
+            return self._last
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            if self._process is not None:
+                self._process.kill()
+
+    def _examine(self) -> None:
+        try:
+            result = {"findings": json.loads(self._output()), "at": int(time.time() * 1000), "problem": None}
+        except ValueError:
+            problem = (
+                f"acker doctor {self._topology} did not come to an end: run it in a terminal, and check the brokers"
+            )
+            result = {"problem": problem}
+        except OSError as error:
+            result = {"problem": str(error)}
+        with self._lock:
+            self._is_running, self._process = False, None
+            self._due_at = self._clock() + EVERY_S
+            self._last = {**self._last, **result}
+
+    def _output(self) -> str:
+        pipe, command = subprocess.PIPE, [sys.executable, "-m", __name__]
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+        with self._lock:
+            self._process = process
+            if self._closed:
+                process.kill()
+        request = json.dumps({"kafka": self._kafka, "topology": self._topology, "watch_s": WATCH_S})
+        try:
+            return process.communicate(request, timeout=_LONGEST_S)[0]
+        except subprocess.TimeoutExpired:
+            return ""
+        finally:
+            process.kill()
+            process.wait()
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
-"""Finding tuple trees in Kafka: the ack log says when a tree lived, so only that part of the inboxes is read."""
+"""Tuple trees in Kafka: the ack log has the time of a tree, so only that part of the inboxes is read."""
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Self
 
 from confluent_kafka import Message, TopicPartition
@@ -36,14 +36,6 @@ CLOCK_MS: Final = 30_000
 """How far the clock of a component may be from the brokers' without its tuples being missed, in milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenRoot:
-    """A tree that is open, and when the ledger received its first entry, to within a tick."""
-
-    root: int
-    born_ms: int
-
-
 class TraceReader:
     def __init__(self, kafka: KafkaSettings, manifest: Manifest, progress: Progress | None = None) -> None:
         if not manifest.acking:
@@ -69,19 +61,16 @@ class TraceReader:
         return time.time_ns() // 1_000_000
 
     def begun_since_ms(self, ended_ms: int) -> int:
-        """Where to begin the search for a tree whose notice has this time; milliseconds since the epoch."""
+        """Where the search begins for a tree whose notice has this time, in milliseconds since the epoch."""
         return ended_ms - self._manifest.max_tree_age_ms - CLOCK_MS
 
     @property
     def usual_since_ms(self) -> int:
-        """How far back is searched by default: twice the largest tree age.
-
-        Whatever is open began within one, and what has failed in the last one began within the other.
-        """
+        """How far back is searched by default: open trees began within one largest tree age, failed ones within two."""
         return 2 * self._manifest.max_tree_age_ms
 
-    def oldest(self, count: int, since_ms: int, partitions: Iterable[int] | None = None) -> list[OpenRoot]:
-        """The trees that are open for longest, the oldest first.
+    def oldest(self, count: int, since_ms: int, partitions: Iterable[int] | None = None) -> dict[int, int]:
+        """The roots that are open for longest, the oldest first: root → time of its first entry, to within a tick.
 
         The ledger is folded as a new owner of the partition would do it: from the `rebuild_from` of its commit
         on, or, where there is none, from `since_ms` on.
@@ -118,12 +107,12 @@ class TraceReader:
                 waiting[partition].clear()
 
         self._log.read(f"the ledgers of {topology}", stretches, fold)
-        found = []
+        born: dict[int, int] = {}
         for partition, each in folds.items():
             each.apply(waiting[partition])
             each.advance(max(each.clock_ms, clocks[partition]))
-            found += [OpenRoot(root, tick * settings.tick_ms) for root, tick in each.ledger.oldest(count)]
-        return sorted(found, key=lambda root: root.born_ms)[:count]
+            born |= {root: tick * settings.tick_ms for root, tick in each.ledger.oldest(count)}
+        return dict(sorted(born.items(), key=lambda item: item[1])[:count])
 
     def last_failed(self, count: int, since_ms: int) -> dict[int, int]:
         """The roots that failed last: root → time of its notice in milliseconds, the last one first."""
@@ -142,26 +131,22 @@ class TraceReader:
         return dict(sorted(failed.items(), key=lambda item: -item[1])[:count])
 
     def oldest_trees(self, count: int, since_ms: int, partitions: Iterable[int] | None = None) -> list[Tree]:
-        """The trees that are open for longest, the oldest first; arguments and errors as of `oldest` and `trees`."""
+        """The trees that are open for longest, the oldest first."""
         found = self.oldest(count, since_ms, partitions)
         if not found:
             return []
         # A birth is known to within a tick, and an ack may have overtaken its init.
-        begins = found[0].born_ms - 2 * self._manifest.tick_ms
-        return self.trees([each.root for each in found], begins, any_of=True)
+        begins = min(found.values()) - 2 * self._manifest.tick_ms
+        return self.trees(found, begins, any_of=True)
 
     def last_failed_trees(self, count: int, since_ms: int) -> list[Tree]:
-        """The trees that failed last, the last one first; those that the ack log has forgotten are left out.
-
-        Arguments and errors as of `last_failed` and `trees`.
-        """
+        """The trees that failed last, the last one first, without those that retention has deleted."""
         found = self.last_failed(count, since_ms)
         if not found:
             return []
         return self.trees(found, self.begun_since_ms(min(found.values())), any_of=True)
 
     def roots_of_message(self, text: str) -> list[int]:
-        """The roots that a message of a spout has, one for each attempt to deliver it."""
         spout, positions = positions_of_message(text, self._manifest)
         group = component_group(self._manifest.topology, spout)
         notices = notices_topic(self._manifest.topology, spout)
@@ -176,7 +161,6 @@ class TraceReader:
         return [positional_root(position, topic_key(each), partitions) for each in ids for position in positions]
 
     def roots_of_tuple(self, text: str) -> list[int]:
-        """The roots of the trees that a tuple in an inbox belongs to."""
         bolt, task, offset, index = place_of_tuple(text, self._manifest)
         place = (tuples_topic(self._manifest.topology, bolt), task)
         found: list[Message] = []
@@ -272,7 +256,7 @@ class TraceReader:
         ]
 
     def _bolts_committed(self) -> dict[tuple[str, int], int]:
-        """Bolt and task → committed offset; without those that keep their offsets to themselves."""
+        """Bolt and task → committed offset; without those that keep their offsets elsewhere."""
         topology = self._manifest.topology
         bolts = {component_group(topology, bolt.name): bolt for bolt in self._manifest.bolts}
         inboxes = {
@@ -300,11 +284,11 @@ class TraceReader:
         searched = ", ".join(
             f"{topic}[{partition}] offsets {stretch.start:,} to {stretch.end:,}"
             if len(stretch)
-            else f"{topic}[{partition}], where nothing lies"
+            else f"{topic}[{partition}], which is empty"
             for (topic, partition), stretch in sorted(log.items())
         )
         return RootNotFoundError(
-            f"nothing of {what} was said to the ackers of {self._manifest.topology} since {show_time(since_ms)} "
+            f"the ack log of {self._manifest.topology} has no entry of {what} since {show_time(since_ms)} "
             f"(searched: {searched}). If it is older, search further back: --since 1d; if it is of another topology, "
             "name that: --topology NAME"
         )
@@ -319,7 +303,7 @@ def _named(roots: list[int]) -> str:
 
 
 def _reached(commit: TopicPartition | None, log: Stretch) -> Committed | None:
-    """How far the ackers are; None if they have committed nothing that says where their oldest tree began."""
+    """The ackers' progress; None if they have committed none that has the beginning of their oldest tree."""
     if commit is None:
         return None
     reached, _ = Committed.of(commit.offset, commit.metadata).within(log.start, log.end)
@@ -328,7 +312,7 @@ def _reached(commit: TopicPartition | None, log: Stretch) -> Committed | None:
 
 
 def _end_ms(records: RootRecords) -> int | None:
-    """When the tree ended, by the ack log and the notices; None if it is open."""
+    """By the ack log and the notices; None if the tree is open."""
     applied = [entry for entry in records.entries if not entry.dropped]
     is_complete = any(entry.kind == "init" for entry in applied) and checksum(applied) == 0
     if not (is_complete or records.outcomes):

@@ -1,7 +1,6 @@
 """The figures of a cluster's topologies, each followed in a thread from when it is first asked for."""
 
 import logging
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +11,7 @@ from acker_worker.intervals import Interval
 from inspection.dashboard.recent import RecentDeadLetters, RecentFailures, SourceMessages
 from inspection.dashboard.source import Shown
 from inspection.dashboard.tree_searches import TreeSearches
-from inspection.doctor_process import findings_of
+from inspection.doctor_process import Findings
 from inspection.observer import Observer
 from inspection.topology_status import ClusterStatus
 from inspection.tracks import SILENT_MS
@@ -22,7 +21,6 @@ from tuple_tree.manifest import Manifest
 
 _log = logging.getLogger(__name__)
 
-EVERY_S: Final = 30.0  # between two runs of the doctor, as long as findings are requested
 HOUR_S: Final = 3_600.0
 IDLE_S: Final = 120.0
 """After so long without a request a topology is not followed any more; its statistics stay in Kafka."""
@@ -199,56 +197,6 @@ class _Followed:
             # The caller that found it ended has begun another.
             self._ended = self._ended or self._clock() - self._asked > IDLE_S
             return self._ended
-
-
-class Findings:
-    """The doctor's last findings on a topology; if they are old, it runs again, and `read` returns them meanwhile."""
-
-    def __init__(self, kafka: KafkaSettings, topology: str, clock: Callable[[], float]) -> None:
-        self._kafka = kafka
-        self._topology = topology
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._is_running = False
-        self._closed = False
-        self._process: subprocess.Popen[str] | None = None
-        self._due_at: float | None = None
-        self._at: int | None = None
-        self._found: Sequence[Shown] = ()
-        self._problem: str | None = None
-
-    def read(self) -> Shown:
-        with self._lock:
-            is_due = self._due_at is None or self._clock() >= self._due_at
-            if is_due and not self._is_running and not self._closed:
-                self._is_running = True
-                threading.Thread(target=self._examine, name="dashboard doctor", daemon=True).start()
-            return {"at": self._at, "findings": list(self._found), "problem": self._problem}
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            if self._process is not None:
-                self._process.kill()
-
-    def _examine(self) -> None:
-        found, problem = None, None
-        try:
-            found = findings_of(self._kafka, self._topology, self._started)
-        except (ClusterError, OSError) as error:
-            problem = str(error)
-        with self._lock:
-            self._is_running, self._process = False, None
-            self._due_at = self._clock() + EVERY_S
-            self._problem = problem
-            if found is not None:
-                self._at, self._found = int(time.time() * 1000), found
-
-    def _started(self, process: "subprocess.Popen[str]") -> None:
-        with self._lock:
-            self._process = process
-            if self._closed:
-                process.kill()
 
 
 class _Cached:

@@ -1,9 +1,9 @@
-"""Where a tuple tree is stuck: records of one root in, its tree and a verdict out. Pure: no Kafka, no clock.
+"""Tuple trees: records of one root in, its tree and a verdict out. Pure: no Kafka, no clock.
 
 - `records`: the records of a root, as plain values; `sightings` finds them in ack batches, notices and inboxes.
-- `xor_basis`, `families`: which ack belongs to which tuple, and which tuples are its children.
-- `tree`: the tree, with what is open; `verdict`: one sentence about it; `as_json`: the same for programs.
-- `roots`: root ids as people write them.
+- `families`: which ack belongs to which tuple, and which tuples are its children.
+- `tree`: the tree, with what is open; `verdict`: one sentence about it; `as_json`: the tree as JSON.
+- `roots`: root ids as text.
 
-Reading Kafka is `inspection.trace_reader`.
+`inspection.trace_reader` reads Kafka.
 """

@@ -1,4 +1,4 @@
-"""A tree for programs: plain values; ids as 16 hexadecimal digits, times in milliseconds since the epoch."""
+"""A tree as JSON: ids as 16 hexadecimal digits, times in milliseconds since the epoch."""
 
 from typing import Any
 
@@ -9,7 +9,6 @@ from inspection.trace.verdict import verdict
 
 
 def tree_as_json(tree: Tree) -> dict[str, Any]:
-    """The tree as an object; tuples are known by `bolt/task@offset`."""
     reason = tree.reason
     return {
         "root": show_root(tree.root),
@@ -35,7 +34,7 @@ def tree_as_json(tree: Tree) -> dict[str, Any]:
 
 
 def tuple_name(node: Node) -> str:
-    """How a tuple is called: `bolt/task@offset`, and `.index` if its record has several."""
+    """`bolt/task@offset`, and `.index` if its record has several."""
     return f"{node.delivery.bolt}/{node.delivery.task}@{node.delivery.place}"
 
 

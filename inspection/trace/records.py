@@ -11,7 +11,7 @@ Dropped = Literal["", "repeated", "superseded", "duplicate"]  # why an acker doe
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A tuple of the tree as it lies in an inbox."""
+    """A tuple of the tree in an inbox."""
 
     bolt: str
     task: int
@@ -28,7 +28,7 @@ class Delivery:
 
     @property
     def order(self) -> tuple[int, str, int, int, int]:
-        """As tuples were emitted: by time, and by offsets where a millisecond has several."""
+        """By time, and by offsets where a millisecond has several."""
         return self.emitted_ms, self.bolt, self.task, self.offset, self.index
 
     @property

@@ -1,4 +1,4 @@
-"""Root ids, and messages of spouts whose roots are positional, as people write them."""
+"""Root ids, tuples and messages of spouts with positional roots, as text."""
 
 import re
 from typing import Final
@@ -29,7 +29,7 @@ def parse_root(text: str) -> int:
 
 
 def show_root(root: int) -> str:
-    """A root or an edge as logs show it: 16 hexadecimal digits."""
+    """A root or an edge as logs show it."""
     return f"{root:0{_HEX_DIGITS}x}"
 
 
@@ -50,8 +50,9 @@ def positions_of_message(text: str, manifest: Manifest) -> tuple[str, list[Posit
     match = _MESSAGE.fullmatch(text)
     if match is None:
         raise RootFormError(
-            f"{text!r} is no message: give SPOUT/PARTITION/OFFSET, the place in the spout's source. Only a KafkaSpout "
-            "and spouts in Spark have roots that follow from it; for others give the root, --oldest or --last-failed"
+            f"{text!r} is no message: give SPOUT/PARTITION/OFFSET, the position in the spout's source. Only a "
+            "KafkaSpout and spouts in Spark have roots that follow from it; for others give the root, --oldest or "
+            "--last-failed"
         )
     name, partition, offset = match[1], int(match[2]), int(match[3])
     names = [spout.name for spout in manifest.spouts]

@@ -1,4 +1,4 @@
-"""Finds roots in batches of the ack log, in notices and in the headers of tuples."""
+"""The records of some roots in batches of the ack log, in notices and in the headers of tuples."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from acker_worker.sessions import Sessions, Standing
-from inspection.trace.records import Delivery, Dropped, Kind, LogEntry, Outcome, RootRecords
+from inspection.trace.records import Delivery, Dropped, LogEntry, Outcome, RootRecords
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, PAIR_BYTES, SOURCE_HEADER, edges_of_tuples
 from tuple_tree.codec import decode_ack_batch, decode_notice_batch
 from tuple_tree.errors import WireError
@@ -23,10 +23,9 @@ _DROPPED: Final[dict[Standing, Dropped]] = {
 
 
 class Sightings:
-    """Gathers what is found of some roots.
+    """`found` has the records of each root.
 
-    The records of a partition of the ack log have to come in the order of their offsets, for which batches are repeats
-    follows from it; nothing else needs an order.
+    Records of the ack log must come in the order of their offsets, from which it follows which batches are repeats.
     """
 
     def __init__(self, roots: Iterable[int], partitions: int) -> None:
@@ -39,23 +38,19 @@ class Sightings:
 
     @property
     def ack_partitions(self) -> set[int]:
-        """The partitions of the ack log that have entries of these roots."""
         return {acker_partition(root, self._partitions) for root in self.found}
 
     def see_batch(self, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
-        """Takes a record of the ack log; skips one that is no batch, as an acker does."""
         try:
             batch = decode_ack_batch(value)
-        except WireError:
+        except WireError:  # An acker skips it too.
             return
         sessions = self._sessions.setdefault(partition, Sessions())
         standing = sessions.judge(batch.writer, batch.session, batch.sequence, opens=batch.opens, offset=offset)
-        if value is None or not self._mentions(value):
-            return
-        self._take_batch(batch, (partition, offset, at_ms), _DROPPED[standing])
+        if value is not None and self._mentions(value):
+            self._take_batch(batch, (partition, offset, at_ms), _DROPPED[standing])
 
     def see_notice(self, topic: str, partition: int, offset: int, at_ms: int, value: bytes | None) -> None:
-        """Takes a record of a spout's notices; skips one that is none."""
         if value is None or not self._mentions(value):
             return
         try:
@@ -106,35 +101,29 @@ class Sightings:
         return any(root in value for root in self._bytes)
 
     def _take_batch(self, batch: AckBatch, at: tuple[int, int, int], dropped: Dropped) -> None:
-        def add(roots: IdColumn, row: int, kind: Kind, **more: Any) -> None:
-            entry = LogEntry(kind, *at, batch.writer, **{"dropped": dropped, **more})
-            self.found[int(roots[row])].entries.append(entry)
-
-        for row in self._rows(batch.init_roots):
-            root = int(batch.init_roots[row])
+        for row, root in self._rows(batch.init_roots):
             # A second init of an open root is ignored.
             ignored: Dropped = dropped or ("duplicate" if root in self._begun else "")
             if not dropped:
                 self._begun.add(root)
-            val = int(batch.init_vals[row])
-            add(batch.init_roots, row, "init", val=val, spout=batch.spout, dropped=ignored)
-        for row in self._rows(batch.ack_roots):
-            add(batch.ack_roots, row, "ack", val=int(batch.ack_vals[row]))
-        for row in self._rows(batch.fail_roots):
-            add(batch.fail_roots, row, "fail", message=batch.fail_messages[row])
-        for row in self._rows(batch.reset_roots):
-            add(batch.reset_roots, row, "reset")
+            entry = LogEntry("init", *at, batch.writer, int(batch.init_vals[row]), "", batch.spout, ignored)
+            self.found[root].entries.append(entry)
+        for row, root in self._rows(batch.ack_roots):
+            val = int(batch.ack_vals[row])
+            self.found[root].entries.append(LogEntry("ack", *at, batch.writer, val, dropped=dropped))
+        for row, root in self._rows(batch.fail_roots):
+            message = batch.fail_messages[row]
+            self.found[root].entries.append(LogEntry("fail", *at, batch.writer, message=message, dropped=dropped))
+        for _, root in self._rows(batch.reset_roots):
+            self.found[root].entries.append(LogEntry("reset", *at, batch.writer, dropped=dropped))
 
-    def _rows(self, roots: IdColumn) -> list[int]:
-        return np.flatnonzero(np.isin(roots.astype(np.uint64), self._wanted)).tolist() if len(roots) else []
+    def _rows(self, roots: IdColumn) -> list[tuple[int, int]]:
+        """The rows of a column that have one of the roots, each with it."""
+        rows = np.flatnonzero(np.isin(roots.astype(np.uint64), self._wanted)) if len(roots) else ()
+        return [(int(row), int(roots[row])) for row in rows]
 
 
 def outcomes_of(batch: NoticeBatch) -> list[tuple[int, FailReason | None, str]]:
     """Root, reason (None if it was acked) and message of each outcome."""
-    acked: list[tuple[int, FailReason | None, str]] = [(root, None, "") for root in batch.acked_roots.tolist()]
-    return acked + [
-        (root, FailReason(reason), message)
-        for root, reason, message in zip(
-            batch.failed_roots.tolist(), batch.fail_reasons.tolist(), batch.fail_messages, strict=True
-        )
-    ]
+    failed = zip(batch.failed_roots.tolist(), map(FailReason, batch.fail_reasons), batch.fail_messages, strict=True)
+    return [*((root, None, "") for root in batch.acked_roots.tolist()), *failed]

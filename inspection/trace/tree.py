@@ -1,15 +1,14 @@
 """The tree of a root, as far as it can be known."""
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from inspection.trace.families import MOST_DIMENSIONS, Families, checksum, find_families
+from inspection.trace.families import MOST_DIMENSIONS, Basis, Families, checksum, find_families
 from inspection.trace.records import Delivery, Kind, LogEntry, Outcome, RootRecords
-from inspection.trace.xor_basis import XorBasis
 from tuple_tree.messages import FailReason
 
 Committed = Mapping[tuple[str, int], int]
@@ -23,16 +22,12 @@ _CLOCK_MS: Final = 1_000
 
 
 class State(StrEnum):
-    """What became of a tuple."""
-
     ACKED = "acked"
     OPEN = "open"
     UNCLEAR = "unclear"  # its task has sent acks that could not be distinguished
 
 
 class Status(StrEnum):
-    """What became of a tree."""
-
     ACKED = "acked"
     FAILED = "failed"
     OPEN = "open"
@@ -109,60 +104,45 @@ class Tree:
         return self.outcomes[0].at_ms if self.outcomes else None
 
 
-def build_tree(records: RootRecords, committed: Committed | None = None, spouts: Iterable[str] = ()) -> Tree:
+def build_tree(records: RootRecords, committed: Committed | None = None, spouts: Collection[str] = ()) -> Tree:
     entries = tuple(sorted(records.entries, key=lambda entry: (entry.offset, _KINDS.index(entry.kind))))
     outcomes = tuple(sorted(records.outcomes, key=lambda outcome: (outcome.at_ms, outcome.offset)))
     applied = [entry for entry in entries if not entry.dropped]
     init = next((entry for entry in applied if entry.kind == "init"), None)
-    merged = _merged(records.deliveries)
-    deliveries = [copies[0] for copies in merged]
-    spout = _spout_of(init, deliveries, spouts)
+    # Copies of a tuple, the first of them first; tuples in the order in which they were emitted.
+    copies: dict[tuple[str, int, int], list[Delivery]] = defaultdict(list)
+    for each in sorted(records.deliveries, key=lambda each: each.order):
+        copies[each.bolt, each.task, each.edge].append(each)
+    deliveries = [first for first, *_ in copies.values()]
+    if init is not None and init.spout is not None:
+        # No part of a name holds a dot: {topology}.notices.{spout}.
+        spout: str | None = init.spout.topic.rpartition(".")[2]
+    else:
+        spout = next((delivery.source for delivery in deliveries if delivery.source in spouts), None)
     families = find_families(deliveries, applied, spout or "")
-    sum_ = checksum(applied)
-    by_log, counted = _decided(applied)
+    status, counted = _decided(applied)
     if outcomes:
         status = Status.ACKED if outcomes[0].reason is None else Status.FAILED
-    else:
-        status = Status.NO_INIT if init is None else by_log
-    acks: dict[int, list[LogEntry]] = defaultdict(list)
-    for family in families.known:
-        for at in family.parents:
-            acks[at] += family.entries
-    complete = _children_of(families, applied[:counted]) if status is Status.ACKED else None
-    states = _states(deliveries, acks, families, complete)
+    elif init is None:
+        status = Status.NO_INIT
+    tuples = _Tuples(deliveries, families, spout)
+    states = tuples.states_of_complete(applied[:counted]) if status is Status.ACKED else tuples.states()
     if init is not None and status is not Status.ACKED:
-        states = _by_checksum(deliveries, states, families, sum_)
+        states = tuples.by_checksum(states, checksum(applied))
     commits = committed or {}
-    states = _by_commit(deliveries, states, commits, {entry.component for entry in applied if entry.kind == "fail"})
-    parents = _Parents(deliveries, families, spout, acks)
+    states = tuples.by_commit(states, commits, {entry.component for entry in applied if entry.kind == "fail"})
     nodes = tuple(
         Node(
             delivery,
-            tuple(sorted(copy.offset for copy in merged[at])),
+            tuple(sorted(copy.offset for copy in of_tuple)),
             states[at],
-            tuple(acks.get(at, ())),
-            *parents.of(at),
+            tuple(tuples.acks.get(at, ())),
+            *tuples.parents(at),
             commits.get((delivery.bolt, delivery.task)),
         )
-        for at, delivery in enumerate(deliveries)
+        for at, (delivery, of_tuple) in enumerate(zip(deliveries, copies.values(), strict=True))
     )
-    return Tree(records.root, spout, init, nodes, entries, families.unexplained, outcomes, sum_, status)
-
-
-def _merged(deliveries: Iterable[Delivery]) -> list[list[Delivery]]:
-    """The copies of each tuple, the first of them first; tuples in the order in which they were emitted."""
-    copies: dict[tuple[str, int, int], list[Delivery]] = {}
-    for delivery in sorted(deliveries, key=lambda each: each.order):
-        copies.setdefault((delivery.bolt, delivery.task, delivery.edge), []).append(delivery)
-    return list(copies.values())
-
-
-def _spout_of(init: LogEntry | None, deliveries: list[Delivery], spouts: Iterable[str]) -> str | None:
-    if init is not None and init.spout is not None:
-        # No part of a name holds a dot: {topology}.notices.{spout}.
-        return init.spout.topic.rpartition(".")[2]
-    known = set(spouts)
-    return next((delivery.source for delivery in deliveries if delivery.source in known), None)
+    return Tree(records.root, spout, init, nodes, entries, families.unexplained, outcomes, checksum(applied), status)
 
 
 def _decided(applied: Sequence[LogEntry]) -> tuple[Status, int]:
@@ -180,99 +160,84 @@ def _decided(applied: Sequence[LogEntry]) -> tuple[Status, int]:
     return Status.OPEN, len(applied)
 
 
-def _children_of(families: Families, entries: Iterable[LogEntry]) -> set[int]:
-    """The tuples whose edges these entries contain as children."""
-    meant = {id(entry) for entry in entries}
-    return {
-        child for family in families.known if meant.issuperset(map(id, family.entries)) for child in family.children
-    }
+class _Tuples:
+    """The tuples of a tree with what acks say of them; `acks` has those of each."""
 
-
-def _states(
-    deliveries: list[Delivery], acks: Mapping[int, list[LogEntry]], families: Families, complete: set[int] | None
-) -> list[State]:
-    """By the acks; a complete tree has no open tuple among those whose edges the acker had received in time."""
-    unexplained = {(entry.component, entry.task) for entry in families.unexplained if entry.kind == "ack"}
-
-    def state(at: int) -> State:
-        if at in acks or (complete is not None and at in complete):
-            return State.ACKED
-        if complete is not None:
-            # Of an execution that was interrupted, or a child in an ack that is not explained.
-            return State.UNCLEAR if families.unexplained else State.OPEN
-        delivery = deliveries[at]
-        unclear = {(delivery.bolt, delivery.task), (delivery.bolt, None)} & unexplained
-        return State.UNCLEAR if unclear else State.OPEN
-
-    return [state(at) for at in range(len(deliveries))]
-
-
-def _by_checksum(deliveries: list[Delivery], states: list[State], families: Families, sum_: int) -> list[State]:
-    """Decides what is unclear, if the checksum does: it holds each edge that only one side has sent."""
-    reported = {child for family in families.known for child in family.children}
-    candidates = [at for at, state in enumerate(states) if state is not State.ACKED or at not in reported]
-    if State.UNCLEAR not in states or len(candidates) > MOST_DIMENSIONS:
-        return states
-    basis = XorBasis()
-    for bit, at in enumerate(candidates):
-        basis.add(deliveries[at].edge, 1 << bit)
-    found = basis.subset(sum_)
-    if found is None:
-        return states
-    in_sum = {at for bit, at in enumerate(candidates) if found >> bit & 1}
-    if any(state is State.OPEN and at in reported and at not in in_sum for at, state in enumerate(states)):
-        return states
-
-    def decided(at: int, state: State) -> State:
-        # An edge that neither side has sent is that of a tuple whose parent is not acked either.
-        if state is not State.UNCLEAR or at not in reported:
-            return state
-        if at not in in_sum:
-            return State.ACKED
-        return State.OPEN if _unexplained_of(deliveries[at], families) < _TWICE else state
-
-    return [decided(at, state) for at, state in enumerate(states)]
-
-
-def _unexplained_of(delivery: Delivery, families: Families) -> int:
-    """How many acks may be of this tuple: if they are two, its edge can be in the checksum although it was acked."""
-    return sum(
-        entry.kind == "ack" and entry.component == delivery.bolt and entry.task in (None, delivery.task)
-        for entry in families.unexplained
-    )
-
-
-def _by_commit(deliveries: list[Delivery], states: list[State], committed: Committed, failing: set[str]) -> list[State]:
-    """Decides what is unclear by what its group has committed: what is before that was acked, if nothing was failed."""
-    return [
-        State.ACKED
-        if state is State.UNCLEAR
-        and delivery.bolt not in failing
-        and committed.get((delivery.bolt, delivery.task), 0) > delivery.offset
-        else state
-        for state, delivery in zip(states, deliveries, strict=True)
-    ]
-
-
-class _Parents:
-    """Whose child each tuple is."""
-
-    def __init__(
-        self, deliveries: list[Delivery], families: Families, spout: str | None, acks: Mapping[int, list[LogEntry]]
-    ) -> None:
+    def __init__(self, deliveries: list[Delivery], families: Families, spout: str | None) -> None:
         self._deliveries = deliveries
+        self._families = families
         self._spout = spout
+        self.acks: dict[int, list[LogEntry]] = defaultdict(list)
+        for family in families.known:
+            for at in family.parents:
+                self.acks[at] += family.entries
+        self._reported = {child: family.parents for family in families.known for child in family.children}
+        self._init_is_known = any(entry.kind == "init" for family in families.known for entry in family.entries)
+        unexplained = [entry for entry in families.unexplained if entry.kind == "ack"]
+        self._unexplained = Counter((entry.component, entry.task) for entry in unexplained)
+        self._unclear_components = {entry.component for entry in unexplained}
         self._inboxes: dict[str, list[int]] = defaultdict(list)
         self._open: dict[str, list[int]] = defaultdict(list)
         for at, delivery in enumerate(deliveries):
             self._inboxes[delivery.bolt].append(at)
-            if at not in acks:
+            if at not in self.acks:
                 self._open[delivery.bolt].append(at)
-        self._reported = {child: family.parents for family in families.known for child in family.children}
-        self._init_is_known = any(entry.kind == "init" for family in families.known for entry in family.entries)
-        self._unexplained = {entry.component for entry in families.unexplained if entry.kind == "ack"}
 
-    def of(self, at: int) -> tuple[Origin, tuple[int, ...]]:
+    def states(self) -> list[State]:
+        return [
+            State.ACKED if at in self.acks else State.UNCLEAR if self._acks_that_may_be_of(at) else State.OPEN
+            for at in range(len(self._deliveries))
+        ]
+
+    def states_of_complete(self, in_time: Iterable[LogEntry]) -> list[State]:
+        """A complete tree has no open tuple among those whose edges the acker had received in time."""
+        applied = {id(entry) for entry in in_time}
+        acked = self.acks.keys() | {
+            child
+            for family in self._families.known
+            if applied.issuperset(map(id, family.entries))
+            for child in family.children
+        }
+        # The others are of an execution that was interrupted, or children in an ack that is not explained.
+        other = State.UNCLEAR if self._families.unexplained else State.OPEN
+        return [State.ACKED if at in acked else other for at in range(len(self._deliveries))]
+
+    def by_checksum(self, states: list[State], sum_: int) -> list[State]:
+        """Decides what is unclear, if the checksum does: it holds each edge that only one side has sent."""
+        candidates = [at for at, state in enumerate(states) if state is not State.ACKED or at not in self._reported]
+        if State.UNCLEAR not in states or len(candidates) > MOST_DIMENSIONS:
+            return states
+        subset = Basis(self._deliveries[at].edge for at in candidates).add(sum_)
+        if subset is None:
+            return states
+        in_sum = {at for bit, at in enumerate(candidates) if subset >> bit & 1}
+        if any(states[at] is State.OPEN for at in self._reported.keys() - in_sum):
+            return states
+
+        def decided(at: int, state: State) -> State:
+            # An edge that neither side has sent is that of a tuple whose parent is not acked either.
+            if state is not State.UNCLEAR or at not in self._reported:
+                return state
+            if at not in in_sum:
+                return State.ACKED
+            # If two acks may be of the tuple, its edge can be in the checksum although it was acked.
+            return State.OPEN if self._acks_that_may_be_of(at) < _TWICE else state
+
+        return [decided(at, state) for at, state in enumerate(states)]
+
+    def by_commit(self, states: list[State], committed: Committed, failing: set[str]) -> list[State]:
+        """Decides what is unclear by what its group committed: what is before that was acked, if nothing was failed."""
+
+        def is_done(delivery: Delivery) -> bool:
+            offset = committed.get((delivery.bolt, delivery.task), 0)
+            return delivery.bolt not in failing and offset > delivery.offset
+
+        return [
+            State.ACKED if state is State.UNCLEAR and is_done(delivery) else state
+            for state, delivery in zip(states, self._deliveries, strict=True)
+        ]
+
+    def parents(self, at: int) -> tuple[Origin, tuple[int, ...]]:
         if at in self._reported:
             return Origin.REPORTED, self._reported[at]
         child = self._deliveries[at]
@@ -283,13 +248,17 @@ class _Parents:
         # A tuple whose ack was explained has all its children already.
         if waiting == 1:
             return Origin.INFERRED, (open_[0],)
-        if waiting or not received or child.source in self._unexplained:
+        if waiting or not received or child.source in self._unclear_components:
             return Origin.AMBIGUOUS, ()
         return Origin.UNREPORTED, (inbox[0],) if received == 1 else ()
 
+    def _acks_that_may_be_of(self, at: int) -> int:
+        delivery = self._deliveries[at]
+        return self._unexplained[delivery.bolt, delivery.task] + self._unexplained[delivery.bolt, None]
+
     def _before(self, inbox: list[int], child: int) -> int:
         """How many of an inbox may be parents of a tuple: the first so many, for they are in order of time."""
-        if self._deliveries[child].bolt == self._deliveries[child].source:
+        delivery = self._deliveries[child]
+        if delivery.bolt == delivery.source:
             return bisect_left(inbox, child)
-        latest_ms = self._deliveries[child].emitted_ms + _CLOCK_MS
-        return bisect_right(inbox, latest_ms, key=lambda at: self._deliveries[at].emitted_ms)
+        return bisect_right(inbox, delivery.emitted_ms + _CLOCK_MS, key=lambda at: self._deliveries[at].emitted_ms)

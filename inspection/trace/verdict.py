@@ -16,16 +16,16 @@ def verdict(tree: Tree) -> str:
     if tree.status is Status.NO_INIT:
         return (
             f"no init: {_count(len(tree.nodes))} and {len(tree.entries)} entries of the ack log are of this root, but "
-            "not its init, so nobody would hear its outcome"
+            "not its init, so no spout gets its outcome"
         )
     return f"open: {_what_is_open(tree)}"
 
 
 def standing(tree: Tree, node: Node) -> str:
-    """How far the task of an open tuple is, as a part of a sentence.
+    """The progress of an open tuple's task, as a part of a sentence.
 
-    A group's offset stands at the oldest input without an ack, so a task that has forgotten one long ago looks as if
-    all later ones still waited. What the tree itself says of the task goes before that.
+    A group's offset stops at the oldest input without an ack, as if all later ones were not executed either: acks of
+    this tree that are later take precedence over it.
     """
     delivery, behind = node.delivery, node.behind
     where = f"`{delivery.bolt}` task {delivery.task}"

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from inspection.dashboard.kafka_source import EVERY_S, IDLE_S, Findings, KafkaSource
+from inspection.dashboard.kafka_source import IDLE_S, KafkaSource
 from inspection.dashboard.recent import KEPT, NOTICE_RECORDS, RecentDeadLetters, RecentFailures, SourceMessages
+from inspection.doctor_process import EVERY_S, Findings
 from kafka_clients.catalogue import Catalogue
 from tests.kafka.sdk_rig import Cluster, Use
 from tests.notices import notice_bytes
