@@ -50,17 +50,13 @@ class _Sum:
         self.busy_ms: Counter[Hashable] = Counter()
         self.latencies = {"complete": LatencyHistogram(), "execute": LatencyHistogram()}
 
-    def add(self, process: Hashable, before: Stats | None, now: Stats) -> None:
-        def rise(count: Callable[[Stats], int]) -> int:
-            return count(now) - (0 if before is None else count(before))
-
+    def add(self, process: Hashable, before: Stats, now: Stats) -> None:
         for name, count in _COUNTS.items():
-            self.counts[name] += rise(count)
+            self.counts[name] += count(now) - count(before)
         if now.task_busy_ms:
-            self.busy_ms[process] += rise(lambda stats: sum(stats.task_busy_ms.values()))
+            self.busy_ms[process] += sum(now.task_busy_ms.values()) - sum(before.task_busy_ms.values())
         for name, total in self.latencies.items():
-            latency: LatencyHistogram = getattr(now, f"{name}_latency")
-            total.merge(latency if before is None else latency.since(getattr(before, f"{name}_latency")))
+            total.merge(getattr(now, f"{name}_latency").since(getattr(before, f"{name}_latency")))
 
     def point(self, number: int) -> Point:
         point: Any = {"at": (number + 1) * POINT_MS}
@@ -81,7 +77,7 @@ class Points:
         self._sums: dict[int, _Sum] = {}
         self._made: dict[int, Point] = {}
 
-    def add(self, at_ms: int, process: Hashable, before: Stats | None, now: Stats) -> None:
+    def add(self, at_ms: int, process: Hashable, before: Stats, now: Stats) -> None:
         number = at_ms // POINT_MS
         self._made.pop(number, None)
         found = self._sums.get(number)

@@ -1,4 +1,4 @@
-"""Follows a running topology: the statistics of its processes, and lags."""
+"""A running topology: statistics of its processes, and lags, as they come."""
 
 import time
 from collections.abc import Callable
@@ -45,10 +45,10 @@ class Observer:
         if not stopping() and self._lags_due.due():
             self._read_lags()
 
-    def await_somebody(self, seconds: float) -> None:
+    def await_processes(self, seconds: float) -> None:
         """Waits until a process is at work; raises `SilenceError` if none is within so many seconds."""
         deadline = time.monotonic() + seconds
-        while not is_heard(self.snapshot()):
+        while not has_processes(self.snapshot()):
             if time.monotonic() > deadline:
                 raise SilenceError(self.silence)
             self._poll(_POLL_S)
@@ -77,20 +77,18 @@ class Observer:
 
     def _read_lags(self) -> None:
         try:
-            waiting = self._lags.read(self.view.sources())
+            self.view.feed_lags(*self._lags.read(self.view.sources()))
+            self.problem = ""
         except ClusterError as error:
             # The rest is still of use, and brokers come back.
             self.problem = str(error)
             self.view.feed_lags({}, None)
-        else:
-            self.problem = ""
-            self.view.feed_lags(waiting.lags, waiting.dead_letters, waiting.task_lags)
 
 
 def _local_ms() -> int:
     return int(time.time() * 1000)
 
 
-def is_heard(snapshot: Snapshot) -> bool:
+def has_processes(snapshot: Snapshot) -> bool:
     """Whether any process of the topology is at work."""
     return bool(snapshot["workers"]) or any(component["processes"] for component in snapshot["components"])

@@ -1,10 +1,11 @@
 """Topologies on a cluster: their topics, members of their groups, and lags."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -39,7 +40,11 @@ class PartitionStatus:
     begin: int
     end: int
     committed: int | None  # of the group that reads it; None if there is none, or it may not be described
-    lag: int | None  # None where no group commits
+    position: int | None  # of that group, also where it has not committed yet; None where no group commits
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.position is None else max(0, self.end - self.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class TopicStatus:
 
     @property
     def problem(self) -> str:
-        """What is wrong with it; empty if nothing."""
+        """Empty if there is none."""
         if not self.partitions:
             return "does not exist"
         if len(self.partitions) != self.expected_partitions:
@@ -84,7 +89,7 @@ class TopologyStatus:
 
     @property
     def waiting(self) -> int | None:
-        """Tuples that wait in the inboxes of bolts; those of external ones only if their groups have committed."""
+        """The lag of the inboxes of bolts; that of external ones only if their groups have committed."""
         return self._lag({tuples_topic(self.manifest.topology, bolt.name) for bolt in self.manifest.bolts})
 
     def of_component(self, name: str) -> tuple[int | None, int | None]:
@@ -124,82 +129,67 @@ class ClusterStatus:
             AccessError: if topics may not be described.
             BrokerUnreachableError: if there is no answer in time.
         """
-        wanted = list(manifests)
-        readers = {manifest.topology: _readers(manifest) for manifest in wanted}
-        places = [
-            (name, number)
-            for manifest in wanted
-            for name in _own_topics(manifest)
-            for number in range(existing.get(name, 0))
-        ]
+        own = [(manifest, _own_topics(manifest)) for manifest in manifests]
+        places: list[Place] = []
+        read: dict[str, list[Place]] = defaultdict(list)
+        for name, (_, group) in (item for _, topics in own for item in topics.items()):
+            of_topic = [(name, number) for number in range(existing.get(name, 0))]
+            places += of_topic
+            if group is not None:
+                read[group] += of_topic
         begins = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         ends = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        # Without what was deleted meanwhile.
-        there = begins.keys() & ends.keys()
-        read: dict[str, list[Place]] = {}
-        for topic, group in (item for of_topology in readers.values() for item in of_topology.items()):
-            read.setdefault(group, []).extend((topic, number) for number in range(existing.get(topic, 0)))
+        there = begins.keys() & ends.keys()  # without what was deleted meanwhile
         members = self.members(read) if with_members else dict.fromkeys(read)
         committed = commits_of(self._admin, read) if with_members else self._commits.of(read)
-        external = {
-            component_group(manifest.topology, component.name)
-            for manifest in wanted
-            for component in manifest.components
-            if component.external
-        }
 
-        def partition(topic: str, number: int, group: str | None) -> PartitionStatus:
-            begin, end = begins[topic, number], ends[topic, number]
-            commit = committed.get(group or "", {}).get((topic, number))
-            done = None if commit is None else commit.offset
-            # A group without commits begins at the beginning; but a spout that never commits waits for nothing there,
-            # and an external component may keep its offsets elsewhere.
-            starts_at_begin = group in committed and ".notices." not in topic and group not in external
-            reached = begin if done is None and starts_at_begin else done
-            return PartitionStatus(number, begin, end, done, None if reached is None else max(0, end - reached))
+        def status(manifest: Manifest, topics: Mapping[str, tuple[int, str | None]]) -> TopologyStatus:
+            external = {component_group(manifest.topology, each.name) for each in manifest.components if each.external}
 
-        def topic_status(manifest: Manifest, name: str, expected: int) -> TopicStatus:
-            group = readers[manifest.topology].get(name)
-            numbers = [number for number in range(existing.get(name, 0)) if (name, number) in there]
-            return TopicStatus(name, expected, group, tuple(partition(name, number, group) for number in numbers))
+            def partition(topic: str, number: int, group: str | None) -> PartitionStatus:
+                begin, end = begins[topic, number], ends[topic, number]
+                commit = committed.get(group or "", {}).get((topic, number))
+                done = None if commit is None else commit.offset
+                # A group without commits begins at the beginning; but a spout that never commits reads nothing there,
+                # and an external component may keep its offsets elsewhere.
+                starts_at_begin = group in committed and ".notices." not in topic and group not in external
+                return PartitionStatus(number, begin, end, done, begin if done is None and starts_at_begin else done)
 
-        return [
-            TopologyStatus(
-                manifest,
-                tuple(topic_status(manifest, name, expected) for name, expected in _own_topics(manifest).items()),
-                {group: members[group] for group in readers[manifest.topology].values()},
-            )
-            for manifest in wanted
-        ]
+            statuses = []
+            for name, (expected, group) in topics.items():
+                numbers = [number for number in range(existing.get(name, 0)) if (name, number) in there]
+                partitions = tuple(partition(name, number, group) for number in numbers)
+                statuses.append(TopicStatus(name, expected, group, partitions))
+            groups = {group: members[group] for _, group in topics.values() if group is not None}
+            return TopologyStatus(manifest, tuple(statuses), groups)
+
+        return [status(manifest, topics) for manifest, topics in own]
 
     def sources(self, manifest: Manifest, commits: Commits | None = None) -> tuple[TopicStatus, ...]:
         """The topics that its spouts read, each with the partitions for which they have committed offsets.
 
-        Without `commits` they are requested, which is for commands that ask once.
-
-        Without what may not be described, or is gone: a source belongs to another application. Raises
-        `BrokerUnreachableError` if the groups do not answer in time.
+        Without `commits` they are requested, which is for commands that ask once. Topics without a DESCRIBE ACL, or
+        deleted ones, are left out: a source belongs to another application.
         """
         own = _own_topics(manifest)
         groups = [component_group(manifest.topology, spout.name) for spout in manifest.spouts]
-        found: dict[tuple[str, str], list[PartitionStatus]] = {}
+        topics: dict[tuple[str, str], list[PartitionStatus]] = defaultdict(list)
         for group, of_group in (commits_of(self._admin, groups) if commits is None else commits).items():
             places = [place for place in sorted(of_group) if place[0] not in own]
-            begins = self._known_offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-            ends = self._known_offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+            begins = self._offsets(places, OffsetSpec.earliest(), only_known=True)  # type: ignore[no-untyped-call]
+            ends = self._offsets(places, OffsetSpec.latest(), only_known=True)  # type: ignore[no-untyped-call]
             for place in sorted(begins.keys() & ends.keys()):
-                begin, end, done = begins[place], ends[place], of_group[place].offset
-                status = PartitionStatus(place[1], begin, end, done, max(0, end - done))
-                found.setdefault((place[0], group), []).append(status)
+                done = of_group[place].offset
+                topics[place[0], group].append(PartitionStatus(place[1], begins[place], ends[place], done, done))
         return tuple(
             TopicStatus(name, len(partitions), group, tuple(partitions))
-            for (name, group), partitions in sorted(found.items())
+            for (name, group), partitions in sorted(topics.items())
         )
 
     def reported_ms(self, topologies: Iterable[str]) -> dict[str, int]:
         """Topology → the time of the latest record of its statistics, without those that have none."""
         places = {stats_topic(name): name for name in topologies}
-        found = {}
+        found: dict[str, int] = {}
         for at, answer in self._listed([(topic, 0) for topic in places], OffsetSpec.max_timestamp()).items():  # type: ignore[no-untyped-call]
             with suppress(KafkaException):
                 found[places[at.topic]] = answer.result().timestamp
@@ -220,17 +210,22 @@ class ClusterStatus:
                 found[group] = 0 if code in NO_GROUP else None
         return found
 
-    def _offsets(self, places: list[Place], which: OffsetSpec) -> dict[Place, int]:
-        """The offsets of partitions, without those that do not exist; waits for those that have no leader yet."""
-        found: dict[Place, int] = {}
+    def _offsets(self, places: list[Place], which: OffsetSpec, *, only_known: bool = False) -> dict[Place, int]:
+        """The offsets of partitions, without those that do not exist; waits for those that have no leader yet.
+
+        With `only_known` it neither waits nor raises: partitions without an answer are left out.
+        """
+        offsets: dict[Place, int] = {}
         deadline = time.monotonic() + CONTACT_S
         while places:
             left: list[Place] = []
             for at, answer in self._listed(places, which).items():
                 try:
-                    found[at.topic, at.partition] = answer.result().offset
+                    offsets[at.topic, at.partition] = answer.result().offset
                 except KafkaException as error:
                     code = error.args[0].code()
+                    if only_known or code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        continue
                     if code in LEADERLESS and time.monotonic() < deadline:
                         left.append((at.topic, at.partition))
                     elif code in REFUSED:
@@ -238,34 +233,25 @@ class ClusterStatus:
                             f"topic {at.topic} may not be described by this user: allow Describe for topics and "
                             "groups that begin with the topology's name"
                         ) from error
-                    elif code != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    else:
                         raise unanswered(error.args[0]) from error
             places = left
             if places:
                 time.sleep(_PAUSE_S)
-        return found
-
-    def _known_offsets(self, places: list[Place], which: OffsetSpec) -> dict[Place, int]:
-        """The same, without the partitions that do not answer."""
-        found = {}
-        for at, answer in self._listed(places, which).items():
-            with suppress(KafkaException):
-                found[at.topic, at.partition] = answer.result().offset
-        return found
+        return offsets
 
     def _listed(self, places: list[Place], which: OffsetSpec) -> Mapping[TopicPartition, Any]:
         wanted = {TopicPartition(*place): which for place in places}
         return self._admin.list_offsets(wanted, request_timeout=CONTACT_S) if places else {}
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Lags of a topology's components, and its dead letters."""
+class Waiting(NamedTuple):
+    """Lags of a topology's components, and its dead letters; in the order of `TopologyView.feed_lags`."""
 
     # bolt, `KafkaSpout` → lag of its group; None where that may not be read, and for an external bolt without commits
-    lags: Mapping[str, int | None] = field(default_factory=dict)
-    dead_letters: int | None = None  # None if there is no such topic
-    task_lags: Mapping[str, Mapping[int, int | None]] = field(default_factory=dict)  # bolt → task → its lag
+    lags: Mapping[str, int | None]
+    dead_letters: int | None  # None if there is no such topic
+    task_lags: Mapping[str, Mapping[int, int | None]]  # bolt → task → its lag
 
 
 class Lags:
@@ -309,18 +295,12 @@ def _sum_known(lags: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _own_topics(manifest: Manifest) -> dict[str, int]:
-    return {spec.name: spec.partitions for spec in topic_specs(manifest) if spec.name != TOPOLOGIES_TOPIC}
-
-
-def _readers(manifest: Manifest) -> dict[str, str]:
-    """Topic → the consumer group that reads it."""
+def _own_topics(manifest: Manifest) -> dict[str, tuple[int, str | None]]:
+    """Topic → its partitions, and the consumer group that reads it."""
     topology = manifest.topology
-    found = {}
-    if manifest.acking:
-        found[acks_topic(topology)] = acker_group(topology)
-        for spout in manifest.spouts:
-            found[notices_topic(topology, spout.name)] = component_group(topology, spout.name)
-    for bolt in manifest.bolts:
-        found[tuples_topic(topology, bolt.name)] = component_group(topology, bolt.name)
-    return found
+    readers = {acks_topic(topology): acker_group(topology)} if manifest.acking else {}
+    for component in manifest.components:
+        topic = notices_topic if component.kind == "spout" else tuples_topic
+        readers[topic(topology, component.name)] = component_group(topology, component.name)
+    specs = [spec for spec in topic_specs(manifest) if spec.name != TOPOLOGIES_TOPIC]
+    return {spec.name: (spec.partitions, readers.get(spec.name)) for spec in specs}

@@ -1,16 +1,18 @@
-"""The recent statistics of each process: rates over a window, and how busy the tasks of a bolt are."""
+"""The recent statistics of each process: rates over a window, and the load of the tasks of a bolt."""
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, Generic, TypedDict, TypeVar
 
 from spout_sdk.statistics.stats import Stats
 from tuple_tree.process_stats import StatsRecord
 
-WINDOW_MS: Final = 5_000  # over how long rates and latencies are taken
-SILENT_MS: Final = 10_000  # A process without a record for so long counts as gone
+WINDOW_MS: Final = 5_000  # of rates and latencies
+SILENT_MS: Final = 10_000  # a process without a record for so long counts as gone
 _FEW: Final = 50  # with fewer tuples a task in the window, differences between tasks mean nothing
+
+KEPT_MS: Final = 7_200_000  # how long the totals of a process are kept after its last record
 
 Counts = TypeVar("Counts")
 
@@ -18,25 +20,22 @@ Counts = TypeVar("Counts")
 class Track(Generic[Counts]):
     """The counts of a process, over the window and a little longer.
 
-    Time between two records is taken by the process's own clock, and how long it is silent by the broker's, so no two
-    clocks are compared.
+    Time between two records is taken by the process's own clock, and its silence by the broker's, so no two clocks are
+    compared. `nothing` are the counts of a process at its start.
     """
 
-    __slots__ = ("_window", "first_uptime_ms", "record")
+    __slots__ = ("_nothing", "_window", "record", "saw_start")
 
-    def __init__(self, record: StatsRecord, counts: Counts) -> None:
+    def __init__(self, record: StatsRecord, counts: Counts, nothing: Counts) -> None:
         self.record = record
-        self.first_uptime_ms = record.uptime_ms
+        self._nothing = nothing
         self._window: deque[tuple[int, Counts]] = deque([(record.uptime_ms, counts)])
+        # Whether the first record is of its first seconds, so that all that it ever counted was counted here.
+        self.saw_start = record.uptime_ms <= WINDOW_MS
 
     @property
     def last(self) -> Counts:
         return self._window[-1][1]
-
-    @property
-    def saw_start(self) -> bool:
-        """Whether its first record is of its first seconds, so that all that it ever counted was counted here."""
-        return self.first_uptime_ms <= WINDOW_MS
 
     def add(self, record: StatsRecord, counts: Counts) -> bool:
         """Takes the next record; False if it is not newer than the last."""
@@ -53,31 +52,48 @@ class Track(Generic[Counts]):
     def silent_ms(self, now_ms: int) -> int:
         return max(0, now_ms - self.record.at_ms)
 
-    def is_alive(self, now_ms: int) -> bool:
-        return not self.record.ended and self.silent_ms(now_ms) < SILENT_MS
+    def is_alive(self, now_ms: int, silent_ms: int = SILENT_MS) -> bool:
+        return not self.record.ended and self.silent_ms(now_ms) < silent_ms
 
-    def is_recent(self, now_ms: int) -> bool:
-        """Whether it has a record within the window, so that it has rates."""
-        return not self.record.ended and self.silent_ms(now_ms) < WINDOW_MS
-
-    def window(self) -> tuple[float, Counts | None, Counts] | None:
+    def window(self) -> tuple[float, Counts, Counts]:
         """The seconds that the window covers, the counts before it, and the counts now.
 
-        The counts before are None where the process is younger than the window: it began with nothing. There is no
-        window as long as only one record of an older process is known.
+        Where only one record of a process that is older than the window is known, both counts are the same.
         """
         uptime_ms, now = self._window[-1]
         first_ms, first = self._window[0]
         if uptime_ms < WINDOW_MS:
-            return max(uptime_ms, 1) / 1000, None, now
-        return None if uptime_ms <= first_ms else ((uptime_ms - first_ms) / 1000, first, now)
+            first_ms, first = 0, self._nothing
+        return max(uptime_ms - first_ms, 1) / 1000, first, now
 
     def rate(self, count: Callable[[Counts], int]) -> float:
-        window = self.window()
-        if window is None:
-            return 0.0
-        seconds, before, now = window
-        return (count(now) - (0 if before is None else count(before))) / seconds
+        seconds, before, now = self.window()
+        return (count(now) - count(before)) / seconds
+
+
+class Tracks(Generic[Counts]):
+    """The tracks of all processes of a kind: each by its key, and its run."""
+
+    def __init__(self, nothing: Counts) -> None:
+        self._nothing = nothing
+        self._tracks: dict[tuple[bytes, str], Track[Counts]] = {}
+
+    def add(self, record: StatsRecord, counts: Counts) -> Counts | None:
+        """Takes a record; the counts of the process before it, or None if they are not known or it is not newer."""
+        track = self._tracks.get((record.key, record.run))
+        if track is None:
+            track = self._tracks[record.key, record.run] = Track(record, counts, self._nothing)
+            return self._nothing if track.saw_start else None
+        before = track.last
+        return before if track.add(record, counts) else None
+
+    def known(self, now_ms: int) -> list[Track[Counts]]:
+        """In the order of their latest records; drops the processes that are gone for `KEPT_MS`."""
+        self._tracks = {key: track for key, track in self._tracks.items() if track.silent_ms(now_ms) <= KEPT_MS}
+        return sorted(self, key=lambda track: track.record.at_ms)
+
+    def __iter__(self) -> Iterator[Track[Counts]]:
+        return iter(self._tracks.values())
 
 
 class TaskLoad(TypedDict):
@@ -92,16 +108,14 @@ def task_loads(
     tasks: int, alive: Iterable[Track[Stats]], recent: Iterable[Track[Stats]], lags: Mapping[int, int | None]
 ) -> list[TaskLoad]:
     """The load of each of a bolt's tasks, from its processes: those alive, and those recent within the window."""
-    owners: dict[int, str] = {}
     # The latest record wins: a process that was killed still seems to own its tasks.
-    for track in sorted(alive, key=lambda each: each.record.at_ms):
-        owners.update(dict.fromkeys(track.last.tasks, track.record.process))
-    executed: dict[str, float] = {}
-    busy: dict[str, float] = {}
+    owners = {task: track.record.process for track in alive for task in track.last.tasks}
+    executed: dict[str, float] = defaultdict(float)
+    busy: dict[str, float] = defaultdict(float)
     for track in recent:
         for task in track.last.task_executed:
-            executed[task] = executed.get(task, 0.0) + track.rate(partial(_executed, task))
-            busy[task] = busy.get(task, 0.0) + _share(track.rate(partial(_busy_ms, task)))
+            executed[task] += track.rate(partial(_of_task, "task_executed", task))
+            busy[task] += _share(track.rate(partial(_of_task, "task_busy_ms", task)))
     return [
         {
             "task": number,
@@ -127,12 +141,8 @@ def skew(loads: Iterable[TaskLoad], seconds: float) -> float | None:
     return round(max(rates) / mean, 2) if len(rates) > 1 and mean * seconds >= _FEW else None
 
 
-def _executed(task: str, stats: Stats) -> int:
-    return stats.task_executed.get(task, 0)
-
-
-def _busy_ms(task: str, stats: Stats) -> int:
-    return stats.task_busy_ms.get(task, 0)
+def _of_task(name: str, task: str, stats: Stats) -> int:
+    return int(getattr(stats, name).get(task, 0))
 
 
 def _share(busy_ms_per_second: float) -> float:

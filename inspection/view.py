@@ -1,20 +1,18 @@
 """A running topology: statistics of its processes in, a snapshot and a history out. No Kafka, no clock."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypedDict, cast
+from functools import reduce
+from typing import TypedDict, cast
 
 from acker_worker.stats import WorkerStats
 from inspection.history import History, Points, milliseconds
-from inspection.tracks import WINDOW_MS, TaskLoad, Track, busiest, rounded, skew, task_loads
+from inspection.tracks import WINDOW_MS, TaskLoad, Track, Tracks, busiest, rounded, skew, task_loads
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.windows.bolt import LATE
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.manifest import BoltManifest, Component, Manifest, SpoutManifest
 from tuple_tree.process_stats import StatsRecord
 
-KEPT_MS: Final = 7_200_000  # how long the totals of a process are kept after its last record
-
-Process = tuple[bytes, str]  # the key of a process, and its run
 Edge = tuple[str, str, str]  # source, stream, target
 
 
@@ -116,8 +114,8 @@ class TopologyView:
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._spouts = {spout.name for spout in manifest.spouts}
-        self._components: dict[Process, Track[Stats]] = {}
-        self._workers: dict[Process, Track[WorkerStats]] = {}
+        self._components = Tracks(Stats(""))
+        self._workers = Tracks(WorkerStats())
         self._points = Points()
         self._component_points = {component.name: Points() for component in manifest.components}
         self._lags: Mapping[str, int | None] = {}
@@ -135,9 +133,13 @@ class TopologyView:
                 self.unreadable += 1
                 continue
             if isinstance(stats, WorkerStats):
-                self._feed_worker(record, stats)
-            else:
-                self._feed_component(record, stats)
+                self._workers.add(record, stats)
+            elif (before := self._components.add(record, stats)) is not None:
+                process = record.key, record.run
+                if record.name in self._spouts:
+                    self._points.add(record.at_ms, process, before, stats)
+                if (own := self._component_points.get(record.name)) is not None:
+                    own.add(record.at_ms, process, before, stats)
             self.newest_ms = max(record.at_ms, self.newest_ms or 0)
 
     def feed_lags(
@@ -154,11 +156,9 @@ class TopologyView:
     def snapshot(self, now_ms: int) -> Snapshot:
         """The topology now, in the form of its JSON; a clock that is behind the brokers is not believed."""
         now_ms = max(now_ms, self.newest_ms or 0)
-        for tracks in (self._components, self._workers):
-            for process in [each for each, track in tracks.items() if track.silent_ms(now_ms) > KEPT_MS]:
-                del tracks[process]
-        components = [self._component(component, now_ms) for component in self._manifest.components]
-        workers = [track for track in self._workers.values() if track.is_alive(now_ms)]
+        known = self._components.known(now_ms)
+        components = [self._component(component, known, now_ms) for component in self._manifest.components]
+        workers = [track for track in self._workers.known(now_ms) if track.is_alive(now_ms)]
         return {
             "topology": self._manifest.topology,
             "at": now_ms,
@@ -180,43 +180,18 @@ class TopologyView:
 
     def sources(self) -> dict[str, tuple[str, ...]]:
         """`KafkaSpout` → the topics that it reads, of those whose processes report them."""
-        return {track.record.name: track.last.sources for track in self._components.values() if track.last.sources}
+        return {track.record.name: track.last.sources for track in self._components if track.last.sources}
 
     def history(self, component: str | None = None) -> History:
         """One point each five seconds; of the topology, which is what its spouts did, unless a component is named."""
         points = self._points if component is None else self._component_points[component]
         return {"topology": self._manifest.topology, "component": component, "points": points.points()}
 
-    def _feed_component(self, record: StatsRecord, stats: Stats) -> None:
-        process = record.key, record.run
-        track, before = self._components.get(process), None
-        if track is None:
-            track = self._components[process] = Track(record, stats)
-            if not track.saw_start:
-                return
-        else:
-            before = track.last
-            if not track.add(record, stats):
-                return
-        if record.name in self._spouts:
-            self._points.add(record.at_ms, process, before, stats)
-        if (own := self._component_points.get(record.name)) is not None:
-            own.add(record.at_ms, process, before, stats)
-
-    def _feed_worker(self, record: StatsRecord, stats: WorkerStats) -> None:
-        track = self._workers.get((record.key, record.run))
-        if track is None:
-            self._workers[record.key, record.run] = Track(record, stats)
-        else:
-            track.add(record, stats)
-
-    def _component(self, component: Component, now_ms: int) -> ComponentView:
-        tracks = [track for track in self._components.values() if track.record.name == component.name]
+    def _component(self, component: Component, known: list[Track[Stats]], now_ms: int) -> ComponentView:
+        tracks = [track for track in known if track.record.name == component.name]
         alive = [track for track in tracks if track.is_alive(now_ms)]
-        recent = [track for track in alive if track.is_recent(now_ms)]
-        total = Stats(component.name)
-        for track in sorted(tracks, key=lambda each: each.record.at_ms):
-            total = total.merge(track.last)
+        recent = [track for track in alive if track.is_alive(now_ms, WINDOW_MS)]
+        total = reduce(Stats.merge, (track.last for track in tracks), Stats(component.name))
         is_known = bool(tracks) or not component.external
         is_bolt = isinstance(component, BoltManifest)
 
@@ -299,7 +274,7 @@ class TopologyView:
             return []
         found: dict[int, PartitionView] = {}
         # The latest record wins: a worker that was killed still seems to own its partitions.
-        for track in sorted(workers, key=lambda each: each.record.at_ms):
+        for track in workers:
             for one in track.last.by_partition:
                 found[one.partition] = {
                     "partition": one.partition,
@@ -341,10 +316,8 @@ def _flows(edges: list[Edge], sent: Mapping[str, float], taken: Mapping[str, flo
 def _latency(tracks: Iterable[Track[Stats]], name: str) -> Latency | None:
     together = LatencyHistogram()
     for track in tracks:
-        if (window := track.window()) is not None:
-            _, before, now = window
-            latency: LatencyHistogram = getattr(now, name)
-            together.merge(latency if before is None else latency.since(getattr(before, name)))
+        _, before, now = track.window()
+        together.merge(getattr(now, name).since(getattr(before, name)))
     if not together.total:
         return None
     return {"p50": milliseconds(together.quantile(0.5)), "p99": milliseconds(together.quantile(0.99))}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _NAME = argument("TOPOLOGY", "The topology's name in acker.topologies.")
 _REASON = option("WORD", "Only with this reason; repeatable.", "--reason")
-_TOPIC = option("TOPIC", "Only what lay in this topic; repeatable.", "--topic")
+_TOPIC = option("TOPIC", "Only those from this topic; repeatable.", "--topic")
 _COMPONENT = option("NAME", "Only what this component could not use; repeatable.", "--component")
 _SINCE = option("WHEN", "Only later ones: 90s, 30m, 2h or 1d ago, or 2026-03-01T12:00.", "--since")
 _OFFSET = option("N", "Only this dead letter; repeatable.", "--offset", min=0)

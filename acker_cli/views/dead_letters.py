@@ -24,7 +24,7 @@ def print_list(
     output: Console, shown: Sequence[DeadLetter], replays: Mapping[int, int], total: int, previews: LetterPreviews
 ) -> None:
     """Prints a line for each of `total` that is shown; `replays`: offset → when, in milliseconds since the epoch."""
-    headings = ("letter", "when", "reason", "by", "lay in", "value", "replayed")
+    headings = ("letter", "when", "reason", "by", "from", "value", "replayed")
     rows = [
         (
             str(each.offset),
@@ -50,7 +50,7 @@ def print_shown(output: Console, letter: DeadLetter, replayed_ms: int | None, pr
     about = {
         "letter": str(letter.offset),
         "when": _when(letter.timestamp_ms),
-        "lay in": letter.place,
+        "from": letter.place,
         "reason": letter.reason,
         "detail": letter.detail,
         "by": letter.by,

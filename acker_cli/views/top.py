@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from acker_cli.console import print_json, standard_output
-from inspection.observer import Observer, is_heard
+from inspection.observer import Observer, has_processes
 from inspection.view import ComponentView, Latency, PartitionView, Snapshot
 from tuple_tree.messages import FailReason
 
@@ -39,7 +39,7 @@ class Top:
 
     def once(self) -> None:
         """Prints the figures; a `SilenceError` if no process reports any."""
-        self._observer.await_somebody(_FIRST_REPORT_S)
+        self._observer.await_processes(_FIRST_REPORT_S)
         self._print()
 
     def run(self, seconds: float) -> None:
@@ -66,7 +66,7 @@ class Top:
         self._output.print(screen(snapshot, self._output.width, self._notes()))
 
     def _notes(self) -> list[str]:
-        notes = [] if is_heard(self._observer.snapshot()) else [self._observer.silence]
+        notes = [] if has_processes(self._observer.snapshot()) else [self._observer.silence]
         if self._observer.problem:
             notes.append(f"lags are not known: {self._observer.problem}")
         return notes

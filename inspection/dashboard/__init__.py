@@ -1,15 +1,10 @@
 """`acker dashboard`: a topology in the browser, read-only.
 
-| module | one thing |
-|---|---|
-| `source` | the protocol behind which the figures come |
-| `kafka_source` | the figures of a cluster, followed in Kafka |
-| `recent` | failures and dead letters, from the ends of their topics |
-| `tree_searches` | one tree, found in Kafka within bounds |
-| `access` | who may look: method, host name and token; the security headers of every answer |
-| `pages`, `questions` | the JSON, the events and the files; blocking requests in threads |
-| `server` | a thread that serves them |
-| `static/` | the page: HTML, CSS and JavaScript as they are served |
+- `source`: the protocol of the figures; `kafka_source`: those of a cluster.
+- `recent`: failures and dead letters, from the ends of their topics; `tree_searches`: bounded searches for trees.
+- `access`: method, host name, token, and security headers.
+- `pages`: JSON, events and files; `questions`: blocking requests in threads; `server`: the thread that serves them.
+- `static/`: the page: HTML, CSS and JavaScript as they are served.
 """
 
 from inspection.dashboard.server import DashboardServer, ServedAt

@@ -1,14 +1,14 @@
-"""Who may look, and what every answer tells the browser: an ASGI layer around the pages.
+"""Access control of the dashboard, and the security headers of every answer: an ASGI layer around the pages.
 
-Nothing can be changed through the dashboard, so what is guarded is reading:
+Nothing can be changed through the dashboard, so reading is guarded:
 
-- **Method.** GET and HEAD; anything else is refused.
-- **Name.** A page of another site can have its own name resolve to this machine and then read what we serve as if it
-  were its own (DNS rebinding). The browser sends that name in `Host`, so a name that is not ours is refused. Addresses
-  are not names, so they cannot be rebound.
-- **Token.** Also of browsers of this machine, for others may use it. As `Authorization: Bearer …`, or once in the
-  address of the page (`/?token=…`), and from then on as a cookie, which scripts do not see and which the browser sends
-  to nobody else and from nowhere else.
+- **Method.** GET and HEAD.
+- **Name.** A page of another site can have its own name resolve to this machine and then read our answers as if they
+  were its own (DNS rebinding). The browser sends that name in `Host`, so unknown names are refused. Addresses cannot be
+  rebound.
+- **Token.** As `Authorization: Bearer …`, or once in the address of the page (`/?token=…`), and from then on as a
+  cookie, which scripts cannot read and which the browser sends to this site only. Browsers of this machine need it
+  too, for it may have several users.
 """
 
 import hashlib
@@ -44,21 +44,18 @@ _SECURITY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    token: str = field(repr=False)  # what they must know
-    names: frozenset[str] = frozenset()  # by which this machine may be asked for, beside `localhost` and addresses
+    token: str = field(repr=False)
+    names: frozenset[str] = frozenset()  # of this machine, in lower case; beside `localhost` and addresses
 
     @classmethod
     def of(cls, token: str, names: Iterable[str]) -> "Access":
-        """With names in lower case, as they are compared."""
         return cls(token, frozenset(name.strip().lower().rstrip(".") for name in names if name.strip()))
 
     def knows_host(self, host: str | None) -> bool:
-        """Whether a request with this `Host` header was meant for us."""
         name = _name_in(host or "")
         return name == _HERE or name in self.names or _is_address(name)
 
     def knows_token(self, given: str | None) -> bool:
-        """Whether this is the token; how long that takes does not depend on where they differ."""
         return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
 
 
@@ -92,7 +89,6 @@ class Guard:
         await (refused or self._app)(scope, receive, send_guarded)
 
     def _misdirected(self, request: Request) -> Response | None:
-        """The answer to a request for another host, or for a change."""
         host = request.headers.get("host")
         if not self._access.knows_host(host):
             message = (
@@ -117,19 +113,19 @@ class Guard:
         cookie = request.cookies.get(_cookie_name(request))
         if cookie is not None and hmac.compare_digest(cookie.encode(), self._cookie().encode()):
             return None
-        message = "the dashboard wants its token: open the address that it printed when it was started (/?token=...)"
+        message = "the dashboard needs its token: open the address that it printed when it was started (/?token=...)"
         challenge = {"www-authenticate": "Bearer"}
         if request.url.path == self._page:
             return PlainTextResponse(f"{message}\n", 401, challenge)
         return JSONResponse({"error": message}, 401, challenge)
 
     def _cookie(self) -> str:
-        """What the cookie says: not the token itself, which may hold what cookies cannot, and serves elsewhere."""
+        """Not the token itself, which may have characters that cookies cannot, and is valid elsewhere."""
         return hmac.new(self._access.token.encode(), b"acker dashboard cookie", hashlib.sha256).hexdigest()
 
 
 def _cookie_name(request: Request) -> str:
-    """Cookies do not tell ports apart, so the name does: two dashboards on a machine do not log each other out."""
+    """With the port, by which cookies are not separated: two dashboards on a machine do not log each other out."""
     server = request.scope.get("server")
     return f"{_COOKIE}-{server[1]}" if server else _COOKIE
 

@@ -1,4 +1,4 @@
-"""The figures of a cluster's topologies, each followed in a thread from when it is first asked for."""
+"""The figures of a cluster's topologies, each followed in a thread as long as it is requested."""
 
 import logging
 import threading
@@ -122,7 +122,7 @@ class _Followed:
         self._publish(problem=ClusterError(_STOPPING))
 
     def join(self) -> None:
-        # It may be asking a broker that does not answer; nothing is lost with it.
+        # A broker may not answer it; nothing is lost with it.
         self._thread.join(_LEAVE_S)
 
     def is_asked(self) -> bool:
@@ -165,7 +165,7 @@ class _Followed:
             except Exception:  # noqa: BLE001 - browsers show it, and it may pass
                 _log.exception("the figures of %s cannot be followed; trying again", self._topology)
                 self._publish(
-                    problem=ClusterError(f"{self._topology} cannot be followed; the dashboard's log says why")
+                    problem=ClusterError(f"{self._topology} cannot be followed; the dashboard's log has the error")
                 )
                 self._stop.wait(_AGAIN_S)
 
@@ -181,7 +181,7 @@ class _Followed:
                 if self._stop.is_set():
                     return
                 if looks.due() and Catalogue(self._kafka).manifest(self._topology) != self._manifest:
-                    # The next question begins anew, with the new manifest.
+                    # The next request begins anew, with the new manifest.
                     with self._news:
                         self._ended = True
 
@@ -194,13 +194,13 @@ class _Followed:
 
     def _has_ended(self) -> bool:
         with self._news:
-            # The caller that found it ended has begun another.
+            # A caller that finds it ended begins another.
             self._ended = self._ended or self._clock() - self._asked > IDLE_S
             return self._ended
 
 
 class _Cached:
-    """What was read, or why it could not be, for a second: several browsers ask for the same."""
+    """Keeps what was read, or the error, for a second: several browsers request the same."""
 
     def __init__(self, read: Callable[[], Sequence[Shown]], clock: Callable[[], float]) -> None:
         self._read = read
@@ -217,7 +217,7 @@ class _Cached:
                     self._found, self._problem = self._read(), None
                 except ClusterError as error:
                     self._problem = error
-                # From the end of it, for it may be slow, and then who has waited meanwhile does not read again.
+                # From the end of it: callers that waited for a slow read do not read again.
                 self._old_at = self._clock() + _TURN_S
             if self._problem is not None:
                 raise self._problem

@@ -1,22 +1,4 @@
-"""The pages: JSON, server-sent events, and the files of the one page.
-
-| path | what it answers |
-|---|---|
-| `/` | the page |
-| `/trace/ROOT` | the page of a tree |
-| `/trace/oldest` | the same, of that which is open for longest in `partition=N` of the ack log |
-| `/api/topologies` | `{"topologies": […], "chosen": name or null}` |
-| `/api/snapshot` | as `acker top --once --json` |
-| `/api/history` | the last hour of the topology, or of `component=NAME` |
-| `/api/findings` | of `acker doctor` |
-| `/api/failures`, `/api/dead-letters` | the latest of them |
-| `/api/trace` | the tree of `root=ROOT`, as `acker trace --json`; `at=MS` is the time of its notice |
-| `/api/trace?oldest=N` | that which is open for longest in partition N of the ack log |
-| `/api/events` | a snapshot whenever there is a new one, as `event: snapshot`; `event: problem` if there is none |
-
-All but the first and `/api/topologies` take `?topology=NAME`; it may be left out where there is one topology, or one
-was chosen.
-"""
+"""The pages: JSON, server-sent events, and static files; `docs/inspection.md` lists the paths."""
 
 import json
 import re
@@ -50,13 +32,7 @@ _RETRY_MS: Final = 2_000  # after how long a browser that lost the connection as
 
 _MS: Final = re.compile(r"[0-9]{1,15}")
 _PARTITION: Final = re.compile(r"[0-9]{1,9}")
-_STATUS: Final = (
-    (UnknownTopologyError, 404),
-    (RootNotFoundError, 404),
-    (SearchLimitError, 503),
-    # A root that is none, and a topology that has no trees.
-    (TraceError, 400),
-)
+_STATUS: Final = ((UnknownTopologyError, 404), (RootNotFoundError, 404), (SearchLimitError, 503), (TraceError, 400))
 """HTTP status of a kind of error; 503 if it is not here."""
 
 
@@ -118,7 +94,7 @@ class Pages:
 
     async def _events(self, request: Request) -> Response:
         name = await self._name(request)
-        # Asked before anything is sent, so that an unknown topology is an answer with a status.
+        # Before anything is sent, so that an unknown topology is an answer with a status.
         await self._questions.ask(lambda: self._source.snapshot(name))
         return StreamingResponse(
             self._stream(name), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
@@ -159,7 +135,7 @@ class Pages:
         if len(names) == 1:
             return names[0]
         there = f"there are {', '.join(names)}" if names else "none is published yet"
-        raise HTTPException(400, f"say which topology, as in {request.url.path}?topology=NAME: {there}")
+        raise HTTPException(400, f"name the topology, as in {request.url.path}?topology=NAME: {there}")
 
     async def _names(self) -> Sequence[str]:
         return await self._questions.ask(self._source.topologies)

@@ -1,11 +1,11 @@
-"""Questions that block, asked in threads by a loop that must not wait for them longer than it lives."""
+"""Blocking calls in threads, for a loop that must not wait for them when it ends."""
 
 import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
@@ -17,9 +17,9 @@ class ClosingError(Exception):
 
 
 class Questions:
-    """Asks, until it is closed.
+    """Calls functions in threads, until it is closed.
 
-    Not the loop's own threads: its end, and that of the process, would wait for a broker that does not answer.
+    Not in the loop's own threads: its end, and that of the process, would wait for a broker that does not answer.
     """
 
     def __init__(self) -> None:
@@ -40,28 +40,25 @@ class Questions:
 
     async def ask(self, question: Callable[[], T]) -> T:
         """Calls this in a thread; raises what it raises, or `ClosingError` if closed before there is an answer."""
-        asking = asyncio.create_task(self._asked(question))
-        closing = asyncio.create_task(self._closing.wait())
-        try:
-            await asyncio.wait({asking, closing}, return_when=asyncio.FIRST_COMPLETED)
-            if asking.done():
-                return asking.result()
-            raise ClosingError("the dashboard is stopping; start it again")
-        finally:
-            asking.cancel()
-            closing.cancel()
-
-    async def _asked(self, question: Callable[[], T]) -> T:
         async with self._room:
-            answer: Future[T] = Future()
+            future: Future[T] = Future()
             # From now on it cannot be cancelled, only abandoned.
-            answer.set_running_or_notify_cancel()
+            future.set_running_or_notify_cancel()
+            threading.Thread(target=_answer, args=(question, future), name="dashboard question", daemon=True).start()
+            answer, closing = asyncio.wrap_future(future), asyncio.create_task(self._closing.wait())
+            try:
+                awaited: set[asyncio.Future[Any]] = {answer, closing}
+                await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+                if answer.done():
+                    return answer.result()
+                raise ClosingError("the dashboard is stopping; start it again")
+            finally:
+                answer.cancel()
+                closing.cancel()
 
-            def work() -> None:
-                try:
-                    answer.set_result(question())
-                except BaseException as error:  # noqa: BLE001 - it is raised where it was asked
-                    answer.set_exception(error)
 
-            threading.Thread(target=work, name="dashboard question", daemon=True).start()
-            return await asyncio.wrap_future(answer)
+def _answer(question: Callable[[], T], future: "Future[T]") -> None:
+    try:
+        future.set_result(question())
+    except BaseException as error:  # noqa: BLE001 - it is raised where it was asked
+        future.set_exception(error)

@@ -1,6 +1,6 @@
 """The trees that failed last, with their messages, and the latest dead letters.
 
-Their topics may be long, so only the ends are read, and no record twice.
+Only the ends of their topics are read, and no record twice.
 """
 
 import logging
@@ -30,9 +30,9 @@ _log = logging.getLogger(__name__)
 
 KEPT: Final = 100  # failures of each reason, and dead letters, that are shown at most
 NOTICE_RECORDS: Final = 1_000
-"""How many records are read back of a partition with notices; most of them say that trees were acked."""
+"""How many records are read back of a partition with notices; most of them are of acked trees."""
 LETTER_RECORDS: Final = 1_000
-"""How many records are read back of the dead letters; some only say that another was replayed."""
+"""How many records are read back of the dead letters; some are notes of replays."""
 _PREVIEW: Final = 200
 _READ_S: Final = 5.0  # how long one read may take; what it did not reach is read by the next
 _POLL_S: Final = 0.1
@@ -71,8 +71,6 @@ class Tail:
 
 
 class RecentFailures:
-    """The trees of a topology that failed last, from the ackers' notices."""
-
     def __init__(self, kafka: KafkaSettings, manifest: Manifest) -> None:
         topology = manifest.topology
         self._topology = topology
@@ -166,7 +164,7 @@ class SourceMessages:
         self._spouts = [spout.name for spout in manifest.spouts]
 
     def of(self, spout: str, root: int, topics: Sequence[str]) -> str | None:
-        """The message as `TOPIC[PARTITION] offset N`; None if the root is of none, or no broker answers."""
+        """As `TOPIC[PARTITION] offset N`; None if the root is of no message, or no broker answers."""
         for index, topic in enumerate(topics):
             identity, partitions = self._topic(topic)
             if identity is None:
@@ -179,7 +177,7 @@ class SourceMessages:
         return None
 
     def _topic(self, name: str) -> tuple[str | None, int]:
-        """The id of a topic, None if it is not known, and how many partitions it has."""
+        """The id of a topic, None if it is not known, and its number of partitions."""
         now = time.monotonic()
         known_at, identity, partitions = self._topics.get(name, (now - _KNOWN_S, None, 0))
         if now - known_at >= _KNOWN_S:

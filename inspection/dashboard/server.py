@@ -20,23 +20,20 @@ _log = logging.getLogger(__name__)
 
 _TOKEN_BYTES: Final = 24
 _BACKLOG: Final = 128
-_GRACE_S: Final = 3  # how long answers that are under way may take when it ends
-_ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - to tell people a name for it
+_GRACE_S: Final = 3  # for answers that are under way when it ends
+_ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - for the printed address
 _TOKEN_ALPHABET: Final = frozenset(map(chr, range(0x21, 0x7F)))
 SHORTEST_TOKEN: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class ServedAt:
-    """Where the dashboard is served, and to whom."""
-
     host: str = "127.0.0.1"  # the name or address to listen at
     port: int = 0  # 0 takes a free one
-    token: str | None = field(default=None, repr=False)  # what one must know to look; one is made if there is none
-    names: Iterable[str] = ()  # by which the machine may be asked for, beside the host, `localhost` and addresses
-    # PEM file with the certificate of the host and its chain; no TLS without it
-    certificate: str | None = None
-    key: str | None = None  # a file with its key, in PEM; None if it stands in that of the certificate
+    token: str | None = field(default=None, repr=False)  # which readers need; None draws one
+    names: Iterable[str] = ()  # of the machine, beside the host, `localhost` and addresses
+    certificate: str | None = None  # PEM file with the certificate of the host and its chain; no TLS without it
+    key: str | None = None  # PEM file with its key; None if that is in the file of the certificate
 
 
 class DashboardServer:
@@ -94,9 +91,8 @@ class DashboardServer:
         self._source.close()
 
     def wait(self) -> None:
-        """Waits for ever, as far as it can."""
         self._ended.wait()
-        raise DashboardError("the dashboard has stopped; the log says why. Start it again")
+        raise DashboardError("the dashboard has stopped; its log has the error. Start it again")
 
     @property
     def port(self) -> int:
@@ -112,7 +108,7 @@ class DashboardServer:
 
     @property
     def listens_everywhere(self) -> bool:
-        """Whether other machines reach it by any address of this one, of which `address` names only the nearest."""
+        """Whether it listens at all addresses of this machine, of which `address` has only the local one."""
         return self._at.host in _ANYWHERE
 
     def __enter__(self) -> Self:
@@ -125,8 +121,8 @@ class DashboardServer:
     def _serve(self, server: "_Server", listening: socket.socket) -> None:
         try:
             asyncio.run(server.serve([listening]))
-        except Exception:  # noqa: BLE001 - `wait` says so to who waits
-            _log.exception("the dashboard has stopped; what it stands beside goes on")
+        except Exception:  # noqa: BLE001 - `wait` raises
+            _log.exception("the dashboard has stopped; the rest of the process continues")
         finally:
             self._ended.set()
 
@@ -162,7 +158,7 @@ def listening_at(host: str, port: int) -> socket.socket:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
-            # From now on browsers are let in; they wait until the thread answers.
+            # From now on browsers can connect; they wait until the thread answers.
             listening.listen(_BACKLOG)
         except OSError:
             listening.close()

@@ -1,4 +1,4 @@
-"""The protocol behind which the dashboard's figures come; `docs/inspection.md` describes the objects."""
+"""The protocol of the dashboard's figures; `docs/inspection.md` describes the objects."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -48,7 +48,7 @@ class Source(Protocol):
         ...
 
     def oldest(self, topology: str, partition: int) -> Shown:
-        """The tree that is open for longest in a partition of the ack log, in the same form."""
+        """The oldest open tree of a partition of the ack log, in the same form."""
         ...
 
     def close(self) -> None: ...

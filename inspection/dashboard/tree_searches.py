@@ -1,4 +1,4 @@
-"""Searches for tuple trees, bounded in number and time, so that many requests for them do not stop the rest."""
+"""Searches for tuple trees, bounded in number and time, so that many of them do not block other requests."""
 
 import threading
 import time
@@ -43,14 +43,12 @@ class TreeSearches:
         return self._shown(manifest, search, show_root(root))
 
     def oldest(self, manifest: Manifest, partition: int) -> Shown:
-        """The tree of a partition of the ack log that is open for longest, as `acker trace --json` prints it."""
-
         def search(reader: TraceReader) -> list[Tree]:
             found = reader.oldest_trees(1, reader.now_ms - reader.usual_since_ms, [partition])
             if not found:
                 raise RootNotFoundError(
-                    f"no tree is open in partition {partition} of {acks_topic(manifest.topology)}: what was open there "
-                    "has been acked or has failed meanwhile. Look again, or go back to the dashboard"
+                    f"no tree is open in partition {partition} of {acks_topic(manifest.topology)}: those that were "
+                    "open have been acked or have failed meanwhile. Look again, or go back to the dashboard"
                 )
             return found
 
@@ -60,8 +58,7 @@ class TreeSearches:
         command = f"acker trace {which} --topology {manifest.topology}"
         if not self._room.acquire(blocking=False):
             raise SearchLimitError(
-                f"the dashboard searches for {AT_ONCE} trees already, and for no more at once: try again in a while, "
-                f"or run {command}"
+                f"the dashboard searches for {AT_ONCE} trees already, its limit: try again later, or run {command}"
             )
         deadline = self._clock() + SEARCH_S
 

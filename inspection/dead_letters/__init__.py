@@ -1,8 +1,8 @@
 """The dead letters of a topology: shown, and replayed once.
 
 - `letter`: records of `{topology}.dead-letters`, decoded, and filters for them; `reading` reads the topic.
-- `payloads`: bytes for a person's eyes, a tuple by its fields.
-- `replay`: which letters can be put back; puts them back in transactions.
+- `payloads`: tuples by field, else text or hexadecimal.
+- `replay`: which letters can be replayed; replays them in transactions.
 """
 
 from inspection.dead_letters.letter import DeadLetter, Replay, Selection, parse

@@ -16,10 +16,8 @@ _DIGITS: Final = 19  # of an offset at most; Python refuses to read numbers that
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that could not be used."""
-
     offset: int  # of the dead letter, by which it is named
-    timestamp_ms: int  # when it became one, in milliseconds since the epoch
+    timestamp_ms: int  # of the dead letter, in milliseconds since the epoch
     key: bytes | None  # as it was
     value: bytes | None  # as it was; None if it had none, or left no room for the headers of a dead letter
     headers: tuple[Header, ...]  # its own, as they were
@@ -28,8 +26,8 @@ class DeadLetter:
     position: int  # its offset there; -1 if the headers lack it
     reason: str  # a short, stable word
     detail: str  # a sentence
-    by: str  # who could not use it
-    index: int = _NOWHERE  # which of the tuples of the record that lay there; -1 for all of it
+    by: str  # the task that could not use it, as `component/task`
+    index: int = _NOWHERE  # which of the tuples of the original record; -1 for all of it
 
     @property
     def component(self) -> str:
@@ -38,7 +36,7 @@ class DeadLetter:
     @property
     def place(self) -> str:
         if not self.topic:
-            return "it does not say where"
+            return "unknown position"
         return f"{self.topic}[{self.partition}]@{self.position}" + ("" if self.index < 0 else f".{self.index}")
 
 
@@ -71,10 +69,7 @@ def parse(
 
 
 def _split(headers: Sequence[Header]) -> tuple[tuple[Header, ...], dict[str, bytes | None]]:
-    """The record's own headers, and those of the dead letter: the last ones, each name once.
-
-    A record may have been a dead letter before, and keep those headers.
-    """
+    """The record's own headers, which may be of an earlier dead letter, and those of this one: the last of each."""
     added: dict[str, bytes | None] = {}
     end = len(headers)
     while end and headers[end - 1][0] in _OURS and headers[end - 1][0] not in added:
@@ -94,10 +89,10 @@ def _number(value: bytes | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters, all of which must hold; an empty one takes everything."""
+    """Filters, all of which must hold; an empty one selects everything."""
 
     reasons: frozenset[str] = frozenset()  # any of these
-    topics: frozenset[str] = frozenset()  # any of these that it lay in
+    topics: frozenset[str] = frozenset()  # any of these original topics
     components: frozenset[str] = frozenset()  # any of these that could not use it
     since_ms: int | None = None  # not before, in milliseconds since the epoch
     offsets: frozenset[int] = frozenset()  # any of these offsets of dead letters

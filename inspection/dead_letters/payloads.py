@@ -1,4 +1,4 @@
-"""Payloads of dead letters for a person: tuples by field, else text, else hexadecimal."""
+"""Payloads of dead letters as text: tuples by field, else the text, else hexadecimal."""
 
 import codecs
 from collections.abc import Iterator
@@ -19,11 +19,10 @@ class LetterPreviews:
         self._inboxes: Final = "" if manifest is None else tuples_topic(manifest.topology, "")
 
     def of(self, letter: DeadLetter, width: int = PREVIEW_CHARACTERS) -> str:
-        """The values of a tuple by field, or else the beginning of the value, at most `width` characters."""
         return self.values(letter, width) or preview(letter.value, width)
 
     def values(self, letter: DeadLetter, width: int) -> str | None:
-        """The values by field, at most `width` characters; None if it was no tuple, or cannot be read as one."""
+        """The values by field, at most `width` characters; None if it was no tuple, or cannot be decoded."""
         if self._tuples is None or letter.value is None or not letter.topic.startswith(self._inboxes):
             return None
         # As for a bolt, the last of a name counts.
@@ -33,10 +32,7 @@ class LetterPreviews:
 
 
 def as_text(value: bytes, *, is_whole: bool = True) -> str | None:
-    """The text that these bytes are; None if they are none, or one that would disturb a terminal.
-
-    If they are only the beginning of a value, the last character may be cut in two.
-    """
+    """The decoded text; None if it is none, or has control characters. Without `is_whole` the end may be cut."""
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(value, final=is_whole)
     except UnicodeDecodeError:
@@ -57,7 +53,7 @@ def preview(value: bytes | None, width: int = 60) -> str:
 
 
 def hex_dump(value: bytes) -> Iterator[str]:
-    """Lines of 16 bytes: where they begin, the bytes, and what of them is ASCII."""
+    """Lines of 16 bytes: offset, bytes, ASCII."""
     for start in range(0, len(value), _WIDTH):
         row = value[start : start + _WIDTH]
         ascii_ = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)

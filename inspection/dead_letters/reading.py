@@ -20,17 +20,9 @@ _POLL_S: Final = 0.2
 
 
 class DeadLetterLog:
-    """The dead letters of a topology.
+    """The dead letters of a topology; `progress` is called repeatedly with the number of records read.
 
-    Args:
-        kafka: librdkafka properties.
-        topology: its name.
-        progress: called repeatedly with the number of records read.
-
-    Raises:
-        UnknownTopologyError: if there are neither dead letters nor a topology of that name.
-        DeadLettersError: if a topology of that name has no topic of dead letters.
-        BrokerUnreachableError: if no broker answers in time.
+    Raises `UnknownTopologyError` if there is no such topology, `DeadLettersError` if it has no topic of dead letters.
     """
 
     def __init__(self, kafka: KafkaSettings, topology: str, progress: Callable[[int], None] | None = None) -> None:
@@ -46,7 +38,8 @@ class DeadLetterLog:
             if topology not in known:
                 raise UnknownTopologyError(topology, sorted(known))
             raise DeadLettersError(
-                f"topic {self.topic} does not exist, or may not be seen: acker doctor {topology} says what to do"
+                f"topic {self.topic} does not exist, or this user has no DESCRIBE ACL for it: acker doctor {topology} "
+                "shows what to do"
             )
 
     def entries(
@@ -57,7 +50,7 @@ class DeadLetterLog:
         Args:
             since_ms: where to begin, in milliseconds since the epoch.
             start: the offset to begin at.
-            until: the end is not before this offset: an open transaction that lies before it is waited for.
+            until: the end is not before this offset: open transactions before it are waited for.
 
         Raises:
             DeadLettersError: if no record comes for half a minute, or the transaction does not end.
@@ -88,7 +81,7 @@ class DeadLetterLog:
         return {entry.of: entry.timestamp_ms for entry in self.entries() if isinstance(entry, Replay)}
 
     def fetch(self, offsets: Collection[int]) -> Iterator[DeadLetter]:
-        """Reads single letters, in the order of their offsets; those that retention has deleted are left out."""
+        """Reads single letters, in the order of their offsets, without those that retention has deleted."""
         if not offsets:
             return
         last = max(offsets)
@@ -100,10 +93,7 @@ class DeadLetterLog:
                 return
 
     def previews(self) -> LetterPreviews:
-        """Previews of the letters: tuples by field as the manifest has them, or bytes if it cannot be read.
-
-        A topology may be gone, and its letters still there.
-        """
+        """Previews of the letters: tuples by field, or bytes if the manifest was deleted or cannot be read."""
         try:
             return LetterPreviews(self._catalogue.manifest(self._topology))
         except (ClusterError, ManifestError):
@@ -111,7 +101,6 @@ class DeadLetterLog:
 
 
 def parsed(message: Message) -> DeadLetter | Replay:
-    """Reads a record of `{topology}.dead-letters`, as `letter.parse` does."""
     # Its type allows a mapping of headers, which only records to be sent have.
     pairs: Any = message.headers() or ()
     headers: list[Header] = [(name, bytes_of(value)) for name, value in pairs]

@@ -1,14 +1,14 @@
-"""Writes dead letters back to their topics, each of them once.
+"""Replays dead letters: writes them to their original topics, each once; see ADR 15.
 
-A letter's record and the note that it was put back are written in one transaction, the note into the topic of the dead
-letters: both are there, or none. All replays of a topology have the same transactional id, so one that begins puts an
-end to one that still runs: what that had not committed is undone, and what it had committed is noted. Only then are the
-notes read, to their very end, so nothing can be put back twice, however many replay at a time and wherever they die.
+A letter's record and the note of its replay, in the topic of the dead letters, are written in one transaction. All
+replays of a topology have the same transactional id, so a new one fences an earlier one: what that had not committed is
+aborted, and what it had committed is noted. Only then are the notes read, to their end.
 """
 
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Self
@@ -33,19 +33,19 @@ from tuple_tree.names import (
     tuples_topic,
 )
 
-# Errors are raised; librdkafka's own log lines are for those who configure logging.
+# Errors are raised; librdkafka's own log lines need a logging configuration.
 _CLIENT_LOG: Final = client_logger("inspection")
 _CLIENT_LOG.addHandler(logging.NullHandler())
 
 TRANSACTION_S: Final = 10.0
-"""How long a transaction may be open. One that a killed replay leaves holds back the bolt's readers for so long, unless
-another replay ends it before."""
+"""How long a transaction may be open. That of a killed replay blocks the bolt's readers for so long, unless another
+replay aborts it."""
 _BATCH: Final = 100  # letters of one transaction at most
 _BATCH_BYTES: Final = 4_000_000
 _PATIENCE_S: Final = 60.0
 _POLL_S: Final = 0.1
 _STEP_S: Final = 1.0
-_UNDONE: Final = "the last letters were not put back"
+_UNDONE: Final = "the last letters were not replayed"
 _REPLACED: Final = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_TXN_STATE}
 )
@@ -59,23 +59,20 @@ _PURGED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 
 
 def replay_id(topology: str) -> str:
-    """The transactional id of all replays of a topology; no component can be called `acker`."""
+    """The transactional id of all replays of a topology; no component can have the name `acker`."""
     return transactional_id(topology, "acker", "dead-letters")
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A letter that was put back."""
-
-    letter: DeadLetter  # which
+    letter: DeadLetter
     position: int  # the offset that its record has now, in its original topic and partition
 
 
 class Replayer:
-    """Puts letters back. To begin one ends another of the same topology that still runs.
+    """Replays letters; fences another one of the same topology that still runs.
 
-    Attributes:
-        noted: the end of the dead letters when it began: what was replayed before has its note before this offset.
+    `noted` is the end of the dead letters when it began: earlier replays have their notes before this offset.
     """
 
     def __init__(self, kafka: KafkaSettings, topology: str) -> None:
@@ -86,7 +83,7 @@ class Replayer:
             "logger": _CLIENT_LOG,
             "message.max.bytes": 100_000_000,
             **for_transactions(kafka),
-            # A broker refuses a batch as a whole: alone, a record is refused for itself.
+            # A broker refuses a batch as a whole.
             "batch.num.messages": 1,
             "acks": "all",
             "enable.idempotence": True,
@@ -107,20 +104,17 @@ class Replayer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Aborts the open transaction, so that no reader has to wait for it."""
-        try:
+        # So that no reader has to wait for it. There may be none, or it may be fenced.
+        with suppress(KafkaException):
             self._producer.abort_transaction(CONTACT_S)
-        except KafkaException:
-            # There is none, or it is another's to end.
-            return
 
     def replay(self, letters: Iterable[DeadLetter], *, keep_anchors: bool = False) -> Iterator[Replayed]:
-        """Puts letters back, some at a time; what is returned is committed."""
+        """Replays letters, a transaction at a time; what is returned is committed."""
         todo = iter(letters)
         while batch := list(_batch(todo)):
-            yield from self._put_back(batch, keep_anchors)
+            yield from self._replay(batch, keep_anchors)
 
-    def _put_back(self, batch: list[DeadLetter], keep_anchors: bool) -> list[Replayed]:
+    def _replay(self, batch: list[DeadLetter], keep_anchors: bool) -> list[Replayed]:
         self._positions.clear()
         self._failures.clear()
         refused: KafkaException | None = None
@@ -133,7 +127,7 @@ class Replayer:
                 cause = ended_by(self._producer.poll, error.args[0])
                 if cause is not None:
                     raise self._ended(cause, _UNDONE) from error
-                # Once a record is refused, nothing more can be sent; the reports know which one it was.
+                # Once a record is refused, nothing more can be sent; the delivery reports have the record.
                 refused = error
             self._deliver()
         except KafkaException as error:
@@ -145,11 +139,8 @@ class Replayer:
         return [Replayed(letter, self._positions[letter.offset]) for letter in batch]
 
     def _deliver(self) -> None:
-        """Waits for the delivery reports, which do not take longer than a transaction may.
-
-        Not by `flush`: after a fatal error, which the client raises, that goes on to call for reports, and Python ends
-        this with a `SystemError`.
-        """
+        # Not by `flush`: after a fatal error, which the client raises, that continues to call for reports, and Python
+        # ends this with a `SystemError`. Reports do not take longer than a transaction may.
         deadline = time.monotonic() + 2 * TRANSACTION_S
         while len(self._producer) and time.monotonic() < deadline:
             self._producer.poll(_POLL_S)
@@ -161,12 +152,12 @@ class Replayer:
         if not self._failures:
             return
         self._step(self._producer.abort_transaction)
-        # Once one is refused, the others of the transaction are purged.
+        # If one is refused, the others of the transaction are purged.
         failures = [each for each in self._failures if each[1].code() not in _PURGED] or self._failures
         letter, reason = failures[0]
         raise DeadLettersError(
             f"dead letter {letter.offset} was refused by {letter.topic} ({reason.str()}), so {batch[0].offset} to "
-            f"{batch[-1].offset} were not put back. Leave that one out, or see to its topic, and repeat the command"
+            f"{batch[-1].offset} were not replayed. Leave that one out, or fix its topic, and repeat the command"
         )
 
     def _send(self, letter: DeadLetter, keep_anchors: bool) -> None:
@@ -191,8 +182,8 @@ class Replayer:
     def _commit(self) -> None:
         self._step(self._producer.commit_transaction)
 
-    def _step(self, call: Callable[[float], Any], failed: str = "it is not known whether all was put back") -> None:
-        """Goes through a step of the transaction, again where the error is retriable; Ctrl-C interrupts in between."""
+    def _step(self, call: Callable[[float], Any], failed: str = "it is not known whether all were replayed") -> None:
+        """Retries where the error is retriable; Ctrl-C interrupts in between."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -207,15 +198,15 @@ class Replayer:
         reason = ended_by(self._producer.poll, reason) or reason
         if reason.code() in _REPLACED:
             return DeadLettersError(
-                f"another replay of {self._topology} has begun and put an end to this one, or this one stood still for "
-                f"more than {TRANSACTION_S:g} s ({reason.str()}): wait for the other, and repeat the command"
+                f"another replay of {self._topology} has begun and fenced this one, or this one was stopped for more "
+                f"than {TRANSACTION_S:g} s ({reason.str()}): wait for the other, and repeat the command"
             )
         if reason.code() in _REFUSED:
             return DeadLettersError(
                 f"this user may not replay ({reason.str()}): allow Write for the transactional id "
-                f"{replay_id(self._topology)}, for {self._topic}, and for the topics where the letters lay"
+                f"{replay_id(self._topology)}, for {self._topic}, and for the original topics of the letters"
             )
-        return DeadLettersError(f"{failed} ({reason.str()}): repeat the command, which puts back what was not")
+        return DeadLettersError(f"{failed} ({reason.str()}): repeat the command, which replays the others")
 
 
 def _batch(letters: Iterator[DeadLetter]) -> Iterator[DeadLetter]:
@@ -228,37 +219,34 @@ def _batch(letters: Iterator[DeadLetter]) -> Iterator[DeadLetter]:
 
 
 def why_not(letter: DeadLetter, topology: str, partitions: Mapping[str, int], allowed: Collection[str] = ()) -> str:
-    """Why a dead letter cannot be put back, and what to do; empty if it can."""
+    """Why a dead letter cannot be replayed, and what to do; empty if it can."""
     topic = letter.topic
     if not topic or letter.partition < 0:
         return "its headers lack the original topic and partition, so it cannot be replayed"
     if topic == acks_topic(topology):
-        return (
-            "it lay in the ack log or tells of it, and the trees of an old ack batch have ended: the spouts have "
-            "replayed them"
-        )
+        return "it is of the ack log, and the trees of an old ack batch have ended: the spouts have replayed them"
     if topic.startswith(notices_topic(topology, "")):
-        return "it is a notice, and the trees that it tells of have ended: the spouts have given up on them"
+        return "it is a notice, and its trees have ended: the spouts have failed them as lost"
     if letter.value is None:
         return f"its value was not kept, or it had none: see {letter.place}"
     if not topic.startswith(tuples_topic(topology, "")):
         if topic.startswith((f"{topology}.", _INTERNAL_PREFIX)) or topic == TOPOLOGIES_TOPIC:
-            return f"it says that it lay in {topic}, where only components of the topology write"
+            return f"its headers name {topic}, where only components of the topology write"
         # Any writer of dead letters can set the header, so a topic outside is written only if the user names it.
         if topic not in allowed:
-            return f"it lay outside of the topology: name the topic to write there, --topic {topic}"
+            return f"it is from outside of the topology: name the topic to write there, --topic {topic}"
     if topic not in partitions:
         return f"topic {topic} does not exist any more"
     if letter.partition >= partitions[topic]:
-        return f"topic {topic} has only {partitions[topic]} partitions: it lay in {letter.partition}"
+        return f"topic {topic} has only {partitions[topic]} partitions: it is from {letter.partition}"
     return ""
 
 
 def restored_headers(letter: DeadLetter, topology: str, *, keep_anchors: bool = False) -> list[Header]:
-    """The headers that a record gets when it is put back: its own, for a tuple without its anchors.
+    """The headers of a replayed record: its own, for a tuple without its anchors.
 
-    The trees of its anchors have ended, or were replayed under new roots, so no acker waits for its ack. Were one still
-    open that the dead letter was acked for, a second ack would cancel the first, and the tree would time out.
+    The trees of its anchors have ended, or were replayed under new roots. If the dead letter was acked and a tree is
+    still open, a second ack would cancel the first, and the tree would time out.
     """
     if keep_anchors or not letter.topic.startswith(tuples_topic(topology, "")):
         return list(letter.headers)

@@ -1,8 +1,6 @@
-"""Problems of a machine, a cluster and its topologies, and what to do.
+"""Problems of a machine, a cluster and its topologies, with their fixes. Pure: facts in, findings out.
 
-Pure: facts in, findings out. `inspection.doctor_gathering` gathers the facts.
-
-- `facts`: what the checks get; `findings`: what they return, and the exit code.
+- `facts`: the input of checks, which `inspection.doctor_gathering` gathers; `findings`: their output.
 - `cluster_checks`, `topic_checks`, `group_checks`: a function for each check; `examination`: all of them, in order.
 """
 

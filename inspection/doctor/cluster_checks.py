@@ -9,13 +9,13 @@ from inspection.doctor.findings import Check, Finding, Severity
 LARGEST_SKEW_S: Final = 2.0  # how far clocks may differ without a finding
 
 _OLDEST: Final = (2, 8)
-"""From here on topics have ids, by which a worker tells a topic from one of the same name that was deleted."""
+"""From here on topics have ids, which distinguish a topic from a deleted one of the same name."""
 _OLDEST_FOR_TRANSACTIONS: Final = (2, 5)
-"""From here on a transaction that commits offsets is fenced by the place in the group."""
+"""From here on a transaction that commits offsets is fenced by the group's generation."""
 
 
 def check_java(facts: Facts) -> Iterator[Finding]:
-    """Java is there where the embedded broker or a Spark job needs it."""
+    """Java is installed where the embedded broker or a Spark job needs it."""
     if facts.machine is None or facts.machine.java is not None:
         return
     external = sorted(
@@ -42,11 +42,13 @@ def check_cluster(facts: Facts) -> Iterator[Finding]:
             severity,
             "cluster",
             "cluster",
-            "No Kafka cluster is set, so only this machine was looked at.",
+            "No Kafka cluster is set, so only this machine was checked.",
             "Set --bootstrap-servers or ACKER_KAFKA__BOOTSTRAP_SERVERS; acker kafka starts a broker.",
         )
     elif cluster.problem:
-        yield Finding(Severity.PROBLEM, "cluster", cluster.servers, "The cluster could not be asked.", cluster.problem)
+        yield Finding(
+            Severity.PROBLEM, "cluster", cluster.servers, "The cluster could not be checked.", cluster.problem
+        )
 
 
 def check_version(facts: Facts) -> Iterator[Finding]:
@@ -61,19 +63,19 @@ def check_version(facts: Facts) -> Iterator[Finding]:
     if numbers < _OLDEST_FOR_TRANSACTIONS and exactly_once:
         yield Check("version", cluster.servers).problem(
             f"The brokers speak the protocol of Kafka {cluster.version}, whose transactions do not fence a process "
-            f"that lost its place in the group: {', '.join(exactly_once)} would not be exactly once.",
+            f"that the group has removed: {', '.join(exactly_once)} would not be exactly once.",
             "Upgrade them to 2.5 or newer, and raise inter.broker.protocol.version.",
         )
         return
     yield Check("version", cluster.servers).warning(
-        f"The brokers speak the protocol of Kafka {cluster.version}, in which topics have no ids: that a topic was "
-        "deleted and created again is not seen.",
+        f"The brokers speak the protocol of Kafka {cluster.version}, in which topics have no ids: a topic that was "
+        "deleted and created again is not recognised.",
         "Upgrade them to 2.8 or newer, and raise inter.broker.protocol.version.",
     )
 
 
 def check_clock(facts: Facts) -> Iterator[Finding]:
-    """This machine's clock is that of the brokers, more or less."""
+    """This machine's clock and that of the brokers hardly differ."""
     cluster = facts.cluster
     if cluster is None or cluster.clock is None:
         return
@@ -86,13 +88,13 @@ def check_clock(facts: Facts) -> Iterator[Finding]:
         return
     yield Check("clock", cluster.servers).warning(
         f"The brokers' clock is at least {by:.1f} s {where} this machine's. Trees do not depend on that, since only "
-        "the brokers' time counts for them; what is searched for by time does.",
+        "the brokers' time counts for them; searches by time do.",
         "Let an NTP service set the clocks of this machine and of the brokers.",
     )
 
 
 def check_published(facts: Facts) -> Iterator[Finding]:
-    """The topology that was asked for is published, and manifests can be read."""
+    """The topology is published, and manifests can be read."""
     for topology, why in sorted(facts.unreadable.items()):
         yield Check("manifest", topology).problem(
             f"Its manifest cannot be read: {why}.", "Publish it with this version: acker topics create MODULE:TOPOLOGY."
@@ -108,7 +110,7 @@ def check_published(facts: Facts) -> Iterator[Finding]:
 
 
 def _numbers(version: str) -> tuple[int, int] | None:
-    """Major and minor of `3.6-IV2`; None if that is not what it looks like."""
+    """Major and minor of a version such as `3.6-IV2`; None if it has another form."""
     major, _, rest = version.partition(".")
     minor = rest.partition("-")[0].partition(".")[0]
     return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None

@@ -1,4 +1,4 @@
-"""All checks, in the order in which their findings are reported."""
+"""All checks, in the order of their findings."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -41,7 +41,6 @@ _ORDER: Final = tuple(Severity)
 
 
 def examine(facts: Facts) -> list[Finding]:
-    """Runs all checks."""
     found = [finding for check in _OF_ALL for finding in check(facts)]
     found += [finding for topology in facts.topologies for check in _OF_A_TOPOLOGY for finding in check(topology)]
     brokers = facts.cluster.brokers if facts.cluster is not None else 0

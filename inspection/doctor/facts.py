@@ -1,4 +1,4 @@
-"""What the doctor checks: facts, without any judgement."""
+"""The facts that the doctor checks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ class MachineFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClockBounds:
-    """Bounds in seconds by which the brokers' clock is ahead of this machine's; negative if it is behind."""
+    """By how many seconds the brokers' clock is ahead of this machine's; negative if it is behind."""
 
     least_s: float
     most_s: float
@@ -24,15 +24,13 @@ class ClockBounds:
 class ClusterFacts:
     servers: str
     brokers: int = 0  # how many are up; 0 if none answers
-    problem: str = ""  # why the cluster could not be asked, and what to do; empty if all went well
+    problem: str = ""  # the error of a request, with what to do; empty if there was none
     version: str | None = None  # the inter-broker protocol, such as `3.6`; None if unknown, as from 4.0 on
     clock: ClockBounds | None = None  # None if nothing was appended meanwhile
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """A partition of a topic, with the numbers of its replicas and of those in sync."""
-
     number: int
     has_leader: bool
     replicas: int
@@ -48,12 +46,12 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The lag of a group on a partition at both looks, and the records that it has done in between."""
+    """The lag of a group on a partition, read twice, and the records that it has done in between."""
 
     group: str
     topic: str
     partition: int
-    seconds: float
+    seconds: float  # between the two
     before: int
     after: int
     done: int
@@ -77,7 +75,7 @@ class TopologyFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    machine: MachineFacts | None  # None if it was not looked at
+    machine: MachineFacts | None  # None if it was not checked
     cluster: ClusterFacts | None  # None if none is configured
     topologies: tuple[TopologyFacts, ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)  # topology → why its manifest cannot be read

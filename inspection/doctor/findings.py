@@ -1,4 +1,4 @@
-"""A finding of the doctor: how bad it is, what was found, and what to do."""
+"""The doctor's findings: severity, what was found, and what to do."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,13 +11,11 @@ from tuple_tree.names import component_group, notices_topic, tuples_topic
 class Severity(StrEnum):
     PROBLEM = "problem"  # something does not work, or messages are at risk
     WARNING = "warning"  # it works, but not well, or not for long
-    NOTE = "note"  # nothing is known to be wrong: something could not be looked at, or matters only for some commands
+    NOTE = "note"  # nothing is known to be wrong: something could not be checked, or matters only for some commands
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A result of a check."""
-
     severity: Severity
     check: str  # a short, stable word, such as `topic-settings`
     subject: str  # a topology, a topic, a group, `java` or a broker's address

@@ -10,33 +10,33 @@ from tuple_tree.names import acker_group, acks_topic, component_group, tuples_to
 
 
 def check_idle(facts: TopologyFacts) -> Iterator[Finding]:
-    """The topology runs; of one with Spark jobs, which join no group, that is not known."""
+    """The topology runs; not checked with Spark jobs, which join no group."""
     external = any(component.external for component in facts.manifest.components)
     if facts.members and not external and not _is_running(facts) and None not in facts.members.values():
         waiting = sum(backlog.after for backlog in facts.backlogs if backlog.is_waiting)
         topology = facts.manifest.topology
         yield Check("groups", topology).warning(
-            f"Topology {topology} is not running: no process runs any of its components, and {waiting:,} records wait.",
+            f"Topology {topology} is not running: no process runs any of its components; lag {waiting:,} records.",
             f"Start it: acker run MODULE:TOPOLOGY and acker worker; or delete it: acker topologies delete {topology}.",
         )
 
 
 def check_ackers(facts: TopologyFacts) -> Iterator[Finding]:
-    """Where spouts or bolts work, acker workers do."""
+    """There is an acker worker if there are spouts or bolts."""
     topology, group = facts.manifest.topology, acker_group(facts.manifest.topology)
     if not facts.manifest.acking or facts.members.get(group) != 0:
         return
     remedy = f"Start one: acker worker, or acker worker --topology {topology}."
     if _is_running(facts):
         yield Check("ackers", topology).problem(
-            f"Topology {topology} has spouts or bolts at work, but no acker worker: no tree comes to an end, and "
-            "spouts stop at max_spout_pending.",
+            f"Topology {topology} has running spouts or bolts, but no acker worker: no tree completes, and spouts "
+            "stop at max_spout_pending.",
             remedy,
         )
     elif any(component.external for component in facts.manifest.components):
         yield Check("ackers", topology).warning(
-            f"Topology {topology} has no acker worker: if its Spark jobs run, which is not seen from here, no tree "
-            "comes to an end.",
+            f"Topology {topology} has no acker worker: if its Spark jobs run, which the doctor cannot know, no tree "
+            "completes.",
             remedy,
         )
 
@@ -46,26 +46,26 @@ def check_groups(facts: TopologyFacts) -> Iterator[Finding]:
     manifest = facts.manifest
     for component in manifest.components:
         group = component_group(manifest.topology, component.name)
-        # What is external, as a Spark job is, joins no group.
+        # External components, such as Spark jobs, join no group.
         if component.external or group not in facts.members:
             continue
         members = facts.members[group]
         if members is None:
             yield Check("groups", group).note(
-                f"Group {group} may not be described by this user, so nobody knows whether it has members.",
+                f"Group {group} has no DESCRIBE ACL for this user, so it is not known whether it has members.",
                 "Allow Describe for groups that begin with the topology's name.",
             )
         elif members == 0 and _is_running(facts):
             waiting = sum(each.after for each in facts.backlogs if each.group == group and each.is_waiting)
             yield Check("groups", group).problem(
                 f"Group {group} has no members: no process runs {component.kind} {component.name}, while others of "
-                f"the topology work; {waiting:,} records wait for it.",
+                f"the topology run; lag {waiting:,} records.",
                 f"Start it: acker run MODULE:TOPOLOGY --component {component.name}.",
             )
 
 
 def check_inputs(facts: TopologyFacts) -> Iterator[Finding]:
-    """No bolt forgets to ack an input."""
+    """Bolts ack or fail their inputs within a message timeout."""
     for bolt in facts.manifest.bolts:
         if (found := _forgotten(facts, bolt.name)) is not None:
             place, seconds = found
@@ -74,11 +74,11 @@ def check_inputs(facts: TopologyFacts) -> Iterator[Finding]:
             topology = facts.manifest.topology
             yield Check("inputs", bolt.name).warning(
                 f"Bolt {bolt.name} has neither acked nor failed {place} for {seconds:,.0f} s. Its group commits "
-                "nothing behind it, so what lies there counts as lag though it may be done, and a restart executes it "
+                "nothing behind it, so later inputs count as lag though they may be done, and a restart executes them "
                 "again.",
                 "If it has windows: those by event time or by count hold inputs until newer ones come; does its source "
-                "pause, or one of its streams? Any other bolt has to ack or fail each input. Whose trees it belongs "
-                f"to: acker trace --tuple {bolt.name}/{task}@{offset} --topology {topology}.",
+                "pause, or one of its streams? Any other bolt has to ack or fail each input. Its trees: acker trace "
+                f"--tuple {bolt.name}/{task}@{offset} --topology {topology}.",
             )
 
 
@@ -90,7 +90,7 @@ def _forgotten(facts: TopologyFacts, bolt: str) -> tuple[str, float] | None:
 
 
 def check_backlogs(facts: TopologyFacts) -> Iterator[Finding]:
-    """What waits is done before its trees time out."""
+    """Lag is processed before its trees time out."""
     of_topic: dict[tuple[str, str], list[Backlog]] = defaultdict(list)
     for backlog in facts.backlogs:
         if backlog.after and backlog.is_waiting and facts.members.get(backlog.group) != 0:
@@ -100,7 +100,7 @@ def check_backlogs(facts: TopologyFacts) -> Iterator[Finding]:
         if group in sources:
             yield from _falling_behind(facts.manifest, group, topic, backlogs)
             continue
-        # What came while the doctor looked may just not be done yet.
+        # Records of the last seconds may just not be done yet.
         standing = [each for each in backlogs if each.done == 0 and each.before]
         forgetful = any(
             group == component_group(facts.manifest.topology, bolt.name) and _forgotten(facts, bolt.name) is not None
@@ -119,19 +119,19 @@ def _standing(manifest: Manifest, group: str, topic: str, backlogs: list[Backlog
     tasks = ", ".join(str(each.partition) for each in backlogs)
     trace = ""
     if manifest.acking:
-        trace = f" Whether it forgot to ack one: acker trace --oldest 1 --topology {manifest.topology}."
+        trace = f" To see whether it did not ack one: acker trace --oldest 1 --topology {manifest.topology}."
     return Check("lag", group).warning(
-        f"Group {group} has done nothing of {topic}, partition {tasks}, in {worst.seconds:.1f} s, though "
-        f"{worst.after:,} records wait in partition {worst.partition}.",
+        f"Group {group} has done nothing of {topic}, partition {tasks}, in {worst.seconds:.1f} s, though the lag of "
+        f"partition {worst.partition} is {worst.after:,} records.",
         "See whether the process hangs, is starting, or holds its tuples, as a windowed bolt does: acker top, and its "
         f"log.{trace}",
     )
 
 
 def _falling_behind(manifest: Manifest, group: str, topic: str, backlogs: list[Backlog]) -> Iterator[Finding]:
-    """A spout that does less than comes, and has more before it than trees may take.
+    """A spout whose lag grows, and takes longer than a message timeout.
 
-    What it has done ends at its oldest open tree, so it may well stand still for as long as that.
+    Its committed offset stops at its oldest open tree, so no progress is no fault.
     """
     timeout_s = min(spout.timeout_ms for spout in manifest.spouts) / 1000
     growing = [each for each in backlogs if each.rate and each.after > each.before]
@@ -141,9 +141,9 @@ def _falling_behind(manifest: Manifest, group: str, topic: str, backlogs: list[B
     needs_s = slowest.after / slowest.rate
     if needs_s > timeout_s:
         yield Check("lag", group).warning(
-            f"Group {group} has {slowest.after:,} messages of {topic}, partition {slowest.partition}, before it and "
-            f"does {slowest.rate:,.0f} a second: it needs {needs_s:,.0f} s for them; it grows. What the retention of "
-            f"{topic} deletes before it is read is lost.",
+            f"Group {group} has a lag of {slowest.after:,} messages of {topic}, partition {slowest.partition}, and "
+            f"does {slowest.rate:,.0f} a second: it needs {needs_s:,.0f} s for them; it grows. Messages that the "
+            f"retention of {topic} deletes before they are read are lost.",
             "See in acker top which bolt is behind, and start more processes or declare more tasks for it; or raise "
             "max_spout_pending.",
         )
@@ -157,13 +157,13 @@ def _slow(manifest: Manifest, backlog: Backlog) -> Iterator[Finding]:
     if needs_s <= timeout_s:
         return
     lag = (
-        f"Group {backlog.group} has {backlog.after:,} records of {backlog.topic}, partition {backlog.partition}, "
-        f"before it and does {backlog.rate:,.0f} a second: it needs {needs_s:,.0f} s for them, "
+        f"Group {backlog.group} has a lag of {backlog.after:,} records of {backlog.topic}, partition "
+        f"{backlog.partition}, and does {backlog.rate:,.0f} a second: it needs {needs_s:,.0f} s for them, "
     )
     if backlog.topic == acks_topic(manifest.topology):
         yield Check("lag", backlog.group).warning(
-            f"{lag}and the message timeout is {timeout_s:g} s. No tree fails for that, but spouts hear of outcomes "
-            "so much later, and wait at max_spout_pending.",
+            f"{lag}and the message timeout is {timeout_s:g} s. No tree fails because of that, but spouts get "
+            "outcomes so much later, and wait at max_spout_pending.",
             "Start more acker workers, up to one for each ack partition.",
         )
         return
@@ -199,7 +199,7 @@ def _source_groups(manifest: Manifest) -> set[str]:
 
 
 def _is_running(facts: TopologyFacts) -> bool:
-    """Whether any component has a process; acker workers serve all topologies, so they do not count."""
+    """Whether any component has a process; acker workers may serve other topologies, so they do not count."""
     topology = facts.manifest.topology
     groups = [component_group(topology, component.name) for component in facts.manifest.components]
     return any(facts.members.get(group) for group in groups)

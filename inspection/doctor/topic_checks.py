@@ -16,12 +16,12 @@ _KINDS: Final = ("tuples", "notices")
 
 
 def check_declared(facts: TopologyFacts) -> Iterator[Finding]:
-    """What is published is what the code says, if the code is known."""
+    """The published manifest is that of the code, if the code is known."""
     declared = facts.declared
     if declared is not None and declared != facts.manifest:
         yield Check("manifest", facts.manifest.topology).problem(
             f"The published manifest is not that of the code: {_differences(facts.manifest, declared)}.",
-            "Publish it: acker topics create MODULE:TOPOLOGY; or look at the code that is running.",
+            "Publish it: acker topics create MODULE:TOPOLOGY; or check which code is running.",
         )
 
 
@@ -43,11 +43,11 @@ def check_topics(facts: TopologyFacts) -> Iterator[Finding]:
 
 
 def check_settings(facts: TopologyFacts) -> Iterator[Finding]:
-    """Every topic has the settings without which the product would lie."""
+    """Every topic has the settings without which outcomes would be wrong."""
     for spec, topic in _existing(facts):
         if topic.config is None:
             yield _check("topic-settings", spec.name).note(
-                "may not be asked for its settings by this user.", f"{remedy(VIEWER)}."
+                "has no DESCRIBE_CONFIGS ACL for this user.", f"{remedy(VIEWER)}."
             )
             continue
         for key, wanted in spec.required.items():
@@ -70,7 +70,7 @@ def check_retention(facts: TopologyFacts) -> Iterator[Finding]:
         follows = (
             "those whose beginning is deleted time out when a worker takes over"
             if is_log
-            else "what is deleted before it is read is replayed, or lost where trees are not followed"
+            else "records that are deleted before they are read are replayed, or lost where trees are not tracked"
         )
         kept = _number(topic.config.get("retention.ms"))
         if kept is not None and 0 <= kept < least:
@@ -93,17 +93,17 @@ def check_copies(facts: TopologyFacts) -> Iterator[Finding]:
         yield from _check_state(topic, least)
         copies = min((each.replicas for each in topic.partitions), default=0)
         if topic.config is None or copies < 2:
-            # One copy is all that a cluster of one broker can have; whether it should be one, its owner knows.
+            # A cluster of one broker cannot have more than one.
             continue
         if least == copies:
             yield _check("copies", topic.name).warning(
-                f"has min.insync.replicas={least} and as many copies: while one broker is down nobody can write to it.",
+                f"has min.insync.replicas={least} and as many copies: while one broker is down, writes fail.",
                 _alter(topic.name, "min.insync.replicas", str(copies - 1)),
             )
         elif least == 1 and copies > 2:
             yield _check("copies", topic.name).warning(
-                f"has {copies} copies, but min.insync.replicas=1: what one broker alone has acknowledged is lost with "
-                "it.",
+                f"has {copies} copies, but min.insync.replicas=1: records that only one broker has acknowledged are "
+                "lost with it.",
                 _alter(topic.name, "min.insync.replicas", str(copies - 1)),
             )
         if (topic.config.get("unclean.leader.election.enable") or "false") != "false":
@@ -123,8 +123,8 @@ def check_single_copies(facts: TopologyFacts, brokers: int) -> Iterator[Finding]
     ]
     if brokers > 1 and single:
         yield Check("copies", facts.manifest.topology).warning(
-            f"Of {brokers} brokers only one has a copy of {', '.join(single)}: while it is down the topology stands "
-            "still, and what it loses is lost.",
+            f"Of {brokers} brokers only one has a copy of {', '.join(single)}: while it is down the topology stops, "
+            "and records that it loses are lost.",
             "Give them more copies with kafka-reassign-partitions; new topics get them by --set "
             "topics.replication_factor=3.",
         )
@@ -138,7 +138,7 @@ def check_leftovers(facts: TopologyFacts) -> Iterator[Finding]:
         kind = name.removeprefix(f"{topology}.").partition(".")[0]
         if name not in wanted and name.startswith(f"{topology}.") and kind in _KINDS:
             yield _check("leftovers", name).warning(
-                f"belongs to no component of the manifest of {topology}: what lies in it is read by nobody.",
+                f"belongs to no component of the manifest of {topology}: its records are not read.",
                 "Delete it if its component was removed or renamed; else publish the manifest that has it.",
             )
 
@@ -159,13 +159,13 @@ def _check_state(topic: TopicFacts, least: int) -> Iterator[Finding]:
 
 def _state(partition: PartitionFacts, least: int) -> str:
     if not partition.has_leader:
-        return "has no leader: nobody can read or write it"
+        return "has no leader: reads and writes fail"
     if least > partition.replicas:
-        return f"has min.insync.replicas={least}, but only {partition.replicas} copies: nobody can write to it"
+        return f"has min.insync.replicas={least}, but only {partition.replicas} copies: writes fail"
     if partition.in_sync < least:
-        return f"has {partition.in_sync} copies up to date, fewer than min.insync.replicas={least}: nobody can write"
+        return f"has {partition.in_sync} copies up to date, fewer than min.insync.replicas={least}: writes fail"
     if partition.in_sync < partition.replicas:
-        return f"has fewer copies up to date than it shall have, {partition.in_sync} of {partition.replicas}"
+        return f"has fewer copies up to date than replicas, {partition.in_sync} of {partition.replicas}"
     return ""
 
 

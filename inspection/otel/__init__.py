@@ -1,7 +1,5 @@
-"""Tuple trees as OpenTelemetry traces: what `acker trace --json` prints becomes spans.
+"""Tuple trees as OpenTelemetry traces: the output of `acker trace --json` becomes spans.
 
-Off every hot path: trees are read from Kafka, and a topology knows nothing of it.
-
-  `spans`: trees in, spans out; pure, without OpenTelemetry.
-  `export`: sends spans by OTLP over HTTP; needs the extra `kafka-acker[otel]`, and is the only one that imports it.
+- `spans`: trees in, spans out; pure, without OpenTelemetry.
+- `export`: sends spans by OTLP over HTTP; needs the extra `kafka-acker[otel]`, which no other module imports.
 """

@@ -30,11 +30,10 @@ class SpanSender:
         self._exporter = OTLPSpanExporter(endpoint=endpoint)
 
     def send(self, topology: str, spans: Iterable[Span]) -> None:
-        """Sends spans, and waits until they were taken."""
         if self._exporter.export([_readable(topology, span) for span in spans]) is not SpanExportResult.SUCCESS:
             raise SpansError(
-                "the collector did not take the spans: check --endpoint or OTEL_EXPORTER_OTLP_ENDPOINT, and repeat the "
-                "command, which sends the same spans again"
+                "the collector did not accept the spans: check --endpoint or OTEL_EXPORTER_OTLP_ENDPOINT, and repeat "
+                "the command, which sends the same spans again"
             )
 
     def close(self) -> None:

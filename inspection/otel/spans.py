@@ -1,14 +1,7 @@
-"""Trees in, spans out.
+"""Trees in, spans out, by the table in `docs/inspection.md`.
 
-| of a tree | becomes |
-|---|---|
-| the root | the trace, whose id is XXH64 of the topology's name, and the root; and its first span, of the spout |
-| a tuple | a span, from when it was emitted to its last ack; its id is the edge |
-| its parent | the span's parent; further ones, where it is anchored to several, are links |
-| `traceparent` of its tuples, which is that of its message | the trace to join, and the span above the first one |
-
-The ids follow from the tree, so who sends a tree twice sends the same spans. In a tuple that is in several trees there
-is a span for each.
+The ids follow from the tree, so a tree that is sent twice has the same spans. A tuple that is in several trees has a
+span for each.
 """
 
 import re
@@ -28,8 +21,6 @@ _NS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span as OpenTelemetry has it."""
-
     trace_id: int  # of 128 bits, not 0
     span_id: int  # of 64 bits, not 0
     parent_id: int | None  # the span above; None if there is none, or it is not known
@@ -45,13 +36,13 @@ class Span:
 
 
 def spans_of(printed: Mapping[str, Any]) -> list[Span]:
-    """The spans of what `acker trace --json` has printed on a line."""
+    """The spans of a line of `acker trace --json`."""
     try:
         topology = str(printed["topology"])
         return [span for tree in printed["trees"] for span in _of_tree(topology, tree)]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SpansError(
-            f"this is not what acker trace --json prints ({type(error).__name__}: {error}): pipe its output here"
+            f"this is no output of acker trace --json ({type(error).__name__}: {error}): pipe that here"
         ) from error
 
 
@@ -63,7 +54,7 @@ def _of_tree(topology: str, tree: Mapping[str, Any]) -> Iterator[Span]:
     trace_id, above = _joined(tuples) or (xxhash.xxh64_intdigest(topology.encode(), _SEED) << 64 | root or 1, None)
     times = [each["emitted_ms"] for each in tuples] + [entry["at_ms"] for entry in tree["log"]]
     began_ms = min(times) if tree["began_ms"] is None else tree["began_ms"]
-    # One that is open has been followed up to the last that is known of it.
+    # One that is open ends with its last known record.
     ended_ms = max([began_ms, *times]) if tree["ended_ms"] is None else tree["ended_ms"]
     first_id = root or 1
     yield Span(
@@ -90,7 +81,7 @@ def _of_tuple(
 ) -> Span:
     parents = [ids[parent] for parent in each["parents"]]
     emitted_ms = each["emitted_ms"]
-    # The clocks are two: who emitted gives one time, the broker the other.
+    # Of two clocks: that of the emitter, and that of the broker.
     acked_ms = max([emitted_ms, *(ack["at_ms"] for ack in each["acks"])])
     attributes: dict[str, str | int | bool] = {
         "messaging.system": "kafka",
@@ -116,7 +107,7 @@ def _of_tuple(
 
 
 def _joined(tuples: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
-    """The trace and the span that the tuples of the spout name; None if they name none."""
+    """The trace and the span in the `traceparent` of the spout's tuples; None if there is none."""
     for each in (one for one in tuples if not one["parents"]):
         match = _TRACEPARENT.fullmatch(each.get(TRACEPARENT) or "")
         if match and int(match[1], 16) and int(match[2], 16):

@@ -56,7 +56,7 @@ class LogEntry:
 
     @property
     def task(self) -> int | None:
-        """The writer's task; None for a lane, which stands for all tasks."""
+        """The writer's task; None for a lane, which acks for all tasks."""
         task = self.writer.partition("/")[2]
         return int(task) if task.isdecimal() else None
 

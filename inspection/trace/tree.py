@@ -18,7 +18,7 @@ _KINDS: Final[tuple[Kind, ...]] = ("init", "ack", "fail", "reset")
 """The order in which an acker applies the entries of a batch."""
 _TWICE: Final = 2
 _CLOCK_MS: Final = 1_000
-"""How far the clocks of two components may be apart where the order of their tuples says something."""
+"""How far the clocks of two components may differ where the order of their tuples is used."""
 
 
 class State(StrEnum):
@@ -46,8 +46,8 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    delivery: Delivery  # as it lies in the inbox, first copy
-    offsets: tuple[int, ...]  # where all copies lie; more than one if it was sent again
+    delivery: Delivery  # first copy in the inbox
+    offsets: tuple[int, ...]  # of all copies; more than one if it was sent again
     state: State  # what became of it
     acks: tuple[LogEntry, ...]  # those that hold its edge, in their order; more than one if it was executed again
     origin: Origin  # how its parents are known
@@ -94,7 +94,7 @@ class Tree:
 
     @property
     def ended_ms(self) -> int | None:
-        """When it ended, by the time of the ack log where that says it, else of the notice; None while it is open."""
+        """By the time of the ack log if its outcome follows from that, else of the notice; None while it is open."""
         applied = [entry for entry in self.entries if not entry.dropped]
         if self.status is Status.ACKED and applied:
             _, counted = _decided(applied)

@@ -129,7 +129,7 @@ def test_dead_letters_that_cannot_be_replayed_are_reported(
     done = json_of(acker("replay", name, "--all", "--yes", "--json"))
     assert [each["offset"] for each in done["replayed"]] == [2]
     assert [each["offset"] for each in done["refused"]] == [0, 1, 3]
-    assert "has only 1 partitions: it lay in 9" in refused(acker("replay", name, "--offset", "3", "--yes"))
+    assert "has only 1 partitions: it is from 9" in refused(acker("replay", name, "--offset", "3", "--yes"))
 
     # Of two replays the one that began last goes on; the other is fenced.
     letters = list(DeadLetterLog(log.kafka, name).fetch([2]))

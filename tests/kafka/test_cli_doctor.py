@@ -68,7 +68,7 @@ def test_an_unhealthy_topology_has_one_finding_for_each_fault(
     assert findings(doctor(name, "--json"), 0) == {("warning", "groups", name)}
     strict = doctor(name, "--strict")
     assert strict.returncode == 1
-    assert "4 records wait" in strict.stdout
+    assert "lag 4 records" in strict.stdout
 
     # A bolt without ackers and without its spout, which commits nothing while a record waits.
     bolt = member_of(bootstrap_servers, log)

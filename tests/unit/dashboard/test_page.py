@@ -126,7 +126,7 @@ def test_a_token_opens_the_page_and_is_removed_from_the_address(context: Browser
         try:
             other = stranger.new_page()
             other.goto(page.url)
-            assert "the dashboard wants its token" in other.content()
+            assert "the dashboard needs its token" in other.content()
         finally:
             stranger.close()
 

@@ -80,7 +80,7 @@ def test_which_dead_letters_can_be_replayed() -> None:
         (letter(topic="words.notices.lines"), "it is a notice"),
         (letter(value=None), "its value was not kept"),
         (letter(topic="words.tuples.gone"), "does not exist any more"),
-        (replace(letter(), partition=2), "has only 2 partitions: it lay in 2"),
+        (replace(letter(), partition=2), "has only 2 partitions: it is from 2"),
         (replace(letter(), topic=""), "headers lack the original topic"),
         (replace(letter(), partition=-1), "headers lack the original topic"),
     ):

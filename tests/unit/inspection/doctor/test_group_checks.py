@@ -27,7 +27,7 @@ def test_a_component_without_a_process() -> None:
     assert list(check_groups(topology())) == []
     (finding,) = check_groups(with_members(split=0))
     assert summaries([finding]) == [("problem", "groups", "words.split")]
-    assert "20 records wait for it" in finding.found
+    assert "lag 20 records" in finding.found
     assert "--component split" in finding.remedy
     assert summaries(list(check_ackers(with_members(acker=0)))) == [("problem", "ackers", "words")]
     assert list(check_ackers(topology(manifest(guarantee="at_most_once")))) == []
@@ -68,7 +68,7 @@ def test_a_spout_that_falls_behind_its_source() -> None:
     """Its oldest open tree may hold it for a while, and a lag that shrinks is being worked off."""
     (late,) = lags(source(after=3_001))
     assert summaries([late]) == [("warning", "lag", "words.lines")]
-    assert "3,001 messages of orders, partition 0, before it and does 100 a second" in late.found
+    assert "a lag of 3,001 messages of orders, partition 0, and does 100 a second" in late.found
     for fine in (source(after=3_000), source(after=3_001, before=3_001), source(done=0)):
         assert lags(fine) == []
 
@@ -87,8 +87,8 @@ def test_an_input_that_is_never_acked_is_no_lag() -> None:
 def test_a_partition_without_progress_is_a_warning() -> None:
     (finding,) = lags(backlog(done=0))
     assert summaries([finding]) == [("warning", "lag", "words.split")]
-    assert "has done nothing of words.tuples.split, partition 0, in 2.0 s, though 20 records wait" in finding.found
-    assert finding.remedy.endswith("Whether it forgot to ack one: acker trace --oldest 1 --topology words.")
+    assert "has done nothing of words.tuples.split, partition 0, in 2.0 s, though the lag of" in finding.found
+    assert finding.remedy.endswith("To see whether it did not ack one: acker trace --oldest 1 --topology words.")
     # What has just come, and the markers of transactions, are no lag.
     for fine in (
         backlog(done=0, before=0, after=3),

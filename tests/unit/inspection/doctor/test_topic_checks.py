@@ -49,9 +49,9 @@ def of_all(**copies: int) -> TopologyFacts:
 
 def test_partitions_and_their_copies() -> None:
     for partition, severity, message in (
-        (PartitionFacts(0, False, 3, 3), "problem", "has no leader: nobody can read or write it (partitions 0 to 2)."),
-        (PartitionFacts(0, True, 3, 1), "problem", "fewer than min.insync.replicas=2: nobody can write"),
-        (PartitionFacts(0, True, 3, 2), "warning", "has fewer copies up to date than it shall have, 2 of 3"),
+        (PartitionFacts(0, False, 3, 3), "problem", "has no leader: reads and writes fail (partitions 0 to 2)."),
+        (PartitionFacts(0, True, 3, 1), "problem", "fewer than min.insync.replicas=2: writes fail"),
+        (PartitionFacts(0, True, 3, 2), "warning", "has fewer copies up to date than replicas, 2 of 3"),
         (PartitionFacts(0, True, 1, 1), "problem", "has min.insync.replicas=2, but only 1 copies"),
     ):
         partitions = tuple(replace(partition, number=number) for number in range(3))
@@ -63,7 +63,7 @@ def test_partitions_and_their_copies() -> None:
         (2, 1, ""),
         (1, 1, ""),
         (3, 3, "while one broker is down"),
-        (3, 1, "one broker alone"),
+        (3, 1, "only one broker has acknowledged"),
     ):
         found = list(check_copies(of_all(copies=copies, in_sync=copies, least=least)))
         assert {each.subject for each in found} == (set(topology().topics) if message else set())

@@ -16,7 +16,7 @@ def test_errors_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with collecting() as collector:
         collector.status = 400
         refused = call_acker("otel", "--endpoint", collector.endpoint, cwd=tmp_path, given=PRINTED)
-        assert "acker: the collector did not take the spans: check --endpoint" in refused.stderr
+        assert "acker: the collector did not accept the spans: check --endpoint" in refused.stderr
         assert refused.returncode == 1
         assert "Traceback" not in refused.stderr
         collector.requests.clear()
