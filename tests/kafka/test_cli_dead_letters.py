@@ -136,7 +136,7 @@ def test_dead_letters_that_cannot_be_replayed_are_reported(
     with Replayer(log.kafka, name) as first:
         with Replayer(log.kafka, name) as second:
             assert len(list(second.replay(letters))) == 1
-        with pytest.raises(DeadLettersError, match="has begun and put an end to this one"):
+        with pytest.raises(DeadLettersError, match="has begun and fenced this one"):
             list(first.replay(letters))
     await_inbox(log, b"good", b"good")
 

@@ -20,7 +20,7 @@ export function setAttribute(element, name, value) {
 }
 
 // Makes the children of `parent` those of `items`, in their order.
-//   key: what tells one item from another; make: a new child; update: writes an item into its child.
+//   key: identifies an item; make: a new child; update: writes an item into its child.
 export function keyed(parent, items, key, make, update) {
   const before = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   let previous = null;

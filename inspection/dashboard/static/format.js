@@ -1,4 +1,4 @@
-// How figures are written. A dash stands for what is not known.
+// Figures as text; a dash where one is not known.
 
 export const UNKNOWN = "–";
 

@@ -124,10 +124,10 @@ export class Graph {
       const verb = component.kind === "spout" ? "emitted" : "executed";
       const lag = component.lag ? `lag ${count(component.lag)}` : "";
       setText(note, clipped(`${rate(rated)}/s${lag && ` · ${lag}`}`, 24));
-      const said = [`${rate(rated)}/s ${verb}`, ...(lag ? [lag] : [])];
-      if (component.busy != null) said.push(`busy ${share(component.busy)}`);
-      if (component.findings) said.push(`findings of the doctor: ${component.findings}`);
-      setAttribute(link, "aria-label", `${component.kind} ${component.name}: ${said.join(", ")}`);
+      const parts = [`${rate(rated)}/s ${verb}`, ...(lag ? [lag] : [])];
+      if (component.busy != null) parts.push(`busy ${share(component.busy)}`);
+      if (component.findings) parts.push(`findings of the doctor: ${component.findings}`);
+      setAttribute(link, "aria-label", `${component.kind} ${component.name}: ${parts.join(", ")}`);
       setAttribute(busy, "width", String(Math.round((component.busy ?? 0) * (NODE.width - 28))));
       busy.classList.toggle("warns", isBusy(component.busy ?? 0));
       setText(badge.lastChild, component.findings ? String(component.findings) : "");

@@ -1,4 +1,4 @@
-// The page: asks for the figures, and shows them. Whoever changes the page's topology changes its address.
+// The page: requests the figures, and shows them. The topology is a part of its address.
 
 import { Component, showFindings } from "./component.js";
 import { html, keyed, setAttribute, setText } from "./elements.js";
@@ -49,13 +49,13 @@ let failures = [];
 let findings = [];
 let reason = null;
 let asked = {};
-let heard = 0;
+let receivedAt = 0;
 let points = [];
 
-function state(name, said) {
+function state(name, message) {
   const status = find("status");
   setAttribute(status, "data-state", name);
-  setText(status, said);
+  setText(status, message);
 }
 
 async function ask(path, more = {}) {
@@ -113,7 +113,7 @@ function show(next) {
     setText(find("looked"), looked(value));
     judged();
   });
-  // Last, so that who sees the time sees the figures of that time.
+  // Last, so that the figures are not older than the time.
   setAttribute(find("at"), "datetime", new Date(snapshot.at).toISOString());
   setAttribute(document.body, "data-at", String(snapshot.at));
 }
@@ -124,7 +124,7 @@ function looked({ at, findings, problem }) {
   return `${findings.length ? "" : "nothing is wrong, "}as of ${time(at)}`;
 }
 
-// What the doctor has found stands beside the figures of the components.
+// Findings of the doctor beside the figures of the components.
 function judged() {
   const of = (name) => findings.filter(({ component }) => component === name);
   const components = snapshot.components.map((each) => {
@@ -189,7 +189,7 @@ function judgeState() {
 }
 
 function tiles() {
-  // Quantiles cannot be added: the slowest spout says how long it may take.
+  // Quantiles cannot be added: the slowest spout counts.
   const most = (quantile) => {
     const values = spouts().map((spout) => spout.complete_latency?.[quantile]).filter((value) => value != null);
     return values.length ? Math.max(...values) : null;
@@ -264,7 +264,7 @@ function follow(name) {
   }
   stream = new EventSource(`/api/events?topology=${encodeURIComponent(name)}`);
   stream.addEventListener("snapshot", ({ data }) => {
-    heard = Date.now();
+    receivedAt = Date.now();
     show(JSON.parse(data));
   });
   stream.addEventListener("problem", ({ data }) => state("problem", JSON.parse(data).error));
@@ -274,7 +274,7 @@ function follow(name) {
   });
 }
 
-// A browser takes an answer with an error for the end of the stream; the reason stands in the answer.
+// A browser takes an answer with an error for the end of the stream; the reason is in the answer.
 async function answers() {
   try {
     await ask("/api/snapshot");
@@ -287,7 +287,7 @@ async function answers() {
 
 setInterval(async () => {
   if (stream?.readyState !== EventSource.CLOSED) {
-    if (snapshot && ["live", "stalled"].includes(find("status").dataset.state) && Date.now() - heard > STALE_MS) {
+    if (snapshot && ["live", "stalled"].includes(find("status").dataset.state) && Date.now() - receivedAt > STALE_MS) {
       state("stale", "nothing new for a while");
     }
     return;

@@ -71,7 +71,7 @@ export class Plot {
     this.#read();
   }
 
-  // What is said: the point under the cursor, or the latest.
+  // The point under the cursor, or the latest.
   #read() {
     const point = this.shown.find(({ at }) => at === this.cursor) ?? this.shown.at(-1);
     const at = point ? time(point.at) : "";
@@ -79,11 +79,11 @@ export class Plot {
     setText(this.when, this.cursor === null ? "" : at);
     const line = this.cursor === null ? "" : `M${this.x(this.cursor)} ${EDGE.top}V${HEIGHT - EDGE.bottom}`;
     setAttribute(this.rule, "d", line);
-    const said = this.series.map(({ name, title }) => `${title} ${point ? this.write(point[name]) : "unknown"}`);
+    const texts = this.series.map(({ name, title }) => `${title} ${point ? this.write(point[name]) : "unknown"}`);
     setAttribute(this.drawing, "aria-valuemin", String(this.shown[0]?.at ?? 0));
     setAttribute(this.drawing, "aria-valuemax", String(this.shown.at(-1)?.at ?? 0));
     setAttribute(this.drawing, "aria-valuenow", String(point?.at ?? 0));
-    setAttribute(this.drawing, "aria-valuetext", point ? `${at}: ${said.join(", ")} ${this.unit}` : "nothing yet");
+    setAttribute(this.drawing, "aria-valuetext", point ? `${at}: ${texts.join(", ")} ${this.unit}` : "nothing yet");
   }
 
   #move(at) {
@@ -122,7 +122,7 @@ function scale(most) {
 const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });
 const short = (value) => compact.format(value);
 
-// A line that is broken where nothing is known, or nothing was heard for a while; a dot for a point that stands alone.
+// A line that is broken where nothing is known, or no process reported for a while; a dot for a point that stands alone.
 function curve(points, name, x, y) {
   const runs = [];
   let before = null;

@@ -6,8 +6,8 @@ import { UNKNOWN } from "./format.js";
 export class Table {
   // columns: [{name, title, kind, value, warns}], where `name` is that of the figure in the JSON, `value` gives the text
   //   of a row or an element to show, `kind` has the words "number", "code" and "text" (which may be long), and `warns`,
-  //   if it is there, says of a row whether its figure stands out.
-  // key: names a row. nothing: said where there is none.
+  //   if it is there, is whether the figure of a row stands out.
+  // key: names a row. nothing: shown where there is none.
   constructor(table, columns, key, nothing) {
     this.columns = columns;
     this.key = key;
@@ -50,7 +50,7 @@ export class Table {
       const cell = element.children[index];
       const shown = value(row);
       if (typeof shown === "string") setText(cell, shown);
-      // An element of a row never changes: what stands in it says which row it is.
+      // An element of a row never changes: it is of this row only.
       else if (!cell.firstElementChild) cell.replaceChildren(shown);
       // Left out where there is no room for columns.
       setAttribute(cell, "data-nothing", String(index > 0 && (shown === UNKNOWN || shown === "0")));

@@ -24,12 +24,12 @@ function componentLink({ name }) {
   return html("a", { href: `#component-${name}` }, name);
 }
 
-// The page of a tree. When its outcome was told says where to look for it, which a root alone does not.
+// The page of a tree. The time of its notice bounds the search, which a root alone does not.
 function traceLink({ root, at, topology }, words = root) {
   return html("a", { href: `/trace/${root}?${new URLSearchParams({ topology, ...(at ? { at } : {}) })}` }, words);
 }
 
-// No bolt has failed a tree that timed out; the page of the tree says which one holds it.
+// No bolt has failed a tree that timed out; the page of the tree shows which one holds it.
 function failedBy(row) {
   return row.by === null && row.reason === "timeout" ? traceLink(row, "see its tree") : text(row.by);
 }
@@ -46,7 +46,7 @@ function rebuild({ rebuilding, rebuild_left: left }) {
   return rebuilding ? `${count(left)} left` : "no";
 }
 
-function lay({ topic, of_partition: partition, of_offset: offset }) {
+function position({ topic, of_partition: partition, of_offset: offset }) {
   return topic === null ? text(null) : `${topic}/${partition}/${offset}`;
 }
 
@@ -157,7 +157,7 @@ export const tables = (find) => ({
       word("reason", "Reason"),
       word("detail", "Detail", "text"),
       word("by", "By"),
-      { name: "lay", title: "Position", kind: "code text", value: lay },
+      { name: "position", title: "Position", kind: "code text", value: position },
       { name: "value", title: "Value", kind: "code text", value: ({ value }) => text(value) },
       { name: "replayed", title: "Replayed", value: ({ replayed }) => time(replayed) },
     ],

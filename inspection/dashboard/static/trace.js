@@ -7,7 +7,7 @@ import { Table } from "./table.js";
 
 const MOST_SIBLINGS = 20;
 const MOST_DRAWN = 500;
-// The mark says it to those who do not see the colour, and the word to those who see neither.
+// Beside the colour: a mark for readers, and a word for screen readers.
 const MARKS = { acked: "✓", open: "○", unclear: "?" };
 
 const find = (id) => document.getElementById(id);
@@ -17,13 +17,13 @@ const topology = address.searchParams.get("topology");
 const word = (name, title) => ({ name, title, value: (row) => text(row[name]) });
 
 const tables = {
-  told: new Table(
-    find("told-table"),
+  log: new Table(
+    find("log-table"),
     [
       word("kind", "Entry"),
       word("writer", "By"),
       { name: "at_ms", title: "At", kind: "number", value: ({ at }) => at },
-      { name: "place", title: "Lies at", kind: "code", value: ({ partition, offset }) => `[${partition}]@${offset}` },
+      { name: "place", title: "Position", kind: "code", value: ({ partition, offset }) => `[${partition}]@${offset}` },
       { name: "val", title: "Val", kind: "code", value: ({ kind, val }) => (kind === "init" || kind === "ack" ? val : text(null)) },
       word("message", "Message"),
       word("dropped", "Dropped as"),
@@ -36,7 +36,7 @@ const tables = {
     [
       word("outcome", "Outcome"),
       { name: "at_ms", title: "At", kind: "number", value: ({ at }) => at },
-      { name: "place", title: "Lies at", kind: "code", value: ({ topic, partition, offset }) => `${topic}[${partition}]@${offset}` },
+      { name: "place", title: "Position", kind: "code", value: ({ topic, partition, offset }) => `${topic}[${partition}]@${offset}` },
       word("message", "Message"),
     ],
     ({ number }) => number,
@@ -59,9 +59,9 @@ function ask(next) {
   find("json").search = new URLSearchParams(asked);
 }
 
-function state(name, said) {
+function state(name, message) {
   setAttribute(find("status"), "data-state", name);
-  setText(find("status"), said);
+  setText(find("status"), message);
 }
 
 // Since the init, by the ack log; the time of day where that is not known.
@@ -95,13 +95,13 @@ function standing(tuple, at) {
 }
 
 function remarks(tuple) {
-  const said = [];
-  if (tuple.parents.length > 1) said.push(`child of one or more of ${tuple.parents.join(", ")}`);
-  if (tuple.parents_are === "inferred" && tuple.parents.length) said.push("its parent is not acked");
-  if (tuple.parents_are === "unreported") said.push("no ack holds it: whoever emitted it was interrupted");
-  if (tuple.offsets.length > 1) said.push(`sent ${tuple.offsets.length} times, at offsets ${tuple.offsets.join(", ")}`);
-  if (tuple.roots > 1) said.push(`in ${tuple.roots} trees`);
-  return said;
+  const notes = [];
+  if (tuple.parents.length > 1) notes.push(`child of one or more of ${tuple.parents.join(", ")}`);
+  if (tuple.parents_are === "inferred" && tuple.parents.length) notes.push("its parent is not acked");
+  if (tuple.parents_are === "unreported") notes.push("no ack holds it: the execution that emitted it was interrupted");
+  if (tuple.offsets.length > 1) notes.push(`sent ${tuple.offsets.length} times, at offsets ${tuple.offsets.join(", ")}`);
+  if (tuple.roots > 1) notes.push(`in ${tuple.roots} trees`);
+  return notes;
 }
 
 function label(tuple, at) {
@@ -149,7 +149,7 @@ function draw(tree) {
   branch(list, tops.filter(({ source }) => source === tree.spout));
   const others = tops.filter(({ source }) => source !== tree.spout);
   for (const source of [...new Set(others.map((tuple) => tuple.source))].sort()) {
-    const item = html("li", { class: "more" }, `of ${source || "somebody"}, but of which of its tuples is not known`, html("ul"));
+    const item = html("li", { class: "more" }, `of ${source || "an unknown component"}, but of which of its tuples is not known`, html("ul"));
     branch(item.lastChild, others.filter((tuple) => tuple.source === source));
     list.append(item);
   }
@@ -164,7 +164,7 @@ function show(tree) {
   setAttribute(find("verdict"), "data-status", tree.status);
   tiles(tree);
   draw(tree);
-  tables.told.show(tree.log.map((entry, number) => ({ ...entry, number, at: at(entry.at_ms) })));
+  tables.log.show(tree.log.map((entry, number) => ({ ...entry, number, at: at(entry.at_ms) })));
   tables.notices.show(tree.notices.map((notice, number) => ({ ...notice, number, at: at(notice.at_ms) })));
 }
 
