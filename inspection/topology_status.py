@@ -40,11 +40,7 @@ class PartitionStatus:
     begin: int
     end: int
     committed: int | None  # of the group that reads it; None if there is none, or it may not be described
-    position: int | None  # of that group, also where it has not committed yet; None where no group commits
-
-    @property
-    def lag(self) -> int | None:
-        return None if self.position is None else max(0, self.end - self.position)
+    lag: int | None  # None where no group commits
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +149,8 @@ class ClusterStatus:
                 # A group without commits begins at the beginning; but a spout that never commits reads nothing there,
                 # and an external component may keep its offsets elsewhere.
                 starts_at_begin = group in committed and ".notices." not in topic and group not in external
-                return PartitionStatus(number, begin, end, done, begin if done is None and starts_at_begin else done)
+                position = begin if done is None and starts_at_begin else done
+                return PartitionStatus(number, begin, end, done, None if position is None else max(0, end - position))
 
             statuses = []
             for name, (expected, group) in topics.items():
@@ -179,8 +176,8 @@ class ClusterStatus:
             begins = self._offsets(places, OffsetSpec.earliest(), only_known=True)  # type: ignore[no-untyped-call]
             ends = self._offsets(places, OffsetSpec.latest(), only_known=True)  # type: ignore[no-untyped-call]
             for place in sorted(begins.keys() & ends.keys()):
-                done = of_group[place].offset
-                topics[place[0], group].append(PartitionStatus(place[1], begins[place], ends[place], done, done))
+                end, done = ends[place], of_group[place].offset
+                topics[place[0], group].append(PartitionStatus(place[1], begins[place], end, done, max(0, end - done)))
         return tuple(
             TopicStatus(name, len(partitions), group, tuple(partitions))
             for (name, group), partitions in sorted(topics.items())

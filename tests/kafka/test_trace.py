@@ -159,7 +159,7 @@ def test_a_trace_is_found_or_its_error_has_a_remedy(log: AckLog, acker: Acker) -
     assert trees[0]["verdict"].startswith("failed, by test/0 (no): none of its tuples is in the inboxes")
     (only,) = trees_of(acker("--message", "s/3/17/1", *of, "--json"))
     assert only["root"] == show_root(second)
-    assert "nothing of message s/3/18 was said" in one_line(acker("--message", "s/3/18", *of))
+    assert "has no entry of message s/3/18 since" in one_line(acker("--message", "s/3/18", *of))
 
     def interrupt(_what: str, _done: int, _total: int) -> None:
         raise KeyboardInterrupt

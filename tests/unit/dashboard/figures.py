@@ -160,7 +160,7 @@ class Figures:
         self._check(topology)
         self.traced.append((topology, root, ended_ms))
         if root == GONE:
-            raise RootNotFoundError(f"nothing of root {show_root(root)} was said. Search further back")
+            raise RootNotFoundError(f"the ack log has no entry of root {show_root(root)}. Search further back")
         if root == LARGE:
             raise SearchLimitError("the dashboard searches for 60 s at most")
         return {"topology": topology, "trees": [tree(root)]}
