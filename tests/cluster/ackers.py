@@ -15,12 +15,12 @@ _SAID: Final = re.compile(
 def owned(log: str) -> frozenset[int]:
     """The partitions that a worker with this log has now."""
     held: set[int] = set()
-    for message in _SAID.finditer(log):
-        if message["life"]:
+    for entry in _SAID.finditer(log):
+        if entry["life"]:
             held.clear()
             continue
-        which = {int(number) for number in message["which"].split(",") if number.strip()}
-        held = held | which if message["did"] == "took over" else held - which
+        which = {int(number) for number in entry["which"].split(",") if number.strip()}
+        held = held | which if entry["did"] == "took over" else held - which
     return frozenset(held)
 
 

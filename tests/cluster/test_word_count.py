@@ -141,14 +141,14 @@ def asked_of_the_dashboard(project: Project) -> list[str]:
 @pytest.mark.timeout(900)
 def test_the_word_count_completes_on_a_fresh_machine() -> None:
     with running() as project:
-        code, message = verified(project)
-        assert code == 0, message
-        assert _RIGHT.format(_ALL) in message
+        code, output = verified(project)
+        assert code == 0, output
+        assert _RIGHT.format(_ALL) in output
         assert asked_of_the_dashboard(project) == ["401", '{"topologies":["word-count"],"chosen":null}']
         assert all(is_hardened(project, container) for container in project.containers(*_WORKING))
-        code, message = verified(project, "--env", "WORD_COUNT_DIRECTORY=/tmp/none", "--env", "WORD_COUNT_PATIENCE=1")
-        assert code == 1, message
-        assert "counts differ" in message
+        code, output = verified(project, "--env", "WORD_COUNT_DIRECTORY=/tmp/none", "--env", "WORD_COUNT_PATIENCE=1")
+        assert code == 1, output
+        assert "counts differ" in output
         assert not restarts(project)
 
 
@@ -174,7 +174,7 @@ def survive(faults: Sequence[Callable[[Project], None]], lines: int) -> None:
         assert not restarts(project), "no process needs a restart"
         project.environment["WORD_COUNT_RATE"] = "0"
         project.compose(*_UP, "lines")
-        code, message = verified(project)
-        assert code == 0, message
-        assert _RIGHT.format(lines) in message
+        code, output = verified(project)
+        assert code == 0, output
+        assert _RIGHT.format(lines) in output
         assert not restarts(project)

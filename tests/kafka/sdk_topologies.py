@@ -112,7 +112,7 @@ class Count(Bolt):
 
 
 class Forgetful(Count):
-    """Forgets to ack one word, which is in one line alone."""
+    """Never acks one word, which is in one line alone."""
 
     def execute(self, tuple_: Tuple) -> None:
         if tuple_["word"] != STUCK:

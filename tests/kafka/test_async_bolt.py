@@ -17,7 +17,7 @@ from tuple_tree.names import tuples_topic
 MESSAGES = 500
 
 
-class Asks(AsyncBolt):
+class Request(AsyncBolt):
     streams = STREAMS
 
     async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
@@ -40,19 +40,19 @@ def test_many_inputs_at_a_time(world: RealWorld, monkeypatch: pytest.MonkeyPatch
     builder = world.builder(guarantee=guarantee, message_timeout=120, ack_partitions=2)
     messages = Messages()
     builder.set_spout("spout", partial(MessageSpout, messages))
-    builder.set_bolt("asks", Asks).shuffle_grouping("spout")
-    builder.set_bolt("keep", Keep).shuffle_grouping("asks")
+    builder.set_bolt("request", Request).shuffle_grouping("spout")
+    builder.set_bolt("keep", Keep).shuffle_grouping("request")
     for number in range(MESSAGES):
         messages.add(str(number))
     with world.run(builder.build()) as running:
         if guarantee == "exactly_once":
             running.eventually(lambda: len(messages.acked) > MESSAGES // 5, "some acked")
-            running.runners["asks"].stop()
-            running.threads["asks"].join()
-            running.start("asks")
+            running.runners["request"].stop()
+            running.threads["request"].join()
+            running.start("request")
         running.eventually(lambda: len(messages.acked) == MESSAGES, "all acked")
-        running.eventually(lambda: running.has_committed_all("asks"), "all committed")
+        running.eventually(lambda: running.has_committed_all("request"), "all committed")
         records = running.records(tuples_topic(running.topology.name, "keep"))
-        assert running.stats("asks").rollbacks == (2 if guarantee == "exactly_once" else 0)
+        assert running.stats("request").rollbacks == (2 if guarantee == "exactly_once" else 0)
     assert Counter(word for (word, _), _ in tuples_in(records)) == Counter(map(str, range(MESSAGES)))
     assert not messages.failed

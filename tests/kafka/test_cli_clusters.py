@@ -96,31 +96,31 @@ def test_a_topology_without_an_acker_worker_is_warned_of(
     kafka = {"bootstrap.servers": bootstrap_servers}
     manifest = load_topology(TOPOLOGY).manifest
 
-    def looked() -> list[str]:
-        """The log up to the check for workers."""
+    def warnings_logged() -> list[str]:
+        """The warnings of the check for workers."""
         caplog.clear()
         with warned_without_ackers(kafka, manifest, after_s=0):
-            eventually(lambda: all(thread.name != "acker-watch" for thread in threading.enumerate()), "a look")
+            eventually(lambda: all(thread.name != "acker-watch" for thread in threading.enumerate()), "the end")
         return [record.getMessage() for record in caplog.records if record.name == "acker_cli.processes.running"]
 
-    (json_of,) = looked()
-    assert f"no acker worker is at work for topology {name}" in json_of
-    assert f"Start one: acker worker --topology {name}, or add --ackers 1" in json_of
+    (warning,) = warnings_logged()
+    assert f"no acker worker is at work for topology {name}" in warning
+    assert f"Start one: acker worker --topology {name}, or add --ackers 1" in warning
     member = Consumer({**kafka, "group.id": acker_group(name)})
     try:
         member.subscribe(["acker.topologies"])
         eventually(lambda: member.poll(0.1) is None and bool(member.memberid()), "a member of the group")
-        assert looked() == []
+        assert warnings_logged() == []
     finally:
         member.close()
     manifest = manifest.model_copy(update={"guarantee": "at_most_once"})
-    assert looked() == []
+    assert warnings_logged() == []
 
     def needs_ackers(component: str | None, ackers: int) -> bool:
         return RunPlan.checked(load_topology(TOPOLOGY), TOPOLOGY, component, (), ackers).needs_ackers
 
-    asked = [needs_ackers(*each) for each in ((None, 0), ("lines", 0), ("split", 0), (None, 1))]
-    assert asked == [True, True, False, False], "only for those who begin trees"
+    needed = [needs_ackers(*each) for each in ((None, 0), ("lines", 0), ("split", 0), (None, 1))]
+    assert needed == [True, True, False, False], "only for those who begin trees"
 
 
 @pytest.fixture

@@ -95,9 +95,9 @@ def test_a_topology_is_deleted_unless_it_runs(
     for command in ("show", "delete"):
         assert "no topology 'no-such'" in one_line(acker(command, "no-such"))
     assert "cannot be used" in one_line(acker("delete", "acker.topologies", "--yes"))
-    asked = acker("delete", name)
-    assert "--yes deletes without asking" in one_line(asked)
-    assert f"  topic  {log.topic}, with all that is in it\n" in asked.stdout
+    without_yes = acker("delete", name)
+    assert "--yes deletes without asking" in one_line(without_yes)
+    assert f"  topic  {log.topic}, with all that is in it\n" in without_yes.stdout
 
     # With its topics kept it can be published again, and its open tree is still there.
     with log.worker():

@@ -88,37 +88,35 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def asked() -> list[str]:
-    """The addresses of all that the page asked for."""
+def requested() -> list[str]:
+    """The addresses that the page requested."""
     return []
 
 
 @pytest.fixture
-def complaints() -> list[str]:
+def browser_errors() -> list[str]:
     """Errors in the browser: of scripts, of the policy, and of missing resources."""
     return []
 
 
 @pytest.fixture
-def page(browser: Browser, shop: Shop, asked: list[str], complaints: list[str]) -> Iterator[Page]:
-    page = opened(browser, shop, asked, complaints)
+def page(browser: Browser, shop: Shop, requested: list[str], browser_errors: list[str]) -> Iterator[Page]:
+    page = opened(browser, shop, requested, browser_errors)
     yield page
     page.context.close()
-    assert complaints == []
+    assert browser_errors == []
     here = urlsplit(shop.address).netloc
-    assert asked
-    assert {urlsplit(address).netloc for address in asked} == {here}
+    assert requested
+    assert {urlsplit(address).netloc for address in requested} == {here}
 
 
-def opened(browser: Browser, shop: Shop, asked: list[str], complaints: list[str], **settings: Any) -> Page:
+def opened(browser: Browser, shop: Shop, requested: list[str], browser_errors: list[str], **settings: Any) -> Page:
     context = browser.new_context(**{"viewport": WIDE, "locale": "en-GB", "timezone_id": "UTC", **settings})
     context.set_default_timeout(PATIENCE_MS)
-    context.on("request", lambda request: asked.append(request.url))
+    context.on("request", lambda request: requested.append(request.url))
     page = context.new_page()
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on(
-        "console", lambda json_of: complaints.append(json_of.text) if json_of.type in {"error", "warning"} else None
-    )
+    page.on("pageerror", lambda error: browser_errors.append(str(error)))
+    page.on("console", lambda line: browser_errors.append(line.text) if line.type in {"error", "warning"} else None)
     page.goto(shop.address)
     page.wait_for_selector("#status[data-state=live]")
     page.wait_for_selector("#failures-table td.text")
@@ -150,8 +148,8 @@ def test_the_figures_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
     snapshots: dict[int, dict[str, Any]] = {}
 
     def same_moment() -> tuple[dict[str, Any], dict[str, Any]] | None:
-        json_of = shop.json("/api/snapshot")
-        snapshots[json_of["at"]] = json_of
+        snapshot = shop.json("/api/snapshot")
+        snapshots[snapshot["at"]] = snapshot
         shown = page.evaluate(SHOWN)
         of_page = snapshots.get(shown["at"])
         if of_page is None:
@@ -162,18 +160,18 @@ def test_the_figures_on_the_page_are_those_of_the_api(page: Page, shop: Shop) ->
 
     found = eventually(same_moment, "the page and the API at one moment, with figures of the spout", PATIENCE)
     assert found is not None
-    shown, json_of = found
-    for component, row in zip(json_of["components"], shown["components"], strict=True):
+    shown, snapshot = found
+    for component, row in zip(snapshot["components"], shown["components"], strict=True):
         assert {name: row[name] for name in expected(component)} == expected(component)
-    spouts = [one for one in json_of["components"] if one["kind"] == "spout"]
+    spouts = [one for one in snapshot["components"] if one["kind"] == "spout"]
     assert shown["tiles"]["pending"] == count(sum(one["pending"] for one in spouts))
-    assert shown["tiles"]["dead"] == count(json_of["dead_letters"])
+    assert shown["tiles"]["dead"] == count(snapshot["dead_letters"])
     rates = ("emitted", "acked", "failed", "p50", "p99")
     assert all(re.fullmatch(r"[\d,]+(\.\d+)?", shown["tiles"][rate]) for rate in rates)
     until(page, "document.querySelector('#throughput .curve.acked_per_second')?.getAttribute('d').includes('L')")
     assert page.locator("#latency .curve.complete_p99").get_attribute("d")
     names = page.locator("#drawing a.node .name").all_text_contents()
-    assert set(names) == {one["name"] for one in json_of["components"]}
+    assert set(names) == {one["name"] for one in snapshot["components"]}
 
     letter = shop.json("/api/dead-letters")["dead_letters"][-1]
     assert "has no address" in letter["detail"]
@@ -251,11 +249,11 @@ def test_a_failure_links_to_its_trace(page: Page, shop: Shop, tmp_path: Path, re
 
 
 def test_the_page_is_readable_in_both_themes_and_sizes(
-    browser: Browser, shop: Shop, asked: list[str], complaints: list[str], request: pytest.FixtureRequest
+    browser: Browser, shop: Shop, requested: list[str], browser_errors: list[str], request: pytest.FixtureRequest
 ) -> None:
     directory = request.config.getoption("--screenshots")
     for scheme, size, picture in LOOKS:
-        page = opened(browser, shop, asked, complaints, color_scheme=scheme, viewport=size)
+        page = opened(browser, shop, requested, browser_errors, color_scheme=scheme, viewport=size)
         page.wait_for_selector("#throughput .curve")
         grounds = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
         assert (sum(grounds[:3]) < 3 * 64) if scheme == "dark" else (sum(grounds[:3]) > 3 * 192)
@@ -273,4 +271,4 @@ def test_the_page_is_readable_in_both_themes_and_sizes(
             page.evaluate("scrollTo(0, 0)")
             page.screenshot(path=Path(directory) / picture, full_page=True)
         page.context.close()
-    assert complaints == []
+    assert browser_errors == []

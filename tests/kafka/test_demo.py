@@ -37,12 +37,12 @@ def check(report: dict[str, Any], total: int) -> None:
 
 
 def test_every_line_is_acked_and_the_cluster_is_left_as_it_was(tmp_path: Path, bootstrap_servers: str) -> None:
-    report, message = demo(tmp_path, "--bootstrap-servers", bootstrap_servers, "--lines", "300", "--fail-rate", "0.02")
+    report, output = demo(tmp_path, "--bootstrap-servers", bootstrap_servers, "--lines", "300", "--fail-rate", "0.02")
     check(report, 300)
     assert report["failed_by_reason"]["failed"] > 0
     assert (report["acker_kills"], report["bolt_kills"]) == (0, 0)
     catalogue = Catalogue({"bootstrap.servers": bootstrap_servers})
-    (name,) = re.findall(r"topology (word-count-\S+)", message)
+    (name,) = re.findall(r"topology (word-count-\S+)", output)
     assert name not in catalogue.manifests()
     eventually(lambda: not [each for each in catalogue.topics() if each.startswith(name)], "its topics are gone")
     assert list(tmp_path.iterdir()) == []
@@ -50,9 +50,9 @@ def test_every_line_is_acked_and_the_cluster_is_left_as_it_was(tmp_path: Path, b
 
 @pytest.mark.exhaustive
 def test_failures_and_kills_change_nothing_in_the_counts(tmp_path: Path) -> None:
-    report, message = demo(tmp_path, "--lines", "8000", "--fail-rate", "0.02", "--kill", "--seed", "7")
+    report, output = demo(tmp_path, "--lines", "8000", "--fail-rate", "0.02", "--kill", "--seed", "7")
     check(report, 8000)
     assert (report["acker_kills"], report["bolt_kills"]) == (1, 1)
     assert report["failed_by_reason"]["failed"] > 200
     for text in ("killed acker worker", "another one starts", "restarting"):
-        assert text in message
+        assert text in output

@@ -112,10 +112,10 @@ def test_a_start_error_is_one_line(
         (plan({"split": 0}), TopologyError, "cannot run in 0 processes"),
         (plan({"no": 1}), TopologyError, "processes names 'no'"),
     ]
-    for refused, error, says in refusals:
+    for refused, error, expected in refusals:
         with pytest.raises(error) as raised:
             refused()
-        assert says in str(raised.value)
+        assert expected in str(raised.value)
         assert "\n" not in str(raised.value)
 
     exits: list[Exit] = []

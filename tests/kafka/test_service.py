@@ -185,15 +185,15 @@ class Asking:
         kafka = {"bootstrap.servers": servers, "log_level": 0}
         settings: dict[str, Any] = {**for_admin(kafka), "statistics.interval.ms": 100, "stats_cb": self._count}
         self._admin = AdminClient(settings)
-        # Which broker is to be asked is known from now on.
+        # From now on the client has the address of the broker.
         self._admin.describe_cluster(request_timeout=10).result()
 
-    def ask_in_vain(self) -> None:
-        asked = self._admin.describe_cluster(request_timeout=1)
-        while not asked.done():
+    def request_without_answer(self) -> None:
+        future = self._admin.describe_cluster(request_timeout=1)
+        while not future.done():
             self._admin.poll(0.1)
         with pytest.raises(KafkaException, match="Timed out"):
-            asked.result()
+            future.result()
 
     def _count(self, statistics: str) -> None:
         self.connects = sum(each["connects"] for each in json.loads(statistics)["brokers"].values())
@@ -295,7 +295,7 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
             before = service.snapshots
             eventually(lambda: service.snapshots > before + 1, "the loop to turn")
             assert 2 not in log.read_notices()
-            asking.ask_in_vain()
+            asking.request_without_answer()
             assert 0 < asking.connects < 60, asking.connects
         finally:
             broker.start()

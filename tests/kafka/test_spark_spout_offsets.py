@@ -29,8 +29,8 @@ def test_offsets_of_an_idle_partition_are_committed_again_before_they_expire(
     try:
         assert offsets.committed([0, 1]) == {0: written[0], 1: written[1]}
         # As if the broker were about to forget both; the spout has delivered nothing of them since it started.
-        forgotten = [TopicPartition(source, number, 0) for number in range(2)]
-        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, forgotten)])[group].result(60)
+        reset = [TopicPartition(source, number, 0) for number in range(2)]
+        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, reset)])[group].result(60)
         offsets.commit([Prefix(0, 9, 4)])
         assert offsets.committed([0, 1]) == {0: Prefix(0, 9, 4), 1: written[1]}
     finally:

@@ -88,11 +88,11 @@ def test_the_verdict_on_the_oldest_tree_has_bolt_tuple_and_offset(use: Use, acke
 
         (same,) = trees_of(acker("--tuple", f"count/{task}@{place}", "--topology", name, "--json"))
         assert same["root"] == show_root(root)
-        for wrong, json_of in {
+        for wrong, message in {
             "count/9@0": "give BOLT/TASK@OFFSET or BOLT/TASK@OFFSET.INDEX; the bolts are split with 2 tasks, count",
             f"count/{task}@999": f"[{task}] holds no record at offset 999: its offsets are 0 to",
         }.items():
-            assert json_of in one_line(acker("--tuple", wrong, "--topology", name))
+            assert message in one_line(acker("--tuple", wrong, "--topology", name))
         stats = running.stats["count"]
         assert stats.oldest_input == f"{name}.tuples.count[{task}] offset {offset}"
 

@@ -24,13 +24,13 @@ def test_records_wait_until_they_are_read_and_the_end_of_a_transaction_does_not(
         producer.produce(topic, b"", partition=0)
     producer.commit_transaction(30)
 
-    monitor, message = BrokerMonitor(), list[bool]()
+    monitor, unread = BrokerMonitor(), list[bool]()
 
-    def hear(statistics: str) -> None:
+    def on_stats(statistics: str) -> None:
         monitor.on_stats(statistics)
-        message.append(monitor.unread)
+        unread.append(monitor.unread)
 
-    settings = {**monitor.settings, "statistics.interval.ms": 20, "stats_cb": hear, "group.id": topic}
+    settings = {**monitor.settings, "statistics.interval.ms": 20, "stats_cb": on_stats, "group.id": topic}
     consumer = Consumer({**kafka, **settings, "enable.auto.commit": False})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -41,10 +41,8 @@ def test_records_wait_until_they_are_read_and_the_end_of_a_transaction_does_not(
             read += consumer.poll(0.01) is not None
             return read == _RECORDS
 
-        eventually(lambda: not read_one() and any(message), "records that wait")
+        eventually(lambda: not read_one() and any(unread), "records that wait")
         eventually(lambda: read == _RECORDS or read_one(), "all to be read")
-        eventually(
-            lambda: consumer.poll(0.01) is None and not message[-1], "nothing to wait: what follows is no record"
-        )
+        eventually(lambda: consumer.poll(0.01) is None and not unread[-1], "nothing to wait: what follows is no record")
     finally:
         consumer.close()

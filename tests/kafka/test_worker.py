@@ -41,7 +41,7 @@ GARBAGE = {
 def test_undecodable_batches_and_undeliverable_outcomes_are_dead_letters(log: AckLog) -> None:
     # As large as a record may be: the dead letter has no room for it, so it says where it lies.
     largest = random.Random(5).randbytes(1_048_400)
-    nowhere = [(notices_topic(log.topology, "nobody"), 0), ("some-other-topic", 0), (log.spout.topic, 17)]
+    nowhere = [(notices_topic(log.topology, "missing"), 0), ("some-other-topic", 0), (log.spout.topic, 17)]
     with log.worker() as worker:
         log.send(2, init=9)
         for value in GARBAGE.values():

@@ -17,9 +17,7 @@ LAG = 1_000
 """Places by which a message may be put off: less than a share, so that no tree waits for more than one kill or two."""
 
 
-def messages(
-    rng: random.Random, failing: set[int], forgotten: set[int], roots: list[int]
-) -> list[tuple[int, str, int]]:
+def messages(rng: random.Random, failing: set[int], unacked: set[int], roots: list[int]) -> list[tuple[int, str, int]]:
     """The messages of all trees: each is put off by a random number of places, so they come in any order."""
     placed: list[tuple[float, tuple[int, str, int]]] = []
     for number, root in enumerate(roots):
@@ -27,7 +25,7 @@ def messages(
         text = [(root, "init", edge)]
         if root in failing:
             text.append((root, "fail", 0))
-        elif root not in forgotten:
+        elif root not in unacked:
             text += [(root, "ack", edge ^ child), (root, "ack", child)]
         placed += [(3 * number + rng.uniform(0, LAG), message) for message in text]
     return [message for _, message in sorted(placed)]
@@ -42,12 +40,12 @@ def test_kills_change_no_outcome(bootstrap_servers: str) -> None:
     seed = random.SystemRandom().getrandbits(32)
     rng = random.Random(seed)
     roots = [rng.getrandbits(64) for _ in range(TREES)]
-    failing, forgotten = set(roots[::50]), set(roots[1::50])
+    failing, unacked = set(roots[::50]), set(roots[1::50])
     with AckLog(bootstrap_servers, partitions=4, tick_ms=500, timeout_ms=45_000) as log:
         share = threading.Semaphore(0)  # the kills let the writer go on, so that all of them meet a load
 
         def write() -> None:
-            for count, (root, kind, val) in enumerate(messages(rng, failing, forgotten, roots)):
+            for count, (root, kind, val) in enumerate(messages(rng, failing, unacked, roots)):
                 if count % SHARE == 0:
                     share.acquire()
                 match kind:
@@ -76,5 +74,5 @@ def test_kills_change_no_outcome(bootstrap_servers: str) -> None:
         with log.worker_process():
             outcomes = log.await_notices(roots, deadline_s=150)
         writer.join()
-    expected = {root: "failed" if root in failing else "timeout" if root in forgotten else "ack" for root in roots}
+    expected = {root: "failed" if root in failing else "timeout" if root in unacked else "ack" for root in roots}
     assert {root: outcomes[root][0] for root in roots} == expected, f"seed {seed}"

@@ -55,7 +55,7 @@ def spout_manifest(
     )
 
 
-Judge = Callable[[int, bytes], str | None]
+FailMessage = Callable[[int, bytes], str | None]
 """Root and payload of a tuple → why it is failed, or None to ack it."""
 
 
@@ -66,8 +66,8 @@ class PlayedBolt(Bolt):
         deliveries: root and payload of all tuples, in order.
     """
 
-    def __init__(self, judge: Judge, position: Callable[[int], Position]) -> None:
-        self._judge = judge
+    def __init__(self, fail_message: FailMessage, position: Callable[[int], Position]) -> None:
+        self._fail_message = fail_message
         self._position = position
         self.deliveries: list[tuple[int, bytes]] = []
 
@@ -78,7 +78,7 @@ class PlayedBolt(Bolt):
         (root,), message = tuple_.roots, tuple_.values[-1]
         payload = message if isinstance(message, bytes) else str(message).encode()
         self.deliveries.append((root, payload))
-        why = self._judge(root, payload)
+        why = self._fail_message(root, payload)
         if why is None:
             self._collector.ack(tuple_)
         else:
@@ -138,9 +138,9 @@ class SpoutStage(Topics):
         return running
 
     @contextmanager
-    def played(self, judge: Judge = lambda _root, _payload: None) -> Iterator[PlayedBolt]:
+    def played(self, fail_message: FailMessage = lambda _root, _payload: None) -> Iterator[PlayedBolt]:
         """An acker, and the bolt; one instance is both tasks."""
-        bolt = PlayedBolt(judge, self.position_of)
+        bolt = PlayedBolt(fail_message, self.position_of)
         with in_threads(Topology(self.manifest, {"count": lambda: bolt}), self.kafka, ("count",)):
             yield bolt
 

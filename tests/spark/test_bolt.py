@@ -236,7 +236,7 @@ def test_rows_that_fail_and_records_that_cannot_be_read(
     # Without a count these are the anchors of two tuples.
     stage.send_record(b"\x02b", pack_anchors(edges[4]))
     stage.send_record(b"\x02c", edges[0], source=None)
-    stage.send_record(b"\x02d", edges[1], source="nobody/default")
+    stage.send_record(b"\x02d", edges[1], source="missing/default")
     stage.send_record(None, edges[2])
     stage.send_record(b"\x0ae", edges[3])
     stage.flush()
@@ -262,8 +262,8 @@ def test_rows_that_fail_and_records_that_cannot_be_read(
     (untracked, _again) = (record for record in stage.received() if value(record) == b"\x12untracked")
     assert "anchors" not in headers_of(untracked)
     assert_dead_letters(stage)
-    message = last_figures(stage.kafka, stage.manifest, "split")
-    shown = (message["totals"]["executed"], message["dead_letters"], message["failed"])
+    figures = last_figures(stage.kafka, stage.manifest, "split")
+    shown = (figures["totals"]["executed"], figures["dead_letters"], figures["failed"])
     assert shown == (2 * (MANY + 5), 12, {"failed": 4}), "both drivers have done it"
 
 

@@ -86,9 +86,9 @@ def plain_totals() -> dict[str, dict[str, Any]]:
 
 def test_the_sentiment_of_the_novels_is_that_of_a_plain_count() -> None:
     with started("examples.austen_sentiment", "--lines", str(LINES), "--json", stderr=subprocess.PIPE) as process:
-        message, log = process.communicate(timeout=240)
+        output, log = process.communicate(timeout=240)
     assert process.returncode == 0, log
-    result = json.loads(message.splitlines()[-1])
+    result = json.loads(output.splitlines()[-1])
     assert (result["acked"], result["open"]) == (2 * LINES, 0)
     assert result["novels"] == plain_totals()
     assert f"{2 * LINES:,} lines acked, 0 open" in log
@@ -97,8 +97,8 @@ def test_the_sentiment_of_the_novels_is_that_of_a_plain_count() -> None:
 
 def test_a_topic_goes_through_two_spark_components() -> None:
     with started("examples.spark_spout_word_count", stderr=subprocess.PIPE) as process:
-        message, log = process.communicate(timeout=240)
+        output, log = process.communicate(timeout=240)
     assert process.returncode == 0, log
-    counted = dict(part.split() for part in message.splitlines()[-2].split(", "))
+    counted = dict(part.split() for part in output.splitlines()[-2].split(", "))
     assert {word: int(count.replace(",", "")) for word, count in counted.items()} == WORDS
-    assert message.splitlines()[-1] == f"10,000 lines acked, 0 open, {WORDS.total():,} words"
+    assert output.splitlines()[-1] == f"10,000 lines acked, 0 open, {WORDS.total():,} words"

@@ -32,8 +32,8 @@ Refused = Callable[..., None]
 def refuses(start: Callable[..., Any], **defaults: Any) -> Refused:
     """Checks that a call is refused with an error, and with a message that matches."""
 
-    def check(error: type[Exception], says: str, *arguments: Any, **settings: Any) -> None:
-        with pytest.raises(error, match=says):
+    def check(error: type[Exception], expected: str, *arguments: Any, **settings: Any) -> None:
+        with pytest.raises(error, match=expected):
             start(*arguments, **{**defaults, **settings})
 
     return check
@@ -61,11 +61,11 @@ def test_bolts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> N
         manifest = mine
 
     refused(
-        ComponentRefusedError, "has no component 'nobody': it has lines, split, count", spark, mine, "nobody", explode
+        ComponentRefusedError, "has no component 'missing': it has lines, split, count", spark, mine, "missing", explode
     )
     refused(ComponentRefusedError, "is a spout", spark, mine, "lines", explode)
     word = F.col("line").alias("word")
-    for transform, says in (
+    for transform, expected in (
         (lambda rows: rows.select(word), "without _tracking"),
         (lambda rows: rows.select(F.col("line").alias("wrod"), "_tracking"), "'word' of stream 'default' not at all"),
         (lambda rows: rows.select(F.length("line").alias("word"), "_tracking"), "'word' .* as int: .* declares string"),
@@ -77,7 +77,7 @@ def test_bolts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> N
         ),
         (lambda rows: rows.select("_tracking", word, F.lit(1).alias("_fail")), "_fail as int: it must be text"),
     ):
-        refused(TransformRefusedError, says, spark, Built(), "split", transform)
+        refused(TransformRefusedError, expected, spark, Built(), "split", transform)
     two_streams = manifest(WORD, declare("word", name="other", codec="avro"))
     refused(
         TransformRefusedError, "streams default, other: say in column _stream", spark, two_streams, "split", explode
@@ -100,14 +100,14 @@ def test_spouts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path, mon
     stage = SpoutStage(bootstrap_servers, tmp_path)
     mine, source = stage.manifest, stage.source
     refused = refuses(spark_jobs.spout, kafka=stage.kafka, checkpoint=str(stage.checkpoint))
-    refused(ComponentRefusedError, "no component 'nobody': it has other, lines, count", spark, mine, "nobody", source)
+    refused(ComponentRefusedError, "no component 'missing': it has other, lines, count", spark, mine, "missing", source)
     refused(ComponentRefusedError, "'count' is a bolt of topology .*: name a spout", spark, mine, "count", source)
-    for settings, says in (
+    for settings, expected in (
         ({"retry_limit": 64}, "retry_limit of spout 'lines' is 64: .* below 64"),
         ({"starting_offsets": "first"}, "say earliest or latest"),
         ({"max_rows": 0}, "max_rows of spout 'lines' is 0"),
     ):
-        refused(ComponentRefusedError, says, spark, mine, "lines", source, **settings)
+        refused(ComponentRefusedError, expected, spark, mine, "lines", source, **settings)
     refused(TopicsRefusedError, "source topic missing does not exist: create it", spark, mine, "lines", "missing")
     refused(TransformRefusedError, "'line' of stream 'default' not at all", spark, mine, "lines", source, fields={})
     rate = spark.readStream.format("rate").load()

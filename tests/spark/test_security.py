@@ -105,7 +105,7 @@ def test_a_spout_and_a_bolt(secured: SecuredKafka, topology: Topology, tmp_path:
 
         eventually(lambda: len(list(tmp_path.glob("events-*/*"))) == 2, "both Sparks to have started", SECONDS)
         seen = "".join(command_lines(command) for command in commands)
-        eventually(are_through, "every message to be acked, and the drivers to say so", SECONDS)
+        eventually(are_through, "every message to be acked, in the statistics of the drivers", SECONDS)
         for command in reversed(commands):
             command.process.terminate()
             assert command.ended(SECONDS) == 0, command.output
@@ -113,11 +113,11 @@ def test_a_spout_and_a_bolt(secured: SecuredKafka, topology: Topology, tmp_path:
     events = "".join(log.read_text() for log in tmp_path.glob("events-*/**/*") if log.is_file())
     assert "SparkListenerSQLExecutionStart" in events
     assert "java" in seen
-    message = "".join(command.output for command in commands)
-    assert "Traceback" not in message
+    output = "".join(command.output for command in commands)
+    assert "Traceback" not in output
     for secret in (*secrets_of(spout), *secrets_of(bolt)):
         assert secret not in seen
-        assert secret not in message
+        assert secret not in output
         assert secret not in events
 
 
@@ -132,9 +132,9 @@ def test_query_plans_contain_no_secrets(secured: SecuredKafka, topology: Topolog
         for frame in (rows, stream):
             frame.explain(extended=True)
             frame.explain(mode="formatted")
-        message = "".join(capfd.readouterr())
-        assert "Physical Plan" in message
-        assert not any(secret in message for secret in secrets_of(kafka))
+        output = "".join(capfd.readouterr())
+        assert "Physical Plan" in output
+        assert not any(secret in output for secret in secrets_of(kafka))
 
 
 def test_a_job_needs_each_of_its_topics(secured: SecuredKafka, topology: Topology) -> None:
@@ -152,7 +152,7 @@ def test_a_job_needs_each_of_its_topics(secured: SecuredKafka, topology: Topolog
 
 
 def test_a_job_without_authentication_gets_the_reason(secured: SecuredKafka, topology: Topology) -> None:
-    kafka = secured.with_password(f"{topology.name}.nobody") | {"sasl.password": "wrong-secret"}
+    kafka = secured.with_password(f"{topology.name}.missing") | {"sasl.password": "wrong-secret"}
     with pytest.raises(
         spark_jobs.SparkJobError, match=r"authentication or TLS handshake with .*[Aa]uthentication"
     ) as refused:

@@ -40,7 +40,7 @@ def test_messages_are_delivered_until_acked_or_dead(
     eventually(lambda: stage.ends()[0] == 2, "the marker of the aborted transaction")
     stage.feed(lines(300))
 
-    def judge(root: int, payload: bytes) -> str | None:
+    def fail_message(root: int, payload: bytes) -> str | None:
         if payload in (b"line 5", b"line 30"):
             return "never"
         return "not yet" if int(payload.split()[1]) % 50 == 7 and not stage.position_of(root).attempt else None
@@ -50,7 +50,7 @@ def test_messages_are_delivered_until_acked_or_dead(
         positional_root(Position(*each), stage.topic_key, stage.manifest.ack_partitions)
         for each in ((0, 0, 0), (1, 99, 0))
     ] + [12345]
-    with stage.played(judge) as bolt:
+    with stage.played(fail_message) as bolt:
         running = stage.start(spark, retry_limit=2)
         stage.produce(notices, 0, b"nonsense", [])
         stage.produce(
@@ -72,13 +72,13 @@ def test_messages_are_delivered_until_acked_or_dead(
     nonsense, *letters = sorted(stage.dead_letters(), key=lambda letter: value(letter), reverse=True)
     assert (value(nonsense), headers_of(nonsense)["dead-letter.reason"]) == (b"nonsense", b"not-avro")
     assert [value(letter) for letter in letters] == [b"line 5", b"line 30"]
-    message = headers_of(letters[0])
-    assert message["mine"] == b"kept"
-    assert message["dead-letter.topic"] == stage.source.encode()
-    assert (message["dead-letter.partition"], message["dead-letter.offset"]) == (b"2", b"1")
-    assert message["dead-letter.reason"] == b"retries-exhausted"
-    assert message["dead-letter.detail"] == b"all 3 attempts failed, the last one with reason failed: never"
-    assert message["dead-letter.by"] == b"lines/0"
+    headers = headers_of(letters[0])
+    assert headers["mine"] == b"kept"
+    assert headers["dead-letter.topic"] == stage.source.encode()
+    assert (headers["dead-letter.partition"], headers["dead-letter.offset"]) == (b"2", b"1")
+    assert headers["dead-letter.reason"] == b"retries-exhausted"
+    assert headers["dead-letter.detail"] == b"all 3 attempts failed, the last one with reason failed: never"
+    assert headers["dead-letter.by"] == b"lines/0"
     shown = last_figures(stage.kafka, stage.manifest, "lines")
     assert shown["totals"] == {"emitted": 310, "transferred": 310, "executed": 0, "acked": 298}
     assert (shown["failed"], shown["pending"], shown["processes"]) == ({"failed": 12}, 0, 0)
@@ -100,10 +100,10 @@ def test_a_restarted_topology_continues_at_its_position(
     assert len(stage.received()) == 90
     assert stage.committed() == [0] * PARTITIONS
 
-    def judge(root: int, payload: bytes) -> str | None:
+    def fail_message(root: int, payload: bytes) -> str | None:
         return "once" if payload == b"line 11" and not stage.position_of(root).attempt else None
 
-    with stage.played(judge) as bolt:
+    with stage.played(fail_message) as bolt:
         # These outcomes come while no spout runs.
         eventually(lambda: len(bolt.deliveries) == 90, "the tuples of the first run")
         running = stage.start(spark)
@@ -193,10 +193,10 @@ def test_rows_of_a_data_frame_land_and_are_delivered_until_acked(
     settings: Any = {"kafka": stage.kafka, "checkpoint": str(stage.checkpoint), "trigger": {"availableNow": True}}
     stage.source = f"{stage.manifest.topology}.replay.lines"
 
-    def judge(root: int, payload: bytes) -> str | None:
+    def fail_message(root: int, payload: bytes) -> str | None:
         return "not yet" if payload == b"a" and not stage.position_of(root).attempt else None
 
-    with stage.played(judge) as bolt:
+    with stage.played(fail_message) as bolt:
         assert spark_jobs.spout(spark, stage.manifest, "lines", rows, **settings).wait(120)
         assert sorted(bolt.values) == [b"a", b"a", b"b"]
         (files / "two.json").write_text('{"n": 4, "word": "c"}\n')

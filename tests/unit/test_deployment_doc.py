@@ -59,12 +59,12 @@ def test_every_alert_has_a_severity_a_summary_and_a_runbook_and_is_tested() -> N
     assert expected == {
         (name, rule["labels"]["severity"], *rule["annotations"].values()) for name, rule in rules.items()
     }
-    # What stands in the table of /health is what the processes say.
-    message = re.findall(r"^\| \*(?:TOPIC\[N\] )?([^*]+)\* \|", runbooks, re.MULTILINE)
+    # The causes in the table of /health are those in the code.
+    causes = re.findall(r"^\| \*(?:TOPIC\[N\] )?([^*]+)\* \|", runbooks, re.MULTILINE)
     files = (ROOT / "spout_sdk/runtime/component_runner.py", ROOT / "acker_worker/worker.py")
     sources = "".join(path.read_text() for path in files)
-    assert [line for line in message if line not in sources + stall.BROKERS] == []
-    assert len(message) == 5
+    assert [line for line in causes if line not in sources + stall.BROKERS] == []
+    assert len(causes) == 5
     assert set() < set(re.findall(r"\backer_[a-z_]+", ALERTS + tested)) <= NAMES
     assert "rule_files: [alerts.yml]" in (DEPLOY / "prometheus.yml").read_text()
     assert "./deploy/alerts.yml:/etc/prometheus/alerts.yml:ro" in (ROOT / "docker-compose.yml").read_text()
@@ -87,6 +87,6 @@ def test_the_quoted_messages_are_in_the_code() -> None:
     assert len(quoted) >= 5
     packages = ("tuple_tree", "kafka_clients", "acker_worker", "spout_sdk", "acker_cli")
     sources = "".join(path.read_text() for name in packages for path in (ROOT / name).rglob("*.py"))
-    message = re.sub(r'"\s+f?"', "", sources)
+    text = re.sub(r'"\s+f?"', "", sources)
     for line in quoted:
-        assert all(part.strip() in message for part in line.split("…")), line
+        assert all(part.strip() in text for part in line.split("…")), line

@@ -99,7 +99,7 @@ class SecuredKafka:
             "sasl.password": password,
             "ssl.ca.location": str(self.authority.path),
         }
-        eventually(lambda: _answers(settings), f"the broker to know {user}")
+        eventually(lambda: _answers(settings), f"the broker to have user {user}")
         return settings
 
     def allow(self, bindings: Iterable[AclBinding]) -> None:

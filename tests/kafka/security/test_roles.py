@@ -79,8 +79,8 @@ def test_the_printed_acls_suffice_and_allow_nothing_more(
 def allowed_operations(kafka: Mapping[str, Any], topics: list[str]) -> dict[str, set[str]]:
     """The authorized operations of a user for each topic, from the broker."""
     admin, found = AdminClient(dict(kafka)), {}
-    asked = admin.describe_topics(TopicCollection(topics), include_authorized_operations=True)
-    for topic, answer in asked.items():
+    futures = admin.describe_topics(TopicCollection(topics), include_authorized_operations=True)
+    for topic, answer in futures.items():
         try:
             found[topic] = {operation.name for operation in answer.result(60).authorized_operations or ()}
         except KafkaException as error:

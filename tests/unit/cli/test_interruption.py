@@ -66,11 +66,11 @@ def test_the_third_signal_ends_the_process() -> None:
 
 
 def test_the_first_two_signals_request_a_stop_and_the_third_ends_it() -> None:
-    asked: list[int] = []
-    with stopped_by_signals(lambda: asked.append(1)) as received:
+    stops: list[int] = []
+    with stopped_by_signals(lambda: stops.append(1)) as received:
         interrupt(signal.SIGTERM)
         interrupt()
-    assert (received, asked) == ([signal.SIGTERM, signal.SIGINT], [1, 1])
+    assert (received, stops) == ([signal.SIGTERM, signal.SIGINT], [1, 1])
     code = subprocess.run(
         [sys.executable, "-c", _THREE_TIMES.replace("with interruptible()", "with stopped_by_signals(print)")],
         capture_output=True,
@@ -100,9 +100,9 @@ def test_ctrl_c_ends_a_command_that_waits_for_a_broker(command: str, monkeypatch
 
     class Interrupting(AdminClient):
         def describe_cluster(self, **options: Any) -> Any:  # type: ignore[override]
-            asked = super().describe_cluster(**options)
+            future = super().describe_cluster(**options)
             thread.start()
-            return asked
+            return future
 
     monkeypatch.setattr(contact, "FIRST_S", 60.0)
     monkeypatch.setattr(contact, "AdminClient", Interrupting)

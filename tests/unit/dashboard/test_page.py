@@ -41,8 +41,8 @@ def state(page: Page, name: str) -> str:
 
 def test_values_of_records_are_escaped_in_the_page(context: BrowserContext, served: DashboardServer) -> None:
     """A client that may write to a topic chooses the text of an error: the page must not run it, nor fetch for it."""
-    asked: list[str] = []
-    context.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    context.on("request", lambda request: requested.append(request.url))
     page = context.new_page()
     page.goto(served.address)
     assert state(page, "live") == "live"
@@ -53,7 +53,7 @@ def test_values_of_records_are_escaped_in_the_page(context: BrowserContext, serv
     assert page.locator("#failures-table [data-figure=message]").first.text_content() == "no <b>disk</b>"
     assert page.locator("#findings-list .remedy").last.text_content() == FINDINGS[-1]["remedy"]
     assert page.locator("table img, table b, #component img, .remedy i").count() == 0
-    assert {urlsplit(url).netloc for url in asked} == {urlsplit(served.address).netloc}
+    assert {urlsplit(url).netloc for url in requested} == {urlsplit(served.address).netloc}
 
 
 def test_a_component_shows_its_load_findings_and_history(context: BrowserContext, served: DashboardServer) -> None:

@@ -58,7 +58,7 @@ def test_a_tree_is_what_trace_prints(served: DashboardServer, figures: Figures) 
 
 
 def test_errors_say_what_to_do(served: DashboardServer, figures: Figures) -> None:
-    for asked, status, message in (
+    for path, status, message in (
         (f"trace?root={GONE:#x}", 404, "Search further back"),
         (f"trace?root={LARGE:#x}", 503, "60 s at most"),
         ("trace?root=yesterday", 400, "give 64 bits in hexadecimal"),
@@ -72,9 +72,9 @@ def test_errors_say_what_to_do(served: DashboardServer, figures: Figures) -> Non
         ("events?topology=other", 404, "acker topics create"),
         ("other", 404, "there is no page /api/other"),
     ):
-        answer = request(served.port, f"/api/{asked}")
-        assert answer.status == status, asked
-        assert message in answer.json["error"], asked
+        answer = request(served.port, f"/api/{path}")
+        assert answer.status == status, path
+        assert message in answer.json["error"], path
     figures.broken = True
     answer = request(served.port, "/api/snapshot?topology=words")
     assert answer.status == 503
@@ -95,14 +95,14 @@ def test_events_come_when_there_is_something_new(served: DashboardServer, figure
 
 
 def test_a_stream_ends_with_its_reader(served: DashboardServer, figures: Figures) -> None:
-    """Else each page that was ever open would go on asking for figures."""
-    asked, ask = 0, figures.snapshot
+    """Otherwise each page that was ever open would keep requesting figures."""
+    requests, unchanged = 0, figures.snapshot
 
     def counted(topology: str) -> Shown:
-        nonlocal asked
-        asked += 1
-        figures.shown = snapshot(asked)
-        return ask(topology)
+        nonlocal requests
+        requests += 1
+        figures.shown = snapshot(requests)
+        return unchanged(topology)
 
     figures.snapshot = counted  # type: ignore[method-assign]
     events = Events(served.port, "/api/events?topology=words")
@@ -111,18 +111,18 @@ def test_a_stream_ends_with_its_reader(served: DashboardServer, figures: Figures
     seen = [-3, -2, -1]
 
     def is_quiet() -> bool:
-        seen.append(asked)
+        seen.append(requests)
         return len(set(seen[-4:])) == 1
 
-    eventually(is_quiet, "the stream asks no more")
+    eventually(is_quiet, "the end of the requests")
 
 
 def test_the_publisher_ends_immediately_without_an_answer(figures: Figures) -> None:
     """Open requests are answered, and the threads that wait for a broker are left alone."""
-    asked, answer = threading.Event(), threading.Event()
+    requested, answer = threading.Event(), threading.Event()
 
     def stuck(topology: str) -> Shown:
-        asked.set()
+        requested.set()
         assert answer.wait(600)
         return snapshot()
 
@@ -132,7 +132,7 @@ def test_the_publisher_ends_immediately_without_an_answer(figures: Figures) -> N
     answers: list[Answer] = []
     asking = threading.Thread(target=lambda: answers.append(request(server.port, "/api/snapshot?topology=words")))
     asking.start()
-    assert asked.wait(60)
+    assert requested.wait(60)
     server.close()
     asking.join(60)
     assert [one.status for one in answers] == [503]

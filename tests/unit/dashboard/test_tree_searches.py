@@ -39,7 +39,7 @@ class Reader:
         return ended_ms - 200_000
 
     def trees(self, roots: list[int], since_ms: int) -> list[Tree]:
-        Reader.asked.append((roots, since_ms))
+        Reader.searches.append((roots, since_ms))
         type(self).reads(self.progress)
         forest = Forest(1, (ROOT,))
         forest.begin(ROOT, "count", self.tuples)
@@ -48,13 +48,13 @@ class Reader:
     def oldest_trees(self, count: int, since_ms: int, partitions: list[int]) -> list[Tree]:
         return self.trees(partitions, since_ms)[: count if self.tuples else 0]
 
-    asked: ClassVar[list[tuple[list[int], int]]] = []
+    searches: ClassVar[list[tuple[list[int], int]]] = []
 
 
 @pytest.fixture(autouse=True)
 def reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree_searches, "TraceReader", Reader)
-    monkeypatch.setattr(Reader, "asked", [])
+    monkeypatch.setattr(Reader, "searches", [])
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_the_search_begins_at_the_earliest_possible_init(manifest: Any, monkeypa
     assert [tree["root"] for tree in searches.find(manifest, ROOT)["trees"]] == [f"{ROOT:016x}"]
     searches.find(manifest, ROOT, 700_000)
     searches.oldest(manifest, 3)
-    assert Reader.asked == [([ROOT], 600_000), ([ROOT], 500_000), ([3], 600_000)]
+    assert Reader.searches == [([ROOT], 600_000), ([ROOT], 500_000), ([3], 600_000)]
     monkeypatch.setattr(Reader, "tuples", 0)
     with pytest.raises(RootNotFoundError, match=r"no tree is open in partition 3 of words\.acks: .* Look again"):
         searches.oldest(manifest, 3)

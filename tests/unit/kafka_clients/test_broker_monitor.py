@@ -31,17 +31,17 @@ def test_a_client_without_a_reachable_broker_is_lost() -> None:
     """As a real client has it."""
     monitor, received = BrokerMonitor(), list[str]()
 
-    def hear(message: str) -> None:
+    def on_stats(message: str) -> None:
         received.append(message)
         monitor.on_stats(message)
 
-    settings = {**monitor.settings, "statistics.interval.ms": 50, "stats_cb": hear}
+    settings = {**monitor.settings, "statistics.interval.ms": 50, "stats_cb": on_stats}
     consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, **settings})
 
-    def looked() -> bool:
+    def has_statistics() -> bool:
         consumer.poll(0.05)
         return len(received) >= 5
 
-    eventually(looked, "its statistics")
+    eventually(has_statistics, "its statistics")
     consumer.close()
     assert not monitor.lost

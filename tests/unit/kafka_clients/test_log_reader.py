@@ -22,10 +22,10 @@ class Leaderless:
         self.assign = self.resume = lambda _partitions: None
         self.unassign = self.close = lambda: None
 
-    def offsets_for_times(self, asked: list[TopicPartition], **_: Any) -> list[Any]:
+    def offsets_for_times(self, partitions: list[TopicPartition], **_: Any) -> list[Any]:
         return [
             SimpleNamespace(topic=each.topic, partition=each.partition, offset=-1001, error=self.error)
-            for each in asked
+            for each in partitions
         ]
 
     def get_watermark_offsets(self, _partition: TopicPartition, **_: Any) -> tuple[int, int]:

@@ -18,7 +18,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, bytes, bytes]] = []
-        self.asked: list[Future[Any]] = []
+        self.requests: list[Future[Any]] = []
         self.raises: Exception | None = None
         self.flushed = 0
         self._reports: list[Callable[[Any, Any], None]] = []
@@ -39,8 +39,8 @@ class Wire:
         return 0
 
     def describe_topics(self, topics: TopicCollection, request_timeout: float) -> dict[str, Future[Any]]:
-        self.asked.append(Future())
-        return {"words.stats": self.asked[-1]}
+        self.requests.append(Future())
+        return {"words.stats": self.requests[-1]}
 
     def refuse_last(self, code: int) -> None:
         self._reports[-1](KafkaError(code), None)
@@ -66,7 +66,7 @@ def stats() -> dict[str, Any]:
 
 def found(wire: Wire, publisher: StatsPublisher, now: float = 100.0) -> None:
     publisher.look(now, stats)
-    wire.asked[-1].set_result(SimpleNamespace(topic_id="an-id"))
+    wire.requests[-1].set_result(SimpleNamespace(topic_id="an-id"))
 
 
 def test_a_record_a_second(wire: Wire) -> None:
@@ -76,7 +76,7 @@ def test_a_record_a_second(wire: Wire) -> None:
     assert [record.uptime_ms for record in wire.records] == [1000, 2000, 3000, 4000, 5000]
     assert {topic for topic, _, _ in wire.sent} == {"words.stats"}
     assert {(record.name, record.ended, record.stats["emitted"]) for record in wire.records} == {("split", False, 7)}
-    assert len(wire.asked) == 1
+    assert len(wire.requests) == 1
     # After a pause there is one record, and not one for each second of it.
     for now in (200.0, 200.1, 200.2):
         publisher.look(now, stats)
@@ -88,14 +88,14 @@ def test_nothing_is_sent_before_the_topic_is_known_to_be_there(wire: Wire, caplo
     for now in range(100, 140):
         publisher.look(now, stats)
     publisher.end(140.0, stats())
-    assert (wire.sent, wire.flushed, len(wire.asked)) == ([], 0, 1)
+    assert (wire.sent, wire.flushed, len(wire.requests)) == ([], 0, 1)
     for now in range(140, 180):
-        if not wire.asked[-1].done():
-            wire.asked[-1].set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        if not wire.requests[-1].done():
+            wire.requests[-1].set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
         publisher.look(now, stats)
     assert [record.levelno for record in caplog.records] == [logging.WARNING], "one warning, and another look-up"
     assert "topic words.stats does not exist: create it with acker topics create" in caplog.text
-    assert len(wire.asked) == 5
+    assert len(wire.requests) == 5
     found(wire, publisher, 190.0)
     publisher.look(191.0, stats)
     assert len(wire.sent) == 1

@@ -14,14 +14,14 @@ class Brokers:
     """Answers when the test calls `answer`."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, Future[Any]]] = []
+        self.requests: list[dict[str, Future[Any]]] = []
         self._now = count(0, WATCH_SECONDS)
         admin: Any = self
         self.watch = TopicWatch(admin, ["t.acks", "t.tuples.b"])
 
     def describe_topics(self, topics: TopicCollection, request_timeout: float) -> dict[str, Future[Any]]:
-        self.asked.append({"t.acks": Future(), "t.tuples.b": Future()})
-        return self.asked[-1]
+        self.requests.append({"t.acks": Future(), "t.tuples.b": Future()})
+        return self.requests[-1]
 
     @staticmethod
     def answer(future: Future[Any], topic_id: str | None) -> None:
@@ -36,7 +36,7 @@ class Brokers:
         """The result of the watch for these answers to its next request."""
         now = next(self._now)
         assert self.watch.look(now) is None
-        for answer, value in zip(self.asked[-1].values(), (acks, tuples), strict=True):
+        for answer, value in zip(self.requests[-1].values(), (acks, tuples), strict=True):
             assert self.watch.look(now) is None, "half an answer"
             self.answer(answer, value)
         return self.watch.look(now)
@@ -46,33 +46,33 @@ def test_requests_are_sent_at_an_interval_and_never_block() -> None:
     brokers = Brokers()
     for now in (0.0, WATCH_SECONDS / 2, 5 * WATCH_SECONDS):
         assert brokers.watch.look(now) is None
-    assert len(brokers.asked) == 1, "there is no answer yet"
-    for answer in brokers.asked[0].values():
+    assert len(brokers.requests) == 1, "there is no answer yet"
+    for answer in brokers.requests[0].values():
         brokers.answer(answer, "1")
     assert brokers.watch.look(5 * WATCH_SECONDS) is None
     assert brokers.watch.look(5 * WATCH_SECONDS) is None
     assert brokers.watch.look(5.5 * WATCH_SECONDS) is None
-    assert len(brokers.asked) == 2
+    assert len(brokers.requests) == 2
 
 
 def test_a_deleted_topic_is_named_with_what_to_do() -> None:
     brokers = Brokers()
     assert brokers.round("1") is None
     assert brokers.round("1", None) is None
-    message = brokers.round("1", None)
-    assert message is not None
-    assert message[0] == "t.tuples.b"
-    assert message[1].startswith("was deleted: stop whatever runs of the topology")
-    assert "acker topics create MODULE:TOPOLOGY" in message[1]
+    deleted = brokers.round("1", None)
+    assert deleted is not None
+    assert deleted[0] == "t.tuples.b"
+    assert deleted[1].startswith("was deleted: stop whatever runs of the topology")
+    assert "acker topics create MODULE:TOPOLOGY" in deleted[1]
 
 
 def test_another_topic_of_the_same_name_is_not_the_same() -> None:
     brokers = Brokers()
     assert brokers.round("1") is None
     assert brokers.round(None) is None
-    message = brokers.round("3")
-    assert message is not None
-    assert message[1].startswith("was deleted, and made anew: ")
+    deleted = brokers.round("3")
+    assert deleted is not None
+    assert deleted[1].startswith("was deleted, and made anew: ")
 
 
 def test_a_topic_is_deleted_after_two_consecutive_answers_without_it() -> None:

@@ -78,7 +78,7 @@ ONE = encode_tuples(payload_codec(Lines.streams[0]), [("a",)])
         (b"\xff\xff", [(ANCHORS_HEADER, b"\0" * 16), (SOURCE_HEADER, b"lines/default")], "bad-payload"),
         (None, [(SOURCE_HEADER, b"lines/default")], "no-payload"),
         (ONE, [(ANCHORS_HEADER, b"\0" * 15), (SOURCE_HEADER, b"lines/default")], "ragged-anchors"),
-        (ONE, [(ANCHORS_HEADER, b"\0" * 16), (SOURCE_HEADER, b"nobody/default")], "unknown-source"),
+        (ONE, [(ANCHORS_HEADER, b"\0" * 16), (SOURCE_HEADER, b"missing/default")], "unknown-source"),
         (ONE, [(SOURCE_HEADER, b"lines/other")], "unknown-source"),
         (ONE, [(SOURCE_HEADER, b"split/default")], "unknown-source"),
         (ONE, None, "no-source"),

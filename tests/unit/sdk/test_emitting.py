@@ -28,7 +28,7 @@ class Wide(Spout):
     streams = (
         declare({"word": str}),
         declare({"word": str}, name="named", direct=True),
-        declare({"word": str}, name="nobody"),
+        declare({"word": str}, name="unused"),
     )
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
@@ -65,7 +65,7 @@ def test_a_spout_gets_the_tasks_that_receive(message_id: str | None) -> None:
     assert list(targets) == [(each.topic.removeprefix("words.tuples."), each.partition) for each in bench.sink.tuples]
     assert [str(each) for each in targets[1:]] == ["odd/1", "odd/3", "every/0", "every/1"]
     assert bench.counters.transferred == 5
-    assert spout.collector.emit(("a",), message_id=message_id, stream="nobody") == ()
+    assert spout.collector.emit(("a",), message_id=message_id, stream="unused") == ()
     task.flush()
     edges = [edge for sent in bench.sink.tuples for edge in sent.edges.values()]
     # The tree without recipients begins with zero.
@@ -111,7 +111,7 @@ def test_an_emit_after_the_ack_fails_the_tree() -> None:
 def test_a_direct_emit_reaches_the_one_task() -> None:
     bench, task, spout = opened()
     assert [str(each) for each in spout.context.targets("named")] == ["one/0", "one/1", "one/2", "every/0", "every/1"]
-    assert (len(spout.context.targets()), spout.context.targets("nobody")) == (10, ())
+    assert (len(spout.context.targets()), spout.context.targets("unused")) == (10, ())
 
     assert spout.collector.emit_direct(TaskId("one", 2), ("a",), message_id="m", stream="named") == (TaskId("one", 2),)
     assert spout.collector.emit_direct(("every", 1), ("a",), stream="named") == (TaskId("every", 1),)

@@ -116,10 +116,10 @@ def test_mistakes_are_refused() -> None:
     with fed() as cluster:
         refusals: list[tuple[Callable[[], object], str]] = [
             *(
-                (partial(read, "nobody"), "no component 'nobody': it has lines, split, count")
+                (partial(read, "missing"), "no component 'missing': it has lines, split, count")
                 for read in (cluster.emitted, cluster.executed, cluster.acked, cluster.stats, cluster.kill)
             ),
-            (lambda: cluster.pause("nobody"), "no component 'nobody'"),
+            (lambda: cluster.pause("missing"), "no component 'missing'"),
             (lambda: cluster.kill("split", 2), "'split' has no task 2: it has 2, numbered from 0"),
             (lambda: cluster.resume("split"), "'split' is not paused: nothing is"),
             (lambda: cluster.pending("split"), "'split' is a bolt"),
@@ -130,8 +130,8 @@ def test_mistakes_are_refused() -> None:
             (lambda: SimulatedCluster(external), r"'lines' is external.*sources={'lines': ...}"),
             (lambda: SimulatedCluster(external, sources={"lines": []}), r"'split' is external.*bolts={'split': ...}"),
             (lambda: SimulatedCluster(words(), step=0), "step is 0: it must be"),
-            (lambda: SimulatedCluster(words(), sources={"nobody": []}), "no spout 'nobody' to replace: it has"),
-            (lambda: SimulatedCluster(words(), bolts={"nobody": Count}), "no bolt 'nobody' to replace: it has"),
+            (lambda: SimulatedCluster(words(), sources={"missing": []}), "no spout 'missing' to replace: it has"),
+            (lambda: SimulatedCluster(words(), bolts={"missing": Count}), "no bolt 'missing' to replace: it has"),
             (lambda: SimulatedCluster(words()).feed("lines", ("a",)), r"sources={'lines': \[\]}"),
         ]
         for attempt, message in refusals:

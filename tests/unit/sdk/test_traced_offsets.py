@@ -7,7 +7,7 @@ from spout_sdk.delivery.transactions import TracedOffsets
 from tests.unit.sdk.memory import open_pack
 
 
-@given(st.lists(st.sampled_from(["read", "send", "settle", "settle-last", "ask"]), max_size=60))
+@given(st.lists(st.sampled_from(["read", "send", "settle", "settle-last", "check"]), max_size=60))
 def test_traced_offsets_equal_a_plain_history(actions: list[str]) -> None:
     emitted = reads = 0
     inputs = TracedOffsets(lambda: emitted)
@@ -22,7 +22,7 @@ def test_traced_offsets_equal_a_plain_history(actions: list[str]) -> None:
         elif action == "send":
             emitted += 1
             history.append(("send", 0))
-        elif action == "ask":
+        elif action == "check":
             assert inputs.is_repeatable == _expected(history, unsettled)
         elif unsettled:
             offset = unsettled.pop(0 if action == "settle" else -1)

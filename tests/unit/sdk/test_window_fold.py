@@ -69,7 +69,7 @@ def fold(spec: WindowSpec, effects: Effects, streams: int = 1) -> WindowFold:
 
 
 def without_ends(calls: Calls) -> Calls:
-    return [(kind, (0, message[1]) if kind == "window" else message) for kind, message in calls]
+    return [(kind, (0, value[1]) if kind == "window" else value) for kind, value in calls]
 
 
 def times_of(steps: list[tuple[int, int]]) -> list[int]:
@@ -84,12 +84,12 @@ TIMES = st.lists(st.tuples(st.integers(0, 3), BACK), max_size=40).map(times_of)
 
 @given(SIZES, SIZES, st.integers(0, 5), st.integers(1, 2), TIMES, st.integers(1, 4))
 def test_by_event_time_windows_hold_what_came_before_the_watermark(
-    length: int, every: int, lag: int, streams: int, times: list[int], looks: int
+    length: int, every: int, lag: int, streams: int, times: list[int], interval: int
 ) -> None:
-    """In steps: after each `looks` tuples it is looked whether windows have ended."""
+    """The watermark is compared with the ends of windows after each `interval` tuples."""
     timed = sliding(seconds=length, every=every).with_timestamp_field("at").with_lag(lag)
     effects = Effects()
-    made = fold(timed.with_watermark_interval(looks), effects, streams)
+    made = fold(timed.with_watermark_interval(interval), effects, streams)
     windows, late, came, latest = [], [], list[tuple[int, int]](), dict[int, int]()
     watermark: int | None = None
     for n, tuple_ in enumerate(tuples_of(times, streams)):
@@ -100,7 +100,7 @@ def test_by_event_time_windows_hold_what_came_before_the_watermark(
         else:
             came.append((at, n))
         if (
-            n % looks == 0
+            n % interval == 0
             and len(latest) == streams
             and min(latest.values()) - lag > (-1_000 if watermark is None else watermark)
         ):

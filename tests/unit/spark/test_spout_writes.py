@@ -166,10 +166,10 @@ def test_unreadable_messages_are_dead_letters_and_begin_no_tree() -> None:
         int(dict(headers_of(row))["dead-letter.offset"]): row for row in rows if row["topic"] == "t.dead-letters"
     }
     assert [letters[offset]["value"] for offset in sorted(letters)] == values[1:]
-    message = headers_of(letters[8])
-    assert message[0] == ("mine", b"kept")
+    headers = headers_of(letters[8])
+    assert headers[0] == ("mine", b"kept")
     assert {dict(headers_of(each))["dead-letter.reason"] for each in letters.values()} == {b"bad-payload"}
-    assert dict(message)["dead-letter.by"] == b"lines/0"
+    assert dict(headers)["dead-letter.by"] == b"lines/0"
     assert letters[8]["key"] == b"k"
     assert reports[0].dead.tolist() == [8, 9, 10, 11]
     assert reports[0].offsets.tolist() == [7, 8, 9, 10, 11]

@@ -39,7 +39,7 @@ def test_the_spark_submit_command_line() -> None:
 def test_secrets_go_in_a_file_that_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACKER_KAFKA__SASL_PASSWORD", "hush")
     monkeypatch.setenv("ACKER_KAFKA__BOOTSTRAP_SERVERS", "h:1")
-    # In place of spark-submit: says what it was started with, and reads the settings as a driver does.
+    # In place of spark-submit: expected what it was started with, and reads the settings as a driver does.
     program = tmp_path / "spark-submit"
     program.write_text(
         f"#!{sys.executable}\n"
@@ -50,13 +50,13 @@ def test_secrets_go_in_a_file_that_is_read_once(tmp_path: Path, monkeypatch: pyt
         "file = pathlib.Path(os.environ[KAFKA_VARIABLE])\n"
         "mode = stat.S_IMODE(file.stat().st_mode)\n"
         "given = [dict(os.environ), sys.argv, kafka_settings(None, os.environ), mode, file.exists()]\n"
-        f"pathlib.Path({str(tmp_path / 'said')!r}).write_text(json.dumps(given))\n"
+        f"pathlib.Path({str(tmp_path / 'started')!r}).write_text(json.dumps(given))\n"
     )
     program.chmod(0o755)
     monkeypatch.setattr("spark_jobs.submit._spark_submit", lambda: program)
     with Submission(SubmitPlan("m:t", "split", "t.split", "/check"), {"sasl.password": "hush"}) as submission:
         assert submission.wait() == 0
-    environment, line, settings, mode, is_left = json.loads((tmp_path / "said").read_text())
+    environment, line, settings, mode, is_left = json.loads((tmp_path / "started").read_text())
     assert "hush" not in str(environment)
     assert "hush" not in str(line)
     assert environment["ACKER_KAFKA__BOOTSTRAP_SERVERS"] == "h:1"
@@ -64,17 +64,17 @@ def test_secrets_go_in_a_file_that_is_read_once(tmp_path: Path, monkeypatch: pyt
 
 
 def test_dry_run_prints_the_command_line() -> None:
-    message = call_acker(
+    run = call_acker(
         "spark", "submit", EXAMPLE, "--component", "split", "--dry-run", "--", "--driver-memory", "2g", cwd=ROOT
     )
-    assert message.returncode == 0, message.stderr
-    assert "--driver-memory 2g" in message.stdout
-    assert f"--topology {EXAMPLE} --component split" in message.stdout
+    assert run.returncode == 0, run.stderr
+    assert "--driver-memory 2g" in run.stdout
+    assert f"--topology {EXAMPLE} --component split" in run.stdout
 
 
 def test_submit_rejects_invalid_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    for reference, arguments, says in (
-        (EXAMPLE, ("--component", "nobody"), "has no component 'nobody'"),
+    for reference, arguments, expected in (
+        (EXAMPLE, ("--component", "missing"), "has no component 'missing'"),
         (EXAMPLE, ("--component", "count"), "'count' is run by acker run: add it with external=True"),
         (EXAMPLE, ("--component", "split", "--master", "yarn"), "needs --checkpoint"),
         (
@@ -83,18 +83,16 @@ def test_submit_rejects_invalid_arguments(monkeypatch: pytest.MonkeyPatch) -> No
             "of spout 'two_arguments' cannot be called with the Spark session alone",
         ),
     ):
-        message = call_acker(
-            "spark", "submit", reference, *arguments, cwd=ROOT, environment={submitted.NAME: "refused"}
-        )
-        assert (message.returncode, message.stdout) == (1, "")
-        assert says in message.stderr
-        assert message.stderr.startswith("acker: ")
-        assert message.stderr.count("\n") == 1
+        run = call_acker("spark", "submit", reference, *arguments, cwd=ROOT, environment={submitted.NAME: "refused"})
+        assert (run.returncode, run.stdout) == (1, "")
+        assert expected in run.stderr
+        assert run.stderr.startswith("acker: ")
+        assert run.stderr.count("\n") == 1
 
 
 def test_the_arguments_of_the_driver(tmp_path: Path) -> None:
     assert load(EXAMPLE).manifest.topology == "spark-word-count"
-    for reference in ("nonsense", "no_such_module:topology", "examples.spark_word_count:nobody", "os:getcwd"):
+    for reference in ("nonsense", "no_such_module:topology", "examples.spark_word_count:missing", "os:getcwd"):
         with pytest.raises(spark_jobs.SubmitError):
             load(reference)
     assert kafka_settings(None, {"ACKER_KAFKA__BOOTSTRAP_SERVERS": "h:1"}) == {"bootstrap.servers": "h:1"}
@@ -111,13 +109,13 @@ def test_invalid_sources_are_rejected() -> None:
 
     # None of the functions uses the session.
     spark = cast(Any, None)
-    for source, says in (
+    for source, expected in (
         (submitted.nonsense, "returns a list: have it return the name of a topic"),
         (lambda _spark: spark_jobs.Source(cast(Any, None)), "returns a Source of a NoneType"),
         (lambda _spark: "two words", "reads no topic: topic name 'two words' cannot be used"),
         (broken, "'lines' raised RuntimeError: no such table; correct the function"),
     ):
-        with pytest.raises(spark_jobs.ComponentRefusedError, match=says):
+        with pytest.raises(spark_jobs.ComponentRefusedError, match=expected):
             source_of(spark, "lines", source)
     assert source_of(spark, "lines", "a-topic") == spark_jobs.Source("a-topic")
 

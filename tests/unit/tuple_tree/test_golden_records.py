@@ -60,7 +60,7 @@ def test_dead_letters() -> None:
         value = bytes_of(record["value"])
         letter = parse(5, 7, bytes_of(record["key"]), value, headers_of(record))
         assert isinstance(letter, DeadLetter)
-        assert {name: getattr(letter, name) for name in golden["said"]} == golden["said"]
+        assert {name: getattr(letter, name) for name in golden["decoded"]} == golden["decoded"]
         if golden["values"] is not None:
             found = tuples_of(value or b"", letter.headers, stream_of("arrow"))
             assert found == [(values, {}) for values in values_of(golden["values"])]
@@ -71,11 +71,11 @@ def test_dead_letters() -> None:
 def test_manifests_and_stats() -> None:
     golden = GOLDEN["manifest"]
     manifest = Manifest.from_json(bytes_of(golden["record"]["value"]) or b"")
-    assert json.loads(manifest.model_dump_json()) == golden["said"]
+    assert json.loads(manifest.model_dump_json()) == golden["decoded"]
     golden = GOLDEN["stats"]
     record = golden["record"]
     stats = StatsRecord.of(bytes_of(record["key"]), bytes_of(record["value"]), 9)
-    assert {name: getattr(stats, name) for name in golden["said"]} == golden["said"]
+    assert {name: getattr(stats, name) for name in golden["decoded"]} == golden["decoded"]
 
 
 def test_commits() -> None:

@@ -75,7 +75,7 @@ _REFUSED: list[tuple[dict[str, Any], str]] = [
         {"components": (SpoutManifest(name="lines", streams=(_WORDS, _WORDS)),)},
         "component 'lines' has two streams 'default': give one another name",
     ),
-    ({"components": (_LINES, _bolt(source="nobody"))}, "no component 'nobody': it has lines, count"),
+    ({"components": (_LINES, _bolt(source="missing"))}, "no component 'missing': it has lines, count"),
     ({"components": (_LINES, _bolt(stream="other"))}, "no stream 'other': it declares default"),
     ({"components": (_LINES, _bolt(grouping="fields"))}, "groups 'lines' by fields, but names none"),
     (
