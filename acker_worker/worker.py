@@ -23,12 +23,12 @@ from acker_worker.notifier import Notifier
 from acker_worker.owned import Owned
 from acker_worker.progress import Progress
 from acker_worker.stats import Counters, WorkerStats, summed
-from kafka_clients.access import acker_role
+from kafka_clients.access import ACKER, acker_role
 from kafka_clients.broker_monitor import LOST
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import TopicError
-from kafka_clients.stats_publisher import producer_settings
-from kafka_clients.topic_watch import WATCH_SECONDS
+from kafka_clients.stats_publisher import StatsPublisher, producer_settings
+from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic
 from tuple_tree.stall import BROKERS, Stall
@@ -91,14 +91,14 @@ class AckerWorker:
 
         Raises `AckerWorkerError` if it cannot start, or cannot go on; the message says why and what to do.
         """
-        self._catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
-        self._manifest = self._checked(self._catalogue)
+        catalogue = Catalogue(self._kafka, group=acker_group(self._topology))
+        self._manifest = self._checked(catalogue)
         warm_up()
         self._ledger_settings = LedgerSettings.of(self._manifest)
-        self._notifier = Notifier(self._topology, self._kafka, self._catalogue)
-        self._watch = self._catalogue.watched([self._topic])
+        self._notifier = Notifier(self._topology, self._kafka, catalogue)
+        self._watch = TopicWatch(catalogue.admin, [self._topic])
         producer = self._stats_producer or Producer(producer_settings(self._kafka))
-        self._publisher = self._catalogue.stats_publisher(self._topology, producer, self._clock())
+        self._publisher = StatsPublisher(self._topology, "acker", ACKER, producer, catalogue.admin, self._clock())
         self._reader = AckLogReader(self._topology, self._kafka, self._on_committed, self._clock)
         try:
             self._reader.join(self._on_assign, self._on_revoke, self._on_lost)

@@ -10,7 +10,7 @@ from confluent_kafka import Message
 from kafka_clients.catalogue import CONTACT_S, Catalogue, KafkaSettings
 from kafka_clients.contact import GONE
 from kafka_clients.errors import BrokerUnreachableError, TopicError
-from kafka_clients.log_reader import LogReader, bytes_of
+from kafka_clients.log_reader import LogReader
 from tuple_tree.errors import StatsRecordError
 from tuple_tree.names import stats_topic
 from tuple_tree.process_stats import StatsRecord
@@ -78,7 +78,7 @@ class StatsLog:
 
     def _decoded(self, message: Message) -> StatsRecord | None:
         try:
-            return StatsRecord.of(bytes_of(message.key()), bytes_of(message.value()), message.timestamp()[1])
+            return StatsRecord.of(message.key(), message.value(), message.timestamp()[1])
         except StatsRecordError as error:
             if not self.unreadable:
                 _log.warning("%s offset %s is skipped: %s", self._topic, message.offset(), error)

@@ -23,7 +23,7 @@ from inspection.trace.tree import Tree, build_tree
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.client_settings import for_admin
 from kafka_clients.forgotten_clients import forgettable
-from kafka_clients.log_reader import LogReader, Place, Progress, Stretch, bytes_of
+from kafka_clients.log_reader import LogReader, Place, Progress, Stretch
 from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, edges_of_tuples
 from tuple_tree.codec import decode_notice_batch
 from tuple_tree.errors import WireError
@@ -120,7 +120,7 @@ class TraceReader:
 
         def take(message: Message) -> None:
             try:
-                batch = decode_notice_batch(bytes_of(message.value()))
+                batch = decode_notice_batch(message.value())
             except WireError:
                 return
             for root, reason, _ in outcomes_of(batch):
@@ -295,7 +295,7 @@ class TraceReader:
 
 
 def _record(message: Message) -> tuple[int, int, int, bytes | None]:
-    return message.partition() or 0, message.offset() or 0, message.timestamp()[1], bytes_of(message.value())
+    return message.partition() or 0, message.offset() or 0, message.timestamp()[1], message.value()
 
 
 def _named(roots: list[int]) -> str:

@@ -11,13 +11,11 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType, TopicDescription
 
-from kafka_clients.access import ACKER, OPERATOR, Role, remedy, shortfall
+from kafka_clients.access import OPERATOR, Role, remedy, shortfall
 from kafka_clients.client_settings import for_producer
 from kafka_clients.contact import FIRST_S, QUIET, REFUSED, Contact
 from kafka_clients.errors import BrokerUnreachableError, TopicError, UnknownTopologyError
 from kafka_clients.log_reader import LogReader
-from kafka_clients.stats_publisher import StatsPublisher
-from kafka_clients.topic_watch import TopicWatch
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import CATALOGUE_GROUP, TOPOLOGIES_TOPIC, acks_topic
@@ -44,7 +42,7 @@ class Catalogue:
         self._contact_s = contact_s
         self._group = group
         contact = Contact(kafka, first_s)
-        self._admin, self._contact = contact.admin, contact.asking
+        self.admin, self._contact = contact.admin, contact.asking
 
     def reach(self) -> None:
         """Makes sure that a broker answers within 3 seconds; Ctrl-C interrupts it."""
@@ -53,13 +51,13 @@ class Catalogue:
 
     def topics(self, contact_s: float | None = None) -> dict[str, int]:
         with self._contact():
-            metadata = self._admin.list_topics(timeout=contact_s or self._contact_s)
+            metadata = self.admin.list_topics(timeout=contact_s or self._contact_s)
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
 
     def topic_id(self, topic: str, contact_s: float | None = None) -> str | None:
         """The id of a topic, which another one of its name does not have; None if there is none."""
         with self._contact():
-            asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=contact_s or self._contact_s)
+            asked = self.admin.describe_topics(TopicCollection([topic]), request_timeout=contact_s or self._contact_s)
             return _result(asked[topic], lambda described: str(described.topic_id), _ABSENT)
 
     def await_brokers(self, count: int, seconds: float) -> None:
@@ -70,7 +68,7 @@ class Catalogue:
             up: int | str
             try:
                 # A future, which Ctrl-C interrupts.
-                asked = self._admin.describe_cluster(request_timeout=max(_SHORTEST_CONTACT_S, left))
+                asked = self.admin.describe_cluster(request_timeout=max(_SHORTEST_CONTACT_S, left))
                 up = len(asked.result().nodes)
                 if up >= count:
                     return
@@ -97,7 +95,7 @@ class Catalogue:
             if spec.name not in existing
         }
         timeouts = {"operation_timeout": self._contact_s, "request_timeout": 3 * self._contact_s}
-        for name, created in self._admin.create_topics([*new.values()], **timeouts).items() if new else ():
+        for name, created in self.admin.create_topics([*new.values()], **timeouts).items() if new else ():
             try:
                 created.result()
             except KafkaException as error:
@@ -128,13 +126,6 @@ class Catalogue:
         if config is None:
             raise TopicError.missing(topic)
         return short_retention(manifest, config)
-
-    def watched(self, topics: list[str]) -> TopicWatch:
-        return TopicWatch(self._admin, topics)
-
-    def stats_publisher(self, topology: str, producer: Producer, now: float) -> StatsPublisher:
-        """Publishes the statistics of an acker worker; `now` in seconds, of the clock of its `look`."""
-        return StatsPublisher(topology, "acker", ACKER, producer, self._admin, now)
 
     def publish(self, manifest: Manifest) -> None:
         """Writes the manifest into `acker.topologies`, where it replaces an earlier one."""
@@ -203,7 +194,7 @@ class Catalogue:
         configs: dict[str, dict[str, str | None] | None] = {}
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         with self._contact():
-            for resource, result in self._admin.describe_configs(resources, request_timeout=self._contact_s).items():
+            for resource, result in self.admin.describe_configs(resources, request_timeout=self._contact_s).items():
                 try:
                     configs[resource.name] = _result(
                         result, lambda entries: {key: entry.value for key, entry in entries.items()}, _ABSENT
@@ -221,7 +212,7 @@ class Catalogue:
         if not names:
             return {}
         with self._contact():
-            described = self._admin.describe_topics(
+            described = self.admin.describe_topics(
                 TopicCollection(names), include_authorized_operations=True, request_timeout=self._contact_s
             )
             return {name: _result(answer, _operations, _NOT_ALLOWED) for name, answer in described.items()}

@@ -201,8 +201,3 @@ def unanswered(error: KafkaError, what: str = "") -> BrokerUnreachableError:
 
 def place_of(message: Message) -> Place:
     return message.topic() or "", message.partition() or 0
-
-
-def bytes_of(value: str | bytes | None) -> bytes | None:
-    """Key or value of a record, which the client's types allow to be text."""
-    return value.encode() if isinstance(value, str) else value

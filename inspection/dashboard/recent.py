@@ -18,7 +18,7 @@ from inspection.dashboard.source import Shown
 from inspection.dead_letters import DeadLetter, LetterPreviews, Replay, parsed
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError
-from kafka_clients.log_reader import LogReader, Place, Stretch, bytes_of, place_of
+from kafka_clients.log_reader import LogReader, Place, Stretch, place_of
 from tuple_tree.codec import decode_notice_batch, failed_by_of
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
@@ -90,7 +90,7 @@ class RecentFailures:
 
     def _take(self, message: Message) -> None:
         try:
-            batch = decode_notice_batch(bytes_of(message.value()))
+            batch = decode_notice_batch(message.value())
         except WireError as error:
             _log.warning("%s/%s/%s: %s", message.topic(), message.partition(), message.offset(), error)
             return

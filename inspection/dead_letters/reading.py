@@ -12,7 +12,7 @@ from inspection.dead_letters.payloads import LetterPreviews
 from inspection.errors import DeadLettersError
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import ClusterError, UnknownTopologyError
-from kafka_clients.log_reader import SILENCE_S, LogReader, bytes_of
+from kafka_clients.log_reader import SILENCE_S, LogReader
 from tuple_tree.errors import ManifestError
 from tuple_tree.names import dead_letters_topic
 
@@ -101,14 +101,8 @@ class DeadLetterLog:
 
 
 def parsed(message: Message) -> DeadLetter | Replay:
-    # Its type allows a mapping of headers, which only records to be sent have.
+    # Its type allows a mapping of headers, and text, which only records to be sent have.
     pairs: Any = message.headers() or ()
-    headers: list[Header] = [(name, bytes_of(value)) for name, value in pairs]
+    headers: list[Header] = [*pairs]
     offset = message.offset()
-    return parse(
-        -1 if offset is None else offset,
-        message.timestamp()[1],
-        bytes_of(message.key()),
-        bytes_of(message.value()),
-        headers,
-    )
+    return parse(-1 if offset is None else offset, message.timestamp()[1], message.key(), message.value(), headers)
