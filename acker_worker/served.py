@@ -30,33 +30,25 @@ MakeWorker = Callable[[Manifest, OnStats], Worker]
 _backoff: Final = partial(Backoff, first=0.5, longest=30.0, healthy=60.0)
 
 
-class _Run:
+class _Run(threading.Thread):
     def __init__(self, manifest: Manifest, make: MakeWorker, on_stats: OnStats, now: float) -> None:
+        super().__init__(name=f"acker-{manifest.topology}", daemon=True)
         self.manifest = manifest
         self.began = now
         self.stopping = False
         self.error: Exception | None = None
         self._worker = make(manifest, on_stats)
-        self._thread = threading.Thread(target=self._work, name=f"acker-{manifest.topology}", daemon=True)
-        self._thread.start()
+        self.start()
 
-    @property
-    def over(self) -> bool:
-        return not self._thread.is_alive()
-
-    def stop(self) -> None:
-        self.stopping = True
-        self._worker.stop()
-
-    def join(self, seconds: float) -> bool:
-        self._thread.join(max(0.0, seconds))
-        return self.over
-
-    def _work(self) -> None:
+    def run(self) -> None:
         try:
             self._worker.run()
         except Exception as error:  # noqa: BLE001 - whatever it is, the other topologies go on
             self.error = error
+
+    def stop(self) -> None:
+        self.stopping = True
+        self._worker.stop()
 
 
 class Served:
@@ -82,7 +74,7 @@ class Served:
 
     @property
     def serving(self) -> bool:
-        return self._run is not None and not self._run.over
+        return self._run is not None and self._run.is_alive()
 
     @property
     def gone(self) -> bool:
@@ -98,7 +90,8 @@ class Served:
         """Serves the topology by this manifest from now on; its worker is stopped if its settings have changed."""
         self.problem = ""
         if not manifest.acking:
-            self._end(f"topology {self._topology} promises at_most_once: nothing is to be followed", logging.DEBUG)
+            _log.debug("topology %s promises at_most_once: nothing is to be followed", self._topology)
+            self.stop()
             return
         self._wanted = manifest
         self._start_at, self._backoff = self._clock(), _backoff()
@@ -123,12 +116,13 @@ class Served:
 
     def withdraw(self) -> None:
         self.problem = ""
-        self._end(f"topology {self._topology} was withdrawn: its worker stops", logging.INFO)
+        _log.info("topology %s was withdrawn: its worker stops", self._topology)
+        self.stop()
 
     def check(self) -> None:
         """Starts the worker if there is to be one, and reaps one that has ended."""
         now = self._clock()
-        if self._run is not None and self._run.over:
+        if self._run is not None and not self._run.is_alive():
             self._reap(self._run, now)
         if self._run is None and self._wanted is not None and now >= self._start_at:
             self._turned_at = now
@@ -144,14 +138,12 @@ class Served:
         """Waits for the worker's end. Returns False if it still works when the time is over."""
         if self._run is None:
             return True
-        ended = self._run.join(seconds)
-        if ended and self._run.error is not None:
+        self._run.join(max(0.0, seconds))
+        if self._run.is_alive():
+            return False
+        if self._run.error is not None:
             _log.error("%s", self._run.error)
-        return ended
-
-    def _end(self, why: str, level: int) -> None:
-        _log.log(level, "%s", why)
-        self.stop()
+        return True
 
     def _on_snapshot(self, stats: WorkerStats) -> None:
         self._turned_at = self._clock()

@@ -19,24 +19,10 @@ FINAL: Final = FENCED | {
 }
 """Errors that waiting does not cure. Whether a topic that is gone is one of them depends on who reads it."""
 
-REGROUPING: Final = frozenset(
-    {
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError._ASSIGNMENT_LOST,
-    }
-)
+_REBALANCE: Final = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
+REGROUPING: Final = _REBALANCE | {KafkaError.UNKNOWN_MEMBER_ID, KafkaError._ASSIGNMENT_LOST}
 """Errors of commits while members join or leave; the partition may have another owner, who goes on from the last."""
-
-_PASSING: Final = frozenset(
-    {
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.NOT_COORDINATOR,
-    }
-)
+_PASSING: Final = _REBALANCE | {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR}
 _PAUSE_S: Final = 0.05
 Rebalance = Callable[[list[TopicPartition]], None]
 """Called with the partitions that are assigned or revoked, while the consumer is polled or closed."""

@@ -63,11 +63,6 @@ def by_partial_key(codec: PackCodec, tasks: int, positions: tuple[int, ...]) -> 
     return choose
 
 
-def fixed(tasks: tuple[int, ...]) -> ChooseRows:
-    shares: list[Share] = [(task, _ALL) for task in tasks]
-    return lambda _batch: shares
-
-
 def choose_rows_for(
     codec: PackCodec, subscription: Subscription, tasks: int, field_names: tuple[str, ...], start: int
 ) -> ChooseRows | None:
@@ -80,10 +75,9 @@ def choose_rows_for(
             return by_fields(codec, tasks, positions)
         case "partial_key":
             return by_partial_key(codec, tasks, positions)
-        case "global":
-            return fixed((0,))
-        case "all":
-            return fixed(tuple(range(tasks)))
+        case "global" | "all":
+            shares: list[Share] = [(task, _ALL) for task in range(tasks if subscription.grouping == "all" else 1)]
+            return lambda _batch: shares
         case "direct" | "custom":
             return None
 
