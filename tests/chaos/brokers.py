@@ -203,7 +203,7 @@ def three_brokers() -> Iterator[Brokers]:
     ports: list[int] = []
     for _ in range(3):
         ports.append(free_port(taken=ports))
-    # What lies on a disk in memory counts as the container's memory.
+    # Files on a disk in memory count as the container's memory.
     environment = {"KAFKA_MEMORY": "6g", **{f"KAFKA_{number}_PORT": str(port) for number, port in enumerate(ports, 1)}}
     brokers = [f"kafka-{number}" for number in (1, 2, 3)]
     files = [str(_HERE / "compose.yml")]

@@ -1,4 +1,4 @@
-"""The cluster of `docker-compose.yml` under a name of its own: started, looked into, and gone in the end."""
+"""The cluster of `docker-compose.yml` under its own project name: start, commands, removal."""
 
 import json
 import os

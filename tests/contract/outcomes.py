@@ -25,7 +25,7 @@ from tuple_tree.names import tuples_topic
 
 
 class Outcomes:
-    """The part of the contract that looks at spouts and bolts."""
+    """The part of the contract about spouts and bolts."""
 
     def test_a_message_is_acked_after_its_whole_tree(self, world: World) -> None:
         # With one ack partition a wrong ack of the first message would come before that of the second one.

@@ -25,7 +25,7 @@ from tuple_tree.routing import fields_task
 
 
 class Records:
-    """The part of the contract that looks into the topics."""
+    """The part of the contract about records in the topics."""
 
     def test_the_wire(self, world: World) -> None:
         """Order within a partition, the partition by the grouping, and the content of tuples and ack batches."""

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Read:
-    """A record, as both worlds can tell."""
+    """A record, in the form of both worlds."""
 
     partition: int
     offset: int

@@ -27,9 +27,9 @@ from tuple_tree.routing import acker_partition
 from tuple_tree.streams import declare
 
 FAST: Final[dict[str, Any]] = {"log_level": 2, "reconnect.backoff.max.ms": 300}
-"""A client that looks for a broker that was away as soon as it may be back."""
+"""A client that reconnects to a restarted broker soon."""
 PATIENT_MS: Final = 120_000
-"""A message timeout that no test reaches, however slow the machine is."""
+"""A message timeout that is longer than any test."""
 Notices = dict[int, list[str]]
 """Root → its outcomes, in the order in which they came."""
 

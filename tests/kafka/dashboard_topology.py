@@ -1,4 +1,4 @@
-"""A topology in trouble: orders that fail, some that time out, a busy bolt with one hot key, dead letters."""
+"""A topology with problems: orders that fail, some that time out, a busy bolt with one hot key, dead letters."""
 
 import itertools
 import time

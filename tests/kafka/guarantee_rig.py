@@ -1,4 +1,4 @@
-"""A topology of `guarantee_topologies` at work, whose bolt `transform` is killed now and then."""
+"""A topology of `guarantee_topologies` with running processes, whose bolt `transform` is killed now and then."""
 
 import random
 import signal
@@ -26,7 +26,7 @@ Output = tuple[int, int]
 
 
 class Run:
-    """A topology at work, whose bolt `transform` is killed now and then."""
+    """A topology with running processes, whose bolt `transform` is killed now and then."""
 
     def __init__(self, cluster: Cluster, directory: Path, reference: str, processes: int) -> None:
         self.cluster = cluster

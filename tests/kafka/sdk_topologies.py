@@ -70,7 +70,7 @@ class Lines(Spout):
 
 
 class Endless(Lines):
-    """Never runs out of lines, and leaves the machine to those that look at it."""
+    """Emits lines without end, slowly, so that the test has the processor."""
 
     PER_SECOND = 500.0
 

@@ -34,7 +34,7 @@ class Source(Cluster):
         write(self.bootstrap, name, values, self.topics[name])
 
     def lag(self) -> list[int]:
-        """How far the group is behind the end of each partition."""
+        """The lag of the group in each partition."""
         found = [progress(self.bootstrap, self.group, topic) for topic in self.topics]
         return [end - committed for of_topic in found for committed, end in of_topic.values()]
 

@@ -39,7 +39,7 @@ class See(BasicBolt):
 
 
 class HandOn(BasicBolt):
-    """Two tuples for each that it gets."""
+    """Emits two tuples for each input."""
 
     streams = (declare({"value": str}),)
 

@@ -1,4 +1,4 @@
-"""A bolt in coroutines on Kafka: its inputs end in any order, and each output is there once."""
+"""A bolt in coroutines on Kafka: its inputs end in any order, with one output each."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""`acker dead-letters`: records are shown as they were, and replayed once, also if a replay is killed."""
+"""`acker dead-letters`: records are shown unchanged, and replayed once, also if a replay is killed."""
 
 import base64
 import subprocess
@@ -131,7 +131,7 @@ def test_dead_letters_that_cannot_be_replayed_are_reported(
     assert [each["offset"] for each in done["refused"]] == [0, 1, 3]
     assert "has only 1 partitions: it is from 9" in refused(acker("replay", name, "--offset", "3", "--yes"))
 
-    # Of two replays the one that began last goes on; the other is fenced.
+    # Of two replays the one that began last continues; the other is fenced.
     letters = list(DeadLetterLog(log.kafka, name).fetch([2]))
     with Replayer(log.kafka, name) as first:
         with Replayer(log.kafka, name) as second:
@@ -158,7 +158,7 @@ def test_dead_letters_that_cannot_be_replayed_are_reported(
 
 @pytest.mark.exhaustive
 def test_a_rejected_record_aborts_its_whole_batch(acker: Acker, log: AckLog, inbox: str) -> None:
-    """It is larger than the topic takes, so its transaction is aborted."""
+    """It exceeds the size limit of the topic, so its transaction is aborted."""
     write_dead_letters(log.kafka, log.topology, inbox, [b"small", b"x" * 20_000])
     log.set_config(inbox, "max.message.bytes", "10000")
     error = refused(acker("replay", log.topology, "--all", "--yes"))

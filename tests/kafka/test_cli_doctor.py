@@ -45,7 +45,7 @@ def test_a_healthy_topology_has_no_finding(use: Use, doctor: Acker, topology: st
             printed = json.loads(run.stdout)
             return (run.returncode, printed["topologies"], printed["findings"]) == (0, [cluster.manifest.topology], [])
 
-        # A bolt of a busy machine may stand still while it is watched.
+        # On a busy machine a bolt may make no progress during the watch.
         eventually(is_healthy, "no finding", 120)
 
 

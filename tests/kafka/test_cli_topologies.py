@@ -135,7 +135,7 @@ def test_a_topology_is_deleted_unless_it_runs(
         (left,) = done["left"]
         assert f"group {name}.b" in left
         assert log.topic in done["topics"]
-        # A broker goes on showing a topic for a moment after it has confirmed the deletion.
+        # For a moment after it has confirmed the deletion, a broker still lists the topic.
         eventually(lambda: log.topic not in catalogue.topics(), "the topic is gone")
     finally:
         bolt.close()

@@ -1,4 +1,4 @@
-"""The dashboard in a browser, beside a topology that runs."""
+"""The dashboard of a running topology, in a browser."""
 
 import re
 import signal
@@ -28,7 +28,7 @@ PHONE = {"width": 400, "height": 850}
 
 @dataclass
 class Shop:
-    """The topology, at work with its dashboard."""
+    """The running topology with its dashboard."""
 
     command: RunningAcker
     address: str
@@ -225,7 +225,7 @@ def test_the_dashboard_shows_each_problem_at_its_component(page: Page, shop: Sho
 
 
 def test_a_failure_links_to_its_trace(page: Page, shop: Shop, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """The verdict on the page is that of the command, once the bolts have committed how far they are."""
+    """The verdict on the page is that of the command, once the bolts have committed their offsets."""
     page.get_by_role("button", name="failed").first.click()
     links = page.locator("#failures-table tbody th a")
     root = links.first.inner_text()
@@ -263,11 +263,11 @@ def test_the_page_is_readable_in_both_themes_and_sizes(
         page.wait_for_selector("#component-findings li")
         assert page.evaluate(OVERHANGS) == [], (scheme, size)
         if directory is not None and picture is not None:
-            # A picture of lines wants some of them.
+            # The plot needs some points.
             eventually(lambda: len(shop.json("/api/history")["points"]) >= PICTURED, "two minutes of history", PATIENCE)
             page.goto(urljoin(shop.address, "/#component-post"))
             page.wait_for_selector("#component-busy-plot .curve", state="attached")
-            # What is fixed to the top of the screen is not to hide what lies below.
+            # Elements that are fixed to the top of the screen must not hide those below.
             page.evaluate("scrollTo(0, 0)")
             page.screenshot(path=Path(directory) / picture, full_page=True)
         page.context.close()

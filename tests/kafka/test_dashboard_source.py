@@ -1,4 +1,4 @@
-"""Where the figures of the dashboard come from: the ends of topics."""
+"""The source of the dashboard's figures: the ends of topics."""
 
 import threading
 from collections.abc import Iterator
@@ -131,14 +131,14 @@ def test_the_doctor_runs_again_while_it_is_requested(cluster: Cluster, monkeypat
     cluster.delete_topic(tuples_topic(cluster.manifest.topology, "count"))
     assert findings.read() == first
     now += EVERY_S
-    later = eventually(lambda: findings.read() if findings.read() != first else None, "another look")
+    later = eventually(lambda: findings.read() if findings.read() != first else None, "another examination")
     assert later is not None
     assert ("topics", "count") in {(finding["check"], finding["component"]) for finding in later["findings"]}
-    # A look that is under way ends with the dashboard, and does no harm.
+    # A running examination ends with the dashboard.
     now += EVERY_S
     findings.read()
     findings.close()
-    eventually(lambda: findings.read()["problem"], "the end of that look")
+    eventually(lambda: findings.read()["problem"], "the end of that examination")
     assert findings.read()["findings"] == later["findings"]
 
 
@@ -166,7 +166,7 @@ def test_a_topology_is_observed_while_it_is_requested(cluster: Cluster) -> None:
 
 
 def test_a_topology_that_reports_statistics_comes_first(cluster: Cluster) -> None:
-    """Before one whose name sorts before it, and which has no such topic."""
+    """Before a topology without that topic, whose name sorts before it."""
     silent = cluster.manifest.model_copy(update={"topology": f"a-{cluster.manifest.topology}"})
     Catalogue(cluster.bootstrap).publish(silent)
     try:

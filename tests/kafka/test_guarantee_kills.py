@@ -1,4 +1,4 @@
-"""Bolts killed with SIGKILL at chosen steps: each output is there once, or with less of a guarantee it is not."""
+"""Bolts killed with SIGKILL at chosen steps: each output exists once; with a weaker guarantee it does not."""
 
 import os
 import signal
@@ -82,13 +82,13 @@ def test_kills_lose_no_window_and_close_none_twice(start: Start) -> None:
 
 
 def test_at_least_once_repeats_where_exactly_once_does_not(start: Start) -> None:
-    """So that the count above is known to find repeats."""
+    """The count of the test above detects repeats."""
     run = start("at_least_once", processes=1)
     with acking(run.cluster), run.runner:
         run.flows()
 
         def repeats() -> bool:
-            # It may have had nothing to commit: a machine that stands still executes nothing between two commits.
+            # It may have had nothing to commit: a suspended machine executes nothing between two commits.
             run.kill_at("flushed")
             run.produces()
             return max(run.outputs().values()) > 1

@@ -80,7 +80,7 @@ def test_tasks_that_move_in_order_lose_and_repeat_nothing(world: RealWorld, guar
 
 
 class Refused(Producer):
-    """Its first two transactions are refused, like those of a member that is not in the group any more."""
+    """Its first two transactions are rejected, like those of a member that has left the group."""
 
     refusals = 0
 
@@ -119,7 +119,7 @@ def test_unacked_inputs_at_a_clean_stop_are_read_again(world: RealWorld) -> None
         assert running.committed("bolt") == {0: 0}
         hold.held.clear()
         running.start("bolt")
-        running.eventually(lambda: executed.words == [*"abcdabcd"], "all of them read again")
+        running.eventually(lambda: executed.words == [*"abcdabcd"], "all of them to be read again")
         messages.add("release")
         running.eventually(lambda: len(messages.acked) == 5, "all acked")
         running.eventually(lambda: running.has_committed_all("bolt"), "all committed")

@@ -103,7 +103,7 @@ def test_offsets_are_read_by_position_or_reported_as_gone(topic: Topic, source: 
     assert found.gone == [(topic.at, 10), (topic.at, 59)]
     assert found.unread == []
 
-    # What lies behind the end is not gone: it is unread when the round is over.
+    # Offsets beyond the end are not gone: they are unread when the round is over.
     source.fetch({topic.at: [99, 100, 500]}, 0.0)
     last: list[Record] = []
 

@@ -1,4 +1,4 @@
-"""The embedded broker: it starts, keeps its records, and never outlives the process that started it."""
+"""The embedded broker: it starts, keeps its records, and ends with the process that started it."""
 
 import io
 import os
@@ -123,7 +123,7 @@ def test_a_broker_that_does_not_start_shows_its_log(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_a_killed_parent_takes_the_broker_with_it() -> None:
-    """Although another child of it has copies of its pipes, and lives on."""
+    """Although another child has copies of its pipes, and keeps running."""
     command = [sys.executable, "-c", START_AND_WAIT]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         try:

@@ -1,4 +1,4 @@
-"""The metrics that commands serve are those of the work that was done; a stuck loop makes a command unhealthy."""
+"""The metrics of commands count their work; a stuck loop makes a command unhealthy."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Whole programs: the tutorial as a reader follows it, and examples as the commands that stand in the documentation."""
+"""Whole programs: the steps of the tutorial, and examples with the commands of the documentation."""
 
 import json
 import os
@@ -76,7 +76,7 @@ class Reader:
         return found.removesuffix(" &").split()[1:]
 
     def starts(self, begin: str) -> AbstractContextManager[RunningAcker]:
-        """Enters a command of `acker` that runs on."""
+        """Starts a command of `acker` that keeps running."""
         return running_acker(*self.line(begin), cwd=self.directory, environment=self.environment)
 
     def runs(self, begin: str) -> str:

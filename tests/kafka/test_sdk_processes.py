@@ -1,4 +1,4 @@
-"""Processes: why one does not start, which is started again, and that none outlives its parent."""
+"""Processes: errors at the start, restarts, and the end with their parent."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""One worker of all topologies: it serves those that are there and those that come, and each fails alone.
+"""One worker of all topologies: it serves existing and new ones, and each fails alone.
 
 On a broker of its own, because it serves all topologies of a cluster, and because one test stops the broker.
 """
@@ -107,7 +107,7 @@ def is_committed(log: AckLog) -> bool:
 
 
 def test_topologies_that_come_and_go_are_served(servers: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Beginning without any; it survives manifests that cannot be used, and the loss of all of them."""
+    """It begins without topologies, and survives invalid manifests and the deletion of all of them."""
     catalogue, admin = Catalogue({"bootstrap.servers": servers}), AdminClient({"bootstrap.servers": servers})
     if TOPOLOGIES_TOPIC in catalogue.topics():
         admin.delete_topics([TOPOLOGIES_TOPIC])[TOPOLOGIES_TOPIC].result()
@@ -230,7 +230,7 @@ def test_outcomes_wait_for_a_topic_that_is_missing_for_a_moment(servers: str) ->
         assert notifier.undeliverable == 1
 
 
-# `acker top` and the dashboard ask so every few seconds.
+# `acker top` and the dashboard send this request every few seconds.
 _READ_LAGS = """
 import sys
 import threading
@@ -253,7 +253,7 @@ while True:
 
 @contextmanager
 def reading_lags(servers: str, topology: str) -> Iterator[Iterator[float]]:
-    """When a process that asks for lags all the time had an answer, by the monotonic clock."""
+    """Times of the answers to a process that requests lags continuously, by the monotonic clock."""
     command = [sys.executable, "-c", _READ_LAGS, servers, topology]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -289,7 +289,7 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
             notifier.notify(0, 8, {other.spout: acked(6)})
             assert not notifier.drain(0.1)
             assert (notifier.notices, notifier.undeliverable) == (0, 0)
-            # The tree is due, so the worker asks for the end of the log, and its loop turns all the same.
+            # The tree is due, so the worker requests the end of the log, while its loop turns.
             clock.ahead_s += 600
             is_logged(caplog, f"{log.topic}[0]: the clock stands")
             before = service.snapshots
@@ -306,7 +306,7 @@ def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
             return notifier.drain(0.1)
 
         eventually(all_told, "the outcomes to be delivered")
-        # librdkafka aborts a process that asks for groups in another way.
+        # librdkafka aborts a process that requests groups in another way.
         assert any(at > restarted for at in answers)
         assert (notifier.notices, notifier.undeliverable, notifier.dead_letters) == (3, 1, 1)
         assert other.await_notices([2, 4, 6]) == {2: ["ack"], 4: ["ack"], 6: ["ack"]}

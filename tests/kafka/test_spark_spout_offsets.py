@@ -28,7 +28,7 @@ def test_offsets_of_an_idle_partition_are_committed_again_before_they_expire(
     offsets = SpoutOffsets(kafka, group, source, (source, 0))
     try:
         assert offsets.committed([0, 1]) == {0: written[0], 1: written[1]}
-        # As if the broker were about to forget both; the spout has delivered nothing of them since it started.
+        # As if both were about to expire; the spout has delivered nothing of them since it started.
         reset = [TopicPartition(source, number, 0) for number in range(2)]
         admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, reset)])[group].result(60)
         offsets.commit([Prefix(0, 9, 4)])

@@ -18,11 +18,11 @@ class Silent(Spout):
 
 class Ignore(BasicBolt):
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        """FunctionBolt nothing."""
+        """Does nothing."""
 
 
 def test_a_successor_gets_the_tasks_immediately_and_fences_its_predecessor(bootstrap_servers: str) -> None:
-    """Within a session that is longer than the test, so that no time-out can have moved them."""
+    """Within a session that is longer than the test, so that no timeout can have moved them."""
     builder = TopologyBuilder(f"static-{uuid.uuid4().hex[:8]}")
     builder.set_spout("numbers", Silent)
     builder.set_bolt("ignore", Ignore, tasks=2).shuffle_grouping("numbers")

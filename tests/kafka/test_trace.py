@@ -137,7 +137,7 @@ def test_a_trace_is_found_or_its_error_has_a_remedy(log: AckLog, acker: Acker) -
     log.flush()
     assert acker("--oldest", "1", *of).stdout == f"{name} has no open trees\n"
 
-    # A message of a positional spout has a root for each attempt; here the ack log stands for its source.
+    # A message of a positional spout has a root for each attempt; here the ack log is its source.
     assert f"group {name}.s has no committed offsets of a source" in one_line(acker("--message", "s/3/17", *of))
     spout = Consumer({**log.kafka, "group.id": f"{name}.s"})
     spout.commit(offsets=[TopicPartition(log.topic, 0, 0)], asynchronous=False)

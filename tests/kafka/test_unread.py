@@ -43,6 +43,6 @@ def test_records_wait_until_they_are_read_and_the_end_of_a_transaction_does_not(
 
         eventually(lambda: not read_one() and any(unread), "records that wait")
         eventually(lambda: read == _RECORDS or read_one(), "all to be read")
-        eventually(lambda: consumer.poll(0.01) is None and not unread[-1], "nothing to wait: what follows is no record")
+        eventually(lambda: consumer.poll(0.01) is None and not unread[-1], "no unread record: only a marker follows")
     finally:
         consumer.close()

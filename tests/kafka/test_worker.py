@@ -39,7 +39,7 @@ GARBAGE = {
 
 
 def test_undecodable_batches_and_undeliverable_outcomes_are_dead_letters(log: AckLog) -> None:
-    # As large as a record may be: the dead letter has no room for it, so it says where it lies.
+    # As large as a record may be: the dead letter has no room for it, but has its position.
     largest = random.Random(5).randbytes(1_048_400)
     nowhere = [(notices_topic(log.topology, "missing"), 0), ("some-other-topic", 0), (log.spout.topic, 17)]
     with log.worker() as worker:
@@ -59,7 +59,7 @@ def test_undecodable_batches_and_undeliverable_outcomes_are_dead_letters(log: Ac
             log.send(2 * root, init=0, spout=SpoutAddress(topic, task, 1_000))
         log.flush()
         eventually(lambda: worker.stats.undeliverable == len(nowhere), "the outcomes without a spout")
-    # What is sent without its value is sent again, so that outcomes may lie before it.
+    # A dead letter is sent again without its value, so outcomes may precede it.
     dead = log.dead_letters()
     outcomes = [letter for letter in dead if letter[1]["dead-letter.reason"] == "unknown-spout"]
     *letters, (kept, headers) = (letter for letter in dead if letter not in outcomes)
@@ -223,7 +223,7 @@ def test_a_suspended_worker_reads_before_it_expires_trees(bootstrap_servers: str
             process.send_signal(signal.SIGSTOP)
             log.send(root, ack=7)
             log.flush()
-            log.wait_ticks(10, 1)  # in the other partition: this one's log says nothing of the time
+            log.wait_ticks(10, 1)  # in the other partition: this one's log has no record with the time
             process.send_signal(signal.SIGCONT)
             notified = log.await_notices([root])[root]
             # A worker that lost the partition and got it back may repeat what its refused commit did not cover.

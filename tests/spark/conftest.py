@@ -30,7 +30,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    # Numba looks for plug-ins along the path of imports, on which Spark puts the jars of its packages.
+    # Numba searches for plug-ins along the path of imports, on which Spark puts the jars of its packages.
     warm_up()
     # The second number is how often a task may fail, which local mode takes from nowhere else.
     session = spark_jobs.session("tests", "local[2,3]", SETTINGS)

@@ -95,7 +95,7 @@ def test_bolts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> N
 
 
 def test_spouts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Every broker knows by now which topics there are.
+    # Now every broker has the metadata of the topics.
     monkeypatch.setattr(kafka_options, "_KNOWN_SECONDS", 0)
     stage = SpoutStage(bootstrap_servers, tmp_path)
     mine, source = stage.manifest, stage.source
@@ -141,7 +141,7 @@ def test_checkpoints(spark: SparkSession, bootstrap_servers: str, tmp_path: Path
     bolt = Stage(bootstrap_servers, manifest_of(topology_name()), tmp_path)
     spout = SpoutStage(bootstrap_servers, tmp_path, spout_manifest(guarantee="at_most_once"))
     spout.checkpoint = tmp_path / "spout"
-    # Having read all there is, which is nothing, they have a checkpoint.
+    # They have read the empty topics, and have a checkpoint.
     bolt.drain(spark, explode)
     spout.drain(spark)
 

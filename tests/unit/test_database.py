@@ -1,4 +1,4 @@
-"""The page about databases, on a real PostgreSQL: each entry once, though tasks are killed and messages fail."""
+"""The page about databases, on a real PostgreSQL: each entry once, after kills and failed messages."""
 
 import json
 import random
@@ -41,7 +41,7 @@ def test_each_entry_is_booked_once(postgres: Postgres, monkeypatch: pytest.Monke
                     raise FailTupleError("after its emits")
 
         class Acks:
-            """Fails between the commit of a batch and its acks, now and then."""
+            """Fails sometimes between the commit of a batch and its acks."""
 
             def __init__(self, collector: OutputCollector) -> None:
                 self.collector = collector

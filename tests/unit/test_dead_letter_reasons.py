@@ -1,4 +1,4 @@
-"""The reasons of dead letters that `schemas/README.md` lists are those that the code gives, all of them."""
+"""`schemas/README.md` lists exactly the reasons of dead letters in the code."""
 
 import ast
 import re

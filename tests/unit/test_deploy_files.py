@@ -1,4 +1,4 @@
-"""The units of systemd and the manifests of Kubernetes: their commands and settings are those of the program."""
+"""The commands and settings in the units of systemd and the manifests of Kubernetes exist."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The guide to running it names every metric, alert and setting, and none that is not there."""
+"""The deployment guide names exactly the metrics, alerts and settings of the code."""
 
 import os
 import re

@@ -148,7 +148,7 @@ def test_a_locked_broker(tmp_path: Path) -> None:
 
 
 def test_no_page_with_code_is_left_out() -> None:
-    """Each is named by a test module, which runs it."""
+    """A test module runs each page."""
     tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     for path in DOCS.rglob("*.md"):
         page = path.relative_to(ROOT).as_posix()

@@ -1,4 +1,4 @@
-"""The guide to looking into a topology names the options, paths, settings and limits that the code has."""
+"""The inspection guide names the options, paths, settings and limits of the code."""
 
 import re
 

@@ -103,14 +103,14 @@ class SecuredKafka:
         return settings
 
     def allow(self, bindings: Iterable[AclBinding]) -> None:
-        """Adds ACLs, and waits until the broker goes by them."""
+        """Adds ACLs, and waits until the broker applies them."""
         added = list(dict.fromkeys(bindings))
         for result in self._admin.create_acls(added).values():
             result.result(_SECONDS)
         eventually(lambda: set(added) <= self._acls(), "the ACLs")
 
     def forbid(self, principal: str, topic: str) -> None:
-        """Takes the ACLs of a user for a topic away, and waits until the broker goes by that."""
+        """Removes the ACLs of a user for a topic, and waits until the broker applies that."""
         taken = acl_filter(
             ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, principal, None, AclOperation.ANY,
             AclPermissionType.ANY,

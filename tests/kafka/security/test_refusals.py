@@ -82,7 +82,7 @@ def error_of(run: Callable[[], None], stop: Callable[[], None], check: Callable[
 
 
 def test_each_acl_that_is_missing_is_named(secured: SecuredKafka, topology: Topology) -> None:
-    """By an acker worker, and by each component: as a command starts it, and by itself."""
+    """For an acker worker, and for each component: started by a command, and alone."""
     for name, guarantee, is_command in (
         (ACKER, "at_least_once", False),
         *((name, "at_least_once", True) for name in COMPONENTS),
@@ -135,7 +135,7 @@ def test_settings_of_topics_and_an_operator_without_its_acls(secured: SecuredKaf
 def test_an_acl_that_is_removed_ends_a_component(
     secured: SecuredKafka, topology: Topology, name: str, written: str
 ) -> None:
-    """It must not go on as if tuples that cannot be written were failures that a replay ends."""
+    """It must end: a replay of a tuple that cannot be written fails again."""
     user, kafka = user_with(secured, component_role(topology.manifest, name))
     latest = [Stats(name)]
     runner = ComponentRunner(topology, name, kafka, on_stats=latest.append)

@@ -1,4 +1,4 @@
-"""A topology runs with the ACLs that are printed for its roles, and with these its users may do nothing else."""
+"""A topology runs with the printed ACLs of its roles, and they allow its users nothing else."""
 
 import signal
 import uuid
@@ -101,7 +101,7 @@ def printed_operations(role: Role, topic: str) -> set[str]:
 
 
 def may_use(kafka: Mapping[str, Any], manifests: tuple[Manifest, ...]) -> set[str]:
-    """The groups whose offsets this user may ask for."""
+    """The groups whose offsets this user may read."""
     admin, found = AdminClient(dict(kafka)), set()
     for group in (f"{manifest.topology}.{role}" for manifest in manifests for role in ("acker", *COMPONENTS)):
         (answer,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()

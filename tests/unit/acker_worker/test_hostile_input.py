@@ -1,4 +1,4 @@
-"""Hostile input, or a clock that jumps, costs neither time, memory nor liveness without bound."""
+"""The cost of hostile input, or of a clock that jumps, is bounded in time and memory."""
 
 import numpy as np
 

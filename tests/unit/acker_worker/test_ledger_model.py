@@ -26,7 +26,7 @@ class Record:
 
 
 class PlainLedger:
-    """The rules as they are written down, one record at a time."""
+    """The rules of the specification, one record at a time."""
 
     def __init__(self) -> None:
         self.records: RotatingMap[int, Record] = RotatingMap(buckets=LIFETIME)

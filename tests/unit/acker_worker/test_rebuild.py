@@ -1,4 +1,4 @@
-"""A worker killed at any moment, taken over from any commit: every tree has the outcome that it has without kills."""
+"""After a kill at any moment and a take-over at any commit, every tree has the same outcome as without kills."""
 
 import random
 
@@ -103,7 +103,7 @@ def test_outcomes_of_committed_records_are_not_sent_again() -> None:
 
 
 def test_a_new_owner_sends_expiries_again() -> None:
-    """The idle clock had moved on when a broker whose clock is behind appended an init: only then was it born there."""
+    """The idle clock was ahead when a broker with a slow clock appended an init: its birth is the append time."""
     log, fold = Log(), new_fold()
     fold.apply([log.send(inits=[(1, 1)]), log.send(acks=[(1, 1)])])
     early = log.now_ms

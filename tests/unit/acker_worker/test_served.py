@@ -42,7 +42,7 @@ class PlayedWorker:
 
 
 class Rig:
-    """A topology that is served by played workers."""
+    """A topology that is served by fake workers."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -59,7 +59,7 @@ class Rig:
         self.served.check()
 
     def ends(self) -> None:
-        """Waits until the worker has ended, and looks at it."""
+        """Waits until the worker has ended, and calls `look`."""
         eventually(lambda: not self.served.serving, "the worker to end")
         self.served.check()
 

@@ -1,4 +1,4 @@
-"""Repeats and replaced writers, as the log shows them."""
+"""Repeats and fenced writers, recognised from the log."""
 
 from acker_worker.sessions import Sessions
 

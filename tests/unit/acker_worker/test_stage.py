@@ -1,4 +1,4 @@
-"""Entries of many batches that are applied in one go."""
+"""Entries of many batches that are applied in one call."""
 
 import numpy as np
 

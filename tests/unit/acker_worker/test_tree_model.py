@@ -36,7 +36,7 @@ class Tree:
     """Messages about it in the bag: its init, and one ack a tuple once it is acked."""
     failed: bool = False
     disturbed: bool = False
-    """A repeat that cannot be recognised, or a time-out, touched it: it may be silent, but must not lie."""
+    """An unrecognised repeat, or a timeout, touched it: it may have no outcome, but no false one."""
     outcome: str | None = None
     born: int | None = None
     touched: int = 0

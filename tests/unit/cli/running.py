@@ -21,7 +21,7 @@ Run = subprocess.CompletedProcess[str]
 Acker = Callable[..., Run]
 
 PATIENCE = 60.0
-"""Seconds until something that has to happen must have happened."""
+"""Deadline of a condition, in seconds."""
 
 
 def descendants(pid: int) -> set[int]:
@@ -44,7 +44,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process is there and is not only waiting to be reaped."""
+    """Whether a process runs, and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -173,7 +173,7 @@ def one_line(run: Run) -> str:
 
 @contextmanager
 def running_acker(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = None) -> Iterator[RunningAcker]:
-    """Starts a command, and sees to it that it is gone afterwards."""
+    """Starts a command, and ends it afterwards."""
     process = subprocess.Popen(
         [sys.executable, "-m", "acker_cli", *arguments],
         cwd=cwd,

@@ -59,7 +59,7 @@ def test_an_unavailable_address_is_an_error_with_a_remedy() -> None:
 
 
 def test_a_port_in_use_is_reported_before_a_broker_starts(tmp_path: Path) -> None:
-    """There is no Java here, which would be the error if a broker were to be started."""
+    """Without Java, the start of a broker would be another error."""
     without_java = {"PATH": str(tmp_path), "JAVA_HOME": ""}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -123,7 +123,7 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_errors_do_not_repeat_a_secret(file: Path) -> None:
-    """Nor does the error that caused ours, which `--traceback` prints."""
+    """Neither does its cause, which `--traceback` prints."""
     for written in (
         '[kafk]\n"sasl.password" = "hush"\n',
         '[kafka]\nsasl_password = ["hush"]\n',

@@ -34,7 +34,7 @@ def test_only_reading_is_allowed(port: int) -> None:
 
 
 def test_another_host_name_is_refused(port: int) -> None:
-    """Also with the right token, which a browser may have been given by someone else."""
+    """Also with the right token, which another page may have sent."""
     for host in ("evil.example", "evil.example:8420", "localhost.evil.example", "", "127.0.0.1.nip.io"):
         for path in ("/", "/api/snapshot", "/api/events", "/static/main.js", f"/?token={TOKEN}"):
             answer = request(port, path, headers={"Host": host, **BEARER})
@@ -81,7 +81,7 @@ def test_the_token_in_the_address_of_the_page_becomes_a_cookie(port: int) -> Non
 
     assert status(cookie) == 200
     assert status(cookie[:-1]) == 401
-    # Cookies do not tell ports apart, so those of every server on this machine come along, well-formed or not.
+    # Cookies do not depend on the port, so those of every server on this machine are sent too, well-formed or not.
     for other in ('settings={"a": 1}', "two words=1", "list[0]=a,b", "flag"):
         assert status(f"{other}; {cookie}") == status(f"{cookie}; {other}") == 200, other
     with DashboardServer(Figures(), ServedAt(token=TOKEN)) as another:
@@ -90,7 +90,7 @@ def test_the_token_in_the_address_of_the_page_becomes_a_cookie(port: int) -> Non
 
 
 def test_a_token_is_generated_by_default() -> None:
-    """Also where only this machine reaches it: others may use the machine."""
+    """Also on the loopback address: other users may share the machine."""
     for at in (ServedAt(), ServedAt("0.0.0.0")):
         with DashboardServer(Figures(), at) as served:
             assert request(served.port, "/api/snapshot", headers={}).status == 401

@@ -86,7 +86,7 @@ def test_a_component_shows_its_load_findings_and_history(context: BrowserContext
 def test_a_partition_leads_to_its_oldest_tree(
     context: BrowserContext, served: DashboardServer, figures: Figures
 ) -> None:
-    """And then stays with that tree, whichever is the oldest later."""
+    """The page stays with that tree, also if another one is the oldest later."""
     figures.shown["acker"][1]["pending"] = 0
     page = context.new_page()
     page.goto(served.address)
@@ -137,12 +137,12 @@ def test_the_page_shows_errors_and_recovers(context: BrowserContext, figures: Fi
     page = context.new_page()
     page.goto(server.address)
     state(page, "live")
-    # What it asks for once, when it is live, has been answered: only the stream can tell of what follows.
+    # The initial requests have been answered: only the stream has later figures.
     page.wait_for_selector("#failures-table td.text")
     page.wait_for_selector("#dead-table td.code")
     figures.broken = True
     assert state(page, "problem") == "no broker answers at nowhere:9092. Start one"
-    # The stream says what is new, as real figures are every second.
+    # The stream has new figures every second, as real ones are.
     figures.shown = snapshot(AT + 1)
     figures.broken = False
     assert state(page, "live") == "live"

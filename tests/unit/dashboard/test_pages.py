@@ -118,7 +118,7 @@ def test_a_stream_ends_with_its_reader(served: DashboardServer, figures: Figures
 
 
 def test_the_publisher_ends_immediately_without_an_answer(figures: Figures) -> None:
-    """Open requests are answered, and the threads that wait for a broker are left alone."""
+    """Open requests are answered; threads that wait for a broker do not delay the end."""
     requested, answer = threading.Event(), threading.Event()
 
     def stuck(topology: str) -> Shown:

@@ -1,4 +1,4 @@
-"""The bounds within which the dashboard looks for trees."""
+"""The limits of the dashboard's searches for trees."""
 
 import threading
 from collections.abc import Callable

@@ -63,7 +63,7 @@ def assert_true_of(forest: Forest, tree: Tree) -> None:
 
 @given(st.integers(0, 2**32), st.integers(1, 4), st.floats(0, 1), st.booleans())
 def test_random_trees(seed: int, tasks: int, acked: float, several: bool) -> None:
-    """Every bolt emits to the next one, now and then anchored to a tuple of another tree as well."""
+    """Every bolt emits to the next one, sometimes anchored to a tuple of another tree as well."""
     choice = random.Random(seed)
     forest = Forest(seed, (ROOT, OTHER))
     fresh = {ROOT: forest.begin(ROOT, CHAIN[0], choice.randint(1, 3)), OTHER: forest.begin(OTHER, CHAIN[0], 1)}

@@ -95,7 +95,7 @@ def edges(view: TopologyView) -> dict[tuple[str, str], float | None]:
 def test_the_rate_of_an_edge_follows_from_the_counts_at_its_ends() -> None:
     # lines sends to split and audit, split to count, audit to count too: only together are these 30.
     view = TopologyView(manifest(split=("lines",), audit=("lines",), count=("split", "audit")))
-    # Here the counts do not tell two edges apart.
+    # Here the counts cannot distinguish two edges.
     crossed = TopologyView(manifest(split=("lines",), left=("lines", "split"), right=("lines", "split")))
     for number in range(7):
         uptime, at_ms = 100 + number, NOW - 6000 + 1000 * number

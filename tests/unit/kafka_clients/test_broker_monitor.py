@@ -28,7 +28,7 @@ def test_a_client_without_brokers_in_two_consecutive_statistics_is_lost() -> Non
 
 
 def test_a_client_without_a_reachable_broker_is_lost() -> None:
-    """As a real client has it."""
+    """With the statistics of a real client."""
     monitor, received = BrokerMonitor(), list[str]()
 
     def on_stats(message: str) -> None:

@@ -35,7 +35,7 @@ print("alive")
 
 
 def test_a_client_in_a_cycle_is_not_collected_in_its_own_callback() -> None:
-    """Without it the process is aborted; when that is not so any more, none of this is needed."""
+    """Without the workaround the process is aborted; if this test fails, it is no longer needed."""
     for kind, code, output in (("forgettable(AdminClient)", 0, "alive\n"), ("AdminClient", -signal.SIGABRT, "")):
         script = [sys.executable, "-c", _CYCLE.format(kind=kind, cycle="cycle = [client]; cycle.append(cycle)")]
         ended = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)

@@ -1,4 +1,4 @@
-"""Readers and writers whose brokers answer with errors that a real broker seldom gives."""
+"""Readers and writers with brokers that answer with rare errors."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -33,7 +33,7 @@ class Leaderless:
 
     def poll(self, _seconds: float) -> Any:
         self.polls += 1
-        assert self.polls < 10_000, "it goes on for ever"
+        assert self.polls < 10_000, "it never ends"
         return SimpleNamespace(topic=lambda: PLACE[0], partition=lambda: PLACE[1], error=lambda: self.error)
 
     def consume(self, _records: int, _seconds: float) -> list[Any]:
@@ -41,7 +41,7 @@ class Leaderless:
 
 
 def test_a_partition_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If it were taken for empty, its tuples would be missing in the tree, and the verdict would blame the topology."""
+    """Otherwise its tuples would be missing in the tree, and the verdict would be wrong."""
     now = iter(range(1_000_000))
     monkeypatch.setattr(log_reader, "Consumer", Leaderless)
     monkeypatch.setattr("kafka_clients.log_reader.time.monotonic", lambda: next(now))

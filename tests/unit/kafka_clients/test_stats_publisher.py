@@ -14,7 +14,7 @@ from tuple_tree.process_stats import StatsRecord
 
 
 class Wire:
-    """A producer and a broker whose answers the test gives."""
+    """A producer and a broker whose answers the test chooses."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, bytes, bytes]] = []

@@ -78,7 +78,7 @@ def test_another_topic_of_the_same_name_is_not_the_same() -> None:
 def test_a_topic_is_deleted_after_two_consecutive_answers_without_it() -> None:
     brokers = Brokers()
     assert [brokers.round(answer) for answer in ("1", None, "1", None, "1")] == [None] * 5
-    # No answer says nothing, neither that it is there nor that it is not.
+    # A missing answer is neither for nor against the topic.
     assert [brokers.round(answer) for answer in (None, "", "", "1", "", "1")] == [None] * 6
     assert brokers.round(None) is None
     assert brokers.round("") is None

@@ -1,4 +1,4 @@
-"""Asking for the ends of a partition while it has no leader."""
+"""Requests for the ends of a partition without a leader."""
 
 from typing import Any
 

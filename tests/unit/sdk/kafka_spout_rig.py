@@ -49,7 +49,7 @@ class Rig:
         return self.source
 
     def restart(self) -> None:
-        """Another process gets the task; the one before just ends."""
+        """Another process gets the task; the previous one ends without a commit."""
         self.task: SpoutTask = self.bench.spout("lines", self._task)
         self.spout = self.spouts[-1]
 

@@ -1,4 +1,4 @@
-"""The ack buffer: when batches go out, their numbers and partitions, and which inputs their delivery settles."""
+"""The ack buffer: when batches are sent, their numbers and partitions, and the inputs that their delivery settles."""
 
 from collections.abc import Callable
 from typing import Any

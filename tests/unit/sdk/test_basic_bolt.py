@@ -1,4 +1,4 @@
-"""A `BasicBolt` executes the tuples of a record together: every ack val holds the edges of all that was emitted."""
+"""A `BasicBolt` executes the tuples of a record together: every ack val has the edges of all emitted tuples."""
 
 import math
 import random
@@ -32,7 +32,7 @@ class Sink(Bolt):
 
 
 class Chance(BasicBolt):
-    """Emits a random number of children to random streams, and raises now and then."""
+    """Emits a random number of children to random streams, and raises sometimes."""
 
     streams = tuple(CHILDREN.values())
     chance: random.Random
@@ -51,7 +51,7 @@ class Chance(BasicBolt):
 
 
 class Hook(TaskHook):
-    """Makes the task take its tuples one by one."""
+    """Makes the task execute its tuples one by one."""
 
 
 @dataclass

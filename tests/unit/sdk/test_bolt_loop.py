@@ -218,7 +218,7 @@ class Rig:
 
 @pytest.mark.parametrize("bolt", [Works, WorksInBatches])
 def test_a_slow_bolt_polls_its_group_in_the_middle_of_a_record(monkeypatch: pytest.MonkeyPatch, bolt: Any) -> None:
-    """Or 500 tuples of 0.6 s each would exceed max.poll.interval.ms."""
+    """Otherwise 500 tuples of 0.6 s each would exceed max.poll.interval.ms."""
     rig = Rig(monkeypatch, [1, 1] + [0] * 1_000, bolt=bolt, rows=500)
     rig.seconds = lambda _: 0.6
     rig.stopping = lambda: len(rig.executed) == 1_000

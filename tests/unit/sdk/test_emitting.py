@@ -40,7 +40,7 @@ class Wide(Spout):
 
 
 class Odd(CustomGrouping):
-    """Odd tasks only; a task out of reach for the word `far`."""
+    """Odd tasks only; an invalid task for the word `far`."""
 
     def choose(self, values: Sequence[Any]) -> Sequence[int]:
         return [99] if values[0] == "far" else range(1, self.tasks, 2)

@@ -1,4 +1,4 @@
-"""An input that is neither acked nor failed does not hold the committed offset for ever."""
+"""An input that is neither acked nor failed holds the committed offset for a limited time."""
 
 import logging
 

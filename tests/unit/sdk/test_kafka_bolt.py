@@ -1,4 +1,4 @@
-"""`KafkaBolt`, in memory; `tests/kafka/test_kafka_bolt.py` has it on a real Kafka."""
+"""`KafkaBolt`, in memory; `tests/kafka/test_kafka_bolt.py` has the tests on a real Kafka."""
 
 import io
 import json
@@ -34,7 +34,7 @@ def topology(bolt: Callable[[], KafkaBolt], guarantee: Guarantee = "at_least_onc
 
 
 def published(bolt: Callable[[], KafkaBolt], *, guarantee: Guarantee = "at_least_once") -> list[Any]:
-    """The records that come of `ROWS`, by key."""
+    """The records of `ROWS`, by key."""
     with SimulatedCluster(topology(bolt, guarantee), sources={"counts": ROWS}, topics={"out": 3}) as cluster:
         cluster.run_until_idle()
         if guarantee != "at_most_once":

@@ -1,7 +1,8 @@
-"""A Kafka spout that is killed again and again, against the ackers' real fold and bolts that keep every tuple.
+"""A Kafka spout with repeated kills, against the ackers' real fold and bolts that keep every tuple.
 
-What the spout's process has sent and Kafka has not taken is lost with it. A killed process may be a zombie that goes on
-for a while. Bolts take tuples in any order, emit children with random edges, fail some, and may process one twice.
+Records that the spout's process has sent and Kafka has not appended are lost with it. A killed process may be a
+zombie, which continues for a while. Bolts take tuples in any order, emit children with random edges, fail some, and may
+process one twice.
 """
 
 import random
@@ -173,7 +174,7 @@ class Run:
             self.rig.task.flush()
 
     def kill(self) -> None:
-        """SIGKILL, or so it seems: another process takes over, from the end of the notices on."""
+        """A kill, or a zombie: another process takes over, from the end of the notices on."""
         self.take(self.rng.random())
         task = self.rig.task
         if self.faults:

@@ -1,4 +1,4 @@
-"""A Kafka spout's task: messages as tuples, and declaring it."""
+"""A Kafka spout's task: messages as tuples, and declarations."""
 
 from functools import partial
 from typing import Any

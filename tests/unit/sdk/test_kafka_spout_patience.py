@@ -13,7 +13,7 @@ from spout_sdk.testing import SimulatedCluster
 
 
 class Outage:
-    """A database that is away until `over`."""
+    """A database that is down until `over`."""
 
     def __init__(self) -> None:
         self.over = False

@@ -1,4 +1,4 @@
-"""The open trees of a spout task, and how many there may be while trees time out."""
+"""The open trees of a spout task, and their limit while trees time out."""
 
 from collections import deque
 

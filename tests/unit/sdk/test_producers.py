@@ -1,4 +1,4 @@
-"""A producer that cannot go on ends its process, also where a bolt's execute was the first to call it."""
+"""A fenced producer ends its process, also if a bolt's `execute` was the first to call it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -73,7 +73,7 @@ class Numbers(Spout):
 
 
 class Branch(BasicBolt):
-    """Makes a tuple for each leaf, and fails now and then."""
+    """Emits a tuple for each leaf, and fails sometimes."""
 
     streams = (declare({"number": int, "leaf": int}),)
 
@@ -125,7 +125,7 @@ TIMEOUTS: dict[Guarantee, float] = {"at_least_once": 5, "exactly_once": 25}
 def topology(story: Story, guarantee: Guarantee) -> Topology:
     timeout = TIMEOUTS[guarantee]
     settings: dict[str, Any] = {"message_timeout": timeout, "max_tree_age": 4 * timeout, "max_spout_pending": 20}
-    builder = TopologyBuilder("trouble", guarantee=guarantee, ack_partitions=3, **settings)
+    builder = TopologyBuilder("faults", guarantee=guarantee, ack_partitions=3, **settings)
     builder.set_spout("numbers", partial(Numbers, story))
     builder.set_bolt("branch", partial(Branch, story), tasks=2).shuffle_grouping("numbers")
     builder.set_bolt("pair", partial(Pair, story), tasks=2).shuffle_grouping("branch")

@@ -172,7 +172,7 @@ def test_a_spout_that_raises_stops_its_process(method: str) -> None:
 
 
 class SlowLog(MemorySink):
-    """Delivers ack batches only when it is waited for, and notes in which order records reach the log."""
+    """Delivers ack batches only in `flush`, and keeps the order in which records reach the log."""
 
     def __init__(self) -> None:
         super().__init__(holds_back=True)

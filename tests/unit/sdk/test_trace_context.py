@@ -1,4 +1,4 @@
-"""The trace that a message belongs to is passed on from tuple to tuple."""
+"""The trace context of a message is copied from tuple to tuple."""
 
 from typing import Any
 

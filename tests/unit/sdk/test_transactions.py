@@ -1,4 +1,4 @@
-"""How long a process that works in transactions holds an input back."""
+"""The time for which a process with transactions holds an input back."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.unit.sdk.memory import ManualClock, MemorySink, open_pack
 
 
 class Transactions:
-    """Transactions of one task that are never asked to commit."""
+    """Transactions of one task without a commit."""
 
     timeout = 8.0
 
@@ -31,7 +31,7 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
     transactions: Any = Transactions()
     environment = TaskEnvironment(MemorySink(), Counters(), ManualClock(), bytes)
     guarantee = ExactlyOnce(environment, transactions, "b")
-    guarantee.attach(None, {})  # type: ignore[arg-type]  # is asked for positions only when something is committed
+    guarantee.attach(None, {})  # type: ignore[arg-type]  # its positions are read only for a commit
     if has_lost_a_task:
         # What waited in it does not count against the other one.
         inputs = guarantee.environment(0).inputs(lambda: 0)
@@ -51,7 +51,7 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
 
 
 def test_tuples_of_an_early_tick_are_fenced_by_the_group() -> None:
-    """A transaction without offsets is not: a process that was taken for dead could still commit it."""
+    """A transaction without offsets is not fenced: a process that has left the group could still commit it."""
     committed: list[Any] = []
 
     class Committing(Transactions):

@@ -73,7 +73,7 @@ def without_ends(calls: Calls) -> Calls:
 
 
 def times_of(steps: list[tuple[int, int]]) -> list[int]:
-    """Times that rise, but for some that lie before those that came."""
+    """Times that rise, except some late ones."""
     rising = accumulate(step for step, _ in steps)
     return [max(0, at - back) for at, (_, back) in zip(rising, steps, strict=True)]
 
@@ -134,7 +134,7 @@ KINDS = st.one_of(
 def test_within_the_lag_the_order_in_which_tuples_come_makes_no_difference(
     spec: WindowSpec, delayed: list[tuple[int, int]], streams: int
 ) -> None:
-    """All kinds of windows are those which the same tuples make when they come in the order of their time."""
+    """All kinds of windows are those of the same tuples in the order of their time."""
     timed = spec.with_timestamp_field("at").with_lag(8).with_watermark_interval(0.001)
     came = sorted(delayed, key=lambda each: each[0] + each[1])
     times = [at for at, _ in came] + [200] * streams

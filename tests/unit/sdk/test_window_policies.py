@@ -13,9 +13,9 @@ from tests.unit.sdk.windowed_bolt_rig import Rig, Total, numbers
 
 LENGTHS = st.integers(1, 12)
 GAPS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=40)
-"""Steps: eighths of a second that pass, and how many tuples come then."""
+"""Steps: eighths of a second that pass, and the number of tuples after them."""
 BEGIN = 100 * 8
-"""When the rig's clock begins, in eighths of a second."""
+"""The start of the rig's clock, in eighths of a second."""
 
 
 BY_TIME = tumbling(seconds=10).with_timestamp_field("at")
@@ -47,7 +47,7 @@ def windows_of(rig: Rig) -> list[list[int]]:
 
 
 def check_hold(rig: Rig, came: list[int], acked: int) -> None:
-    """The first so many tuples were acked, none before its last window, and those that were in none were counted."""
+    """The first tuples were acked, none before its last window, and those in no window were counted."""
     assert rig.acked() == list(range(acked))
     assert rig.task.open_inputs == len(came) - acked
     assert rig.bench.sink.failed() == {}, "a window's emit is anchored to all its tuples"

@@ -36,7 +36,7 @@ def topology(bolt: Any = Count, **options: Any) -> Topology:
 
 
 def produce(cluster: SimulatedCluster, seconds: int) -> None:
-    """Messages come for so long, each with its time."""
+    """Messages of that many seconds, each with its time."""
     for _ in range(seconds):
         for number in range(RATE):
             cluster.produce("clicks", json.dumps({"at": int(cluster.now * 1000) + number}))

@@ -1,4 +1,4 @@
-"""Windows with `exactly_once`, whose bolt is killed again and again: each closes once, and every tree completes."""
+"""Windows with `exactly_once` and repeated kills of the bolt: each closes once, and every tree completes."""
 
 import random
 from collections import Counter
@@ -106,7 +106,7 @@ def check(window: WindowSpec, seed: int) -> None:
                 cluster.kill("windows")
             elif rng.random() < 0.05:
                 cluster.restart("windows")
-        # What lies behind the last window lets all others go.
+        # A tuple after the last window releases all others.
         for number in range(MESSAGES, END):
             cluster.feed("numbers", (number, number * 10_000), number)
         cluster.advance(1)

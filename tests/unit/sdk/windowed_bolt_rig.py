@@ -59,7 +59,7 @@ class Rig:
         execute(self.task, self.bench.record("total", (n,), edges, source="numbers/default"))
 
     def tick(self, seconds: float) -> None:
-        """Lets time pass, and then ticks."""
+        """Advances the clock, and ticks."""
         self.task.tick(self.bench.clock.advance(seconds))
 
     def acked(self) -> list[int]:

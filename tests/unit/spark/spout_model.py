@@ -47,7 +47,7 @@ def deliver(
 
 
 def messages(values: Sequence[bytes | None], first: int = 0, partition: int = 0, **fields: Any) -> Any:
-    """Messages as Spark hands them out."""
+    """Messages in Spark's columns."""
     size = len(values)
     headers = pa.array(
         [[{"key": "mine", "value": b"kept"}]] * size,
@@ -95,7 +95,7 @@ class Trees:
         return self.log.append(root % PARTITIONS, encode_ack_batch(batch))
 
     def act(self) -> set[int]:
-        """Anything that bolts may do now; the roots that are acked by it."""
+        """One random step of the bolts; returns the roots that it acks."""
         choice = self.rng.random()
         if choice < 0.35 and self.copies:
             return self.execute(self.rng.choice(self.copies))
@@ -134,7 +134,7 @@ class Trees:
         return acked
 
     def processed(self, root: int) -> bool:
-        """Whether any execution of a message's tuple is through, with all that came of it."""
+        """Whether any execution of a message's tuple is complete, with all of its children."""
         return any(
             is_acked and self.done.issuperset(edges)
             for copy in self.copies

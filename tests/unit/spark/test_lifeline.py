@@ -25,7 +25,7 @@ def test_the_driver_receives_a_stop(directory: Path) -> None:
     stop_with_submitter(stopped.set, {LIFELINE_VARIABLE: str(lifeline.path)}, end=stay)
     assert not directory.exists(), "nothing is left for who is killed to tidy up"
     assert not stopped.is_set()
-    assert lifeline.end(), "there is a driver that hears it"
+    assert lifeline.end(), "a driver reads it"
     eventually(stopped.is_set, "the driver to stop")
     assert not lifeline.end(), "once is enough"
 

@@ -41,7 +41,7 @@ from tuple_tree.streams import declare
 @settings(max_examples=300)
 @given(st.integers(1, 3), st.integers(0, 2**32), st.data())
 def test_no_tree_is_acked_before_its_message_is_processed(count: int, seed: int, data: Any) -> None:
-    """Attempts of tasks, re-runs and zombies are the same to the log: they write at once, and any may be cut off."""
+    """Attempts of tasks, re-runs and zombies write concurrently, and any may be interrupted."""
     rng = random.Random(seed)
     values = [f"line {number}".encode() for number in range(count)]
     held, packing._HELD = packing._HELD, 0  # type: ignore[misc]

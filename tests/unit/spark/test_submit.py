@@ -28,7 +28,7 @@ def test_the_spark_submit_command_line() -> None:
     assert line[0].endswith("pyspark/bin/spark-submit")
     assert line[line.index("--master") + 1] == "local[*]"
     assert line[line.index("--packages") + 1] == ",".join(spark_jobs.packages())
-    assert line.index("a=b") < line.index("--topology"), "what is for spark-submit stands before the driver"
+    assert line.index("a=b") < line.index("--topology"), "arguments of spark-submit precede the driver"
     assert line[-8:] == [
         "--topology", "m:t", "--component", "split", "--checkpoint", "/check", "--max-rows", "5",
     ]  # fmt: skip
@@ -39,7 +39,7 @@ def test_the_spark_submit_command_line() -> None:
 def test_secrets_go_in_a_file_that_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACKER_KAFKA__SASL_PASSWORD", "hush")
     monkeypatch.setenv("ACKER_KAFKA__BOOTSTRAP_SERVERS", "h:1")
-    # In place of spark-submit: expected what it was started with, and reads the settings as a driver does.
+    # In place of spark-submit: writes its arguments to a file, and reads the settings as a driver does.
     program = tmp_path / "spark-submit"
     program.write_text(
         f"#!{sys.executable}\n"

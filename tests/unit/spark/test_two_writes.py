@@ -45,7 +45,7 @@ def outputs(stream: Stream = WORDS, grouping: Any = "fields") -> Outputs:
 
 
 def spark_batch(records: Sequence[tuple[bytes | None, list[tuple[str, bytes]]]]) -> Any:
-    """Records of partition 0 as Spark hands them out."""
+    """Records of partition 0 in Spark's columns."""
     headers = [[{"key": name, "value": text} for name, text in each] for _, each in records]
     return pa.record_batch(
         {
@@ -76,7 +76,7 @@ def headers_of(row: dict[str, Any]) -> list[tuple[str, bytes]]:
 def write_1(
     batch: Any, transform: Transform = exploded, to: Outputs | None = None, largest: int = LARGEST
 ) -> list[dict[str, Any]]:
-    """The records of an attempt, those first that `Unpack` sends by itself."""
+    """The records of an attempt; first those that `Unpack` sends itself."""
     sent: list[Record] = []
     rows = list(Unpack(SOURCES, sent.extend)(iter([batch])))
     return run(iter([record_rows(sent), *Pack(to or outputs(), largest)(map(transform, rows))]))

@@ -159,7 +159,7 @@ def test_garbage_is_a_wire_error(codec: str, payload: bytes) -> None:
 
 
 def test_damaged_packs_are_wire_errors() -> None:
-    """Arrow itself believes lengths and offsets; none of them may lead out of the payload."""
+    """Arrow does not check lengths and offsets; none of them may lead out of the payload."""
     codec = payload_codec(declare({"a": str, "b": int, "maybe": ["null", "long"], "raw": bytes, "flag": bool}))
     payload = encode_tuples(codec, [("grün", n, None if n % 3 else n, b"x" * n, n % 2 == 0) for n in range(20)])
     chance = random.Random(7)

@@ -1,4 +1,4 @@
-"""A healthy topology on a healthy cluster, as facts, for each test to break one thing of."""
+"""The facts of a healthy topology on a healthy cluster; each test changes one of them."""
 
 from dataclasses import replace
 

@@ -58,14 +58,14 @@ def test_a_lag_that_takes_longer_than_the_message_timeout() -> None:
     assert late.found.endswith("it grows.")
     # Ackers that lag fail no tree.
     assert summaries(lags(backlog("acker", "acks", after=10_000))) == [("warning", "lag", "words.acker")]
-    # Without a process or without trees there is nothing to say of time-outs.
+    # Without a process or without trees there are no timeouts to report.
     much = backlog(after=1_000_000)
     assert lags(much, facts=with_members(split=0)) == []
     assert lags(much, facts=topology(manifest(guarantee="at_most_once"))) == []
 
 
 def test_a_spout_that_falls_behind_its_source() -> None:
-    """Its oldest open tree may hold it for a while, and a lag that shrinks is being worked off."""
+    """Its oldest open tree may hold it for a while; a shrinking lag is no finding."""
     (late,) = lags(source(after=3_001))
     assert summaries([late]) == [("warning", "lag", "words.lines")]
     assert "a lag of 3,001 messages of orders, partition 0, and does 100 a second" in late.found

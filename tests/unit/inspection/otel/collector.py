@@ -1,4 +1,4 @@
-"""A collector of traces, as far as tests need one."""
+"""A minimal collector of traces."""
 
 import gzip
 import threading
@@ -28,7 +28,7 @@ class Collector:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as http.server calls it
-                """MessageSpout nothing."""
+                """Logs nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.endpoint = f"http://127.0.0.1:{self.server.server_address[1]}/v1/traces"
