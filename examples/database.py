@@ -1,4 +1,4 @@
-"""Books payments in PostgreSQL, each once, whatever is killed or replayed.
+"""Books payments in PostgreSQL, each once, also after kills and replays.
 
 DATABASE_URL=postgresql://… acker run examples.database:topology --local --feed payments=payments.jsonl
 
@@ -43,12 +43,12 @@ ON CONFLICT (account) DO UPDATE SET cents = balances.cents + excluded.cents
 
 
 def payment(record: Record) -> tuple[str, str]:
-    """A payment is called by its place in the topic, which a replay does not change."""
+    """The id of a payment is its position in the topic, which a replay does not change."""
     return f"{record.topic()}/{record.partition()}/{record.offset()}", (record.value() or b"").decode()
 
 
 class Entries(BasicBolt):
-    """An entry is called by its payment and its number in it: the same payment always has the same, in this order."""
+    """The id of an entry is its payment and its number in it: a payment always has the same entries, in this order."""
 
     streams = (declare({"id": str, "account": str, "cents": int}),)
 
@@ -58,7 +58,7 @@ class Entries(BasicBolt):
 
 
 class Book(BatchBolt):
-    """Books what was read together in one statement, which is one transaction, and then acks it."""
+    """Books the tuples of a read in one statement, which is one transaction, and then acks them."""
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
         self.collector = collector

@@ -1,4 +1,4 @@
-"""Bills orders, while the process that does it is killed again and again, and counts the bills.
+"""Bills orders, while the bolt's process is killed repeatedly, and counts the bills.
 
 python -m examples.exactly_once
 python -m examples.exactly_once --guarantee at_least_once
@@ -37,10 +37,10 @@ A_SECOND = 1_000
 
 
 class Orders(Spout):
-    """Emits each order once; one that failed would be emitted again, and billed again."""
+    """Emits each order once; a failed one would be emitted again, and billed again."""
 
     streams = (declare({"order": int}),)
-    # Of the class: a process that loses its task for a while, and opens it again, goes on where it was.
+    # Of the class: a process that loses its task for a while, and opens it again, continues at its number.
     order = 0
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
@@ -68,7 +68,7 @@ class Bill(BasicBolt):
 
 
 class Post(BasicBolt):
-    """Its inbox is where the bills lie."""
+    """Its inbox contains the bills."""
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         pass
@@ -84,7 +84,7 @@ def topology() -> Topology:
 
 
 def bills(kafka: dict[str, Any], built: Topology) -> Counter[int]:
-    """Order → how many bills there are, of those that are committed."""
+    """Order → number of its committed bills."""
     reads = {"group.id": "bills", "isolation.level": "read_committed", "enable.partition.eof": True}
     consumer = Consumer({**kafka, **reads, "enable.auto.commit": False})
     consumer.assign([TopicPartition("bills.tuples.post", 0, 0)])
@@ -119,7 +119,7 @@ def run(orders: int, kills: int) -> int:
                 time.sleep(random.uniform(0.5, 1.5))
                 if runner.pids()["bill"]:
                     print(f"killed process {runner.kill('bill')}")
-            # The last of its processes that died is missed after 6 s, and its tasks go to the other one.
+            # The group detects the last killed process after 6 s, and assigns its tasks to the other one.
             deadline = time.monotonic() + 120
             while runner.stats()["orders"].counters.get("done", 0) < orders and time.monotonic() < deadline:
                 ackers.check()

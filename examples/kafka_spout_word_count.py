@@ -33,7 +33,7 @@ _PARTITIONS: Final = 4
 
 
 def translate(record: Record) -> tuple[str] | None:
-    """The line of a message; a blank one is skipped, and what is no UTF-8 raises."""
+    """The line of a message; a blank one is skipped, and one that is not UTF-8 raises."""
     line = (record.value() or b"").decode()
     return (line,) if line.strip() else None
 
@@ -55,7 +55,7 @@ topology = builder.build()
 
 
 def write_lines(kafka: dict[str, Any]) -> None:
-    """Makes the topic, and writes the messages."""
+    """Creates the topic, and writes the messages."""
     admin = AdminClient(kafka)
     admin.create_topics([NewTopic(TOPIC, _PARTITIONS, 1)])[TOPIC].result(30)
     producer = Producer(kafka)
@@ -66,7 +66,7 @@ def write_lines(kafka: dict[str, Any]) -> None:
 
 
 def lag(kafka: dict[str, Any]) -> int:
-    """How far the spout's group is behind the end of the topic."""
+    """The lag of the spout's group."""
     consumer = Consumer({**kafka, "group.id": f"{topology.name}.lines"})
     try:
         partitions = [TopicPartition(TOPIC, number) for number in range(_PARTITIONS)]
@@ -97,7 +97,7 @@ def main() -> int:
             processes.check()
             print(f"{behind:,} messages to go", flush=True)
             time.sleep(LOOK_SECONDS)
-        # Each process says what it counted when it stops.
+        # Each process prints its counts when it stops.
         processes.stop()
         found = processes.snapshot().components
     words = found["count"].counters.get("words", 0)

@@ -24,7 +24,7 @@ from spark_jobs import RunningQuery
 from spout_sdk import load_topology
 
 _SPARK: Final = {
-    # As many as cores: shuffles of small micro-batches cost more than they bring.
+    # As many as cores: more partitions cost more than a small micro-batch itself.
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
     "spark.driver.memory": "1g",
     "spark.log.level": "ERROR",
@@ -35,14 +35,14 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopping:
-    """Whether Ctrl-C or SIGTERM came; a second one ends the process at once, and all that it started with it."""
+    """Whether Ctrl-C or SIGTERM was received; a second one ends the process and its child processes immediately."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
         self.exit_code = 0
 
     def listen(self) -> None:
-        """Takes the signals; PySpark takes Ctrl-C for itself when a session starts, so again after that."""
+        """Installs the handlers; PySpark replaces that of Ctrl-C when a session starts, so again after that."""
         if not self:
             for number in _SIGNALS:
                 signal.signal(number, self._on_signal)
@@ -59,7 +59,7 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Everything but the Spark components, at work.
+    """All running processes but the Spark components.
 
     Attributes:
         kafka: librdkafka properties of the broker.
@@ -74,7 +74,7 @@ class Machine:
     stopping: Stopping
 
     def check(self, *queries: RunningQuery) -> None:
-        """Sees to it that everything runs; to be called again and again.
+        """Checks that everything runs; to be called repeatedly.
 
         Raises:
             Exception: what ended a query, or keeps a process from running.
@@ -87,7 +87,7 @@ class Machine:
 
 @contextmanager
 def one_machine(reference: str, environment: Mapping[str, str]) -> Iterator[Machine]:
-    """Starts a topology, all but its Spark components, and stops it in the end.
+    """Starts a topology without its Spark components, and stops it at the end.
 
     Args:
         reference: `MODULE:TOPOLOGY`.

@@ -4,7 +4,7 @@ Run it with `acker run examples.orders:topology --local`.
 
 - `orders` emits order numbers and amounts, and again those whose tree failed.
 - `check` sends large orders to a stream of their own; what it cannot read it sets aside as a dead letter.
-- `price` receives a batch at a time, as a price service would like it, and picks the task of `ledger` itself.
+- `price` receives a batch at a time, as for a price service, and picks the task of `ledger` itself.
 - `ledger` keeps the tuples until a tick, books them together, and acks them then.
 """
 
@@ -33,7 +33,7 @@ from spout_sdk import (
 ORDERS = 2_000
 LARGE = 900
 UNREADABLE = 250
-"""Every so-many-th amount is no number."""
+"""One amount in so many is not a number."""
 
 
 class Orders(Spout):
@@ -60,7 +60,7 @@ class Orders(Spout):
 
 
 class Check(BasicBolt):
-    """Reads amounts; whatever raises here is set aside, because reading it again would not help."""
+    """Reads amounts; a tuple that raises becomes a dead letter, because a replay would not help."""
 
     streams = (declare({"number": int, "cents": int}), declare({"number": int, "cents": int}, name="large"))
 
@@ -71,7 +71,7 @@ class Check(BasicBolt):
 
 
 class Price(BatchBolt):
-    """Prices all orders that were read together with one call."""
+    """Prices all orders of a read with one call."""
 
     streams = (declare({"number": int, "cents": int, "tax": int}, direct=True),)
 
@@ -112,7 +112,7 @@ class Ledger(Bolt):
 
 
 class Review(BasicBolt):
-    """Large orders are for people."""
+    """Large orders, for manual review."""
 
     def prepare(self, context: TaskContext) -> None:
         self.context = context
@@ -122,7 +122,7 @@ class Review(BasicBolt):
 
 
 class Audit(TaskHook):
-    """Counts who receives what a task emits; the numbers appear in the task's stats."""
+    """Counts the recipients of a task's emits; the numbers appear in the task's stats."""
 
     def prepare(self, context: TaskContext) -> None:
         self.context = context

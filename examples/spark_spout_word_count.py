@@ -41,7 +41,7 @@ _PARTITIONS: Final = 2
 
 
 def source(_spark: SparkSession) -> str:
-    """The topic whose messages are the lines; a single field of text is the value as it is."""
+    """The topic whose messages are the lines; a single text field is the unchanged value."""
     return TOPIC
 
 
@@ -56,7 +56,7 @@ def topology() -> Topology:
 
 
 def write_lines(machine: Machine) -> None:
-    """Makes the topic, and writes the lines."""
+    """Creates the topic, and writes the lines."""
     admin = AdminClient(dict(machine.kafka))
     admin.create_topics([NewTopic(TOPIC, _PARTITIONS, 1)])[TOPIC].result(30)
     producer = Producer(dict(machine.kafka))
@@ -89,7 +89,7 @@ def main() -> int:
         finally:
             lines.stop()
             bolt.stop()
-        # Each process says what it counted when it stops.
+        # Each process prints its counts when it stops.
         machine.processes.stop()
         counters = machine.processes.snapshot().components["count"].counters
     if machine.stopping:

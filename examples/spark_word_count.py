@@ -36,7 +36,7 @@ LINES = 10_000
 
 
 class Lines(Spout):
-    """Emits lines, and again those that failed."""
+    """Emits lines, and failed ones again."""
 
     streams = (declare({"line": str}),)
 
@@ -88,4 +88,4 @@ def topology() -> Topology:
 
 
 WORDS = Counter(word for line in itertools.islice(itertools.cycle(TEXT), LINES) for word in line.split())
-"""What comes out, where no line had to be replayed."""
+"""The result if no line had to be replayed."""

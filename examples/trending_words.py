@@ -7,7 +7,7 @@ from spout_sdk import OutputCollector, TaskContext, TopologyBuilder, Window, Win
 
 
 class Trending(WindowedBolt):
-    """Keeps the counts of a sliding window: adds what is new, takes away what has expired."""
+    """Keeps the counts of a sliding window: adds new tuples, subtracts expired ones."""
 
     window = sliding(seconds=10, every=2)
     streams = (declare({"word": str, "count": int}),)

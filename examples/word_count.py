@@ -1,4 +1,4 @@
-"""Counts words, and replays what fails: run it with `acker run examples.word_count:topology --local`."""
+"""Counts words, and replays failed lines: run it with `acker run examples.word_count:topology --local`."""
 
 import itertools
 import logging

@@ -1,4 +1,4 @@
-"""The one command: everything on this machine, until the last line is acked or Ctrl-C comes."""
+"""Runs everything on this machine, until the last line is acked, or until Ctrl-C."""
 
 import argparse
 import json
@@ -70,7 +70,7 @@ def _run(machine: Machine, checkpoints: Path, console: Console) -> RunningSpout:
         lines(machine.spark),
         kafka=machine.kafka,
         checkpoint=str(checkpoints / LINES),
-        # On a cluster it runs on and on. Here it ends with the text.
+        # On a cluster it runs without end. Here it ends with the text.
         trigger={"availableNow": True},
     )
     shown = ""

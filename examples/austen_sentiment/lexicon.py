@@ -4,7 +4,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-# In these novels it is how a lady is addressed, 885 times, and means no loss.
+# In these novels it is a form of address, 885 times.
 _NOT_MEANT: Final = frozenset({"miss"})
 
 

@@ -1,4 +1,4 @@
-"""What came out: a table, or an object for programs.
+"""The result: a table, or an object for programs.
 
 `python -m examples.austen_sentiment.report` prints the table of what is counted so far.
 """

@@ -1,4 +1,4 @@
-"""The novels as lines that know their place, and the files that the spout reads.
+"""The novels as lines with their positions, and the files that the spout reads.
 
 `python -m examples.austen_sentiment.text` writes them to `AUSTEN_DIRECTORY`.
 """
@@ -17,10 +17,10 @@ NOVELS: Final = {"PRIDE AND PREJUDICE": "Pride and Prejudice", "EMMA": "Emma"}
 """The line that a novel begins with, and its title."""
 
 WORD: Final = r"[a-z]+(?:'[a-z]+)*"
-"""What a word is, in a line in lower case: a regular expression that Python and Spark read alike."""
+"""A word of a line in lower case: a regular expression with one meaning in Python and Spark."""
 
 PLACES_A_LINE: Final = 1000
-"""A place in the text is the number of its line times this, and the position of the word in the line."""
+"""A position in the text is the number of its line times this, plus the position of the word in the line."""
 
 SCHEMA: Final = "novel string, chapter bigint, number bigint, line string"
 """The files, as Spark reads them."""
@@ -47,12 +47,12 @@ class Line:
 
 
 def directory() -> Path:
-    """Where text, checkpoints and totals lie."""
+    """The directory of text, checkpoints and totals."""
     return Path(os.environ.get(_DIRECTORY_VARIABLE, "austen")).absolute()
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """What tells `directory` where."""
+    """The environment variable with `directory`."""
     return {_DIRECTORY_VARIABLE: str(directory)}
 
 
@@ -78,7 +78,7 @@ def write_text(to: Path, lines: Sequence[Line]) -> None:
     to.mkdir(parents=True, exist_ok=True)
     for novel in dict.fromkeys(line.novel for line in lines):
         name = novel.lower().replace(" ", "-") + ".json"
-        # Spark takes a file as soon as it sees it, but not one with a dot: it must see the whole.
+        # Spark reads a file as soon as it exists, unless its name begins with a dot: it must be complete.
         hidden = to / f".{name}"
         hidden.write_text("".join(json.dumps(asdict(line)) + "\n" for line in lines if line.novel == novel))
         hidden.rename(to / name)

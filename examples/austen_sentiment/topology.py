@@ -25,12 +25,12 @@ _FOUND: Final = declare(
 
 
 def lines(spark: SparkSession) -> DataFrame:
-    """The source of the spout: files, which land in a topic of their own, where they can be read again."""
+    """The source of the spout: files, which land in a topic, where they can be read again."""
     return spark.readStream.schema(SCHEMA).json(str(directory() / "text"))
 
 
 def sentiment(rows: DataFrame) -> DataFrame:
-    """A row for each rated word of a chapter, with the places where it stands in this micro-batch.
+    """A row for each rated word of a chapter, with its positions in this micro-batch.
 
     Lines without a rated word have no row here, and are acked all the same.
     """
@@ -51,7 +51,7 @@ def sentiment(rows: DataFrame) -> DataFrame:
 
 
 def topology() -> Topology:
-    """Builds the topology; a tree has a minute, for Spark works in micro-batches."""
+    """Builds the topology; the message timeout is a minute, because Spark works in micro-batches."""
     builder = TopologyBuilder(NAME, message_timeout=60, max_spout_pending=10_000)
     builder.set_spout(LINES, lines, external=True, streams=[_LINE])
     builder.set_bolt(SENTIMENT, sentiment, external=True, streams=[_FOUND]).shuffle_grouping(LINES)

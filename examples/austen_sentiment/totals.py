@@ -31,7 +31,7 @@ _TABLES: Final = """
 
 
 class TotalsFile:
-    """What one task has counted.
+    """The counts of one task.
 
     Args:
         directory: of the files of all tasks.
@@ -43,12 +43,12 @@ class TotalsFile:
         # A task that moves may for a moment be open in two processes.
         self._connection = sqlite3.connect(directory / f"{task}.sqlite", timeout=_BUSY_SECONDS, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode = WAL")
-        # A process that is killed loses nothing by this, only a machine without power would.
+        # A killed process loses nothing by this, only a machine without power would.
         self._connection.execute("PRAGMA synchronous = OFF")
         self._connection.executescript(_TABLES)
 
     def add(self, novel: str, chapter: int, word: str, valence: float, places: Sequence[int]) -> int:
-        """Counts a word at those of the places that were not counted before.
+        """Counts a word at those positions that were not counted before.
 
         Returns:
             At how many; committed.
@@ -75,10 +75,10 @@ class TotalsFile:
 
 
 class Totals(BasicBolt):
-    """Adds up rated words by novel and chapter, each place in the text once."""
+    """Adds up rated words by novel and chapter, each position in the text once."""
 
     def prepare(self, context: TaskContext) -> None:
-        """Opens the task's totals, wherever the task was before."""
+        """Opens the task's totals, also after the task has moved."""
         self._context = context
         self._file = TotalsFile(totals_directory(directory()), context.task)
 
@@ -96,7 +96,7 @@ class Totals(BasicBolt):
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """How often a rated word stands in a chapter."""
+    """The number of occurrences of a rated word in a chapter."""
 
     novel: str
     chapter: int
@@ -106,17 +106,17 @@ class Total:
 
     @property
     def score(self) -> float:
-        """What it adds to the chapter."""
+        """Its part of the chapter's score."""
         return self.valence * self.times
 
 
 def totals_directory(directory: Path) -> Path:
-    """Where the files of the tasks lie."""
+    """The directory of the tasks' files."""
     return directory / "totals"
 
 
 def read_totals(directory: Path) -> Iterator[Total]:
-    """The totals of all tasks, those that are still at work included."""
+    """The totals of all tasks, running ones included."""
     for path in sorted(totals_directory(directory).glob("*.sqlite")):
         with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
             for row in connection.execute("SELECT novel, chapter, word, valence, times FROM totals"):
