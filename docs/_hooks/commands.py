@@ -44,7 +44,7 @@ def _plain(markup: str | None) -> str:
 def _examples(command: Any) -> str:
     """The examples that stand under a help text: a comment and then a line each."""
     lines = Text.from_markup(command.epilog or "").plain.split("\n\n")
-    return "".join(f"{line}  {said}\n" for said, line in pairwise(lines) if line.startswith("$ "))
+    return "".join(f"{line}  {comment}\n" for comment, line in pairwise(lines) if line.startswith("$ "))
 
 
 def _is_option(parameter: Any) -> bool:

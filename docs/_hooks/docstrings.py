@@ -1,7 +1,7 @@
 """The reference of a package, made of the docstrings of its public names.
 
-A page says which names it tells of, in the order of its reader: `<!-- members: spout_sdk Spout Bolt -->`. Together a
-page has to tell of all names that the package exports, and of none that it doesn't; else the build ends.
+A page lists its names, in the order of its reader: `<!-- members: spout_sdk Spout Bolt -->`. The
+pages together list exactly the names that the package exports; otherwise the build ends.
 """
 
 import ast
@@ -26,16 +26,16 @@ _OURS: Final = ("spout_sdk", "spark_jobs", "local_kafka", "tuple_tree")
 
 def filled_in(markdown: str, uri: str) -> str:
     """A page with the reference of the names that its markers list."""
-    told: dict[str, list[str]] = {}
+    listed: dict[str, list[str]] = {}
     for found in _MARKER.finditer(markdown):
-        told.setdefault(found[1], []).extend(found[2].split())
-    for package, names in told.items():
+        listed.setdefault(found[1], []).extend(found[2].split())
+    for package, names in listed.items():
         exported = set(importlib.import_module(package).__all__)
         wrong = exported ^ set(names)
         if wrong or len(names) != len(set(names)):
             raise PluginError(
-                f"{uri} tells of {package}: {', '.join(sorted(wrong)) or 'a name'} is missing in one of its page and "
-                f"`{package}.__all__`, or stands there twice; fix the `members` markers of the page"
+                f"{uri} lists {package}: {', '.join(sorted(wrong)) or 'a name'} is missing in one of its page and "
+                f"`{package}.__all__`, or is there twice; fix the `members` markers of the page"
             )
     return _MARKER.sub(lambda found: "\n".join(_member(found[1], name) for name in found[2].split()), markdown)
 

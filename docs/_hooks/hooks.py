@@ -1,7 +1,7 @@
-"""What MkDocs is told while it builds the site: see `mkdocs.yml`.
+"""Hooks of MkDocs, which `mkdocs.yml` lists.
 
-`outside` makes pages of files that lie outside of `docs/` and are linked from it; `docstrings`, `commands` and `wire`
-make the reference of the code that lies beside it. All of it is made when the site is built, so it cannot go stale.
+`outside` makes pages of files outside of `docs/` that are linked from it; `docstrings`, `commands` and `wire` make the
+reference of the code of this checkout. All of it is made when the site is built, so it cannot become outdated.
 """
 
 import sys
