@@ -3,12 +3,13 @@
 Read and Write imply Describe, so that is no permission of its own.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, Literal
 
-from tuple_tree.manifest import BoltManifest, Manifest, SpoutManifest
+from tuple_tree.manifest import Manifest, SpoutManifest
 from tuple_tree.names import (
     CATALOGUE_GROUP,
     TOPOLOGIES_TOPIC,
@@ -142,15 +143,14 @@ def viewer_role(manifest: Manifest) -> Role:
 def acker_role(manifest: Manifest) -> Role:
     """The acker workers: alone in reading acks and in writing notices."""
     topology = manifest.topology
-    checked = Operation.DESCRIBE_CONFIGS
     return Role(
         ACKER,
         "the acker workers",
         (
             Permission("topic", TOPOLOGIES_TOPIC, _READS),
-            Permission("topic", acks_topic(topology), (Operation.READ, checked)),
+            Permission("topic", acks_topic(topology), _LOOKS),
             *[Permission("topic", notices_topic(topology, spout.name), _WRITES) for spout in manifest.spouts],
-            Permission("topic", dead_letters_topic(topology), (Operation.WRITE, checked)),
+            Permission("topic", dead_letters_topic(topology), (Operation.WRITE, Operation.DESCRIBE_CONFIGS)),
             _stats(topology),
             Permission("group", acker_group(topology), _READS),
         ),
@@ -159,55 +159,49 @@ def acker_role(manifest: Manifest) -> Role:
 
 def component_role(manifest: Manifest, name: str, source: Source = None, target: str | None = None) -> Role:
     sources = (source,) if isinstance(source, str) else tuple(source or ())
-    component = manifest.component(name)
-    topology = manifest.topology
+    component, topology = manifest.component(name), manifest.topology
     is_spout = isinstance(component, SpoutManifest)
-    uses: dict[str, Operations] = {}
-    if isinstance(component, BoltManifest):
-        _add(uses, tuples_topic(topology, name), _READS)
+    # A spout without notices has no offsets.
+    has_offsets = not is_spout or manifest.acking or component.external or bool(sources)
+    note = ""
+    uses: defaultdict[str, list[Operation]] = defaultdict(list)
+    if not is_spout:
+        uses[tuples_topic(topology, name)] += _READS
     elif manifest.acking:
-        _add(uses, notices_topic(topology, name), _READS)
+        uses[notices_topic(topology, name)] += _READS
     if manifest.acking:
-        _add(uses, acks_topic(topology), _WRITES)
+        uses[acks_topic(topology)] += _WRITES
     for receiver in manifest.bolts:
         if any(subscription.source == name for subscription in receiver.subscriptions):
-            _add(uses, tuples_topic(topology, receiver.name), _WRITES)
-    if manifest.acking or not is_spout or component.external or sources:
-        _add(uses, dead_letters_topic(topology), _WRITES)
-    # A spout without notices has no offsets.
-    grouped = not is_spout or manifest.acking or component.external or bool(sources)
-    note = ""
+            uses[tuples_topic(topology, receiver.name)] += _WRITES
+    if has_offsets:
+        uses[dead_letters_topic(topology)] += _WRITES
     if component.external and is_spout and not sources:
         # Where its messages land that do not come from a topic.
-        _add(uses, f"{topology}.replay.{name}", (*_READS, *_WRITES, Operation.CREATE))
+        uses[f"{topology}.replay.{name}"] += (*_READS, *_WRITES, Operation.CREATE)
         note = "its source is a function: allow Read of the topic as well that this names, if it does"
     if not component.external:
-        for topic in uses:
-            _add(uses, topic, (Operation.DESCRIBE_CONFIGS,))
-        _add(uses, TOPOLOGIES_TOPIC, _READS)
+        for operations in uses.values():
+            operations.append(Operation.DESCRIBE_CONFIGS)
+        uses[TOPOLOGIES_TOPIC] += _READS
     for topic in sources:
-        _add(uses, topic, _READS)
+        uses[topic] += _READS
     if target is not None:
-        _add(uses, target, _WRITES)
-    permissions = [Permission("topic", topic, operations) for topic, operations in uses.items()]
+        uses[target] += _WRITES
+    permissions = [Permission("topic", topic, tuple(dict.fromkeys(each))) for topic, each in uses.items()]
     permissions.append(_stats(topology))
-    if grouped:
+    if has_offsets:
         permissions.append(Permission("group", component_group(topology, name), _READS))
     if manifest.guarantee == "exactly_once" and not is_spout and not component.external:
         # Each of its processes has an id of its own.
         permissions.append(Permission("transactional-id", transactional_prefix(topology, name), _WRITES, prefixed=True))
-    kind = "spout" if is_spout else "bolt"
-    title = f"{'external ' if component.external else ''}{kind} {name}"
+    title = f"{'external ' if component.external else ''}{component.kind} {name}"
     return Role(name, title, tuple(permissions), is_component=True, note=note)
 
 
 def _stats(topology: str) -> Permission:
     # A topology works without its statistics.
     return Permission("topic", stats_topic(topology), _WRITES, optional=True)
-
-
-def _add(uses: dict[str, Operations], topic: str, operations: Operations) -> None:
-    uses[topic] = tuple(dict.fromkeys((*uses.get(topic, ()), *operations)))
 
 
 def remedy(role: str | None = None) -> str:

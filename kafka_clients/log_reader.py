@@ -47,17 +47,8 @@ class Stretch:
 class LogReader:
     """One consumer; not for several threads.
 
-    Args:
-        kafka: librdkafka properties.
-        progress: called repeatedly while `read` reads.
-        isolation: `isolation.level`.
-        group: in whose name it reads, because librdkafka requires one; it is not joined.
-        role: whose ACLs errors name, see `kafka_clients.access`; None for any.
-        silence_s: how long brokers may send no record while `read` reads, in seconds.
-
-    Attributes:
-        ended: the partitions whose end was reached since `assign`, each with the offset there. The last offsets of a
-            partition may be markers of transactions, so to count records is not enough.
+    It reads in the name of a group, because librdkafka requires one, and does not join it. Errors name the ACLs of a
+    role. While `read` reads, brokers may send no record for `silence_s` seconds, and `progress` is called repeatedly.
     """
 
     def __init__(
@@ -73,6 +64,8 @@ class LogReader:
         self._consumer = Consumer(settings)
         self._group, self._role, self._silence_s = group, role, silence_s
         self._progress = progress or (lambda _what, _done, _total: None)
+        # The partitions whose end was reached since `assign`, each with the offset there. The last offsets of a
+        # partition may be markers of transactions, so to count records is not enough.
         self.ended: dict[Place, int] = {}
 
     def __enter__(self) -> Self:
