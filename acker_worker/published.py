@@ -115,8 +115,7 @@ class PublishedTopologies:
         if error is not None:
             return self._on_error(error)
         if key is None:
-            _log.warning("%s offset %s has no key and is skipped", TOPOLOGIES_TOPIC, message.offset())
-            return []
+            return []  # brokers reject such records in a compacted topic
         change = Published(key.decode(errors="replace"), message.value())
         if self._first is None:
             return [change]
